@@ -1,0 +1,192 @@
+//! The table of every series on `/metrics`.
+//!
+//! A row is a field, its Prometheus name, its labels and its help text; nothing else in the program
+//! spells a series name. The set is owned by the node (no globals), so that several nodes in one
+//! test process do not collide. Labels are route templates, method and code names and member ids:
+//! never text that a caller chose.
+
+use prometheus::{
+    Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
+};
+
+/// Seconds: from 100 µs, the floor of a served request, to the request time-out.
+const LATENCY_BUCKETS: &[f64] =
+    &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Seconds a long poll was held: up to the hold that clients bear.
+const HOLD_BUCKETS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0];
+/// Entries that one fsync or one apply covers.
+const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+
+macro_rules! metrics {
+    ($( #[doc = $help:literal] $field:ident: $kind:ident $name:literal $([$($label:literal),+])? $(in $buckets:ident)?; )+) => {
+        /// Every series of one node.
+        pub struct Metrics {
+            registry: Registry,
+            $( #[doc = $help] pub $field: $kind, )+
+        }
+
+        impl Metrics {
+            /// Builds and registers the table. Fails only if two rows share a name.
+            pub fn new() -> Result<Self, prometheus::Error> {
+                let registry = Registry::new();
+                $(
+                    let $field = metrics!(@build $kind $name, $help.trim() $(, [$($label),+])? $(, $buckets)?);
+                    registry.register(Box::new($field.clone()))?;
+                )+
+                #[cfg(target_os = "linux")]
+                registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+                Ok(Metrics { registry, $( $field, )+ })
+            }
+        }
+    };
+    (@build IntCounter $name:literal, $help:expr) => { IntCounter::new($name, $help)? };
+    (@build IntGauge $name:literal, $help:expr) => { IntGauge::new($name, $help)? };
+    (@build IntCounterVec $name:literal, $help:expr, [$($label:literal),+]) => {
+        IntCounterVec::new(Opts::new($name, $help), &[$($label),+])?
+    };
+    (@build IntGaugeVec $name:literal, $help:expr, [$($label:literal),+]) => {
+        IntGaugeVec::new(Opts::new($name, $help), &[$($label),+])?
+    };
+    (@build GaugeVec $name:literal, $help:expr, [$($label:literal),+]) => {
+        GaugeVec::new(Opts::new($name, $help), &[$($label),+])?
+    };
+    (@build Histogram $name:literal, $help:expr, $buckets:ident) => {
+        Histogram::with_opts(HistogramOpts::new($name, $help).buckets($buckets.to_vec()))?
+    };
+    (@build HistogramVec $name:literal, $help:expr, [$($label:literal),+], $buckets:ident) => {
+        HistogramVec::new(HistogramOpts::new($name, $help).buckets($buckets.to_vec()), &[$($label),+])?
+    };
+}
+
+metrics! {
+    /// Duration of HTTP requests that are not held, by surface, route template, method and status.
+    request_duration: HistogramVec "thuban_request_duration_seconds" ["surface", "route", "method", "code"] in LATENCY_BUCKETS;
+    /// HTTP requests being served now, held polls excluded.
+    requests_in_flight: IntGauge "thuban_requests_in_flight";
+    /// Write answers by business code, one count per batch item.
+    outcomes: IntCounterVec "thuban_write_outcomes_total" ["code"];
+
+    /// Long polls held now.
+    polls_held: IntGauge "thuban_long_polls_held";
+    /// Long polls ended, by how: changed, unchanged, dropped (client gone), refused, shutdown.
+    polls_ended: IntCounterVec "thuban_long_polls_total" ["outcome"];
+    /// How long a poll was held before its answer.
+    poll_hold: HistogramVec "thuban_long_poll_hold_seconds" ["outcome"] in HOLD_BUCKETS;
+    /// Config pulls refused with 503 because this node had not applied what the client named.
+    pulls_behind: IntCounter "thuban_config_pulls_behind_total";
+
+    /// 1 while a leader is known, else 0.
+    has_leader: IntGauge "thuban_raft_has_leader";
+    /// 1 on the leader, else 0.
+    is_leader: IntGauge "thuban_raft_is_leader";
+    /// Role of this node: 1 on the series of its present role.
+    role: IntGaugeVec "thuban_raft_role" ["role"];
+    /// Current term.
+    term: IntGauge "thuban_raft_term";
+    /// Changes of leader seen by this node.
+    leader_changes: IntCounter "thuban_raft_leader_changes_total";
+    /// Index of the last entry in the log of this node.
+    last_log_index: IntGauge "thuban_raft_last_log_index";
+    /// Index of the last entry known to be committed.
+    committed_index: IntGauge "thuban_raft_committed_index";
+    /// Index of the last entry that the state machine applied.
+    applied_index: IntGauge "thuban_raft_applied_index";
+    /// Index that the newest snapshot covers.
+    snapshot_index: IntGauge "thuban_raft_snapshot_index";
+    /// Index up to which the log is purged.
+    purged_index: IntGauge "thuban_raft_purged_index";
+    /// On the leader: entries that a peer is behind this node's log.
+    peer_lag: IntGaugeVec "thuban_raft_peer_lag_entries" ["peer"];
+    /// 1 while the control connection to a peer answers, else 0.
+    peer_reachable: IntGaugeVec "thuban_peer_reachable" ["peer"];
+    /// Round trip of the last ping to a peer.
+    peer_round_trip: GaugeVec "thuban_peer_round_trip_seconds" ["peer"];
+    /// Connections refused on the peer listener, by reason.
+    peer_refused: IntCounterVec "thuban_peer_connections_refused_total" ["reason"];
+    /// Commands proposed through this node and waiting for their result.
+    proposals_pending: IntGauge "thuban_proposals_pending";
+    /// Commands that got no result, by reason.
+    proposals_failed: IntCounterVec "thuban_proposals_failed_total" ["reason"];
+    /// Time from proposal to result, on the node that took the request.
+    proposal_duration: Histogram "thuban_proposal_duration_seconds" in LATENCY_BUCKETS;
+    /// Commands forwarded to the leader.
+    forwards: IntCounter "thuban_forwards_total";
+    /// Repeated commands that the state machine recognised and did not apply again.
+    duplicates: IntCounter "thuban_duplicate_commands_total";
+
+    /// Duration of one fsync of the log.
+    fsync_duration: Histogram "thuban_log_fsync_duration_seconds" in LATENCY_BUCKETS;
+    /// Appends that one fsync covered.
+    fsync_batch: Histogram "thuban_log_fsync_appends" in BATCH_BUCKETS;
+    /// Duration of applying one group of entries, the state batch included.
+    apply_duration: Histogram "thuban_apply_duration_seconds" in LATENCY_BUCKETS;
+    /// Entries that one apply covered.
+    apply_batch: Histogram "thuban_apply_entries" in BATCH_BUCKETS;
+    /// Snapshots by what happened to them: built, sent, installed, failed.
+    snapshots: IntCounterVec "thuban_snapshots_total" ["event"];
+    /// Size of the newest snapshot file.
+    snapshot_bytes: IntGauge "thuban_snapshot_size_bytes";
+    /// Duration of the last snapshot build.
+    snapshot_build: Histogram "thuban_snapshot_build_duration_seconds" in LATENCY_BUCKETS;
+
+    /// RocksDB, live data on disk by column family.
+    rocksdb_live_bytes: IntGaugeVec "thuban_rocksdb_live_data_size_bytes" ["cf"];
+    /// RocksDB, memtables by column family.
+    rocksdb_memtable_bytes: IntGaugeVec "thuban_rocksdb_memtable_size_bytes" ["cf"];
+    /// RocksDB, files by column family.
+    rocksdb_files_bytes: IntGaugeVec "thuban_rocksdb_files_size_bytes" ["cf"];
+    /// RocksDB, estimated number of keys by column family.
+    rocksdb_keys: IntGaugeVec "thuban_rocksdb_estimated_keys" ["cf"];
+
+    /// Objects in the catalog by kind.
+    objects: IntGaugeVec "thuban_catalog_objects" ["kind"];
+    /// Newest notification id of the configuration store.
+    notification_id: IntGauge "thuban_config_notification_id";
+    /// Failed logins by reason: credentials, throttled.
+    login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
+    /// Version of the running binary, always 1.
+    build_info: IntGaugeVec "thuban_build_info" ["version"];
+}
+
+impl Metrics {
+    /// The whole table in Prometheus' text format 0.0.4.
+    pub fn render(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32 * 1024);
+        if let Err(error) = TextEncoder::new().encode(&self.registry.gather(), &mut out) {
+            tracing::error!(%error, "metrics could not be encoded");
+        }
+        out
+    }
+}
+
+/// One more in a gauge for as long as this lives: also where a future is dropped in the middle, as
+/// it is when a client hangs up.
+pub struct OneMore<'a>(&'a IntGauge);
+
+impl<'a> OneMore<'a> {
+    pub fn of(gauge: &'a IntGauge) -> Self {
+        gauge.inc();
+        OneMore(gauge)
+    }
+}
+
+impl Drop for OneMore<'_> {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_registers_under_its_own_name() {
+        let metrics = Metrics::new().expect("no two rows share a name");
+        metrics.polls_held.set(3);
+        let text = String::from_utf8(metrics.render()).expect("text format is UTF-8");
+        assert!(text.contains("# TYPE thuban_long_polls_held gauge\nthuban_long_polls_held 3\n"), "{text}");
+        assert!(text.contains("process_resident_memory_bytes"), "{text}");
+    }
+}
