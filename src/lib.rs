@@ -1,2 +1,3 @@
 pub mod metrics;
+pub mod model;
 pub mod pack;

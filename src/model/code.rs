@@ -1,0 +1,158 @@
+//! The table of business codes: every answer of the management surface carries one.
+//!
+//! A code's first three digits are its HTTP status, so the status needs no column. Numbers and
+//! names follow the Polaris family where it has one; `504001` and `503001` are ours.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+macro_rules! codes {
+    ($( $name:ident = $number:literal $info:literal; )+) => {
+        /// A business code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $( #[doc = $info] $name, )+ }
+
+        impl Code {
+            /// The whole table, in order of number.
+            pub const ALL: &'static [Code] = &[ $( Code::$name, )+ ];
+
+            /// The number on the wire.
+            pub fn number(self) -> u32 {
+                match self { $( Code::$name => $number, )+ }
+            }
+
+            /// The text that `info` carries when there is no detail.
+            pub fn info(self) -> &'static str {
+                match self { $( Code::$name => $info, )+ }
+            }
+
+            /// The code of a number, if the table has it.
+            pub fn of_number(number: u32) -> Option<Code> {
+                match number { $( $number => Some(Code::$name), )+ _ => None }
+            }
+        }
+    };
+}
+
+codes! {
+    ExecuteSuccess = 200000 "execute success";
+    DataNoChange = 200001 "discover data is no change";
+    NoNeedUpdate = 200002 "update data is no change, no need to update";
+
+    BadRequest = 400000 "bad request";
+    ParseException = 400001 "request decode failed";
+    EmptyRequest = 400002 "empty request";
+    BatchSizeOverLimit = 400003 "batch size over the limit";
+    InvalidParameter = 400103 "invalid parameter";
+    InvalidNamespaceName = 400110 "invalid namespace name";
+    InvalidServiceName = 400120 "invalid service name";
+    InvalidServiceOwners = 400121 "invalid service owners";
+    InvalidServiceToken = 400122 "invalid service token";
+    InvalidServicePorts = 400124 "invalid service ports";
+    InvalidServiceBusiness = 400125 "invalid service business";
+    InvalidServiceDepartment = 400126 "invalid service department";
+    InvalidServiceCmdb = 400127 "invalid service CMDB";
+    InvalidServiceComment = 400128 "invalid service comment";
+    InvalidMetadata = 400150 "the length of metadata is too long or metadata contains invalid characters";
+    ExistedResource = 400201 "existed resource";
+    NotFoundResource = 400202 "not found resource";
+    NamespaceExistedServices = 400203 "some services existed in namespace";
+    ServiceExistedInstances = 400204 "some instances existed in service";
+    ServiceExistedAlias = 400210 "some aliases existed in service";
+    NamespaceExistedConfigGroups = 400219 "some config group existed in namespace";
+    NamespaceExistedGovernanceRules = 400220 "some governance rules existed in namespace";
+    InvalidConfigFileGroupName = 400801 "invalid config file group name";
+    InvalidConfigFileName = 400802 "invalid config file name";
+    InvalidConfigFileContentLength = 400803 "config file content too long";
+    InvalidConfigFileFormat = 400804 "invalid config file format, only support json,xml,html,properties,text,yaml";
+    InvalidConfigFileTags = 400805 "invalid config file tags, they come in key,value pairs and are not blank";
+    NotFoundResourceConfigFile = 400807 "config file not existed";
+    NotMatchContentToFormat = 400813 "config file content does not match its format";
+    InvalidMatchRule = 400904 "invalid gray config beta labels";
+
+    NotAllowedAccess = 401001 "access is not approved";
+    EmptyAuthToken = 401002 "auth token empty";
+    TokenNotExisted = 401004 "token not existed";
+    OperationRoleForbidden = 403002 "operation role exception";
+    UnknownRoute = 404000 "no such route";
+    MethodNotAllowed = 405000 "method not allowed";
+    DataConflict = 409000 "data is conflict, please try again";
+    RequestTooLarge = 413000 "request body over the limit";
+    TooManyLogins = 429002 "too many failed logins, try again later";
+    ExecuteException = 500000 "execute exception";
+    StoreLayerException = 500001 "store layer exception";
+    NoLeader = 503001 "no leader is known, nothing was changed, it is safe to retry";
+    OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
+}
+
+impl Code {
+    /// The HTTP status: the first three digits.
+    pub fn status(self) -> u16 {
+        u16::try_from(self.number() / 1000).expect("codes have six digits")
+    }
+
+    /// True for the 200xxx codes.
+    pub fn is_success(self) -> bool {
+        self.status() == 200
+    }
+}
+
+/// Kept and sent between nodes by number, so that a renamed variant reads yesterday's data.
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(self.number())
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u32::deserialize(deserializer)?;
+        Code::of_number(number).ok_or_else(|| serde::de::Error::custom(format!("unknown business code {number}")))
+    }
+}
+
+/// An expected "no": the code and what it is about. It is data, produced by `check` and by
+/// `apply`, and ends up in the answer of one batch item.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: Code,
+    /// What exactly is wrong; empty when the text of the code says it all.
+    pub detail: String,
+}
+
+impl Refusal {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Refusal { code, detail: detail.into() }
+    }
+
+    /// The `info` of the answer: the text of the code, then the detail.
+    pub fn info(&self) -> String {
+        info_of(self.code, &self.detail)
+    }
+}
+
+impl From<Code> for Refusal {
+    fn from(code: Code) -> Self {
+        Refusal::new(code, "")
+    }
+}
+
+/// The text of `code`, then `detail` if there is one.
+pub fn info_of(code: Code, detail: &str) -> String {
+    if detail.is_empty() { code.info().to_owned() } else { format!("{}: {detail}", code.info()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_ordered_and_carry_a_valid_status() {
+        for pair in Code::ALL.windows(2) {
+            assert!(pair[0].number() < pair[1].number(), "{:?} before {:?}", pair[0], pair[1]);
+        }
+        for code in Code::ALL {
+            assert!([200, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503, 504].contains(&code.status()), "{code:?}");
+            assert_eq!(Code::of_number(code.number()), Some(*code));
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The configuration store: groups, files (drafts that nobody sees) and their releases.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+use super::time::Timestamp;
+use super::{limits, name};
+
+/// The file that a release belongs to. Its text form is that of a release key without the version.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ConfigKey {
+    pub namespace: String,
+    pub group: String,
+    pub file: String,
+}
+
+impl ConfigKey {
+    pub fn new(namespace: impl Into<String>, group: impl Into<String>, file: impl Into<String>) -> Self {
+        ConfigKey { namespace: namespace.into(), group: group.into(), file: file.into() }
+    }
+
+    pub fn check(&self) -> Result<(), Refusal> {
+        name::check_namespace(&self.namespace)?;
+        name::check_config_group(&self.group)?;
+        name::check_config_file(&self.file)
+    }
+
+    /// The name under which the lookups of config clients find this file: they try it with and
+    /// without `.properties` and without regard to case.
+    pub fn canonical(&self) -> ConfigKey {
+        ConfigKey::new(self.namespace.as_str(), self.group.as_str(), canonical_file(&self.file))
+    }
+}
+
+impl fmt::Display for ConfigKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.namespace, self.group, self.file)
+    }
+}
+
+/// Lower case, with one `.properties` cut off: equal for all names that one lookup may try.
+pub fn canonical_file(file: &str) -> String {
+    let lower = file.to_lowercase();
+    lower.strip_suffix(PROPERTIES_SUFFIX).map(str::to_owned).unwrap_or(lower)
+}
+
+/// The suffix that a client may leave out.
+pub const PROPERTIES_SUFFIX: &str = ".properties";
+
+/// What the content of a file is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    #[default]
+    Text,
+    Yaml,
+    Xml,
+    Json,
+    Html,
+    Properties,
+}
+
+impl Format {
+    pub const ALL: [Format; 6] =
+        [Format::Text, Format::Yaml, Format::Xml, Format::Json, Format::Html, Format::Properties];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Yaml => "yaml",
+            Format::Xml => "xml",
+            Format::Json => "json",
+            Format::Html => "html",
+            Format::Properties => "properties",
+        }
+    }
+
+    /// The format of a word, `yml` and `txt` included.
+    pub fn of_word(word: &str) -> Result<Format, Refusal> {
+        match word {
+            "yml" => Ok(Format::Yaml),
+            "txt" => Ok(Format::Text),
+            _ => Format::ALL
+                .into_iter()
+                .find(|format| format.word() == word)
+                .ok_or_else(|| Code::InvalidConfigFileFormat.into()),
+        }
+    }
+
+    /// What the suffix of a file name says; `None` where it says nothing.
+    pub fn of_suffix(file: &str) -> Option<Format> {
+        let (_, suffix) = file.rsplit_once('.')?;
+        Format::of_word(&suffix.to_ascii_lowercase()).ok().filter(|_| !suffix.eq_ignore_ascii_case("text"))
+    }
+}
+
+/// A group of config files: the app id of a config client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigGroup {
+    pub id: u64,
+    pub namespace: String,
+    pub name: String,
+    pub comment: String,
+    pub owner: String,
+    pub business: String,
+    pub department: String,
+    pub metadata: BTreeMap<String, String>,
+    pub created: Stamp,
+    pub modified: Stamp,
+}
+
+/// Who did something, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    pub time: Timestamp,
+    pub by: String,
+}
+
+/// A tag of a config file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Tag {
+    pub key: String,
+    pub value: String,
+}
+
+/// A config file as it is edited; clients see releases only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigFile {
+    pub id: u64,
+    pub key: ConfigKey,
+    pub content: Arc<str>,
+    pub format: Format,
+    pub comment: String,
+    pub tags: Vec<Tag>,
+    pub created: Stamp,
+    pub modified: Stamp,
+    /// The last publish of this file, if any.
+    pub released: Option<Stamp>,
+}
+
+/// Whether a release is for all clients or for those with the right labels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReleaseType {
+    #[default]
+    Normal,
+    Gray,
+}
+
+/// An immutable copy of a file as it stood when it was published; only `active`, `version` and
+/// `modified` change after that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigRelease {
+    pub id: u64,
+    pub name: String,
+    pub key: ConfigKey,
+    pub content: Arc<str>,
+    pub md5: String,
+    pub format: Format,
+    pub comment: String,
+    pub tags: Vec<Tag>,
+    pub description: String,
+    pub release_type: ReleaseType,
+    /// Counts all releases of this file, also over its deletion; moved forward by a rollback.
+    pub version: u64,
+    pub active: bool,
+    pub created: Stamp,
+    pub modified: Stamp,
+}
+
+impl ConfigRelease {
+    /// `namespace-group-file-version`, what config clients compare.
+    pub fn release_key(&self) -> String {
+        format!("{}-{}", self.key, self.version)
+    }
+}
+
+/// What a caller says of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigGroupDraft {
+    pub namespace: String,
+    #[serde(alias = "group")]
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    #[serde(alias = "owners", skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub business: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub department: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+}
+
+impl ConfigGroupDraft {
+    pub fn check(&self) -> Result<(), Refusal> {
+        name::check_namespace(&self.namespace)?;
+        name::check_config_group(&self.name)?;
+        let limits = [
+            ("comment", &self.comment, limits::COMMENT_CHARS_MAX),
+            ("owner", &self.owner, limits::SERVICE_TEXT_CHARS_MAX),
+            ("business", &self.business, limits::BUSINESS_CHARS_MAX),
+            ("department", &self.department, limits::SERVICE_TEXT_CHARS_MAX),
+        ];
+        for (field, value, chars_max) in limits {
+            name::check_length(field, value.as_deref().unwrap_or(""), chars_max, Code::InvalidParameter)?;
+        }
+        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
+    }
+
+    pub fn lay_over(&self, group: &mut ConfigGroup) {
+        super::replace(&mut group.comment, &self.comment);
+        super::replace(&mut group.owner, &self.owner);
+        super::replace(&mut group.business, &self.business);
+        super::replace(&mut group.department, &self.department);
+        super::replace(&mut group.metadata, &self.metadata);
+    }
+}
+
+/// What a caller says of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigFileDraft {
+    pub namespace: String,
+    pub group: String,
+    #[serde(alias = "file_name", alias = "fileName")]
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<Tag>>,
+}
+
+impl ConfigFileDraft {
+    pub fn key(&self) -> ConfigKey {
+        ConfigKey::new(self.namespace.as_str(), self.group.as_str(), self.name.as_str())
+    }
+
+    /// `content_chars_max` is the operator's limit; it is judged here, by the node that takes the
+    /// request, and never in apply, where nodes with other settings would come to other answers.
+    pub fn check(&self, content_chars_max: usize) -> Result<(), Refusal> {
+        self.key().check()?;
+        let content = self.content.as_deref().unwrap_or("");
+        if content.len() > content_chars_max && content.chars().count() > content_chars_max {
+            let why = format!("more than {content_chars_max} characters");
+            return Err(Refusal::new(Code::InvalidConfigFileContentLength, why));
+        }
+        let comment = self.comment.as_deref().unwrap_or("");
+        name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        self.format.as_deref().filter(|word| !word.is_empty()).map_or(Ok(Format::Text), Format::of_word)?;
+        check_tags(self.tags.as_deref().unwrap_or_default())
+    }
+
+    /// The format that the caller named.
+    pub fn given_format(&self) -> Option<Format> {
+        self.format.as_deref().and_then(|word| Format::of_word(word).ok())
+    }
+
+    pub fn lay_over(&self, file: &mut ConfigFile) {
+        if let Some(content) = &self.content
+            && **content != *file.content
+        {
+            file.content = content.as_str().into();
+        }
+        super::replace(&mut file.format, &self.given_format());
+        super::replace(&mut file.comment, &self.comment);
+        super::replace(&mut file.tags, &self.tags);
+    }
+}
+
+fn check_tags(tags: &[Tag]) -> Result<(), Refusal> {
+    if tags.len() > limits::METADATA_ENTRIES_MAX {
+        let why = format!("more than {} tags", limits::METADATA_ENTRIES_MAX);
+        return Err(Refusal::new(Code::InvalidConfigFileTags, why));
+    }
+    for tag in tags {
+        if tag.key.trim().is_empty() || tag.value.trim().is_empty() {
+            return Err(Code::InvalidConfigFileTags.into());
+        }
+        let code = Code::InvalidConfigFileTags;
+        name::check_length("the key of a tag", &tag.key, limits::METADATA_KEY_CHARS_MAX, code)?;
+        name::check_length("the value of a tag", &tag.value, limits::METADATA_VALUE_CHARS_MAX, code)?;
+    }
+    Ok(())
+}
+
+/// Names a release, or asks for one to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConfigReleaseDraft {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    /// The release's name; generated on publish where absent.
+    #[serde(alias = "release_name", alias = "releaseName", skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub namespace: String,
+    pub group: String,
+    #[serde(alias = "fileName")]
+    pub file_name: String,
+    #[serde(alias = "releaseDescription", skip_serializing_if = "Option::is_none")]
+    pub release_description: Option<String>,
+    #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
+    pub release_type: Option<String>,
+}
+
+impl ConfigReleaseDraft {
+    pub fn key(&self) -> ConfigKey {
+        ConfigKey::new(self.namespace.as_str(), self.group.as_str(), self.file_name.as_str())
+    }
+
+    pub fn given_name(&self) -> Option<&str> {
+        self.name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.key().check()?;
+        self.given_name().map_or(Ok(()), |release| name::check_title("release name", release))?;
+        let description = self.release_description.as_deref().unwrap_or("");
+        let code = Code::InvalidParameter;
+        name::check_length("release description", description, limits::COMMENT_CHARS_MAX, code)?;
+        match self.release_type.as_deref().unwrap_or("") {
+            "" | "normal" | "full" | "ReleaseTypeNormal" => Ok(()),
+            word => Err(Refusal::new(code, format!("release type {word:?} is not supported, only normal"))),
+        }
+    }
+
+    /// For rollback and delete, which need to be told which release.
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        self.check()?;
+        if self.given_name().is_none() && self.id.is_none() {
+            return Err(Refusal::new(Code::InvalidParameter, "release name or id is required"));
+        }
+        Ok(())
+    }
+}
+
+/// `createandpub`: the file is written and published in one step; with `md5` (not empty) only if
+/// that is what the published content has now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigPublish {
+    pub file: ConfigFileDraft,
+    pub release: ConfigReleaseDraft,
+    pub md5: Option<String>,
+}

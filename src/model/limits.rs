@@ -1,0 +1,59 @@
+//! Every limit of the product as a named constant; those that an operator may move are settings in
+//! `config` with these as defaults. Lengths count characters, not bytes, unless the name says so.
+
+/// Bytes of a request body on the management surface; beyond it 413000.
+pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bytes of the request line and headers.
+pub const REQUEST_HEAD_BYTES_MAX: usize = 48 * 1024;
+/// Items of a write batch; beyond it 400003.
+pub const BATCH_ITEMS_MAX: usize = 100;
+/// Rows of a page: a larger `limit` is cut down to it.
+pub const PAGE_ROWS_MAX: usize = 100;
+/// Depth of nesting in a JSON body; beyond it 400001.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Seconds that a management request may take, whatever it waits for.
+pub const REQUEST_TIMEOUT_SECONDS: u64 = 10;
+
+/// Names of services, groups, rules, releases and config files.
+pub const NAME_CHARS_MAX: usize = 128;
+/// Names of namespaces.
+pub const NAMESPACE_CHARS_MAX: usize = 64;
+/// Comments and descriptions.
+pub const COMMENT_CHARS_MAX: usize = 1024;
+/// Owners, department and the three CMDB fields of a service.
+pub const SERVICE_TEXT_CHARS_MAX: usize = 1024;
+/// Business of a service or of a config group.
+pub const BUSINESS_CHARS_MAX: usize = 128;
+/// Ports of a service.
+pub const PORTS_CHARS_MAX: usize = 8192;
+/// Token of a service.
+pub const SERVICE_TOKEN_CHARS_MAX: usize = 2048;
+/// Identifiers that a caller gives.
+pub const ID_CHARS_MAX: usize = 128;
+/// Entries of a metadata map, of an export list, of the tags of a config file.
+pub const METADATA_ENTRIES_MAX: usize = 64;
+/// Keys and values of a metadata map.
+pub const METADATA_KEY_CHARS_MAX: usize = 128;
+pub const METADATA_VALUE_CHARS_MAX: usize = 4096;
+
+/// Default of `--config-content-max`, characters of one config file.
+pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;
+/// Namespaces that one long poll may watch.
+pub const POLL_NAMESPACES_MAX: usize = 200;
+/// Long polls that one node holds at a time.
+pub const POLL_WAITERS_MAX: usize = 100_000;
+
+/// Characters of a user name and of a password.
+pub const CREDENTIAL_CHARS_MAX: usize = 128;
+/// Failed logins of one user from one address in a minute before 429002.
+pub const LOGIN_FAILURES_PER_MINUTE: u32 = 5;
+/// Milliseconds that a login token is valid.
+pub const TOKEN_LIFETIME_MS: u64 = 7 * 24 * 3600 * 1000;
+/// Live tokens of one user; a further login retires the oldest.
+pub const TOKENS_PER_USER_MAX: usize = 1000;
+
+/// How long the state machine remembers a request id, in milliseconds of log time: six times what
+/// a node goes on retrying a command.
+pub const REQUEST_MEMORY_MS: u64 = 60_000;
+/// And how many it remembers at most.
+pub const REQUEST_MEMORY_MAX: usize = 262_144;

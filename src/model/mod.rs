@@ -1,0 +1,24 @@
+//! What the words of the product mean: names, limits, codes and the things that the registry keeps.
+//!
+//! Plain Rust and serde: no I/O, no clock, no randomness, no HTTP, no Raft. A type that is both
+//! sent by a caller and kept in a command (a *draft*) has the field names of the wire, which are
+//! stable by the specification; what is stored is versioned by its row table in `catalog::rows`.
+
+pub mod access;
+pub mod code;
+pub mod config_file;
+pub mod config_lookup;
+pub mod limits;
+pub mod name;
+pub mod namespace;
+pub mod properties;
+pub mod service;
+pub mod text;
+pub mod time;
+
+/// One rule of every update: an absent field stays, a present one replaces the old value whole.
+pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
+    if let Some(new) = new {
+        old.clone_from(new);
+    }
+}

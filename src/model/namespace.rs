@@ -1,0 +1,69 @@
+//! Namespaces: the outermost name of everything in the registry.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+use super::time::Timestamp;
+use super::{limits, name};
+
+/// A namespace as it is kept; its id is its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    pub name: String,
+    pub comment: String,
+    pub owners: String,
+    pub metadata: BTreeMap<String, String>,
+    pub service_export_to: Vec<String>,
+    pub ctime: Timestamp,
+    pub mtime: Timestamp,
+    pub revision: String,
+}
+
+/// What a caller says of a namespace; an absent field stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NamespaceDraft {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owners: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    #[serde(alias = "serviceExportTo", skip_serializing_if = "Option::is_none")]
+    pub service_export_to: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl NamespaceDraft {
+    /// What can be judged without the state of the registry.
+    pub fn check(&self) -> Result<(), Refusal> {
+        name::check_namespace(&self.name)?;
+        let invalid = Code::InvalidParameter;
+        name::check_length("comment", self.comment.as_deref().unwrap_or(""), limits::COMMENT_CHARS_MAX, invalid)?;
+        name::check_length("owners", self.owners.as_deref().unwrap_or(""), limits::SERVICE_TEXT_CHARS_MAX, invalid)?;
+        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)?;
+        check_export(self.service_export_to.as_deref())
+    }
+
+    /// Lays the given fields over `namespace`; absent ones stay.
+    pub fn lay_over(&self, namespace: &mut Namespace) {
+        super::replace(&mut namespace.comment, &self.comment);
+        super::replace(&mut namespace.owners, &self.owners);
+        super::replace(&mut namespace.metadata, &self.metadata);
+        super::replace(&mut namespace.service_export_to, &self.service_export_to);
+    }
+}
+
+/// The namespaces to which something is exported: names, or `*` for all.
+pub(super) fn check_export(export_to: Option<&[String]>) -> Result<(), Refusal> {
+    let export_to = export_to.unwrap_or_default();
+    if export_to.len() > limits::METADATA_ENTRIES_MAX {
+        let why = format!("more than {} namespaces to export to", limits::METADATA_ENTRIES_MAX);
+        return Err(Refusal::new(Code::InvalidParameter, why));
+    }
+    export_to.iter().filter(|namespace| *namespace != "*").try_for_each(|namespace| name::check_namespace(namespace))
+}

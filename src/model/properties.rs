@@ -1,0 +1,376 @@
+//! Java's properties text, read and written by the rules of `java.util.Properties`.
+//!
+//! Clients of the config surface hand what they get to Java's own reader, so [`parse`] follows that
+//! reader's state machine step by step, odd corners included, and [`write`] is its inverse. Two
+//! departures, because text here is UTF-8 and comes from editors: one byte order mark at the very
+//! start is dropped (Java would make it part of the first key), and an escape that names half of a
+//! surrogate pair is an error (Java would keep a string that no encoding can carry).
+
+use std::{collections::BTreeMap, fmt, str::Chars};
+
+/// Key-value pairs; sorted, so that the same pairs give the same text everywhere.
+pub type Pairs = BTreeMap<String, String>;
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
+const ESCAPE_DIGITS: usize = 4;
+
+/// Why a text is not a properties file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PropertiesError {
+    /// Number of the first natural line of the faulty logical line, counted from 1.
+    pub line: usize,
+    pub fault: Fault,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// `\u` not followed by four hexadecimal digits.
+    MalformedEscape,
+    /// `\u` escapes that name a high surrogate without its low one, or the other way round.
+    LoneSurrogate,
+}
+
+impl fmt::Display for PropertiesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fault = match self.fault {
+            Fault::MalformedEscape => "\\u must be followed by four hexadecimal digits",
+            Fault::LoneSurrogate => "a \\u escape names half of a surrogate pair",
+        };
+        write!(f, "line {}: {fault}", self.line)
+    }
+}
+
+impl std::error::Error for PropertiesError {}
+
+/// Reads properties text; of a key that occurs twice the last value stays.
+pub fn parse(text: &str) -> Result<Pairs, PropertiesError> {
+    let mut lines = LogicalLines::new(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
+    let mut pairs = Pairs::new();
+    while let Some(line) = lines.next_line() {
+        let (key, value) = split(&lines.buffer);
+        let unescape = |part| unescape(part).map_err(|fault| PropertiesError { line, fault });
+        pairs.insert(unescape(key)?, unescape(value)?);
+    }
+    Ok(pairs)
+}
+
+/// Writes one `key=value` line per pair, without the date comment that Java puts first.
+pub fn write(pairs: &Pairs) -> String {
+    let mut text = String::new();
+    for (key, value) in pairs {
+        escape(key, true, &mut text);
+        text.push('=');
+        escape(value, false, &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+/// Joins natural lines into logical ones: skips comments and blank lines, removes continuations
+/// and leading blanks, and leaves all other escapes in place.
+struct LogicalLines<'a> {
+    rest: Chars<'a>,
+    /// Natural line that `rest` starts in.
+    natural_line: usize,
+    buffer: String,
+}
+
+impl<'a> LogicalLines<'a> {
+    fn new(text: &'a str) -> Self {
+        LogicalLines { rest: text.chars(), natural_line: 1, buffer: String::new() }
+    }
+
+    /// Fills `buffer` with the next logical line and returns where it starts; `None` at the end.
+    fn next_line(&mut self) -> Option<usize> {
+        self.buffer.clear();
+        let mut first_line = self.natural_line;
+        // Blanks are skipped at the start of a natural line; line ends only while nothing precedes
+        // them: a blank line after a continuation ends the logical line.
+        let (mut skipping, mut continued, mut escaping) = (true, false, false);
+        while let Some(c) = self.rest.next() {
+            let ends_line = matches!(c, '\n' | '\r');
+            // Before the second half of CR LF is swallowed, as Java sees it.
+            let at_end = self.rest.as_str().is_empty();
+            if ends_line {
+                self.finish_line_end(c);
+            }
+            if skipping {
+                if is_blank(c) || (ends_line && !continued) {
+                    continue;
+                }
+                (skipping, continued) = (false, false);
+            }
+            if self.buffer.is_empty() {
+                // Java looks only at what it has collected: a comment sign right after a lone `\`
+                // line starts a comment too.
+                if matches!(c, '#' | '!') {
+                    self.skip_comment();
+                    skipping = true;
+                    continue;
+                }
+                first_line = self.natural_line - usize::from(ends_line);
+            }
+            if !ends_line {
+                self.buffer.push(c);
+                escaping = c == '\\' && !escaping;
+            } else if self.buffer.is_empty() {
+                skipping = true;
+            } else if escaping {
+                self.buffer.pop();
+                (skipping, continued, escaping) = (true, true, false);
+                if at_end {
+                    return Some(first_line);
+                }
+            } else {
+                return Some(first_line);
+            }
+        }
+        // A text that consists of one backslash is, to Java, an empty key with an empty value.
+        let found = !self.buffer.is_empty();
+        if escaping {
+            self.buffer.pop();
+        }
+        found.then_some(first_line)
+    }
+
+    /// Counts a line end and swallows the second half of CR LF.
+    fn finish_line_end(&mut self, first: char) {
+        if first == '\r' && self.rest.as_str().starts_with('\n') {
+            self.rest.next();
+        }
+        self.natural_line += 1;
+    }
+
+    fn skip_comment(&mut self) {
+        while let Some(c) = self.rest.next() {
+            if matches!(c, '\n' | '\r') {
+                return self.finish_line_end(c);
+            }
+        }
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\u{c}')
+}
+
+/// Cuts a logical line at the first unescaped separator: `=` or `:` with blanks around it, or
+/// blanks alone.
+fn split(line: &str) -> (&str, &str) {
+    let mut escaping = false;
+    let key_end = line.find(|c| {
+        let ends_key = !escaping && (is_blank(c) || matches!(c, '=' | ':'));
+        escaping = c == '\\' && !escaping;
+        ends_key
+    });
+    let Some(key_end) = key_end else { return (line, "") };
+    let (key, rest) = line.split_at(key_end);
+    let rest = rest.trim_start_matches(is_blank);
+    let value = rest.strip_prefix(['=', ':']).unwrap_or(rest);
+    (key, value.trim_start_matches(is_blank))
+}
+
+fn unescape(raw: &str) -> Result<String, Fault> {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw.chars();
+    while let Some(c) = rest.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        match rest.next() {
+            Some('u') => text.push(unicode_escape(&mut rest)?),
+            Some('t') => text.push('\t'),
+            Some('n') => text.push('\n'),
+            Some('r') => text.push('\r'),
+            Some('f') => text.push('\u{c}'),
+            Some(other) => text.push(other),
+            None => {}
+        }
+    }
+    Ok(text)
+}
+
+/// Reads the digits after `\u`, and a second escape where the first names a high surrogate.
+fn unicode_escape(rest: &mut Chars<'_>) -> Result<char, Fault> {
+    let first = code_unit(rest)?;
+    let mut units = vec![first];
+    if (0xd800..0xdc00).contains(&first) {
+        let low = rest.as_str().strip_prefix("\\u").ok_or(Fault::LoneSurrogate)?;
+        *rest = low.chars();
+        units.push(code_unit(rest)?);
+    }
+    char::decode_utf16(units).next().and_then(Result::ok).ok_or(Fault::LoneSurrogate)
+}
+
+fn code_unit(rest: &mut Chars<'_>) -> Result<u16, Fault> {
+    let digits = rest.as_str().get(..ESCAPE_DIGITS).ok_or(Fault::MalformedEscape)?;
+    // `from_str_radix` alone would take a sign.
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err(Fault::MalformedEscape);
+    }
+    let unit = u16::from_str_radix(digits, 16).map_err(|_| Fault::MalformedEscape)?;
+    *rest = rest.as_str()[ESCAPE_DIGITS..].chars();
+    Ok(unit)
+}
+
+/// Letters outside ASCII stay as they are: the text travels as UTF-8.
+fn escape(raw: &str, is_key: bool, text: &mut String) {
+    for (index, c) in raw.chars().enumerate() {
+        match c {
+            ' ' if is_key || index == 0 => text.push_str("\\ "),
+            '\t' => text.push_str("\\t"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\u{c}' => text.push_str("\\f"),
+            '\\' | '=' | ':' | '#' | '!' => text.extend(['\\', c]),
+            other => text.push(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pairs(rows: &[(&str, &str)]) -> Pairs {
+        rows.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
+    /// Every row was read by `java.util.Properties.load(Reader)` of JDK 17 with this result.
+    #[test]
+    fn parse_reads_what_java_reads() {
+        let table: &[(&str, &[(&str, &str)])] = &[
+            ("", &[]),
+            ("  \n\t\n\x0c\r\n", &[]),
+            ("a=1", &[("a", "1")]),
+            ("a=1\nb=2\rc=3\r\nd=4", &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")]),
+            ("a = 1\nb : 2\nc 3\nd\t\x0c4\ne", &[("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "")]),
+            ("a = = 1\nb :: 2\nc =: 3\nd   =", &[("a", "= 1"), ("b", ": 2"), ("c", ": 3"), ("d", "")]),
+            ("a=1  \n  b=2\t", &[("a", "1  "), ("b", "2\t")]),
+            ("=v\n", &[("", "v")]),
+            (":\n", &[("", "")]),
+            ("a=1\na=2", &[("a", "2")]),
+            ("# a=1\n! b=2\n  #c=3\nd=4 # no comment", &[("d", "4 # no comment")]),
+            ("# comments do not continue \\\na=1", &[("a", "1")]),
+            ("a=1,\\\n   2,\\\r\n\t3", &[("a", "1,2,3")]),
+            ("a\\\n  b=1", &[("ab", "1")]),
+            ("a=1\\\n#b=2", &[("a", "1#b=2")]),
+            ("a=1\\\n\nb=2", &[("a", "1"), ("b", "2")]),
+            ("a=1\\\\\nb=2", &[("a", "1\\"), ("b", "2")]),
+            ("a=1\\\\\\\n 2", &[("a", "1\\2")]),
+            ("a=1\\", &[("a", "1")]),
+            ("a=1\\\n", &[("a", "1")]),
+            ("a=\\\n\\\n  1", &[("a", "1")]),
+            ("\\", &[("", "")]),
+            ("\\\n", &[("", "")]),
+            ("\\\r\n", &[]),
+            ("\\\n#a=1\nb=2", &[("b", "2")]),
+            ("\\\n\n", &[]),
+            ("sp\\ ace=a b\n\\ x\\ =\\ y ", &[("sp ace", "a b"), (" x ", " y ")]),
+            (
+                "a\\=b=c\\=d\na\\:b:c\\:d\n\\#e=\\#\n\\!f=\\!",
+                &[("a=b", "c=d"), ("a:b", "c:d"), ("#e", "#"), ("!f", "!")],
+            ),
+            ("a=\\t\\n\\r\\f\\b\\q\\\"\\'", &[("a", "\t\n\r\x0cbq\"'")]),
+            ("c\\:\\\\dir=c\\:\\\\dir", &[("c:\\dir", "c:\\dir")]),
+            ("a=c:\\dir", &[("a", "c:dir")]),
+            ("\\u0041=\\u4e2d\\u6587\\u00E9", &[("A", "中文é")]),
+            ("a\\u003d=\\u0020 b", &[("a=", "  b")]),
+            ("a=\\ud83d\\uDE00!", &[("a", "😀!")]),
+            ("a=\\ud83d\\\n  \\ude00", &[("a", "😀")]),
+            ("键=值 😀\n\u{a0}x=1\n\u{85}=2", &[("键", "值 😀"), ("\u{a0}x", "1"), ("\u{85}", "2")]),
+            ("a=\u{feff}b", &[("a", "\u{feff}b")]),
+            ("a=\0\x0bb", &[("a", "\0\x0bb")]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(parse(text), Ok(pairs(expected)), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn one_leading_byte_order_mark_is_dropped() {
+        assert_eq!(parse("\u{feff}a=1"), Ok(pairs(&[("a", "1")])));
+        assert_eq!(parse("\u{feff}#a=1\nb=2"), Ok(pairs(&[("b", "2")])));
+        assert_eq!(parse("\u{feff}\u{feff}a=1"), Ok(pairs(&[("\u{feff}a", "1")])));
+    }
+
+    #[test]
+    fn bad_escapes_are_refused_with_their_line() {
+        let table = [
+            ("a=\\u", 1, Fault::MalformedEscape),
+            ("a=1\nb=\\u12", 2, Fault::MalformedEscape),
+            ("a=1\r\n#\r\nb=\\u12g4", 3, Fault::MalformedEscape),
+            ("\\u+123=1", 1, Fault::MalformedEscape),
+            ("a=\\uu0041", 1, Fault::MalformedEscape),
+            ("a=\\u12é", 1, Fault::MalformedEscape),
+            ("a=1\\\n \\u12", 1, Fault::MalformedEscape),
+            ("\n\na=\\ud83d", 3, Fault::LoneSurrogate),
+            ("a=\\ude00\\ud83d", 1, Fault::LoneSurrogate),
+            ("a=\\ud83dx", 1, Fault::LoneSurrogate),
+            ("a=\\ud83d\\u0041", 1, Fault::LoneSurrogate),
+            ("a=\\ud83d\\u00", 1, Fault::MalformedEscape),
+        ];
+        for (text, line, fault) in table {
+            assert_eq!(parse(text), Err(PropertiesError { line, fault }), "{text:?}");
+        }
+        let error = parse("a=\\u").expect_err("no digits");
+        assert_eq!(error.to_string(), "line 1: \\u must be followed by four hexadecimal digits");
+    }
+
+    /// Every row was written by `java.util.Properties.store(Writer)` of JDK 17 like this.
+    #[test]
+    fn write_writes_what_java_writes() {
+        let table = [
+            ("sp ace", "a b", "sp\\ ace=a b"),
+            ("a", " x  y ", "a=\\ x  y "),
+            ("  k ", "  v", "\\ \\ k\\ =\\  v"),
+            ("a=b", "c=d", "a\\=b=c\\=d"),
+            ("a:b", "c:d", "a\\:b=c\\:d"),
+            ("#a!", "!b#", "\\#a\\!=\\!b\\#"),
+            ("a", "c:\\dir", "a=c\\:\\\\dir"),
+            ("t\tk", "\tv\n\r\x0c", "t\\tk=\\tv\\n\\r\\f"),
+            ("键", "值é😀", "键=值é😀"),
+            ("a", "\0\x07\x7f\u{85}", "a=\0\x07\x7f\u{85}"),
+            ("k", "", "k="),
+            ("", "v", "=v"),
+            ("a", "\"quoted\" 'text'", "a=\"quoted\" 'text'"),
+            ("content", "{\"a\":1}\nline # 2 = x", "content={\"a\"\\:1}\\nline \\# 2 \\= x"),
+            ("bom", "\u{feff}", "bom=\u{feff}"),
+        ];
+        for (key, value, expected) in table {
+            assert_eq!(write(&pairs(&[(key, value)])), format!("{expected}\n"), "{key:?}={value:?}");
+        }
+        assert_eq!(write(&Pairs::new()), "");
+        assert_eq!(write(&pairs(&[("b", "2"), ("a", "1")])), "a=1\nb=2\n");
+    }
+
+    /// Text rich in what the format gives a meaning to.
+    fn awkward() -> impl Strategy<Value = String> {
+        let meant = prop::sample::select("\\ \t\x0c\r\n=:#!uab0中😀\u{feff}".chars().collect::<Vec<_>>());
+        prop::collection::vec(prop_oneof![8 => meant, 1 => any::<char>()], 0..12).prop_map(String::from_iter)
+    }
+
+    /// The mark is dropped at the start of a text, where a set may put a key that begins with it.
+    fn mark_comes_first(pairs: &Pairs) -> bool {
+        pairs.keys().next().is_some_and(|key| key.starts_with(BYTE_ORDER_MARK))
+    }
+
+    proptest! {
+        #[test]
+        fn parse_undoes_write(pairs in prop::collection::btree_map(awkward(), awkward(), 0..6)) {
+            prop_assume!(!mark_comes_first(&pairs));
+            prop_assert_eq!(parse(&write(&pairs)), Ok(pairs));
+        }
+
+        #[test]
+        fn parse_takes_any_text(text in awkward()) {
+            if let Ok(pairs) = parse(&text) {
+                prop_assume!(!mark_comes_first(&pairs));
+                prop_assert_eq!(parse(&write(&pairs)), Ok(pairs));
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Services, as the specification's table "Service" has them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+use super::time::Timestamp;
+use super::{limits, name, namespace};
+
+/// A service as it is kept. Instance counts are not here: they are derived.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Service {
+    pub id: String,
+    pub name: String,
+    pub namespace: String,
+    pub metadata: BTreeMap<String, String>,
+    pub ports: String,
+    pub business: String,
+    pub department: String,
+    pub cmdb_mod1: String,
+    pub cmdb_mod2: String,
+    pub cmdb_mod3: String,
+    pub comment: String,
+    pub owners: String,
+    pub token: String,
+    pub export_to: Vec<String>,
+    pub ctime: Timestamp,
+    pub mtime: Timestamp,
+    pub revision: String,
+}
+
+/// What a caller says of a service; an absent field stays as it is. It names the service by
+/// namespace and name, or by id alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceDraft {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ports: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub business: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub department: Option<String>,
+    #[serde(alias = "cmdbMod1", skip_serializing_if = "Option::is_none")]
+    pub cmdb_mod1: Option<String>,
+    #[serde(alias = "cmdbMod2", skip_serializing_if = "Option::is_none")]
+    pub cmdb_mod2: Option<String>,
+    #[serde(alias = "cmdbMod3", skip_serializing_if = "Option::is_none")]
+    pub cmdb_mod3: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owners: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    #[serde(alias = "exportTo", skip_serializing_if = "Option::is_none")]
+    pub export_to: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl ServiceDraft {
+    /// What can be judged without the state of the registry: on create and update.
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.check_name()?;
+        let limits = [
+            ("ports", &self.ports, limits::PORTS_CHARS_MAX, Code::InvalidServicePorts),
+            ("business", &self.business, limits::BUSINESS_CHARS_MAX, Code::InvalidServiceBusiness),
+            ("department", &self.department, limits::SERVICE_TEXT_CHARS_MAX, Code::InvalidServiceDepartment),
+            ("cmdb_mod1", &self.cmdb_mod1, limits::SERVICE_TEXT_CHARS_MAX, Code::InvalidServiceCmdb),
+            ("cmdb_mod2", &self.cmdb_mod2, limits::SERVICE_TEXT_CHARS_MAX, Code::InvalidServiceCmdb),
+            ("cmdb_mod3", &self.cmdb_mod3, limits::SERVICE_TEXT_CHARS_MAX, Code::InvalidServiceCmdb),
+            ("comment", &self.comment, limits::COMMENT_CHARS_MAX, Code::InvalidServiceComment),
+            ("owners", &self.owners, limits::SERVICE_TEXT_CHARS_MAX, Code::InvalidServiceOwners),
+            ("token", &self.token, limits::SERVICE_TOKEN_CHARS_MAX, Code::InvalidServiceToken),
+        ];
+        for (field, value, chars_max, code) in limits {
+            name::check_length(field, value.as_deref().unwrap_or(""), chars_max, code)?;
+        }
+        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)?;
+        namespace::check_export(self.export_to.as_deref())
+    }
+
+    /// Create needs namespace and name; update and delete do with an id.
+    pub fn check_name(&self) -> Result<(), Refusal> {
+        if let Some(id) = self.given_id() {
+            name::check_id(id)?;
+            if self.name.is_none() && self.namespace.is_none() {
+                return Ok(());
+            }
+        }
+        name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
+        name::check_service(self.name.as_deref().unwrap_or(""))
+    }
+
+    /// [`ServiceDraft::check`] for a new service, which an id alone does not name.
+    pub fn check_new(&self) -> Result<(), Refusal> {
+        name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
+        name::check_service(self.name.as_deref().unwrap_or(""))?;
+        self.check()
+    }
+
+    /// The id, where the caller gave one; an empty one counts as none.
+    pub fn given_id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// Lays the given fields over `service`; absent ones stay. Name, namespace and id identify and
+    /// are never changed.
+    pub fn lay_over(&self, service: &mut Service) {
+        super::replace(&mut service.metadata, &self.metadata);
+        super::replace(&mut service.ports, &self.ports);
+        super::replace(&mut service.business, &self.business);
+        super::replace(&mut service.department, &self.department);
+        super::replace(&mut service.cmdb_mod1, &self.cmdb_mod1);
+        super::replace(&mut service.cmdb_mod2, &self.cmdb_mod2);
+        super::replace(&mut service.cmdb_mod3, &self.cmdb_mod3);
+        super::replace(&mut service.comment, &self.comment);
+        super::replace(&mut service.owners, &self.owners);
+        super::replace(&mut service.token, &self.token);
+        super::replace(&mut service.export_to, &self.export_to);
+    }
+}
