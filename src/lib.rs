@@ -1,3 +1,4 @@
+pub mod catalog;
 pub mod metrics;
 pub mod model;
 pub mod pack;

@@ -1,0 +1,106 @@
+//! What an apply returns: the answer per item, the rows that changed, and what changed for those
+//! who wait.
+
+use std::sync::Arc;
+
+use super::row::{Edit, Row};
+use crate::model::code::{Code, Refusal, info_of};
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
+use crate::model::namespace::Namespace;
+use crate::model::service::Service;
+
+/// The answer to one item of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    pub code: Code,
+    pub detail: String,
+    pub entity: Entity,
+}
+
+/// The thing that an item was about, as it stands after it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entity {
+    None,
+    Namespace(Arc<Namespace>),
+    Service(Arc<Service>),
+    ConfigGroup(Arc<ConfigGroup>),
+    ConfigFile(Arc<ConfigFile>),
+    ConfigRelease(Arc<ConfigRelease>),
+}
+
+impl Default for Outcome {
+    fn default() -> Self {
+        Code::ExecuteSuccess.into()
+    }
+}
+
+impl From<Code> for Outcome {
+    fn from(code: Code) -> Self {
+        Outcome { code, detail: String::new(), entity: Entity::None }
+    }
+}
+
+impl From<Refusal> for Outcome {
+    fn from(refusal: Refusal) -> Self {
+        Outcome { code: refusal.code, detail: refusal.detail, entity: Entity::None }
+    }
+}
+
+impl Outcome {
+    pub fn done(entity: Entity) -> Self {
+        Outcome { entity, ..Outcome::default() }
+    }
+
+    pub fn unchanged(entity: Entity) -> Self {
+        Outcome { entity, ..Code::NoNeedUpdate.into() }
+    }
+
+    /// The `info` of the answer.
+    pub fn info(&self) -> String {
+        info_of(self.code, &self.detail)
+    }
+}
+
+/// Something that a waiting client could see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A release of this file came, went or was exchanged.
+    Config(ConfigKey),
+}
+
+/// Collects, during one apply, the rows that change and what watchers should hear.
+#[derive(Debug, Default)]
+pub struct Journal {
+    edits: Vec<Edit>,
+    changes: Vec<Change>,
+}
+
+impl Journal {
+    pub fn put<R: Row>(&mut self, row: &R) {
+        self.edits.push(Edit { key: row.key(), value: Some(row.value()) });
+    }
+
+    pub fn delete<R: Row>(&mut self, row: &R) {
+        self.edits.push(Edit { key: row.key(), value: None });
+    }
+
+    pub fn changed(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    pub(super) fn into_applied(self, outcomes: Vec<Outcome>) -> Applied {
+        Applied { outcomes, edits: self.edits, changes: self.changes, duplicate: false }
+    }
+}
+
+/// The result of one apply.
+#[derive(Debug, Default, PartialEq)]
+pub struct Applied {
+    /// One per item, in order.
+    pub outcomes: Vec<Outcome>,
+    /// In the order in which they happened: a later one for the same key wins.
+    pub edits: Vec<Edit>,
+    pub changes: Vec<Change>,
+    /// The request id was applied before; nothing was done.
+    pub duplicate: bool,
+}

@@ -1,0 +1,312 @@
+//! The configuration store: rules of change.
+//!
+//! | State | Operation | Result |
+//! |---|---|---|
+//! | any | publish | a new active release, version = highest of this file + 1; the previous one inactive |
+//! | release name taken for this file | publish | 400201 |
+//! | inactive | rollback | its content is active again under a new version; the active one inactive |
+//! | active | rollback | 200002 |
+//! | missing | rollback | 400202 |
+//! | inactive | delete | gone |
+//! | active | delete | 400000 |
+//! | missing | delete | 200000 |
+//! | any | delete of the file | file and releases gone; versions and notification ids live on |
+
+use std::sync::Arc;
+
+use md5::{Digest, Md5};
+
+use super::Catalog;
+use super::change::{Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{
+    ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
+    ConfigReleaseDraft, Format, ReleaseType, Stamp,
+};
+use crate::model::properties;
+
+/// To Apollo clients, which leave the suffix out, a name without one is a properties file.
+const FORMAT_WITHOUT_SUFFIX: Format = Format::Properties;
+
+fn stamp(ctx: &Ctx) -> Stamp {
+    Stamp { time: ctx.time, by: ctx.by.clone() }
+}
+
+fn md5_of(content: &str) -> String {
+    hex::encode(Md5::digest(content))
+}
+
+impl Catalog {
+    pub(super) fn write_config_group(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &ConfigGroupDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let old = self.configs.groups.get(&(draft.namespace.clone(), draft.name.clone())).cloned();
+        match (op, old) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => {
+                self.namespaces.ensure(ctx, &draft.namespace, journal);
+                let mut group = new_group(ctx, &draft.namespace, &draft.name);
+                draft.lay_over(&mut group);
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
+            }
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) => {
+                let mut group = ConfigGroup::clone(&old);
+                draft.lay_over(&mut group);
+                if group == *old {
+                    return Outcome::unchanged(Entity::ConfigGroup(old));
+                }
+                group.modified = stamp(ctx);
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
+            }
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => {
+                if self.configs.files_in_group(&old.namespace, &old.name).next().is_some() {
+                    return Refusal::new(Code::ExistedResource, "the group still has config files").into();
+                }
+                self.configs.remove_group(&old, journal);
+                Outcome::done(Entity::ConfigGroup(old))
+            }
+        }
+    }
+
+    pub(super) fn write_config_file(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &ConfigFileDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        match (op, self.configs.files.get(&draft.key()).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, journal))),
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) => match self.update_config_file(ctx, &old, draft, journal) {
+                Some(file) => Outcome::done(Entity::ConfigFile(file)),
+                None => Outcome::unchanged(Entity::ConfigFile(old)),
+            },
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => self.delete_config_file(&old, journal),
+        }
+    }
+
+    fn create_config_file(&mut self, ctx: &Ctx, draft: &ConfigFileDraft, journal: &mut Journal) -> Arc<ConfigFile> {
+        let file = edited(ctx, None, draft);
+        self.ensure_group(ctx, &file.key, journal);
+        self.configs.put_file(file, journal)
+    }
+
+    /// Makes namespace and group on the fly.
+    fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, journal: &mut Journal) {
+        self.namespaces.ensure(ctx, &key.namespace, journal);
+        if !self.configs.groups.contains_key(&(key.namespace.clone(), key.group.clone())) {
+            self.configs.put_group(new_group(ctx, &key.namespace, &key.group), journal);
+        }
+    }
+
+    /// `None` if the draft changes nothing.
+    fn update_config_file(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<ConfigFile>,
+        draft: &ConfigFileDraft,
+        journal: &mut Journal,
+    ) -> Option<Arc<ConfigFile>> {
+        let file = edited(ctx, Some(old), draft);
+        (file != **old).then(|| self.configs.put_file(file, journal))
+    }
+
+    fn delete_config_file(&mut self, old: &Arc<ConfigFile>, journal: &mut Journal) -> Outcome {
+        let was_visible = self.configs.active_release(&old.key).is_some();
+        for release in self.configs.versions_of(&old.key) {
+            self.configs.remove_release(&release, journal);
+        }
+        self.configs.remove_file(old, journal);
+        if was_visible {
+            self.configs.mark(&old.key, journal);
+        }
+        Outcome::done(Entity::ConfigFile(old.clone()))
+    }
+
+    pub(super) fn publish_config(&mut self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
+        let Some(file) = self.configs.files.get(&draft.key()).cloned() else {
+            return Refusal::new(Code::NotFoundResource, "no such config file").into();
+        };
+        match self.refuse_taken_release(draft).or_else(|| refuse_unreadable(&file)) {
+            Some(refused) => refused,
+            None => Outcome::done(Entity::ConfigRelease(self.release(ctx, &file, draft, journal))),
+        }
+    }
+
+    /// Writes the file and publishes it: both or, where one is refused, neither.
+    pub(super) fn create_and_publish_config(
+        &mut self,
+        ctx: &Ctx,
+        publish: &ConfigPublish,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let key = publish.file.key();
+        if let Some(expected) = publish.md5.as_deref().filter(|md5| !md5.is_empty()) {
+            let current = self.configs.active_release(&key);
+            if current.is_none_or(|release| release.md5 != expected) {
+                return Refusal::new(Code::DataConflict, "the published content has another md5").into();
+            }
+        }
+        if let Some(refused) = self.refuse_taken_release(&publish.release) {
+            return refused;
+        }
+        let file = edited(ctx, self.configs.files.get(&key), &publish.file);
+        if let Some(refused) = refuse_unreadable(&file) {
+            return refused;
+        }
+        self.ensure_group(ctx, &key, journal);
+        Outcome::done(Entity::ConfigRelease(self.release(ctx, &file, &publish.release, journal)))
+    }
+
+    fn refuse_taken_release(&self, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+        let taken = self.configs.release(&draft.key(), draft.given_name()?)?.clone();
+        let refusal = Refusal::new(Code::ExistedResource, "the file has a release of this name");
+        Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
+    }
+
+    fn release(
+        &mut self,
+        ctx: &Ctx,
+        file: &ConfigFile,
+        draft: &ConfigReleaseDraft,
+        journal: &mut Journal,
+    ) -> Arc<ConfigRelease> {
+        let version = self.configs.next_version(&file.key, journal);
+        let release = ConfigRelease {
+            id: ctx.draw_number(),
+            name: self.release_name(ctx, draft, &file.key, version),
+            key: file.key.clone(),
+            content: file.content.clone(),
+            md5: md5_of(&file.content),
+            format: file.format,
+            comment: file.comment.clone(),
+            tags: file.tags.clone(),
+            description: draft.release_description.clone().unwrap_or_default(),
+            release_type: ReleaseType::Normal,
+            version,
+            active: true,
+            created: stamp(ctx),
+            modified: stamp(ctx),
+        };
+        self.retire_active(ctx, &file.key, journal);
+        self.configs.put_file(ConfigFile { released: Some(stamp(ctx)), ..file.clone() }, journal);
+        let release = self.configs.put_release(release, journal);
+        self.configs.mark(&file.key, journal);
+        release
+    }
+
+    /// The name given, else one made of the file, the second and the version; a caller may have
+    /// taken that very name, so it grows until it is free.
+    fn release_name(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, key: &ConfigKey, version: u64) -> String {
+        if let Some(given) = draft.given_name() {
+            return given.to_owned();
+        }
+        let mut name = format!("{}-{}-{version}", key.file, ctx.time.0 / 1000);
+        while self.configs.release(key, &name).is_some() {
+            name.push('x');
+        }
+        name
+    }
+
+    fn retire_active(&mut self, ctx: &Ctx, key: &ConfigKey, journal: &mut Journal) {
+        if let Some(active) = self.configs.active_release(key).cloned() {
+            let retired = ConfigRelease { active: false, modified: stamp(ctx), ..ConfigRelease::clone(&active) };
+            self.configs.put_release(retired, journal);
+        }
+    }
+
+    /// Whom a draft names: by release name, else by id.
+    fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
+        let key = draft.key();
+        match (draft.given_name(), draft.id) {
+            (Some(name), id) => {
+                self.configs.release(&key, name).filter(|found| id.is_none_or(|id| id == found.id)).cloned()
+            }
+            (None, Some(id)) => self.configs.versions_of(&key).into_iter().find(|release| release.id == id),
+            (None, None) => None,
+        }
+    }
+
+    pub(super) fn roll_back_config(&mut self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
+        let Some(target) = self.named_release(draft) else {
+            return Refusal::new(Code::NotFoundResource, "no such release of this file").into();
+        };
+        if target.active {
+            return Outcome::unchanged(Entity::ConfigRelease(target));
+        }
+        self.retire_active(ctx, &target.key, journal);
+        let version = self.configs.next_version(&target.key, journal);
+        let release = ConfigRelease { active: true, version, modified: stamp(ctx), ..ConfigRelease::clone(&target) };
+        let release = self.configs.put_release(release, journal);
+        self.configs.mark(&target.key, journal);
+        Outcome::done(Entity::ConfigRelease(release))
+    }
+
+    pub(super) fn delete_config_release(&mut self, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
+        match self.named_release(draft) {
+            None => Outcome::default(),
+            Some(release) if release.active => {
+                Refusal::new(Code::BadRequest, "an active release cannot be deleted, publish or roll back first").into()
+            }
+            Some(release) => {
+                self.configs.remove_release(&release, journal);
+                Outcome::done(Entity::ConfigRelease(release))
+            }
+        }
+    }
+}
+
+/// The file as it will be: a new one or `old`, with the draft laid over it.
+fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft) -> ConfigFile {
+    let mut file = match old {
+        Some(old) => ConfigFile::clone(old),
+        None => new_file(ctx, draft.key()),
+    };
+    draft.lay_over(&mut file);
+    if old.is_some_and(|old| **old != file) {
+        file.modified = stamp(ctx);
+    }
+    file
+}
+
+fn new_file(ctx: &Ctx, key: ConfigKey) -> ConfigFile {
+    ConfigFile {
+        id: ctx.draw_number(),
+        format: Format::of_suffix(&key.file).unwrap_or(FORMAT_WITHOUT_SUFFIX),
+        key,
+        created: stamp(ctx),
+        modified: stamp(ctx),
+        ..ConfigFile::default()
+    }
+}
+
+/// What no client could read is not published: properties that cannot be parsed.
+fn refuse_unreadable(file: &ConfigFile) -> Option<Outcome> {
+    if Format::of_suffix(&file.key.file).unwrap_or(file.format) != Format::Properties {
+        return None;
+    }
+    let error = properties::parse(&file.content).err()?;
+    Some(Refusal::new(Code::NotMatchContentToFormat, error.to_string()).into())
+}
+
+fn new_group(ctx: &Ctx, namespace: &str, name: &str) -> ConfigGroup {
+    ConfigGroup {
+        id: ctx.draw_number(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        created: stamp(ctx),
+        modified: stamp(ctx),
+        ..ConfigGroup::default()
+    }
+}

@@ -1,0 +1,64 @@
+//! The context of one apply: the only source of time, identity and ids in the catalog.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::model::time::Timestamp;
+
+/// Names one proposal for as long as its sender may repeat it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub u128);
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A batch of 100 items draws fewer.
+const NUMBERS_PER_ENTRY: u64 = 1024;
+
+/// Index and stamps of the entry being applied.
+#[derive(Clone, Debug)]
+pub struct Ctx {
+    /// Index of the log entry.
+    pub index: u64,
+    /// Stamped by the leader; in the catalog it never runs backwards.
+    pub time: Timestamp,
+    /// Random bytes stamped by the leader, from which ids and revisions are drawn.
+    pub seed: [u8; 16],
+    pub request: RequestId,
+    /// Name of the user on whose behalf the command was proposed.
+    pub by: String,
+    drawn: Cell<u32>,
+}
+
+impl Ctx {
+    pub fn new(index: u64, time: Timestamp, seed: [u8; 16], request: RequestId, by: impl Into<String>) -> Self {
+        Ctx { index, time, seed, request, by: by.into(), drawn: Cell::new(0) }
+    }
+
+    /// This context with its time moved up to `clock`, if it lies before: a new leader's clock may
+    /// be behind the old one's.
+    pub(super) fn not_before(&self, clock: Timestamp) -> Ctx {
+        Ctx { time: self.time.max(clock), drawn: Cell::new(0), ..self.clone() }
+    }
+
+    /// The next number of this entry, for things that clients know by number: unique because the
+    /// log index is, and below 2^53 for 2^43 entries.
+    pub fn draw_number(&self) -> u64 {
+        let position = self.drawn.replace(self.drawn.get() + 1);
+        self.index * NUMBERS_PER_ENTRY + u64::from(position)
+    }
+
+    /// The next id of this entry: 32 lower-case hex digits, the same on every node.
+    pub fn draw_id(&self) -> String {
+        let position = self.drawn.replace(self.drawn.get() + 1);
+        let digest = Sha256::new().chain_update(self.seed).chain_update(position.to_be_bytes()).finalize();
+        hex::encode(&digest[..16])
+    }
+}

@@ -1,0 +1,148 @@
+//! The catalog: all replicated state, in memory, as plain maps.
+//!
+//! It is a pure function of the log: [`Catalog::apply`] takes one command with its stamps and
+//! returns the answer, the rows that changed and what watchers should hear of. It knows no clock,
+//! no randomness, no disk and no network; every node that applied the same entries holds the same
+//! catalog. Apply never fails and never panics on input: what is refused is refused per item, as
+//! data.
+//!
+//! Reading order: [`command`], this file, then the books (`services`, `configs`, …). Each book is a
+//! set of maps with the rules of change and the queries of one kind of thing.
+
+pub mod access;
+pub mod change;
+pub mod command;
+mod config_changes;
+pub mod configs;
+pub mod ctx;
+pub mod namespaces;
+pub mod nodes;
+pub mod page;
+mod requests;
+pub mod row;
+pub mod services;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use change::{Applied, Change, Entity, Journal, Outcome};
+pub use command::{Command, Op};
+pub use ctx::{Ctx, RequestId};
+pub use row::{Edit, Row, Table};
+
+use crate::model::access::{Token, User};
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
+use crate::model::namespace::Namespace;
+use crate::model::service::Service;
+use access::Access;
+use configs::{ConfigMark, ConfigVersion, Configs};
+use namespaces::Namespaces;
+use nodes::{Cluster, NodeRecord, Nodes};
+use requests::{Remembered, Requests};
+use services::Services;
+
+/// Stored bytes that this version cannot read: fatal to a node, never shown to a caller.
+#[derive(Debug)]
+pub struct Corrupt(pub String);
+
+impl fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the stored state cannot be read: {}", self.0)
+    }
+}
+
+impl std::error::Error for Corrupt {}
+
+/// All replicated state.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalog {
+    pub nodes: Nodes,
+    pub access: Access,
+    pub namespaces: Namespaces,
+    pub services: Services,
+    pub configs: Configs,
+    requests: Requests,
+}
+
+impl Catalog {
+    /// Applies one command. A request id that was applied before is recognised and changes nothing:
+    /// its reply was given when it was applied.
+    pub fn apply(&mut self, ctx: &Ctx, command: Command) -> Applied {
+        let mut journal = Journal::default();
+        let ctx = &ctx.not_before(self.requests.clock());
+        if !self.requests.remember(ctx, &mut journal) {
+            return Applied { duplicate: true, ..Applied::default() };
+        }
+        let outcomes = self.dispatch(ctx, command, &mut journal);
+        journal.into_applied(outcomes)
+    }
+
+    fn dispatch(&mut self, ctx: &Ctx, command: Command, journal: &mut Journal) -> Vec<Outcome> {
+        match command {
+            Command::Bootstrap { cluster_id, admin } => vec![self.bootstrap(ctx, cluster_id, admin, journal)],
+            Command::Announce(node) => vec![self.nodes.announce(node, journal)],
+            Command::Forget { node_id } => vec![self.nodes.forget(node_id, journal)],
+            Command::SignIn { hash, user_id } => vec![self.access.sign_in(ctx, hash, user_id, journal)],
+            Command::SignOut { hash } => vec![self.access.sign_out(&hash, journal)],
+            Command::Namespaces(op, items) => each(items, |item| self.write_namespace(ctx, op, &item, journal)),
+            Command::Services(op, items) => each(items, |item| self.write_service(ctx, op, &item, journal)),
+            Command::ConfigGroups(op, items) => each(items, |item| self.write_config_group(ctx, op, &item, journal)),
+            Command::ConfigFiles(op, items) => each(items, |item| self.write_config_file(ctx, op, &item, journal)),
+            Command::ConfigPublish(items) => each(items, |item| self.publish_config(ctx, &item, journal)),
+            Command::ConfigCreateAndPublish(items) => {
+                each(items, |item| self.create_and_publish_config(ctx, &item, journal))
+            }
+            Command::ConfigRollback(items) => each(items, |item| self.roll_back_config(ctx, &item, journal)),
+            Command::ConfigDeleteReleases(items) => each(items, |item| self.delete_config_release(&item, journal)),
+        }
+    }
+
+    /// The first entry of a cluster that counts; any later one changes nothing.
+    fn bootstrap(&mut self, ctx: &Ctx, cluster_id: String, admin: User, journal: &mut Journal) -> Outcome {
+        if self.nodes.cluster_id().is_some() {
+            return Outcome::from(crate::model::code::Code::NoNeedUpdate);
+        }
+        self.nodes.found(Cluster { cluster_id, founded: ctx.time }, journal);
+        self.access.add_user(admin, journal);
+        self.namespaces.ensure(ctx, namespaces::DEFAULT, journal);
+        Outcome::default()
+    }
+
+    /// Takes in one stored row, at start and after a snapshot was installed.
+    pub fn load(&mut self, key: &[u8], value: &[u8]) -> Result<(), Corrupt> {
+        match Table::of_key(key)? {
+            Table::Cluster => self.nodes.load_cluster(Cluster::read(value)?),
+            Table::Node => self.nodes.load_node(NodeRecord::read(value)?),
+            Table::User => self.access.load_user(User::read(value)?),
+            Table::Token => self.access.load_token(Token::read(value)?),
+            Table::Request => self.requests.load(Remembered::read(value)?),
+            Table::Namespace => self.namespaces.load(Namespace::read(value)?),
+            Table::Service => drop(self.services.load(Service::read(value)?)),
+            Table::ConfigGroup => drop(self.configs.load_group(ConfigGroup::read(value)?)),
+            Table::ConfigFile => drop(self.configs.load_file(ConfigFile::read(value)?)),
+            Table::ConfigRelease => drop(self.configs.load_release(ConfigRelease::read(value)?)),
+            Table::ConfigMark => self.configs.load_mark(ConfigMark::read(value)?),
+            Table::ConfigVersion => self.configs.load_version(ConfigVersion::read(value)?),
+        }
+        Ok(())
+    }
+
+    /// Objects by kind, for the metrics.
+    pub fn counts(&self) -> [(&'static str, usize); 6] {
+        [
+            ("namespace", self.namespaces.len()),
+            ("service", self.services.len()),
+            ("config_group", self.configs.group_count()),
+            ("config_file", self.configs.file_count()),
+            ("config_release", self.configs.release_count()),
+            ("token", self.access.token_count()),
+        ]
+    }
+}
+
+/// A batch is its items one by one, in order, each succeeding or failing on its own.
+fn each<T>(items: Vec<T>, apply: impl FnMut(T) -> Outcome) -> Vec<Outcome> {
+    items.into_iter().map(apply).collect()
+}

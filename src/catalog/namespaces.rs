@@ -1,0 +1,144 @@
+//! Namespaces: rules of change and queries.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Catalog;
+use super::change::{Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::page::{Listed, Page, cut_sorted};
+use super::row::{Row, Table};
+use crate::model::code::Code;
+use crate::model::namespace::{Namespace, NamespaceDraft};
+use crate::model::text::NameFilter;
+
+/// Made with the cluster.
+pub const DEFAULT: &str = "default";
+
+impl Row for Namespace {
+    const TABLE: Table = Table::Namespace;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![self.name.as_bytes().into()]
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Namespaces {
+    by_name: BTreeMap<String, Arc<Namespace>>,
+}
+
+/// Which namespaces a list wants.
+#[derive(Clone, Debug, Default)]
+pub struct NamespaceFilter {
+    pub name: Option<NameFilter>,
+    pub owner: Option<String>,
+}
+
+impl Namespaces {
+    pub fn get(&self, name: &str) -> Option<&Arc<Namespace>> {
+        self.by_name.get(name)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Newest first, then by name.
+    pub fn list(&self, filter: &NamespaceFilter, page: Page) -> Listed<Arc<Namespace>> {
+        let wanted = |namespace: &&Arc<Namespace>| {
+            filter.name.as_ref().is_none_or(|name| name.matches(&namespace.name))
+                && filter.owner.as_ref().is_none_or(|owner| namespace.owners.contains(owner.as_str()))
+        };
+        let matching = self.by_name.values().filter(wanted).cloned().collect();
+        cut_sorted(matching, |namespace| (std::cmp::Reverse(namespace.mtime), namespace.name.clone()), page)
+    }
+
+    /// Makes the namespace on the fly where it is missing: any write that needs one may.
+    pub(super) fn ensure(&mut self, ctx: &Ctx, name: &str, journal: &mut Journal) {
+        if !self.by_name.contains_key(name) {
+            self.insert(Self::new_namespace(ctx, name), journal);
+        }
+    }
+
+    fn new_namespace(ctx: &Ctx, name: &str) -> Namespace {
+        Namespace {
+            name: name.to_owned(),
+            ctime: ctx.time,
+            mtime: ctx.time,
+            revision: ctx.draw_id(),
+            ..Namespace::default()
+        }
+    }
+
+    fn insert(&mut self, namespace: Namespace, journal: &mut Journal) -> Arc<Namespace> {
+        journal.put(&namespace);
+        let namespace = Arc::new(namespace);
+        self.by_name.insert(namespace.name.clone(), namespace.clone());
+        namespace
+    }
+
+    pub(super) fn load(&mut self, namespace: Namespace) {
+        self.by_name.insert(namespace.name.clone(), Arc::new(namespace));
+    }
+}
+
+impl Catalog {
+    pub(super) fn write_namespace(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &NamespaceDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        match (op, self.namespaces.get(&draft.name).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::Namespace(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => {
+                let mut namespace = Namespaces::new_namespace(ctx, &draft.name);
+                draft.lay_over(&mut namespace);
+                Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, journal)))
+            }
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, journal),
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => self.delete_namespace(&old, journal),
+        }
+    }
+
+    fn update_namespace(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<Namespace>,
+        draft: &NamespaceDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        if draft.revision.as_ref().is_some_and(|revision| *revision != old.revision) {
+            return Outcome { entity: Entity::Namespace(old.clone()), ..Code::DataConflict.into() };
+        }
+        let mut namespace = Namespace::clone(old);
+        draft.lay_over(&mut namespace);
+        if namespace == **old {
+            return Outcome::unchanged(Entity::Namespace(old.clone()));
+        }
+        namespace.mtime = ctx.time;
+        namespace.revision = ctx.draw_id();
+        Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, journal)))
+    }
+
+    fn delete_namespace(&mut self, old: &Arc<Namespace>, journal: &mut Journal) -> Outcome {
+        if self.services.count_in(&old.name) > 0 {
+            return Code::NamespaceExistedServices.into();
+        }
+        if self.configs.has_groups_in(&old.name) {
+            return Code::NamespaceExistedConfigGroups.into();
+        }
+        journal.delete(&**old);
+        self.namespaces.by_name.remove(&old.name);
+        Outcome::done(Entity::Namespace(old.clone()))
+    }
+}

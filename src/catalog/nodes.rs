@@ -1,0 +1,105 @@
+//! The cluster as its nodes announce themselves: its id, and per node the addresses for clients and
+//! the identity of the data directory.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::change::{Journal, Outcome};
+use super::row::{Row, Table};
+use crate::model::code::Code;
+use crate::model::time::Timestamp;
+
+/// The one row of the cluster itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cluster {
+    pub cluster_id: String,
+    pub founded: Timestamp,
+}
+
+impl Row for Cluster {
+    const TABLE: Table = Table::Cluster;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![]
+    }
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    pub node_id: u64,
+    /// Random id of its data directory: a node with the same id and another directory has lost its
+    /// votes and its log, and may not come back under that id.
+    pub instance: String,
+    /// Advertised `host:port` of the management surface.
+    pub api: String,
+    /// Advertised `host:port` of the config-client surface.
+    pub compat: String,
+    /// Its member was removed: the id is spent.
+    #[serde(default)]
+    pub removed: bool,
+}
+
+impl NodeRecord {
+    pub fn new(node_id: u64, instance: String, api: String, compat: String) -> Self {
+        NodeRecord { node_id, instance, api, compat, removed: false }
+    }
+}
+
+impl Row for NodeRecord {
+    const TABLE: Table = Table::Node;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![self.node_id.to_be_bytes().to_vec().into()]
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Nodes {
+    cluster: Option<Cluster>,
+    by_id: BTreeMap<u64, NodeRecord>,
+}
+
+impl Nodes {
+    pub fn cluster_id(&self) -> Option<&str> {
+        self.cluster.as_ref().map(|cluster| cluster.cluster_id.as_str())
+    }
+
+    pub fn get(&self, node_id: u64) -> Option<&NodeRecord> {
+        self.by_id.get(&node_id)
+    }
+
+    pub(super) fn found(&mut self, cluster: Cluster, journal: &mut Journal) {
+        journal.put(&cluster);
+        self.cluster = Some(cluster);
+    }
+
+    pub(super) fn announce(&mut self, node: NodeRecord, journal: &mut Journal) -> Outcome {
+        match self.by_id.get(&node.node_id) {
+            Some(known) if *known == node => return Code::NoNeedUpdate.into(),
+            Some(known) if known.removed || known.instance != node.instance => return Code::DataConflict.into(),
+            _ => {}
+        }
+        journal.put(&node);
+        self.by_id.insert(node.node_id, node);
+        Outcome::default()
+    }
+
+    pub(super) fn forget(&mut self, node_id: u64, journal: &mut Journal) -> Outcome {
+        let node = self
+            .by_id
+            .entry(node_id)
+            .or_insert_with(|| NodeRecord::new(node_id, String::new(), String::new(), String::new()));
+        node.removed = true;
+        journal.put(node);
+        Outcome::default()
+    }
+
+    pub(super) fn load_cluster(&mut self, cluster: Cluster) {
+        self.cluster = Some(cluster);
+    }
+
+    pub(super) fn load_node(&mut self, node: NodeRecord) {
+        self.by_id.insert(node.node_id, node);
+    }
+}

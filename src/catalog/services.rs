@@ -1,0 +1,206 @@
+//! Services: rules of change and queries.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Catalog;
+use super::change::{Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::page::{Listed, Page};
+use super::row::{Row, Table};
+use crate::model::code::Code;
+use crate::model::service::{Service, ServiceDraft};
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+
+impl Row for Service {
+    const TABLE: Table = Table::Service;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![self.namespace.as_bytes().into(), self.name.as_bytes().into()]
+    }
+}
+
+/// Place of a service in lists: newest change first, then by id.
+type ListOrder = (Reverse<Timestamp>, String);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Services {
+    /// Namespace, then name: the identity.
+    by_name: BTreeMap<String, BTreeMap<String, Arc<Service>>>,
+    by_id: BTreeMap<String, Arc<Service>>,
+    in_list_order: BTreeMap<ListOrder, Arc<Service>>,
+}
+
+/// Which services a list wants; an absent part wants all.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceFilter {
+    pub name: Option<NameFilter>,
+    pub namespace: Option<NameFilter>,
+    /// Contained, ignoring case.
+    pub business: Option<String>,
+    pub department: Option<String>,
+    pub cmdb_mod1: Option<String>,
+    pub cmdb_mod2: Option<String>,
+    pub cmdb_mod3: Option<String>,
+    /// Contained.
+    pub owner: Option<String>,
+    /// All pairs have to be there.
+    pub metadata: Vec<(String, String)>,
+    /// What an instance of the service has to have. Instances cannot be registered yet, so a filter
+    /// by instance finds nothing.
+    pub by_instance: bool,
+}
+
+impl ServiceFilter {
+    fn matches(&self, service: &Service) -> bool {
+        let equal = |wanted: &Option<String>, value: &String| wanted.as_ref().is_none_or(|wanted| wanted == value);
+        !self.by_instance
+            && self.name.as_ref().is_none_or(|name| name.matches(&service.name))
+            && self.namespace.as_ref().is_none_or(|namespace| namespace.matches(&service.namespace))
+            && self.business.as_ref().is_none_or(|part| service.business.to_lowercase().contains(&part.to_lowercase()))
+            && equal(&self.department, &service.department)
+            && equal(&self.cmdb_mod1, &service.cmdb_mod1)
+            && equal(&self.cmdb_mod2, &service.cmdb_mod2)
+            && equal(&self.cmdb_mod3, &service.cmdb_mod3)
+            && self.owner.as_ref().is_none_or(|part| service.owners.contains(part.as_str()))
+            && self.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
+    }
+}
+
+impl Services {
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Service>> {
+        self.by_name.get(namespace)?.get(name)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub fn count_in(&self, namespace: &str) -> usize {
+        self.by_name.get(namespace).map_or(0, BTreeMap::len)
+    }
+
+    /// Newest first, then by id. A filter that names one service looks it up, one that names a
+    /// namespace walks that alone.
+    pub fn list(&self, filter: &ServiceFilter, page: Page) -> Listed<Arc<Service>> {
+        match (&filter.namespace, &filter.name) {
+            (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => {
+                let found = self.get(namespace, name);
+                Listed::cut(found.into_iter().filter(|service| filter.matches(service)), page)
+            }
+            _ => Listed::cut(self.in_list_order.values().filter(|service| filter.matches(service)), page),
+        }
+    }
+
+    /// Whom a draft names: by id if it gives one, else by namespace and name.
+    fn named_by(&self, draft: &ServiceDraft) -> Option<Arc<Service>> {
+        match (draft.given_id(), &draft.namespace, &draft.name) {
+            (Some(id), None, None) => self.by_id.get(id).cloned(),
+            (id, Some(namespace), Some(name)) => {
+                self.get(namespace, name).filter(|service| id.is_none_or(|id| id == service.id)).cloned()
+            }
+            _ => None,
+        }
+    }
+
+    fn insert(&mut self, service: Service, journal: &mut Journal) -> Arc<Service> {
+        journal.put(&service);
+        self.load(service)
+    }
+
+    fn remove(&mut self, service: &Arc<Service>, journal: &mut Journal) {
+        journal.delete(&**service);
+        self.unlink(service);
+    }
+
+    fn unlink(&mut self, service: &Arc<Service>) {
+        self.by_id.remove(&service.id);
+        self.in_list_order.remove(&(Reverse(service.mtime), service.id.clone()));
+        if let Some(names) = self.by_name.get_mut(&service.namespace) {
+            names.remove(&service.name);
+            if names.is_empty() {
+                self.by_name.remove(&service.namespace);
+            }
+        }
+    }
+
+    pub(super) fn load(&mut self, service: Service) -> Arc<Service> {
+        if let Some(old) = self.by_id.get(&service.id).cloned() {
+            self.unlink(&old);
+        }
+        let service = Arc::new(service);
+        self.by_id.insert(service.id.clone(), service.clone());
+        self.in_list_order.insert((Reverse(service.mtime), service.id.clone()), service.clone());
+        self.by_name.entry(service.namespace.clone()).or_default().insert(service.name.clone(), service.clone());
+        service
+    }
+}
+
+impl Catalog {
+    pub(super) fn write_service(&mut self, ctx: &Ctx, op: Op, draft: &ServiceDraft, journal: &mut Journal) -> Outcome {
+        match op {
+            Op::Create => self.create_service(ctx, draft, journal),
+            Op::Update => match self.services.named_by(draft) {
+                None => Code::NotFoundResource.into(),
+                Some(old) => self.update_service(ctx, &old, draft, journal),
+            },
+            Op::Delete => match self.services.named_by(draft) {
+                None => Outcome::default(),
+                Some(old) => {
+                    self.services.remove(&old, journal);
+                    Outcome::done(Entity::Service(old))
+                }
+            },
+        }
+    }
+
+    fn create_service(&mut self, ctx: &Ctx, draft: &ServiceDraft, journal: &mut Journal) -> Outcome {
+        let (Some(namespace), Some(name)) = (&draft.namespace, &draft.name) else {
+            return Code::InvalidServiceName.into();
+        };
+        let taken = self.services.get(namespace, name);
+        if let Some(old) = taken.or_else(|| self.services.by_id.get(draft.given_id()?)) {
+            return Outcome { entity: Entity::Service(old.clone()), ..Code::ExistedResource.into() };
+        }
+        self.namespaces.ensure(ctx, namespace, journal);
+        let mut service = Service {
+            id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
+            name: name.clone(),
+            namespace: namespace.clone(),
+            token: ctx.draw_id(),
+            ctime: ctx.time,
+            mtime: ctx.time,
+            revision: ctx.draw_id(),
+            ..Service::default()
+        };
+        draft.lay_over(&mut service);
+        Outcome::done(Entity::Service(self.services.insert(service, journal)))
+    }
+
+    fn update_service(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<Service>,
+        draft: &ServiceDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        if draft.revision.as_ref().is_some_and(|revision| *revision != old.revision) {
+            return Outcome { entity: Entity::Service(old.clone()), ..Code::DataConflict.into() };
+        }
+        let mut service = Service::clone(old);
+        draft.lay_over(&mut service);
+        if service == **old {
+            return Outcome::unchanged(Entity::Service(old.clone()));
+        }
+        service.mtime = ctx.time;
+        service.revision = ctx.draw_id();
+        Outcome::done(Entity::Service(self.services.insert(service, journal)))
+    }
+}

@@ -1,0 +1,58 @@
+//! Bytes that every later version has to read.
+
+use super::*;
+use crate::pack;
+
+/// One command of each kind in the bytes in which the first release wrote it to its log.
+#[test]
+fn golden_bytes_of_every_command() {
+    let id = |text: &str| Some(text.to_owned());
+    let admin = User {
+        id: "u".into(),
+        name: "admin".into(),
+        role: Role::Admin,
+        password_hash: PasswordHash("h".into()),
+        ctime: Timestamp(1),
+    };
+    let group = ConfigGroupDraft { namespace: "n".into(), name: "g".into(), comment: id("c"), ..Default::default() };
+    let file = ConfigFileDraft {
+        namespace: "n".into(),
+        group: "g".into(),
+        name: "f".into(),
+        content: id("x"),
+        format: id("text"),
+        ..Default::default()
+    };
+    let release = ConfigReleaseDraft {
+        id: Some(7),
+        name: id("r"),
+        namespace: "n".into(),
+        group: "g".into(),
+        file_name: "f".into(),
+        ..Default::default()
+    };
+    let publish = ConfigPublish { file: file.clone(), release: release.clone(), md5: id("m") };
+    let namespace = NamespaceDraft { name: "n".into(), owners: id("o"), ..Default::default() };
+    let commands = [
+        Command::Bootstrap { cluster_id: "c".into(), admin },
+        Command::Announce(NodeRecord::new(1, "i".into(), "a:1".into(), "c:1".into())),
+        Command::Forget { node_id: 3 },
+        Command::SignIn { hash: TokenHash("t".into()), user_id: "u".into() },
+        Command::SignOut { hash: TokenHash("t".into()) },
+        Command::Namespaces(Op::Create, vec![namespace]),
+        Command::Services(Op::Update, vec![ServiceDraft { ports: id("80"), ..service("n", "s") }]),
+        Command::ConfigGroups(Op::Delete, vec![group]),
+        Command::ConfigFiles(Op::Create, vec![file]),
+        Command::ConfigPublish(vec![release.clone()]),
+        Command::ConfigCreateAndPublish(vec![publish]),
+        Command::ConfigRollback(vec![release.clone()]),
+        Command::ConfigDeleteReleases(vec![release]),
+    ];
+    let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();
+    let golden: Vec<&str> = include_str!("golden_commands.txt").lines().collect();
+    assert_eq!(written, golden);
+    for (command, line) in commands.iter().zip(golden) {
+        let read: Command = pack::from_bytes(&hex::decode(line).expect("hex")).expect("readable for ever");
+        assert_eq!(read, *command);
+    }
+}

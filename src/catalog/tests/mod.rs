@@ -1,0 +1,333 @@
+//! The catalog as tables of commands and expected answers.
+
+mod golden;
+mod properties;
+
+use std::collections::BTreeMap;
+
+use super::nodes::NodeRecord;
+use super::page::Page;
+use super::services::ServiceFilter;
+use super::*;
+use crate::model::access::{PasswordHash, Role, TokenHash};
+use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::limits;
+use crate::model::namespace::NamespaceDraft;
+use crate::model::service::ServiceDraft;
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+
+/// A catalog beside the rows that its edits make.
+#[derive(Clone, Default, PartialEq, Debug)]
+struct Bench {
+    catalog: Catalog,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    index: u64,
+}
+
+impl Bench {
+    fn ctx(&self, index: u64) -> Ctx {
+        let seed = u128::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        Ctx::new(index, Timestamp(1_000_000 + index * 1000), seed, RequestId(u128::from(index)), "tester")
+    }
+
+    fn apply(&mut self, command: Command) -> Applied {
+        self.index += 1;
+        let ctx = self.ctx(self.index);
+        self.apply_as(&ctx, command)
+    }
+
+    fn apply_as(&mut self, ctx: &Ctx, command: Command) -> Applied {
+        let applied = self.catalog.apply(ctx, command);
+        for edit in &applied.edits {
+            match &edit.value {
+                Some(value) => self.rows.insert(edit.key.clone(), value.clone()),
+                None => self.rows.remove(&edit.key),
+            };
+        }
+        applied
+    }
+
+    fn codes(&mut self, command: Command) -> Vec<u32> {
+        self.apply(command).outcomes.iter().map(|outcome| outcome.code.number()).collect()
+    }
+
+    fn reloaded(&self) -> Catalog {
+        let mut catalog = Catalog::default();
+        for (key, value) in &self.rows {
+            catalog.load(key, value).expect("rows that apply made");
+        }
+        catalog
+    }
+}
+
+fn service(namespace: &str, name: &str) -> ServiceDraft {
+    ServiceDraft { namespace: Some(namespace.into()), name: Some(name.into()), ..ServiceDraft::default() }
+}
+
+fn file(name: &str, content: &str) -> ConfigFileDraft {
+    ConfigFileDraft {
+        namespace: "prod".into(),
+        group: "shop".into(),
+        name: name.into(),
+        content: Some(content.into()),
+        ..ConfigFileDraft::default()
+    }
+}
+
+fn release(file: &str, name: &str) -> ConfigReleaseDraft {
+    ConfigReleaseDraft {
+        name: (!name.is_empty()).then(|| name.into()),
+        namespace: "prod".into(),
+        group: "shop".into(),
+        file_name: file.into(),
+        ..ConfigReleaseDraft::default()
+    }
+}
+
+fn publish(name: &str, content: &str, release_name: &str) -> Command {
+    let item = ConfigPublish { file: file(name, content), release: release(name, release_name), md5: None };
+    Command::ConfigCreateAndPublish(vec![item])
+}
+
+#[test]
+fn services_by_the_rules() {
+    let mut bench = Bench::default();
+    let revised = |revision: &str| ServiceDraft {
+        comment: Some("c".into()),
+        revision: Some(revision.into()),
+        ..service("a", "x")
+    };
+    let commented = ServiceDraft { comment: Some("b".into()), ..service("a", "x") };
+    let with_id = |id: &str, name: &str| ServiceDraft { id: Some(id.into()), ..service("a", name) };
+    let by_id = ServiceDraft { id: Some("given".into()), ..ServiceDraft::default() };
+    let rows = [
+        (Op::Create, vec![service("a", "x"), service("a", "x"), service("b", "x")], vec![200000, 400201, 200000]),
+        (Op::Create, vec![with_id("given", "y"), with_id("given", "z")], vec![200000, 400201]),
+        (Op::Update, vec![commented.clone(), commented, service("a", "none")], vec![200000, 200002, 400202]),
+        (Op::Update, vec![revised("stale")], vec![409000]),
+        (Op::Update, vec![by_id.clone(), with_id("other", "y")], vec![200002, 400202]),
+        (Op::Delete, vec![by_id.clone(), by_id, service("a", "x"), service("a", "x")], vec![200000; 4]),
+    ];
+    for (op, items, expected) in rows {
+        let shown = format!("{op:?} {items:?}");
+        assert_eq!(bench.codes(Command::Services(op, items)), expected, "{shown}");
+        assert_eq!(bench.reloaded(), bench.catalog, "{shown}");
+    }
+    assert_eq!(bench.catalog.services.len(), 1);
+    assert!(bench.catalog.namespaces.get("a").is_some(), "a missing namespace is made on the fly");
+}
+
+#[test]
+fn an_update_renews_the_revision_and_the_current_one_passes() {
+    let mut bench = Bench::default();
+    bench.codes(Command::Services(Op::Create, vec![service("a", "x")]));
+    let old = bench.catalog.services.get("a", "x").expect("created").clone();
+    let draft = ServiceDraft { ports: Some("80".into()), revision: Some(old.revision.clone()), ..service("a", "x") };
+    assert_eq!(bench.codes(Command::Services(Op::Update, vec![draft])), [200000]);
+    let new = bench.catalog.services.get("a", "x").expect("kept");
+    assert_ne!(new.revision, old.revision);
+    assert!(new.mtime > old.mtime);
+    assert_eq!((&new.id, &new.token, new.ctime), (&old.id, &old.token, old.ctime));
+}
+
+#[test]
+fn services_are_listed_newest_first_and_filtered() {
+    let mut bench = Bench::default();
+    for (namespace, name) in [("a", "pay-1"), ("a", "pay-2"), ("b", "Pay-3"), ("b", "shop")] {
+        bench.codes(Command::Services(Op::Create, vec![service(namespace, name)]));
+    }
+    let list = |name: Option<&str>, namespace: Option<&str>, page: Page| {
+        let filter = ServiceFilter {
+            name: name.map(NameFilter::parse),
+            namespace: namespace.map(NameFilter::parse),
+            ..ServiceFilter::default()
+        };
+        let listed = bench.catalog.services.list(&filter, page);
+        (listed.amount, listed.rows.iter().map(|service| service.name.clone()).collect::<Vec<_>>())
+    };
+    let all = Page::new(0, 100);
+    assert_eq!(list(None, None, all), (4, vec!["shop".into(), "Pay-3".into(), "pay-2".into(), "pay-1".into()]));
+    assert_eq!(list(Some("pay*"), None, Page::new(1, 1)), (3, vec!["pay-2".into()]));
+    assert_eq!(list(Some("*-*"), Some("a"), Page::new(0, 0)), (2, vec![]));
+    assert_eq!(list(Some("pay-1"), Some("a"), all), (1, vec!["pay-1".into()]));
+    assert_eq!(list(Some("pay-1"), Some("b"), all), (0, vec![]));
+}
+
+#[test]
+fn a_namespace_in_use_is_not_deleted() {
+    let mut bench = Bench::default();
+    bench.codes(Command::Services(Op::Create, vec![service("used", "x")]));
+    bench.codes(Command::ConfigGroups(
+        Op::Create,
+        vec![ConfigGroupDraft { namespace: "conf".into(), name: "g".into(), ..Default::default() }],
+    ));
+    let named = |name: &str| NamespaceDraft { name: name.into(), ..NamespaceDraft::default() };
+    let delete = Command::Namespaces(Op::Delete, vec![named("used"), named("conf"), named("none")]);
+    assert_eq!(bench.codes(delete), [400203, 400219, 200000]);
+    bench.codes(Command::Services(Op::Delete, vec![service("used", "x")]));
+    assert_eq!(bench.codes(Command::Namespaces(Op::Delete, vec![named("used")])), [200000]);
+}
+
+/// The transition table of `config_changes`, cell by cell.
+#[test]
+fn config_releases_by_the_table() {
+    let mut bench = Bench::default();
+    let key = ConfigKey::new("prod", "shop", "a.properties");
+    assert_eq!(bench.codes(Command::ConfigPublish(vec![release("a.properties", "r1")])), [400202], "no such file");
+    assert_eq!(bench.codes(publish("a.properties", "k=1", "r1")), [200000]);
+    assert_eq!(bench.codes(publish("a.properties", "k=2", "r1")), [400201], "the release name is taken");
+    assert_eq!(&*bench.catalog.configs.file(&key).expect("kept").content, "k=1", "a refused publish writes nothing");
+    assert_eq!(bench.codes(publish("a.properties", "k=2", "r2")), [200000]);
+    let named = |name: &str| vec![release("a.properties", name)];
+    assert_eq!(bench.codes(Command::ConfigRollback(named("r2"))), [200002], "active");
+    assert_eq!(bench.codes(Command::ConfigRollback(named("none"))), [400202], "missing");
+    assert_eq!(bench.codes(Command::ConfigRollback(named("r1"))), [200000]);
+    let active = bench.catalog.configs.active_release(&key).expect("rolled back").clone();
+    assert_eq!(
+        (active.name.as_str(), active.version, &*active.content),
+        ("r1", 3, "k=1"),
+        "a new version, the old content"
+    );
+    assert_eq!(bench.codes(Command::ConfigDeleteReleases(named("r1"))), [400000], "active");
+    assert_eq!(bench.codes(Command::ConfigDeleteReleases(named("r2"))), [200000]);
+    assert_eq!(bench.codes(Command::ConfigDeleteReleases(named("r2"))), [200000], "missing");
+    assert_eq!(bench.catalog.configs.versions_of(&key).len(), 1);
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+#[test]
+fn create_and_publish_compares_and_sets() {
+    let mut bench = Bench::default();
+    let with_md5 = |content: &str, md5: &str| {
+        let item = ConfigPublish { file: file("a", content), release: release("a", ""), md5: Some(md5.into()) };
+        Command::ConfigCreateAndPublish(vec![item])
+    };
+    assert_eq!(bench.codes(with_md5("1", "0000")), [409000], "nothing is published");
+    assert_eq!(bench.codes(with_md5("1", "")), [200000], "an empty md5 is none");
+    let md5 =
+        bench.catalog.configs.active_release(&ConfigKey::new("prod", "shop", "a")).expect("published").md5.clone();
+    assert_eq!(md5, "c4ca4238a0b923820dcc509a6f75849b");
+    assert_eq!(bench.codes(with_md5("2", &md5)), [200000]);
+    assert_eq!(bench.codes(with_md5("3", &md5)), [409000], "it has changed meanwhile");
+}
+
+#[test]
+fn versions_and_notification_ids_outlive_a_deletion() {
+    let mut bench = Bench::default();
+    bench.codes(publish("a.properties", "k=1", ""));
+    bench.codes(publish("a.properties", "k=2", ""));
+    let before = bench.catalog.configs.notification_id("prod", "shop", "A").expect("published");
+    assert_eq!(bench.codes(Command::ConfigFiles(Op::Delete, vec![file("a.properties", "")])), [200000]);
+    let deleted = bench.catalog.configs.notification_id("prod", "shop", "a").expect("remembered");
+    assert!(deleted > before);
+    assert!(bench.catalog.configs.find("prod", "shop", "a").is_none());
+    bench.codes(publish("a.properties", "k=3", ""));
+    let again = bench.catalog.configs.find("prod", "shop", "a").expect("published again");
+    assert_eq!(again.release_key(), "prod-shop-a.properties-3");
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+#[test]
+fn a_lookup_tries_the_name_then_the_suffix_then_the_letter_case() {
+    let rows: &[(&[&str], &str, Option<&str>)] = &[
+        (&["a", "a.properties"], "a", Some("a")),
+        (&["a", "a.properties"], "a.properties", Some("a.properties")),
+        (&["a.properties"], "a", Some("a.properties")),
+        (&["a"], "a.properties", Some("a")),
+        (&["a"], "a.PROPERTIES", Some("a")),
+        (&["App"], "app", Some("App")),
+        (&["App", "APP"], "app", None),
+        (&["App", "app"], "app", Some("app")),
+        (&["App.properties"], "aPP", Some("App.properties")),
+        (&["App", "app.properties"], "APP", Some("App")),
+        (&["a.yml"], "a", None),
+        (&["a.yml"], "A.YML", Some("a.yml")),
+    ];
+    for (stored, asked, expected) in rows {
+        let mut bench = Bench::default();
+        for name in *stored {
+            bench.codes(publish(name, "x", ""));
+        }
+        let found = bench.catalog.configs.find("prod", "shop", asked).map(|released| released.file.as_str());
+        assert_eq!(found, *expected, "{asked} among {stored:?}");
+    }
+}
+
+#[test]
+fn a_repeated_request_is_applied_once() {
+    let mut bench = Bench::default();
+    let ctx = bench.ctx(1);
+    let create = Command::Services(Op::Create, vec![service("a", "x")]);
+    assert!(!bench.apply_as(&ctx, create.clone()).duplicate);
+    let again = bench.apply_as(&Ctx::new(2, ctx.time, ctx.seed, ctx.request, "tester"), create.clone());
+    assert!(again.duplicate && again.edits.is_empty() && again.outcomes.is_empty());
+    let mut restarted = bench.reloaded();
+    assert!(restarted.apply(&ctx, create.clone()).duplicate, "remembered over a restart");
+    // Long after, the memory is free again.
+    let later = ctx.time.plus_ms(limits::REQUEST_MEMORY_MS + 1);
+    bench.apply_as(&Ctx::new(3, later, [0; 16], RequestId(99), "tester"), Command::Forget { node_id: 9 });
+    assert!(!bench.apply_as(&Ctx::new(4, later, [1; 16], ctx.request, "tester"), create).duplicate);
+}
+
+#[test]
+fn time_never_runs_backwards() {
+    let mut bench = Bench::default();
+    bench.apply_as(
+        &Ctx::new(1, Timestamp(5000), [1; 16], RequestId(1), "t"),
+        Command::Services(Op::Create, vec![service("a", "x")]),
+    );
+    bench.apply_as(
+        &Ctx::new(2, Timestamp(4000), [2; 16], RequestId(2), "t"),
+        Command::Services(Op::Create, vec![service("a", "y")]),
+    );
+    assert_eq!(bench.catalog.services.get("a", "y").expect("created").ctime, Timestamp(5000));
+}
+
+#[test]
+fn tokens_live_until_they_expire_or_are_revoked() {
+    let mut bench = Bench::default();
+    let admin = User {
+        id: "u1".into(),
+        name: "admin".into(),
+        role: Role::Admin,
+        password_hash: PasswordHash("h".into()),
+        ctime: Timestamp(0),
+    };
+    bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin: admin.clone() });
+    assert_eq!(bench.codes(Command::Bootstrap { cluster_id: "d".into(), admin }), [200002], "the first one counts");
+    let hash = TokenHash("t1".into());
+    let sign_in = |hash: &TokenHash, user: &str| Command::SignIn { hash: hash.clone(), user_id: user.into() };
+    assert_eq!(bench.codes(sign_in(&hash, "nobody")), [401001]);
+    assert_eq!(bench.codes(sign_in(&hash, "u1")), [200000]);
+    let issued = bench.ctx(bench.index).time;
+    let holder = |bench: &Bench, now: Timestamp| bench.catalog.access.holder(&hash, now).map(|user| user.name.clone());
+    assert_eq!(holder(&bench, issued), Some("admin".into()));
+    assert_eq!(holder(&bench, issued.plus_ms(limits::TOKEN_LIFETIME_MS)), None, "expired");
+    assert_eq!(bench.codes(Command::SignOut { hash: hash.clone() }), [200000]);
+    assert_eq!(holder(&bench, issued), None, "revoked");
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+#[test]
+fn a_node_id_is_bound_to_its_data_directory() {
+    let mut bench = Bench::default();
+    let node = |instance: &str, api: &str| NodeRecord::new(3, instance.into(), api.into(), "c:1".into());
+    assert_eq!(bench.codes(Command::Announce(node("i1", "a:1"))), [200000]);
+    assert_eq!(bench.codes(Command::Announce(node("i1", "a:1"))), [200002]);
+    assert_eq!(bench.codes(Command::Announce(node("i1", "b:1"))), [200000], "a new address");
+    assert_eq!(bench.codes(Command::Announce(node("i2", "b:1"))), [409000], "another directory");
+    assert_eq!(bench.codes(Command::Forget { node_id: 3 }), [200000]);
+    assert_eq!(bench.codes(Command::Announce(node("i1", "b:1"))), [409000], "the id is spent");
+}
+
+#[test]
+fn damaged_rows_are_refused_in_words() {
+    let mut catalog = Catalog::default();
+    for (key, value) in
+        [(&[][..], &[1][..]), (&[99, 1], &[1]), (&[7, b'a'], &[]), (&[7, b'a'], &[2, 0]), (&[7, b'a'], &[1, 0xc1])]
+    {
+        let error = catalog.load(key, value).expect_err("damaged");
+        assert!(error.to_string().starts_with("the stored state cannot be read: "), "{error}");
+    }
+}
