@@ -2,3 +2,4 @@ pub mod catalog;
 pub mod metrics;
 pub mod model;
 pub mod pack;
+pub mod watch;
