@@ -2,4 +2,6 @@ pub mod catalog;
 pub mod metrics;
 pub mod model;
 pub mod pack;
+pub mod raft;
+pub mod store;
 pub mod watch;

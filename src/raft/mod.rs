@@ -1,0 +1,4 @@
+//! Consensus: everything that knows openraft.
+
+pub mod codec;
+pub mod types;

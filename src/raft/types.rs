@@ -1,0 +1,72 @@
+//! What openraft is told about us: the payload of an entry, the record of a member, and short
+//! names for the generic types that the rest of `raft` and `store` use.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+openraft::declare_raft_types!(
+    /// Standard Raft: one leader a term (`leader_id_std`), members with their addresses.
+    pub TypeConfig:
+        D = Proposal,
+        R = (),
+        Node = Member,
+        LeaderId = openraft::impls::leader_id_std::LeaderId<Self::Term, Self::NodeId>,
+);
+
+pub type NodeId = u64;
+pub type Entry = openraft::type_config::alias::EntryOf<TypeConfig>;
+pub type CommittedLeaderId = openraft::type_config::alias::CommittedLeaderIdOf<TypeConfig>;
+pub type LogId = openraft::type_config::alias::LogIdOf<TypeConfig>;
+pub type Vote = openraft::type_config::alias::VoteOf<TypeConfig>;
+pub type StoredMembership = openraft::type_config::alias::StoredMembershipOf<TypeConfig>;
+pub type SnapshotMeta = openraft::type_config::alias::SnapshotMetaOf<TypeConfig>;
+
+/// What one log entry carries: an encoded command with its stamps, opaque to Raft and to the log.
+///
+/// It is encoded once, by the node that proposes, and copied as bytes from then on; only
+/// [`crate::raft::machine`] looks inside.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<u8>", into = "Vec<u8>")]
+pub struct Proposal(pub Bytes);
+
+impl From<Vec<u8>> for Proposal {
+    fn from(bytes: Vec<u8>) -> Self {
+        Proposal(bytes.into())
+    }
+}
+
+impl From<Proposal> for Vec<u8> {
+    fn from(proposal: Proposal) -> Self {
+        proposal.0.into()
+    }
+}
+
+impl fmt::Debug for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Proposal({} bytes)", self.0.len())
+    }
+}
+
+impl fmt::Display for Proposal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+/// A member of the cluster as the Raft membership knows it: where its peers reach it.
+///
+/// The client-facing addresses are not here: they are announced by each node itself and live in
+/// the catalog, so that a changed load balancer needs no membership change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// `host:port` of the peer listener.
+    pub peer: String,
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.peer)
+    }
+}

@@ -1,0 +1,209 @@
+//! The RocksDB under log and state: options, column families, stored scalars, failures.
+//!
+//! One database, one write-ahead log (WAL). What is durable is therefore always a prefix of what
+//! was written: a state batch that survives a crash implies every log append before it.
+//!
+//! A write or fsync that failed is never repeated: after a failed fsync the kernel may have
+//! dropped the dirty pages, and a second one that succeeds would prove nothing. The failure is
+//! kept, every later write is refused with it, and readiness shows it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rocksdb::{
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, ErrorKind,
+    LogLevel, Options, WriteBatch, WriteOptions, properties,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::StoreError;
+use crate::raft::codec;
+
+/// Scalars: RocksDB wants a family of this name anyway.
+pub(super) const META: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
+/// Raft log entries, by big-endian index.
+pub(super) const LOG: &str = "log";
+/// Rows of the state machine, by whatever key it chose.
+pub(super) const STATE: &str = "state";
+const FAMILIES: [&str; 3] = [META, LOG, STATE];
+
+const MEBIBYTE: usize = 1024 * 1024;
+/// One memtable of log or state; two exist while one is being flushed.
+const WRITE_BUFFER_BYTES: usize = 16 * MEBIBYTE;
+const META_WRITE_BUFFER_BYTES: usize = MEBIBYTE;
+/// Shared by all families. The catalog is read from memory, so this serves start-up and snapshots.
+const BLOCK_CACHE_BYTES: usize = 16 * MEBIBYTE;
+/// Bounds what a restart has to replay: a family that is rarely flushed holds back the WAL of all.
+const WAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+const OPEN_FILES_MAX: i32 = 512;
+/// RocksDB's own text log, which nobody reads unless something is wrong.
+const TEXT_LOG_BYTES_MAX: usize = MEBIBYTE;
+const TEXT_LOGS_KEPT: usize = 2;
+
+/// A stored scalar: key and type belong together and cannot drift apart.
+pub(super) trait Scalar {
+    const KEY: &'static str;
+    type Value: Serialize + DeserializeOwned;
+}
+
+/// Sizes of one column family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FamilySize {
+    pub family: &'static str,
+    pub live_bytes: u64,
+    pub memtable_bytes: u64,
+    pub files_bytes: u64,
+    pub keys_estimate: u64,
+}
+
+pub(super) struct Database {
+    db: DB,
+    failure: OnceLock<String>,
+    path: PathBuf,
+    /// Declared last: released after RocksDB has closed.
+    _lock: File,
+}
+
+impl Database {
+    pub(super) fn open(path: &Path, lock: File) -> Result<Self, StoreError> {
+        let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
+        let families = FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
+        let db = DB::open_cf_descriptors(&database_options(), path, families).map_err(|error| refusal(path, error))?;
+        Ok(Database { db, failure: OnceLock::new(), path: path.to_owned(), _lock: lock })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For reading; writes go through the methods below, which keep failures.
+    pub(super) fn rocks(&self) -> &DB {
+        &self.db
+    }
+
+    pub(super) fn family(&self, name: &str) -> &ColumnFamily {
+        self.db.cf_handle(name).expect("every family is opened with the database")
+    }
+
+    /// Writes to WAL and memtable: readable on return, durable after the next [`Self::sync_wal`].
+    pub(super) fn write(&self, batch: WriteBatch) -> io::Result<()> {
+        self.check()?;
+        self.keep_failure(self.db.write(batch).map_err(|error| error.into_string()))
+    }
+
+    /// Durable on return. For the few writes outside the log that need it.
+    pub(super) fn write_synced(&self, batch: WriteBatch) -> io::Result<()> {
+        self.check()?;
+        let mut options = WriteOptions::default();
+        options.set_sync(true);
+        self.keep_failure(self.db.write_opt(batch, &options).map_err(|error| error.into_string()))
+    }
+
+    /// Makes everything written so far durable.
+    pub(super) fn sync_wal(&self) -> io::Result<()> {
+        self.check()?;
+        self.keep_failure(self.db.flush_wal(true).map_err(|error| error.into_string()))
+    }
+
+    /// The failure that stopped this database, if any.
+    pub(super) fn check(&self) -> io::Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(failure) => Err(io::Error::other(format!("{}: {failure}", self.path.display()))),
+        }
+    }
+
+    /// Remembers the first failure for good.
+    pub(super) fn keep_failure(&self, outcome: Result<(), String>) -> io::Result<()> {
+        let Err(text) = outcome else { return Ok(()) };
+        if self.failure.set(text.clone()).is_ok() {
+            tracing::error!(path = %self.path.display(), error = text, "the disk failed; this node accepts no more writes");
+        }
+        self.check()
+    }
+
+    pub(super) fn scalar<S: Scalar>(&self) -> io::Result<Option<S::Value>> {
+        let bytes = self.db.get_pinned_cf(self.family(META), S::KEY).map_err(io::Error::other)?;
+        bytes.map(|bytes| codec::from_bytes(&bytes)).transpose()
+    }
+
+    pub(super) fn put_scalar<S: Scalar>(&self, batch: &mut WriteBatch, value: &S::Value) {
+        batch.put_cf(self.family(META), S::KEY, codec::to_bytes(value));
+    }
+
+    pub(super) fn delete_scalar<S: Scalar>(&self, batch: &mut WriteBatch) {
+        batch.delete_cf(self.family(META), S::KEY);
+    }
+
+    pub(super) fn is_empty(&self, family: &str) -> io::Result<bool> {
+        let mut iterator = self.db.raw_iterator_cf(self.family(family));
+        iterator.seek_to_first();
+        iterator.status().map_err(io::Error::other)?;
+        Ok(!iterator.valid())
+    }
+
+    pub(super) fn sizes(&self) -> Vec<FamilySize> {
+        FAMILIES.iter().map(|name| self.family_size(name)).collect()
+    }
+
+    fn family_size(&self, name: &'static str) -> FamilySize {
+        // A property that cannot be read is a missing number on a chart, not a failure.
+        let number = |property: &properties::PropName| {
+            self.db.property_int_value_cf(self.family(name), property).ok().flatten().unwrap_or(0)
+        };
+        FamilySize {
+            family: if name == META { "meta" } else { name },
+            live_bytes: number(properties::ESTIMATE_LIVE_DATA_SIZE),
+            memtable_bytes: number(properties::SIZE_ALL_MEM_TABLES),
+            files_bytes: number(properties::TOTAL_SST_FILES_SIZE),
+            keys_estimate: number(properties::ESTIMATE_NUM_KEYS),
+        }
+    }
+}
+
+fn refusal(path: &Path, error: rocksdb::Error) -> StoreError {
+    if error.kind() != ErrorKind::Corruption {
+        return StoreError::at(path)(io::Error::other(error));
+    }
+    // The error often does not say which file; RocksDB's text log of this attempt does.
+    let text = fs::read_to_string(path.join("LOG")).unwrap_or_default();
+    let place = text.lines().rfind(|line| line.contains(": dropping ")).map(|line| format!("; {line}"));
+    let reason = format!("{error}{}", place.unwrap_or_default());
+    StoreError::DatabaseDamaged { path: path.to_owned(), reason }
+}
+
+fn database_options() -> Options {
+    let mut options = Options::default();
+    options.create_if_missing(true);
+    options.create_missing_column_families(true);
+    options.set_max_background_jobs(2);
+    options.set_max_open_files(OPEN_FILES_MAX);
+    options.set_max_total_wal_size(WAL_BYTES_MAX);
+    // A torn record at the very end was never acknowledged and is dropped; damage before it
+    // refuses to open. See `recovery_test` for what RocksDB does in each case.
+    options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
+    options.set_track_and_verify_wals_in_manifest(true);
+    // A recycled WAL file has old records behind its end, which blurs what a torn tail is.
+    options.set_recycle_log_file_num(0);
+    options.set_log_level(LogLevel::Warn);
+    options.set_max_log_file_size(TEXT_LOG_BYTES_MAX);
+    options.set_keep_log_file_num(TEXT_LOGS_KEPT);
+    options.set_stats_dump_period_sec(0);
+    options
+}
+
+fn family_options(name: &str, cache: &Cache) -> Options {
+    let mut blocks = BlockBasedOptions::default();
+    blocks.set_block_cache(cache);
+    blocks.set_cache_index_and_filter_blocks(true);
+    let mut options = Options::default();
+    options.set_block_based_table_factory(&blocks);
+    options.set_write_buffer_size(if name == META { META_WRITE_BUFFER_BYTES } else { WRITE_BUFFER_BYTES });
+    // The log is written once, read rarely and purged soon; the state stays.
+    let compression = if name == STATE { DBCompressionType::Lz4 } else { DBCompressionType::None };
+    options.set_compression_type(compression);
+    options
+}

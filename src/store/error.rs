@@ -1,0 +1,47 @@
+//! Why a data directory cannot be opened: each refusal names the path and the way out.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+
+    #[error("{} is in use by another process: stop that one, or give this one its own data directory", path.display())]
+    InUse { path: PathBuf },
+
+    #[error("{} is the directory of node {found}, this is node {given}: start it as node {found}, or give node {given} its own data directory", path.display())]
+    OtherNode { path: PathBuf, found: u64, given: u64 },
+
+    #[error("{} is the directory of a member of cluster {found}, not of {given}: use the directory of this cluster, or an empty one to join it as a new member", path.display())]
+    OtherCluster { path: PathBuf, found: String, given: String },
+
+    #[error("{} has format version {found}, this binary reads up to {supported}: start the newer binary that wrote it", path.display())]
+    NewerFormat { path: PathBuf, found: u32, supported: u32 },
+
+    #[error("{} cannot be read as an identity ({reason}): restore it from a backup, or join as a new member with an empty directory", path.display())]
+    IdentityDamaged { path: PathBuf, reason: String },
+
+    #[error("{} holds a database but no identity.json: part of it was removed; restore that file, or join as a new member with an empty directory", path.display())]
+    IdentityMissing { path: PathBuf },
+
+    #[error("{} has an identity but no database: part of it was removed; restore the db folder, or join as a NEW member (new node id) with an empty directory: under its old id this node would break promises that it made", path.display())]
+    DatabaseMissing { path: PathBuf },
+
+    #[error("the database in {} is damaged ({reason}): acknowledged writes may be missing from it, so it is not opened; remove this member and join as a new one with an empty directory", path.display())]
+    DatabaseDamaged { path: PathBuf, reason: String },
+
+    #[error("the log in {} has a gap: entry {expected} is missing, {found}; remove this member and join as a new one with an empty directory", path.display())]
+    LogGap { path: PathBuf, expected: u64, found: String },
+
+    #[error("an interrupted installation of the snapshot {} cannot be finished ({reason}): the state is incomplete; remove this member and join as a new one with an empty directory", path.display())]
+    InstallationLost { path: PathBuf, reason: String },
+}
+
+impl StoreError {
+    /// For `map_err` on file operations.
+    pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> StoreError + '_ {
+        move |source| StoreError::Io { path: path.to_owned(), source }
+    }
+}

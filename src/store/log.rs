@@ -1,0 +1,242 @@
+//! The Raft log on RocksDB, without the asynchronous face that openraft sees ([`super::raft_log`]).
+//!
+//! Lock order: `order`, then `state`. `order` makes the WAL, the queue of the flush thread and the
+//! memory agree on one sequence of writes. `state` is held only for moments, except by truncate and
+//! purge, which hold it across their (rare) write so that a reader never sees memory and database
+//! of different times.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use parking_lot::Mutex;
+use rocksdb::{IteratorMode, ReadOptions, WriteBatch};
+use tokio::sync::oneshot;
+
+use openraft::storage::IOFlushed;
+
+use super::StoreError;
+use super::contiguous::{collect_contiguous, last_of_contiguous};
+use super::database::{Database, LOG, Scalar};
+use super::flush::{FlushThread, Waiter};
+use super::tail::{Tail, entry_bytes};
+use crate::raft::codec;
+use crate::raft::types::{self, Entry, LogId, TypeConfig};
+
+/// Memory for the newest entries.
+const TAIL_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+struct Vote;
+impl Scalar for Vote {
+    const KEY: &'static str = "vote";
+    type Value = types::Vote;
+}
+
+struct Purged;
+impl Scalar for Purged {
+    const KEY: &'static str = "purged";
+    type Value = LogId;
+}
+
+struct Committed;
+impl Scalar for Committed {
+    const KEY: &'static str = "committed";
+    type Value = Option<LogId>;
+}
+
+pub(super) type Durable = oneshot::Receiver<io::Result<()>>;
+
+pub(super) struct Log {
+    database: Arc<Database>,
+    flush: FlushThread,
+    order: Mutex<()>,
+    state: Mutex<State>,
+}
+
+struct State {
+    vote: Option<types::Vote>,
+    purged: Option<LogId>,
+    /// Index of the first entry: what follows `purged`. (A log that was never purged begins at 0;
+    /// only openraft's conformance suite begins one elsewhere.)
+    first: u64,
+    /// The last entry, or what was purged last.
+    last: Option<LogId>,
+    tail: Tail,
+}
+
+impl State {
+    /// The part of `range` that the log holds.
+    fn clip(&self, range: Range<u64>) -> Range<u64> {
+        range.start.max(self.first)..range.end.min(after(self.last.as_ref()))
+    }
+}
+
+/// The index that follows `log_id`; the first index is 0.
+pub(super) fn after(log_id: Option<&LogId>) -> u64 {
+    log_id.map_or(0, |log_id| log_id.index + 1)
+}
+
+pub(super) fn key(index: u64) -> [u8; 8] {
+    index.to_be_bytes()
+}
+
+impl Log {
+    pub(super) fn open(database: Arc<Database>, flush: FlushThread) -> Result<Self, StoreError> {
+        let purged = database.scalar::<Purged>().map_err(StoreError::at(database.path()))?;
+        let last = last_of_contiguous(&database, purged.as_ref())?.or(purged);
+        let vote = database.scalar::<Vote>().map_err(StoreError::at(database.path()))?;
+        let first = after(purged.as_ref());
+        let state = State { vote, purged, first, last, tail: Tail::new(TAIL_BYTES_MAX) };
+        Ok(Log { database, flush, order: Mutex::new(()), state: Mutex::new(state) })
+    }
+
+    pub(super) fn purged_and_last(&self) -> (Option<LogId>, Option<LogId>) {
+        let state = self.state.lock();
+        (state.purged, state.last)
+    }
+
+    pub(super) fn vote(&self) -> Option<types::Vote> {
+        self.state.lock().vote
+    }
+
+    pub(super) fn save_vote(&self, vote: &types::Vote) -> io::Result<Durable> {
+        let mut batch = WriteBatch::default();
+        self.database.put_scalar::<Vote>(&mut batch, vote);
+        let _order = self.order.lock();
+        self.database.write(batch)?;
+        self.state.lock().vote = Some(*vote);
+        self.flush.barrier()
+    }
+
+    /// Not waited for: the last of these is only a better starting point after a restart.
+    pub(super) fn save_committed(&self, committed: Option<LogId>) -> io::Result<()> {
+        let mut batch = WriteBatch::default();
+        self.database.put_scalar::<Committed>(&mut batch, &committed);
+        self.database.write(batch)
+    }
+
+    pub(super) fn committed(&self) -> io::Result<Option<LogId>> {
+        Ok(self.database.scalar::<Committed>()?.flatten())
+    }
+
+    /// Readable on return; `callback` completes when durable.
+    pub(super) fn append(&self, entries: Vec<Entry>, callback: IOFlushed<TypeConfig>) -> io::Result<()> {
+        let batch = self.encode(&entries);
+        let _order = self.order.lock();
+        self.check_follows(&entries)?;
+        self.database.write(batch)?;
+        let mut state = self.state.lock();
+        for entry in entries {
+            state.last = Some(entry.log_id);
+            state.tail.push(entry);
+        }
+        drop(state);
+        self.flush.push(Waiter::Append(callback))
+    }
+
+    /// Removes what follows `keep`.
+    pub(super) fn truncate_after(&self, keep: Option<LogId>) -> io::Result<Durable> {
+        let _order = self.order.lock();
+        let mut state = self.state.lock();
+        let doomed = state.clip(after(keep.as_ref())..u64::MAX);
+        if !doomed.is_empty() {
+            let mut batch = WriteBatch::default();
+            batch.delete_range_cf(self.database.family(LOG), key(doomed.start), key(doomed.end));
+            self.database.write(batch)?;
+            state.tail.truncate_from(doomed.start);
+            state.last = if doomed.start == state.first { state.purged } else { keep };
+        }
+        drop(state);
+        self.flush.barrier()
+    }
+
+    /// Forgets everything up to and including `through`, which may lie beyond the end of the log
+    /// (after a snapshot was installed).
+    ///
+    /// Not synced. A purge lost in a crash is repeated; one that survives implies, there being one
+    /// WAL, that the state batches before it survived, and nothing is purged that they lack.
+    pub(super) fn purge(&self, through: LogId) -> io::Result<()> {
+        let _order = self.order.lock();
+        let mut state = self.state.lock();
+        let from = after(state.purged.as_ref());
+        if through.index < from {
+            return Ok(());
+        }
+        let mut batch = WriteBatch::default();
+        self.database.put_scalar::<Purged>(&mut batch, &through);
+        batch.delete_range_cf(self.database.family(LOG), key(from), key(through.index + 1));
+        self.database.write(batch)?;
+        state.tail.drop_through(through.index);
+        state.purged = Some(through);
+        state.first = state.first.max(through.index + 1);
+        if state.last.is_none_or(|last| last.index < through.index) {
+            state.last = Some(through);
+        }
+        Ok(())
+    }
+
+    /// Completes when everything written so far is durable.
+    pub(super) fn barrier(&self) -> io::Result<Durable> {
+        self.flush.barrier()
+    }
+
+    /// Whether a read from `index` on needs no disk.
+    pub(super) fn is_in_memory(&self, index: u64) -> bool {
+        let state = self.state.lock();
+        index >= after(state.last.as_ref()) || state.tail.first_index().is_some_and(|first| first <= index)
+    }
+
+    /// The entries that the log holds of `range`, cut where they pass `bytes_max` (but at least
+    /// one). Consistent: as of one moment.
+    pub(super) fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        let state = self.state.lock();
+        let range = state.clip(range);
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        let in_memory = state.tail.first_index().unwrap_or(range.end).clamp(range.start, range.end);
+        let newest = state.tail.read(in_memory..range.end, bytes_max);
+        if in_memory == range.start {
+            return Ok(newest);
+        }
+        // Taken before the lock is given back: the same moment as `newest`.
+        let mut options = ReadOptions::default();
+        options.set_iterate_upper_bound(key(in_memory));
+        let snapshot = self.database.rocks().snapshot();
+        drop(state);
+        let start = key(range.start);
+        let mode = IteratorMode::From(&start, rocksdb::Direction::Forward);
+        let stored = snapshot.iterator_cf_opt(self.database.family(LOG), options, mode);
+        let mut entries = collect_contiguous(stored, range.start..in_memory, bytes_max)?;
+        let is_cut = after(entries.last().map(|entry| &entry.log_id)) < in_memory;
+        let bytes: usize = entries.iter().map(entry_bytes).sum();
+        if !is_cut && bytes < bytes_max {
+            entries.extend(newest);
+        }
+        Ok(entries)
+    }
+
+    fn encode(&self, entries: &[Entry]) -> WriteBatch {
+        let family = self.database.family(LOG);
+        let mut batch = WriteBatch::default();
+        let mut value = BytesMut::new();
+        for entry in entries {
+            value.clear();
+            codec::put_entry(&mut value, entry);
+            batch.put_cf(family, key(entry.log_id.index), &value);
+        }
+        batch
+    }
+
+    /// A gap in the log must never reach the disk, whoever asks for it.
+    fn check_follows(&self, entries: &[Entry]) -> io::Result<()> {
+        let mut state = self.state.lock();
+        if let (None, Some(entry)) = (state.last, entries.first()) {
+            state.first = entry.log_id.index;
+        }
+        let expected = state.last.map_or(state.first, |last| last.index + 1);
+        let follows = (expected..).zip(entries).all(|(index, entry)| entry.log_id.index == index);
+        if follows { Ok(()) } else { Err(io::Error::other(format!("append that does not start at entry {expected}"))) }
+    }
+}

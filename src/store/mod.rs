@@ -1,0 +1,243 @@
+//! The data directory: RocksDB with the Raft log and the rows of the state machine, snapshot files,
+//! and the identity of the node. Knows bytes under keys, never what they mean: nothing of `model`,
+//! `catalog` or a surface is named here.
+//!
+//! ```text
+//! LOCK-thuban      held while a process uses the directory
+//! identity.json    whose directory this is
+//! db/              RocksDB: families default (scalars), log, state; one write-ahead log
+//! snapshots/       the newest snapshot, and what is being built or received
+//! ```
+//!
+//! Log appends are fsynced before they count, many at a time. State batches are not: after a crash
+//! they are replayed from the log, and one write-ahead log means that the state on disk is never
+//! ahead of the log on disk.
+//!
+//! Start reading at [`Store`], then [`log`] and [`flush`] for the path of a write, [`snapshot`] and
+//! [`transfer`] for how a state travels.
+
+mod contiguous;
+mod database;
+mod error;
+mod flush;
+mod identity;
+mod log;
+mod raft_log;
+mod shelf;
+mod snapshot;
+mod tail;
+mod transfer;
+
+#[cfg(test)]
+mod log_test;
+#[cfg(test)]
+mod power_loss_test;
+#[cfg(test)]
+mod recovery_test;
+#[cfg(test)]
+mod snapshot_test;
+#[cfg(test)]
+mod store_test;
+#[cfg(test)]
+mod suite_test;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rocksdb::{DB, ReadOptions, SnapshotWithThreadMode, WriteBatch};
+
+use crate::metrics::Metrics;
+use database::{Database, META, STATE};
+use flush::FlushThread;
+use log::Log;
+use shelf::Shelf;
+
+pub use database::FamilySize;
+pub use error::StoreError;
+pub use identity::{FORMAT_VERSION, Identity};
+pub use raft_log::LogStore;
+pub use shelf::IncomingSnapshot;
+pub use snapshot::SnapshotFile;
+
+const DATABASE_DIR: &str = "db";
+const SNAPSHOT_DIR: &str = "snapshots";
+/// Written by [`Store::check_writable`]; its value means nothing.
+const PROBE_KEY: &str = "probe";
+/// Start-up reads all rows in order: fewer, larger reads.
+const SCAN_READAHEAD_BYTES: usize = 1024 * 1024;
+
+/// Handle on the data directory. The directory is free again when the last clone is gone, those
+/// inside [`LogStore`] included.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    dir: PathBuf,
+    identity: Mutex<Identity>,
+    metrics: Arc<Metrics>,
+    shelf: Shelf,
+    /// Held while the rows are replaced by those of a snapshot, so that no view shows a mixture.
+    whole_state: Mutex<()>,
+    log: Arc<Log>,
+    database: Arc<Database>,
+}
+
+impl Store {
+    /// Opens or makes the directory of node `node_id`.
+    pub fn open(dir: &Path, node_id: u64, metrics: Arc<Metrics>) -> Result<Self, StoreError> {
+        Store::open_with(dir, node_id, metrics, Box::new(Database::sync_wal))
+    }
+
+    /// As [`Store::open`], with another way to make the log durable.
+    fn open_with(dir: &Path, node_id: u64, metrics: Arc<Metrics>, sync: flush::Sync) -> Result<Self, StoreError> {
+        let lock = identity::lock(dir)?;
+        let path = dir.join(DATABASE_DIR);
+        let claim = identity::claim(dir, &path, node_id)?;
+        let database = Arc::new(Database::open(&path, lock)?);
+        let snapshots = dir.join(SNAPSHOT_DIR);
+        transfer::finish_interrupted(&database, &snapshots)?;
+        let shelf = Shelf::open(&snapshots).map_err(StoreError::at(&snapshots))?;
+        let flush = FlushThread::start(database.clone(), metrics.clone(), sync).map_err(StoreError::at(&path))?;
+        let log = Arc::new(Log::open(database.clone(), flush)?);
+        let is_fresh = is_fresh(&database, &log).map_err(StoreError::at(&path))?;
+        let identity = Mutex::new(claim.settle(dir, is_fresh)?);
+        let inner = Inner { dir: dir.to_owned(), identity, metrics, shelf, whole_state: Mutex::new(()), log, database };
+        Ok(Store(Arc::new(inner)))
+    }
+
+    pub fn identity(&self) -> Identity {
+        self.0.identity.lock().clone()
+    }
+
+    /// Ties the directory to a cluster, once and for all.
+    pub fn set_cluster_id(&self, cluster_id: &str) -> Result<(), StoreError> {
+        let mut identity = self.0.identity.lock();
+        if let Some(found) = identity.cluster_id.as_ref().filter(|found| *found != cluster_id) {
+            let (path, found) = (self.0.dir.clone(), found.clone());
+            return Err(StoreError::OtherCluster { path, found, given: cluster_id.to_owned() });
+        }
+        if identity.cluster_id.is_none() {
+            let tied = Identity { cluster_id: Some(cluster_id.to_owned()), ..identity.clone() };
+            tied.save(&self.0.dir)?;
+            *identity = tied;
+        }
+        Ok(())
+    }
+
+    /// Whether this node never took part in anything: no vote, no log, no state.
+    pub fn is_fresh(&self) -> io::Result<bool> {
+        is_fresh(&self.0.database, &self.0.log)
+    }
+
+    /// The Raft log of this directory; every call returns a handle on the same one.
+    pub fn log(&self) -> LogStore {
+        LogStore::new(self.0.log.clone())
+    }
+
+    /// Writes (`Some`) and removes (`None`) rows of the state in one batch: after a crash all of
+    /// them are there or none. Not synced, see the module.
+    pub fn write_rows<K, V>(&self, rows: impl IntoIterator<Item = (K, Option<V>)>) -> io::Result<()>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+    {
+        let family = self.0.database.family(STATE);
+        let mut batch = WriteBatch::default();
+        for (key, value) in rows {
+            match value {
+                Some(value) => batch.put_cf(family, key, value),
+                None => batch.delete_cf(family, key),
+            }
+        }
+        self.0.database.write(batch)
+    }
+
+    pub fn get_row(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        self.0.database.rocks().get_cf(self.0.database.family(STATE), key).map_err(io::Error::other)
+    }
+
+    /// Visits all rows of the present moment in key order.
+    pub fn for_each_row(&self, visit: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.view().for_each_row(visit)
+    }
+
+    /// The rows of this moment, whatever is written afterwards. Waits while a snapshot is being
+    /// installed.
+    pub fn view(&self) -> View<'_> {
+        let _whole = self.0.whole_state.lock();
+        self.view_now()
+    }
+
+    fn view_now(&self) -> View<'_> {
+        View { database: &self.0.database, snapshot: self.0.database.rocks().snapshot() }
+    }
+
+    /// Whether the disk takes writes, proved by a durable one. Takes as long as an fsync does, so
+    /// give it a time limit: a disk that hangs is not writable either.
+    pub async fn check_writable(&self) -> io::Result<()> {
+        let mut batch = WriteBatch::default();
+        batch.put_cf(self.0.database.family(META), PROBE_KEY, b"");
+        self.0.database.write(batch)?;
+        raft_log::durable(self.0.log.barrier()?).await
+    }
+
+    pub fn sizes(&self) -> Vec<FamilySize> {
+        self.0.database.sizes()
+    }
+
+    /// Brings the gauges of RocksDB up to date; to be called when metrics are read.
+    pub fn record_sizes(&self) {
+        let metrics = &self.0.metrics;
+        for size in self.sizes() {
+            for (gauge, value) in [
+                (&metrics.rocksdb_live_bytes, size.live_bytes),
+                (&metrics.rocksdb_memtable_bytes, size.memtable_bytes),
+                (&metrics.rocksdb_files_bytes, size.files_bytes),
+                (&metrics.rocksdb_keys, size.keys_estimate),
+            ] {
+                gauge.with_label_values(&[size.family]).set(i64::try_from(value).unwrap_or(i64::MAX));
+            }
+        }
+    }
+
+    /// Makes everything written so far durable, state batches included: the next start has
+    /// nothing to replay. Blocks for an fsync.
+    pub fn close(&self) -> io::Result<()> {
+        self.0.database.sync_wal()
+    }
+}
+
+/// The state as it was at one moment.
+pub struct View<'a> {
+    database: &'a Database,
+    snapshot: SnapshotWithThreadMode<'a, DB>,
+}
+
+impl View<'_> {
+    pub fn get_row(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        self.snapshot.get_cf(self.database.family(STATE), key).map_err(io::Error::other)
+    }
+
+    /// Visits all rows in key order.
+    pub fn for_each_row(&self, mut visit: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
+        let mut options = ReadOptions::default();
+        options.fill_cache(false);
+        options.set_readahead_size(SCAN_READAHEAD_BYTES);
+        let mut rows = self.snapshot.raw_iterator_cf_opt(self.database.family(STATE), options);
+        rows.seek_to_first();
+        while let Some((key, value)) = rows.item() {
+            visit(key, value)?;
+            rows.next();
+        }
+        rows.status().map_err(io::Error::other)
+    }
+}
+
+fn is_fresh(database: &Database, log: &Log) -> io::Result<bool> {
+    let has_log = log.vote().is_some() || log.purged_and_last() != (None, None);
+    Ok(!has_log && database.is_empty(STATE)?)
+}

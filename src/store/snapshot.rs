@@ -1,0 +1,272 @@
+//! One snapshot file: its layout, written once and never changed.
+//!
+//! ```text
+//! file = "THUBSNAP" version:u32 header_bytes:u32 header row* end rows:u64 sha256   (big-endian)
+//! row  = key_bytes:u32 value_bytes:u32 key value          key_bytes != 0xffffffff
+//! end  = 0xffffffff
+//! ```
+//!
+//! The digest covers everything before it. A file is verified as a whole before its first row is
+//! used, so a truncated or foreign one is refused and never half read. The header belongs to the
+//! caller (Raft's description of the snapshot).
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+const MAGIC: &[u8; 8] = b"THUBSNAP";
+const FORMAT_VERSION: u32 = 1;
+const END_OF_ROWS: u32 = u32::MAX;
+/// Lengths above these are damage, not data: they are refused before memory is taken for them.
+const HEADER_BYTES_MAX: u32 = 1024 * 1024;
+const KEY_BYTES_MAX: u32 = 64 * 1024;
+const VALUE_BYTES_MAX: u32 = 64 * 1024 * 1024;
+/// A snapshot reaches the disk in steps. One fsync at the end would hand the disk everything at
+/// once, and the fsyncs of the log would wait behind it.
+const SYNC_STEP_BYTES: u64 = 8 * 1024 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Handle on a complete snapshot file; this is openraft's snapshot data.
+///
+/// The file outlives being replaced by a newer one for as long as a handle exists, so that a
+/// transfer in progress can end.
+#[derive(Clone, Debug)]
+pub struct SnapshotFile(Arc<Kept>);
+
+#[derive(Debug)]
+struct Kept {
+    path: Mutex<PathBuf>,
+    contents: Contents,
+    is_disposable: AtomicBool,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.is_disposable.load(Ordering::Relaxed) {
+            // What cannot be removed now is removed at the next start.
+            let _ = fs::remove_file(self.path.get_mut());
+        }
+    }
+}
+
+/// What verification learns about a file.
+#[derive(Clone, Debug)]
+pub(super) struct Contents {
+    pub(super) header: Bytes,
+    pub(super) rows: u64,
+    pub(super) bytes: u64,
+}
+
+impl SnapshotFile {
+    /// A verified file that is removed with its last handle, until [`Self::keep`].
+    pub(super) fn disposable(path: PathBuf, contents: Contents) -> Self {
+        SnapshotFile(Arc::new(Kept { path: Mutex::new(path), contents, is_disposable: AtomicBool::new(true) }))
+    }
+
+    pub(super) fn keep(&self, is_kept: bool) {
+        self.0.is_disposable.store(!is_kept, Ordering::Relaxed);
+    }
+
+    pub(super) fn rename(&self, to: &Path) -> io::Result<()> {
+        let mut path = self.0.path.lock();
+        fs::rename(&*path, to)?;
+        *path = to.to_owned();
+        Ok(())
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.0.path.lock().clone()
+    }
+
+    /// What the builder gave as the description of this snapshot.
+    pub fn header(&self) -> Bytes {
+        self.0.contents.header.clone()
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.0.contents.rows
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.0.contents.bytes
+    }
+
+    /// The raw file, from its beginning, for sending it.
+    pub fn open(&self) -> io::Result<File> {
+        // Under the lock: a rename in between would make the path a stale one.
+        let path = self.0.path.lock();
+        File::open(&*path)
+    }
+}
+
+/// Writes a snapshot file; what is not finished is worthless.
+pub(super) struct SnapshotWriter {
+    out: BufWriter<HashedFile>,
+    rows: u64,
+    header: Bytes,
+}
+
+impl SnapshotWriter {
+    pub(super) fn create(path: &Path, header: Vec<u8>) -> io::Result<Self> {
+        let file = HashedFile { file: File::create(path)?, hash: Sha256::new(), bytes: 0, synced_bytes: 0 };
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
+        out.write_all(MAGIC)?;
+        out.write_all(&FORMAT_VERSION.to_be_bytes())?;
+        out.write_all(&length(&header, HEADER_BYTES_MAX)?)?;
+        out.write_all(&header)?;
+        Ok(SnapshotWriter { out, rows: 0, header: header.into() })
+    }
+
+    pub(super) fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        self.out.write_all(&length(key, KEY_BYTES_MAX)?)?;
+        self.out.write_all(&length(value, VALUE_BYTES_MAX)?)?;
+        self.out.write_all(key)?;
+        self.out.write_all(value)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Ends the file and makes its content durable.
+    pub(super) fn finish(mut self) -> io::Result<Contents> {
+        self.out.write_all(&END_OF_ROWS.to_be_bytes())?;
+        self.out.write_all(&self.rows.to_be_bytes())?;
+        self.out.flush()?;
+        let hashed = self.out.get_mut();
+        let digest = hashed.hash.clone().finalize();
+        hashed.file.write_all(&digest)?;
+        hashed.file.sync_all()?;
+        Ok(Contents { header: self.header, rows: self.rows, bytes: hashed.bytes + digest.len() as u64 })
+    }
+}
+
+fn length(part: &[u8], max: u32) -> io::Result<[u8; 4]> {
+    match u32::try_from(part.len()) {
+        Ok(bytes) if bytes <= max => Ok(bytes.to_be_bytes()),
+        _ => Err(io::Error::other(format!("{} bytes do not fit a snapshot (at most {max})", part.len()))),
+    }
+}
+
+struct HashedFile {
+    file: File,
+    hash: Sha256,
+    bytes: u64,
+    synced_bytes: u64,
+}
+
+impl Write for HashedFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(buffer)?;
+        self.hash.update(&buffer[..written]);
+        self.bytes += written as u64;
+        if self.bytes - self.synced_bytes >= SYNC_STEP_BYTES {
+            self.file.sync_data()?;
+            self.synced_bytes = self.bytes;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Reads a file from end to end and gives each row to `sink`.
+///
+/// The digest is known only after the last row: callers that act on rows verify first, with a
+/// sink that does nothing.
+pub(super) fn read(path: &Path, mut sink: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<Contents> {
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("snapshot {}: {error}", path.display()));
+    read_parts(path, &mut sink).map_err(named)
+}
+
+pub(super) fn verify(path: &Path) -> io::Result<Contents> {
+    read(path, |_, _| Ok(()))
+}
+
+fn read_parts(path: &Path, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<Contents> {
+    let file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    let mut input = HashedReader { input: BufReader::with_capacity(BUFFER_BYTES, file), hash: Sha256::new() };
+    if input.array::<8>()? != *MAGIC {
+        return Err(damaged("is not a snapshot"));
+    }
+    let version = input.number()?;
+    if version != FORMAT_VERSION {
+        return Err(damaged(&format!("has format version {version}, this binary reads {FORMAT_VERSION}")));
+    }
+    let mut header = Vec::new();
+    let header_bytes = input.number()?;
+    input.part(header_bytes, HEADER_BYTES_MAX, &mut header)?;
+    let rows = read_rows(&mut input, sink)?;
+    if input.array::<8>()? != rows.to_be_bytes() {
+        return Err(damaged("has another number of rows than it says"));
+    }
+    let digest = input.hash.clone().finalize();
+    if input.array::<32>()?[..] != digest[..] {
+        return Err(damaged("does not match its checksum"));
+    }
+    if input.input.read(&mut [0])? != 0 {
+        return Err(damaged("goes on after its end"));
+    }
+    Ok(Contents { header: header.into(), rows, bytes })
+}
+
+fn read_rows(input: &mut HashedReader, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<u64> {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let mut rows = 0;
+    loop {
+        let key_bytes = input.number()?;
+        if key_bytes == END_OF_ROWS {
+            return Ok(rows);
+        }
+        let value_bytes = input.number()?;
+        input.part(key_bytes, KEY_BYTES_MAX, &mut key)?;
+        input.part(value_bytes, VALUE_BYTES_MAX, &mut value)?;
+        sink(&key, &value)?;
+        rows += 1;
+    }
+}
+
+struct HashedReader {
+    input: BufReader<File>,
+    hash: Sha256,
+}
+
+impl HashedReader {
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.input.read_exact(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => damaged("is truncated"),
+            _ => error,
+        })?;
+        self.hash.update(buffer);
+        Ok(())
+    }
+
+    fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut array = [0; N];
+        self.fill(&mut array)?;
+        Ok(array)
+    }
+
+    fn number(&mut self) -> io::Result<u32> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+
+    fn part(&mut self, bytes: u32, max: u32, into: &mut Vec<u8>) -> io::Result<()> {
+        if bytes > max {
+            return Err(damaged("has an impossible length in it"));
+        }
+        into.resize(bytes as usize, 0);
+        self.fill(into)
+    }
+}
+
+fn damaged(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}

@@ -1,0 +1,216 @@
+//! What the tests of the store share: directories, entries, a small state machine, a gate before
+//! the disk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use openraft::storage::{EntryResponder, IOFlushed, RaftLogStorage, RaftStateMachine};
+use openraft::type_config::TypeConfigExt;
+use openraft::type_config::alias::SnapshotOf;
+use openraft::{EntryPayload, OptionalSend, RaftSnapshotBuilder};
+use parking_lot::{Condvar, Mutex};
+use tempfile::TempDir;
+
+use super::database::Database;
+use super::{LogStore, SnapshotFile, Store, View};
+use crate::metrics::Metrics;
+use crate::raft::codec;
+use crate::raft::types::{CommittedLeaderId, Entry, LogId, Proposal, SnapshotMeta, StoredMembership, TypeConfig};
+
+pub(crate) const NODE: u64 = 1;
+
+pub(crate) fn metrics() -> Arc<Metrics> {
+    Arc::new(Metrics::new().expect("no two rows share a name"))
+}
+
+pub(crate) fn open(dir: &Path) -> Store {
+    Store::open(dir, NODE, metrics()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A store in a directory of its own. Drop the store first.
+pub(crate) fn fresh() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = open(dir.path());
+    (dir, store)
+}
+
+pub(crate) fn log_id(term: u64, index: u64) -> LogId {
+    LogId::new(CommittedLeaderId::new(term), index)
+}
+
+pub(crate) fn entry(term: u64, index: u64, payload: &[u8]) -> Entry {
+    let payload = EntryPayload::Normal(Proposal(Bytes::copy_from_slice(payload)));
+    Entry { log_id: log_id(term, index), payload }
+}
+
+/// Appends and waits until it is durable.
+pub(crate) async fn append(log: &mut LogStore, entries: impl IntoIterator<Item = Entry> + Send) -> io::Result<()> {
+    let (sender, flushed) = TypeConfig::oneshot();
+    let entries: Vec<Entry> = entries.into_iter().collect();
+    log.append(entries, IOFlushed::signal(sender)).await?;
+    flushed.await.expect("every callback is completed")
+}
+
+pub(crate) fn rows(store: &Store) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut rows = BTreeMap::new();
+    let collect = |key: &[u8], value: &[u8]| {
+        rows.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    };
+    store.for_each_row(collect).expect("rows are readable");
+    rows
+}
+
+/// The smallest state machine on the store: each proposal is a row under its index.
+#[derive(Clone)]
+pub(crate) struct RowMachine {
+    store: Store,
+}
+
+const PROGRESS_KEY: &[u8] = b"\0progress";
+type Progress = (Option<LogId>, StoredMembership);
+
+impl RowMachine {
+    pub(crate) fn new(store: &Store) -> Self {
+        RowMachine { store: store.clone() }
+    }
+}
+
+fn progress(row: Option<Vec<u8>>) -> io::Result<Progress> {
+    row.map_or_else(|| Ok(Progress::default()), |row| codec::from_bytes(&row))
+}
+
+fn header(view: &View<'_>) -> io::Result<Vec<u8>> {
+    let (last_log_id, last_membership) = progress(view.get_row(PROGRESS_KEY)?)?;
+    Ok(codec::to_bytes(&SnapshotMeta { last_log_id, last_membership }))
+}
+
+fn described(file: SnapshotFile) -> io::Result<SnapshotOf<TypeConfig, SnapshotFile>> {
+    Ok(SnapshotOf::<TypeConfig, _> { meta: codec::from_bytes(&file.header())?, snapshot: file })
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for RowMachine {
+    type SnapshotData = SnapshotFile;
+
+    async fn build_snapshot(&mut self) -> io::Result<SnapshotOf<TypeConfig, SnapshotFile>> {
+        described(self.store.build_snapshot(header)?)
+    }
+}
+
+impl RaftStateMachine<TypeConfig> for RowMachine {
+    type SnapshotData = SnapshotFile;
+    type SnapshotBuilder = Self;
+
+    async fn applied_state(&mut self) -> io::Result<Progress> {
+        progress(self.store.get_row(PROGRESS_KEY)?)
+    }
+
+    async fn apply<S>(&mut self, mut entries: S) -> io::Result<()>
+    where
+        S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
+    {
+        let (mut applied, mut membership) = self.applied_state().await?;
+        let (mut rows, mut responders) = (Vec::new(), Vec::new());
+        while let Some(item) = entries.next().await {
+            let (entry, responder) = item?;
+            applied = Some(entry.log_id);
+            match entry.payload {
+                EntryPayload::Blank => {}
+                EntryPayload::Normal(proposal) => {
+                    rows.push((entry.log_id.index.to_be_bytes().to_vec(), Some(proposal.0.to_vec())));
+                }
+                EntryPayload::Membership(new) => membership = StoredMembership::new(Some(entry.log_id), new),
+            }
+            responders.extend(responder);
+        }
+        rows.push((PROGRESS_KEY.to_vec(), Some(codec::to_bytes(&(applied, membership)))));
+        self.store.write_rows(rows)?;
+        responders.into_iter().for_each(|responder| responder.send(()));
+        Ok(())
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Self {
+        self.clone()
+    }
+
+    async fn install_snapshot(&mut self, _meta: &SnapshotMeta, snapshot: SnapshotFile) -> io::Result<()> {
+        self.store.install_snapshot(&snapshot)
+    }
+
+    async fn get_current_snapshot(&mut self) -> io::Result<Option<SnapshotOf<TypeConfig, SnapshotFile>>> {
+        self.store.current_snapshot().map(described).transpose()
+    }
+}
+
+/// Stands between the flush thread and the disk: while closed, no fsync ever completes. Knows how
+/// much of each WAL file is durable, and so what a power loss would leave.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<GateState>);
+
+#[derive(Default)]
+struct GateState {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
+    durable: Mutex<BTreeMap<PathBuf, u64>>,
+}
+
+impl Gate {
+    pub(crate) fn open_store(&self, dir: &Path, node_id: u64) -> Store {
+        let gate = self.clone();
+        let sync = Box::new(move |database: &Database| gate.sync(database));
+        Store::open_with(dir, node_id, metrics(), sync).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub(crate) fn set_closed(&self, is_closed: bool) {
+        *self.0.is_closed.lock() = is_closed;
+        self.0.changed.notify_all();
+    }
+
+    fn sync(&self, database: &Database) -> io::Result<()> {
+        let mut is_closed = self.0.is_closed.lock();
+        self.0.changed.wait_while(&mut is_closed, |is_closed| *is_closed);
+        // Before the sync: what is written during it may or may not be covered.
+        let written = wal_lengths(database.path());
+        database.sync_wal()?;
+        *self.0.durable.lock() = written;
+        Ok(())
+    }
+
+    /// Copies the directory of a running store as a power loss would leave it.
+    pub(crate) fn power_loss(&self, dir: &Path, copy: &Path) {
+        let durable = self.0.durable.lock();
+        for path in files_below(dir) {
+            let target = copy.join(path.strip_prefix(dir).expect("a file of this directory"));
+            fs::create_dir_all(target.parent().expect("a file")).expect("create");
+            fs::copy(&path, &target).expect("copy");
+            if is_wal(&path) {
+                let bytes = durable.get(&path).copied().unwrap_or(0);
+                fs::OpenOptions::new().write(true).open(&target).and_then(|file| file.set_len(bytes)).expect("cut");
+            }
+        }
+    }
+}
+
+fn is_wal(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "log")
+}
+
+/// The WAL files below `dir`, oldest first, with their lengths.
+pub(crate) fn wal_lengths(dir: &Path) -> BTreeMap<PathBuf, u64> {
+    let files = files_below(dir).into_iter().filter(|path| is_wal(path));
+    files.map(|path| (path.clone(), fs::metadata(&path).expect("a WAL file").len())).collect()
+}
+
+pub(crate) fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files
+}

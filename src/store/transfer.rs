@@ -1,0 +1,187 @@
+//! State to snapshot and snapshot to state: build, receive, install.
+//!
+//! Everything here blocks for as long as the state is large; call it from a blocking thread.
+//!
+//! An installation replaces all rows, which takes many batches. A marker in the database makes it
+//! one step: it is durable before the first row goes and removed after the last one came (one WAL
+//! keeps that order). A start that finds the marker does the work again from the same file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rocksdb::WriteBatch;
+use serde::{Deserialize, Serialize};
+
+use super::database::{Database, STATE, Scalar};
+use super::identity::sync_directory;
+use super::shelf::IncomingSnapshot;
+use super::snapshot::{self, SnapshotFile, SnapshotWriter};
+use super::{Store, StoreError, View};
+
+/// Rows go in batches of about this size: they hold up other writes for a moment only.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// The marker: a snapshot is being installed.
+pub(super) struct Installing;
+impl Scalar for Installing {
+    const KEY: &'static str = "installing";
+    type Value = Installation;
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Installation {
+    /// File name before the rename that ends the installation, and after it.
+    pub(super) source: String,
+    pub(super) target: String,
+}
+
+impl Store {
+    /// Writes the state of this moment to a snapshot file, which becomes the current one.
+    ///
+    /// `header` describes the snapshot; it sees the same moment as the rows. Writes go on
+    /// meanwhile: the view is a RocksDB snapshot and costs them nothing.
+    pub fn build_snapshot<H>(&self, header: H) -> io::Result<SnapshotFile>
+    where
+        H: FnOnce(&View<'_>) -> io::Result<Vec<u8>>,
+    {
+        let started = Instant::now();
+        let built = self.build(header);
+        match &built {
+            Ok(file) => {
+                self.0.metrics.snapshot_build.observe(started.elapsed().as_secs_f64());
+                self.0.metrics.snapshot_bytes.set(i64::try_from(file.bytes()).unwrap_or(i64::MAX));
+                self.count_snapshot("built");
+            }
+            Err(_) => self.count_snapshot("failed"),
+        }
+        built
+    }
+
+    fn build<H>(&self, header: H) -> io::Result<SnapshotFile>
+    where
+        H: FnOnce(&View<'_>) -> io::Result<Vec<u8>>,
+    {
+        // View and number in one step: the higher number is the newer state.
+        let (view, number) = {
+            let _whole = self.0.whole_state.lock();
+            (self.view_now(), self.0.shelf.take_number())
+        };
+        // Removed again if anything below fails.
+        let partial = IncomingSnapshot::create(self.0.shelf.partial_path(number))?;
+        let mut writer = SnapshotWriter::create(&partial.path, header(&view)?)?;
+        view.for_each_row(|key, value| writer.row(key, value))?;
+        let contents = writer.finish()?;
+        let file = SnapshotFile::disposable(partial.accepted(), contents);
+        self.0.shelf.complete(&file, number)?;
+        self.0.shelf.offer(number, &file);
+        Ok(file)
+    }
+
+    /// The newest snapshot whose state this node has or had.
+    pub fn current_snapshot(&self) -> Option<SnapshotFile> {
+        self.0.shelf.current()
+    }
+
+    /// A file for a snapshot that another node sends.
+    pub fn incoming_snapshot(&self) -> io::Result<IncomingSnapshot> {
+        IncomingSnapshot::create(self.0.shelf.partial_path(self.0.shelf.take_number()))
+    }
+
+    /// Verifies what was received, byte for byte. It is gone with its last handle unless it is
+    /// installed.
+    pub fn accept_incoming(&self, incoming: IncomingSnapshot) -> io::Result<SnapshotFile> {
+        incoming.file.sync_all()?;
+        let contents = snapshot::verify(&incoming.path).inspect_err(|_| self.count_snapshot("failed"))?;
+        Ok(SnapshotFile::disposable(incoming.accepted(), contents))
+    }
+
+    /// Replaces the whole state by the rows of `file`, which becomes the current snapshot.
+    pub fn install_snapshot(&self, file: &SnapshotFile) -> io::Result<()> {
+        let _whole = self.0.whole_state.lock();
+        let number = self.begin_installation(file)?;
+        // From here on the file is needed until the marker is gone, whatever fails in between.
+        file.keep(true);
+        replace_rows(&self.0.database, &file.path())?;
+        self.0.shelf.complete(file, number)?;
+        end_installation(&self.0.database)?;
+        self.0.shelf.offer(number, file);
+        self.count_snapshot("installed");
+        Ok(())
+    }
+
+    /// Refuses a file that is not whole before anything is touched, then sets the marker.
+    pub(super) fn begin_installation(&self, file: &SnapshotFile) -> io::Result<u64> {
+        snapshot::verify(&file.path())?;
+        sync_directory(file.path().parent().expect("a file in the folder of snapshots"))?;
+        let number = self.0.shelf.take_number();
+        let installation =
+            Installation { source: name(&file.path()), target: name(&self.0.shelf.complete_path(number)) };
+        let mut batch = WriteBatch::default();
+        self.0.database.put_scalar::<Installing>(&mut batch, &installation);
+        self.0.database.write_synced(batch)?;
+        Ok(number)
+    }
+
+    fn count_snapshot(&self, event: &str) {
+        self.0.metrics.snapshots.with_label_values(&[event]).inc();
+    }
+}
+
+impl IncomingSnapshot {
+    fn accepted(mut self) -> PathBuf {
+        self.is_accepted = true;
+        self.path.clone()
+    }
+}
+
+/// Ends an installation that a crash interrupted; called before anyone sees the state.
+pub(super) fn finish_interrupted(database: &Database, folder: &Path) -> Result<(), StoreError> {
+    let Some(installation) = database.scalar::<Installing>().map_err(StoreError::at(database.path()))? else {
+        return Ok(());
+    };
+    let (source, target) = (folder.join(&installation.source), folder.join(&installation.target));
+    let path = if target.exists() { &target } else { &source };
+    tracing::warn!(snapshot = %path.display(), "an installation was interrupted and is done again");
+    redo(database, path, &target)
+        .map_err(|error| StoreError::InstallationLost { path: path.clone(), reason: error.to_string() })
+}
+
+fn redo(database: &Database, path: &Path, target: &Path) -> io::Result<()> {
+    snapshot::verify(path)?;
+    replace_rows(database, path)?;
+    if path != target {
+        std::fs::rename(path, target)?;
+    }
+    sync_directory(target.parent().expect("a file in the folder of snapshots"))?;
+    end_installation(database)
+}
+
+fn end_installation(database: &Database) -> io::Result<()> {
+    let mut batch = WriteBatch::default();
+    database.delete_scalar::<Installing>(&mut batch);
+    database.write_synced(batch)
+}
+
+fn replace_rows(database: &Database, path: &Path) -> io::Result<()> {
+    let family = database.family(STATE);
+    let mut batch = WriteBatch::default();
+    let mut rows = database.rocks().raw_iterator_cf(family);
+    rows.seek_to_last();
+    if let Some(last) = rows.key() {
+        // The end of a range is exclusive, hence the last key by itself.
+        batch.delete_range_cf(family, &b""[..], last);
+        batch.delete_cf(family, last);
+    }
+    rows.status().map_err(io::Error::other)?;
+    snapshot::read(path, |key, value| {
+        batch.put_cf(family, key, value);
+        if batch.size_in_bytes() < BATCH_BYTES { Ok(()) } else { database.write(std::mem::take(&mut batch)) }
+    })?;
+    database.write(batch)
+}
+
+fn name(path: &Path) -> String {
+    let name = path.file_name().expect("a file in the folder of snapshots");
+    name.to_str().expect("names of snapshots are digits").to_owned()
+}
