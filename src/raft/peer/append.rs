@@ -1,0 +1,164 @@
+//! The sending end of log replication: a dedicated connection on which append frames are pipelined.
+//!
+//! One [`Session`] is one call of openraft's `stream_append`. It is a stream that does all its work
+//! when polled (takes requests, writes frames, reads answers), so there is no task to leak and the
+//! back-pressure of the socket reaches the log reader by itself.
+//!
+//! A session that ended with everything acknowledged parks its connection for the next one: probing
+//! a follower's log takes several sessions of one request each.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use openraft::errors::{NetworkError, RPCError, Timeout};
+use openraft::network::RPCTypes;
+use openraft::raft::{AppendEntriesRequest, StreamAppendResult};
+use tokio::time::{Instant, sleep_until};
+
+use super::frame::{Connection, Outbox};
+use super::limits::{APPEND_KEEPALIVE, APPEND_PARKED_MAX, APPENDS_OUTSTANDING_MAX, OUTBOX_BYTES_MAX};
+use super::messages::AppendParts;
+use crate::raft::codec;
+use crate::raft::types::{NodeId, TypeConfig};
+
+type Request = AppendEntriesRequest<TypeConfig>;
+type Answer = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
+
+/// Where a connection without a session waits for the next one.
+#[derive(Clone, Default)]
+pub(super) struct Parking(Arc<parking_lot::Mutex<Option<(Instant, Connection)>>>);
+
+impl Parking {
+    pub(super) fn take(&self) -> Option<Connection> {
+        let (since, connection) = self.0.lock().take()?;
+        (since.elapsed() < APPEND_PARKED_MAX).then_some(connection)
+    }
+
+    fn park(&self, connection: Connection) {
+        *self.0.lock() = Some((Instant::now(), connection));
+    }
+}
+
+/// Whose session it is, for errors.
+#[derive(Clone, Copy)]
+pub(super) struct Route {
+    pub(super) from: NodeId,
+    pub(super) to: NodeId,
+}
+
+pub(super) struct Session<S> {
+    route: Route,
+    input: S,
+    input_ended: bool,
+    connection: Connection,
+    outbox: Outbox,
+    /// When each unanswered frame was encoded.
+    outstanding: VecDeque<Instant>,
+    last_heard: Instant,
+    last_wrote: Instant,
+    patience: Duration,
+    parking: Parking,
+}
+
+impl<S> Session<S>
+where
+    S: Stream<Item = Request> + Send + Unpin + 'static,
+{
+    /// `patience` is how long an unanswered request may stay so.
+    pub(super) fn new(connection: Connection, input: S, patience: Duration, parking: Parking, route: Route) -> Self {
+        let now = Instant::now();
+        Session {
+            route,
+            input,
+            input_ended: false,
+            connection,
+            outbox: Outbox::default(),
+            outstanding: VecDeque::new(),
+            last_heard: now,
+            last_wrote: now,
+            patience,
+            parking,
+        }
+    }
+
+    /// The answers, in the order of the requests. After an error, or an answer that ends openraft's
+    /// session on the follower (a conflict, a higher vote), the connection is dropped.
+    pub(super) fn answers(self) -> impl Stream<Item = Answer> + Send + 'static {
+        futures_util::stream::unfold(Some(self), |session| async move {
+            let mut session = session?;
+            match session.next_answer().await {
+                Ok(Some(answer)) if answer.is_ok() => Some((Ok(answer), Some(session))),
+                Ok(Some(answer)) => Some((Ok(answer), None)),
+                Ok(None) => {
+                    session.parking.park(session.connection);
+                    None
+                }
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+
+    /// Drives the connection until an answer arrives, or until all is said and answered.
+    async fn next_answer(&mut self) -> Result<Option<StreamAppendResult<TypeConfig>>, RPCError<TypeConfig>> {
+        loop {
+            if self.input_ended && self.outstanding.is_empty() && self.outbox.is_empty() {
+                return Ok(None);
+            }
+            let wants_input = !self.input_ended
+                && self.outbox.len() < OUTBOX_BYTES_MAX
+                && self.outstanding.len() < APPENDS_OUTSTANDING_MAX;
+            let alarm = self.alarm();
+            tokio::select! {
+                frame = self.connection.reader.next() => {
+                    self.last_heard = Instant::now();
+                    self.outstanding.pop_front();
+                    let frame = frame.ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from).flatten();
+                    return frame.and_then(|frame| codec::from_bytes(&frame)).map(Some).map_err(lost);
+                }
+                request = self.input.next(), if wants_input => match request {
+                    Some(request) => self.encode(&request)?,
+                    None => self.input_ended = true,
+                },
+                written = self.outbox.write_some(&mut self.connection.writer), if !self.outbox.is_empty() => {
+                    written.map_err(lost)?;
+                    self.last_wrote = Instant::now();
+                }
+                () = sleep_until(alarm) => self.wake()?,
+            }
+        }
+    }
+
+    fn encode(&mut self, request: &Request) -> Result<(), RPCError<TypeConfig>> {
+        let mut parts = AppendParts::new(request);
+        while let Some((write, _)) = parts.next() {
+            self.outbox.put(write).map_err(lost)?;
+            self.outstanding.push_back(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// When waiting has to stop: for an answer that is due, else to keep the connection alive.
+    fn alarm(&self) -> Instant {
+        match self.outstanding.front() {
+            Some(sent) => self.last_heard.max(*sent) + self.patience,
+            None => self.last_wrote + APPEND_KEEPALIVE,
+        }
+    }
+
+    fn wake(&mut self) -> Result<(), RPCError<TypeConfig>> {
+        if self.outstanding.is_empty() {
+            self.last_wrote = Instant::now();
+            return self.outbox.put(|_| ()).map_err(lost);
+        }
+        let Route { from, to } = self.route;
+        Err(Timeout { action: RPCTypes::AppendEntries, id: from, target: to, timeout: self.patience }.into())
+    }
+}
+
+/// A connection that was there and failed: worth an immediate retry.
+fn lost(error: io::Error) -> RPCError<TypeConfig> {
+    NetworkError::new(&error).into()
+}

@@ -1,0 +1,85 @@
+//! What two nodes tell each other when they meet, and who decides whether they go on talking.
+//!
+//! The wire proves that the other end holds the secret; whether it is the right node of the right
+//! cluster is decided by the node, through [`Introductions`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::raft::types::NodeId;
+
+/// What the dialling node says about itself and about whom it expects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Absent while the node belongs to no cluster yet.
+    pub cluster_id: Option<String>,
+    pub node_id: NodeId,
+    /// The node that the caller means to have dialled.
+    pub target: NodeId,
+    /// Random id of the caller's data directory: a wiped node keeps its node id but not this.
+    pub instance: String,
+}
+
+/// What the accepting node says in return.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    pub cluster_id: Option<String>,
+    pub node_id: NodeId,
+    pub instance: String,
+    /// This node has a log: it belongs to a formed cluster.
+    pub initialized: bool,
+    /// The caller is a member of the cluster as this node knows it.
+    pub knows_you: bool,
+}
+
+/// Why an authenticated node is turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalReason {
+    /// The two belong to different clusters.
+    OtherCluster,
+    /// The caller dialled another node than it meant to.
+    OtherNode,
+    /// The node id is known under another data directory: the node was wiped.
+    OtherInstance,
+    /// The caller was removed from the cluster.
+    Removed,
+    /// A reason that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl RefusalReason {
+    /// The label of the refusal in metrics.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            RefusalReason::OtherCluster => "cluster",
+            RefusalReason::OtherNode => "target",
+            RefusalReason::OtherInstance => "instance",
+            RefusalReason::Removed => "removed",
+            RefusalReason::Unknown => "other",
+        }
+    }
+}
+
+/// A refusal as it travels: the reason for programs, the text for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+pub struct Refusal {
+    pub reason: RefusalReason,
+    pub text: String,
+}
+
+/// The node's side of every handshake.
+///
+/// Called on the async threads for each connection: answer from memory.
+pub trait Introductions: Send + Sync + 'static {
+    /// How this node introduces itself to `target` now.
+    fn hello(&self, target: NodeId) -> Hello;
+
+    /// Judges a node that dialled us. Called only after it proved that it holds the secret.
+    fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal>;
+
+    /// Judges a node that we dialled, so that the dialling side too can refuse a peer that came back
+    /// under another data directory.
+    fn accept(&self, welcome: &Welcome) -> Result<(), Refusal>;
+}

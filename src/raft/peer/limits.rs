@@ -1,0 +1,81 @@
+//! Every limit of the peer wire, in one place.
+
+use std::time::Duration;
+
+/// Largest frame before the other end has proved that it knows the secret.
+pub(super) const HANDSHAKE_FRAME_BYTES_MAX: usize = 1024;
+/// Largest frame afterwards.
+pub const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Longest text of a refusal, so that it fits into a handshake frame whatever else is in it.
+pub(super) const REFUSAL_TEXT_BYTES_MAX: usize = 512;
+
+/// From accepting a connection to its authenticated hello.
+pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
+/// From dialling to the verified welcome, on the side that dials.
+pub(super) const DIAL_WITHIN: Duration = Duration::from_secs(2);
+/// Connections that have not authenticated yet. More are closed at once: they cost strangers
+/// nothing and must not cost us memory.
+pub(super) const STRANGERS_MAX: usize = 64;
+/// Authenticated connections. A node needs three a peer; the rest is headroom for reconnects.
+pub(super) const CONNECTIONS_MAX: usize = 1024;
+
+/// A control connection is pinged this often, used or not.
+pub(super) const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// A peer counts as reachable for this long after its last pong; without one the connection is
+/// dialled anew.
+pub const REACHABLE_WITHIN: Duration = Duration::from_secs(5);
+/// A control connection without a frame (a ping at least) for this long is closed by its server.
+pub(super) const CONTROL_IDLE_MAX: Duration = Duration::from_secs(15);
+/// Pause before the first redial; it doubles up to [`REDIAL_PAUSE_MAX`] while nobody has a call
+/// waiting, and stays this short while somebody has.
+pub(super) const REDIAL_PAUSE_MIN: Duration = Duration::from_millis(50);
+pub(super) const REDIAL_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Calls waiting for the connection of one peer.
+pub(super) const CALLS_QUEUED_MAX: usize = 4096;
+/// Calls written to one peer and not answered yet.
+pub(super) const CALLS_OUTSTANDING_MAX: usize = 16_384;
+/// Forwards and read indexes served at once; more are answered with `Overloaded`.
+pub(super) const WORK_IN_FLIGHT_MAX: usize = 16_384;
+/// Messages of Raft served at once. They have room of their own, so that a flood of forwards never
+/// costs an election.
+pub(super) const RAFT_IN_FLIGHT_MAX: usize = 256;
+/// Answers ready to be written on one control connection.
+pub(super) const ANSWERS_QUEUED_MAX: usize = 1024;
+
+/// Bytes waiting for one socket before nothing more is encoded for it. One frame may exceed it.
+pub(super) const OUTBOX_BYTES_MAX: usize = 1024 * 1024;
+/// A socket that takes no byte for this long is given up.
+pub(super) const WRITE_STALL_MAX: Duration = Duration::from_secs(20);
+
+/// Entries of one append frame; a larger request is cut into several, which keeps the memory of
+/// both ends and the time to the next acknowledgement within bounds.
+pub(super) const APPEND_FRAME_BYTES_TARGET: usize = 8 * 1024 * 1024;
+/// Append frames on the wire and not acknowledged.
+pub(super) const APPENDS_OUTSTANDING_MAX: usize = 1024;
+/// Append frames decoded and waiting for Raft.
+pub(super) const APPENDS_QUEUED_MAX: usize = 16;
+/// The least patience with an unanswered append. openraft's own figure is three quarters of the
+/// heartbeat interval, less than a busy disk may take for one fsync: tearing the stream down then
+/// would send the same entries again to a disk that is already behind.
+pub(super) const APPEND_IDLE_MIN: Duration = Duration::from_secs(2);
+/// An append connection with nothing to say sends an empty frame this often,
+pub(super) const APPEND_KEEPALIVE: Duration = Duration::from_secs(5);
+/// and is closed by its server when not even that came for this long.
+pub(super) const APPEND_SILENCE_MAX: Duration = Duration::from_secs(20);
+/// An idle append connection kept for the next session is not trusted after this long.
+pub(super) const APPEND_PARKED_MAX: Duration = Duration::from_secs(10);
+/// After its last answer a server goes on reading for this long, so that closing with unread input
+/// does not reset the connection under that answer.
+pub(super) const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// Size of the chunks of a snapshot.
+pub(super) const SNAPSHOT_CHUNK_BYTES: usize = 1024 * 1024;
+/// A transfer in which nothing moves for this long is given up, by either end.
+pub(super) const SNAPSHOT_STALL_MAX: Duration = Duration::from_secs(20);
+/// While it installs, the receiver says so this often.
+pub(super) const SNAPSHOT_WORKING_INTERVAL: Duration = Duration::from_secs(1);
+/// Installation of a received snapshot.
+pub(super) const SNAPSHOT_INSTALL_MAX: Duration = Duration::from_secs(600);
+/// Snapshots received at once.
+pub(super) const SNAPSHOTS_RECEIVED_MAX: usize = 2;

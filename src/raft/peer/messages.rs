@@ -1,0 +1,226 @@
+//! The bodies of frames, and their bytes.
+//!
+//! ```text
+//! call    = kind:u8 id:u64 body          control connection, client → server
+//! answer  = status:u8 id:u64 body        control connection, server → client
+//! append  = length:u32 header (length:u32 entry)*
+//! ```
+//!
+//! Bodies are MessagePack with field names, so that a later version may add a field. Two are not:
+//! a forward is the command as it is, and an append carries its entries in the byte form of the log
+//! ([`codec`]), which neither end encodes again.
+
+use std::io;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use openraft::raft::AppendEntriesRequest;
+use serde::{Deserialize, Serialize};
+
+use super::limits::APPEND_FRAME_BYTES_TARGET;
+use crate::raft::codec;
+use crate::raft::types::{Entry, LogId, NodeId, TypeConfig, Vote};
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Ping = 1,
+    Vote = 2,
+    PreVote = 3,
+    Append = 4,
+    TransferLeader = 5,
+    Forward = 6,
+    ReadIndex = 7,
+    Progress = 8,
+}
+
+impl Kind {
+    const ALL: [Kind; 8] = [
+        Kind::Ping,
+        Kind::Vote,
+        Kind::PreVote,
+        Kind::Append,
+        Kind::TransferLeader,
+        Kind::Forward,
+        Kind::ReadIndex,
+        Kind::Progress,
+    ];
+
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Status {
+    /// The body is the answer.
+    Answered = 128,
+    /// Certainly not carried out; the body is a text.
+    Refused = 129,
+    /// Perhaps carried out; the body is a text.
+    Failed = 130,
+}
+
+impl Status {
+    pub(super) fn from_byte(byte: u8) -> Option<Self> {
+        [Status::Answered, Status::Refused, Status::Failed].into_iter().find(|status| *status as u8 == byte)
+    }
+}
+
+/// Appends a call or an answer: `first` is its kind or status.
+pub(super) fn put_call(out: &mut BytesMut, first: u8, id: u64, body: &[u8]) {
+    out.put_u8(first);
+    out.put_u64(id);
+    out.put_slice(body);
+}
+
+/// The inverse of [`put_call`].
+pub(super) fn read_call(mut frame: Bytes) -> io::Result<(u8, u64, Bytes)> {
+    let first = frame.try_get_u8().map_err(short)?;
+    let id = frame.try_get_u64().map_err(short)?;
+    Ok((first, id, frame))
+}
+
+/// The leader's answer to a forwarded command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ForwardAnswer {
+    /// Committed as the entry with this index.
+    Done { log_index: u64 },
+    /// Not appended: this node does not lead, and knows or does not know who does.
+    NotLeader { leader: Option<NodeId> },
+    /// Appended perhaps, committed perhaps.
+    Unknown { text: String },
+    /// Not appended: too much work in flight.
+    Overloaded,
+    /// Not done, and not to be tried again: the text says why.
+    Refused { text: String },
+}
+
+/// The leader's answer to the question how far a read has to be applied to be linearizable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadIndexAnswer {
+    /// A reader that has applied this index sees everything acknowledged before it asked.
+    Ready {
+        log_index: u64,
+    },
+    NotLeader {
+        leader: Option<NodeId>,
+    },
+    /// The node leads, or believes so, but could not confirm it.
+    Unconfirmed {
+        text: String,
+    },
+    Overloaded,
+}
+
+/// How far a node is, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerProgress {
+    /// Index of its last log entry.
+    pub last_log: u64,
+    /// Index of the last entry that it applied.
+    pub applied: u64,
+}
+
+/// What an append says besides its entries.
+#[derive(Serialize, Deserialize)]
+struct AppendHeader {
+    vote: Vote,
+    prev_log_id: Option<LogId>,
+    leader_commit: Option<LogId>,
+}
+
+/// Appends the byte form of a request with the entries of `entries`, a part of its own.
+fn put_append(out: &mut BytesMut, request: &AppendEntriesRequest<TypeConfig>, prev: Option<LogId>, entries: &[Entry]) {
+    let header = AppendHeader { vote: request.vote, prev_log_id: prev, leader_commit: request.leader_commit };
+    put_with_length(out, |out| out.put_slice(&codec::to_bytes(&header)));
+    for entry in entries {
+        put_with_length(out, |out| codec::put_entry(out, entry));
+    }
+}
+
+fn put_with_length(out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
+    let start = out.len();
+    out.put_u32(0);
+    write(out);
+    // Above 4 GiB the number would wrap; the frame is refused for its size long before.
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// A request cut into frames of bounded size, each a request of its own.
+pub(super) struct AppendParts<'a> {
+    request: &'a AppendEntriesRequest<TypeConfig>,
+    taken: usize,
+    finished: bool,
+}
+
+impl<'a> AppendParts<'a> {
+    pub(super) fn new(request: &'a AppendEntriesRequest<TypeConfig>) -> Self {
+        AppendParts { request, taken: 0, finished: false }
+    }
+
+    /// The writer of the next part, and the last log id that it covers; `None` when all is said. A
+    /// request without entries is one part: a heartbeat or a commit index.
+    pub(super) fn next(&mut self) -> Option<(impl FnOnce(&mut BytesMut) + use<'a>, Option<LogId>)> {
+        if self.finished {
+            return None;
+        }
+        let request = self.request;
+        let rest = &request.entries[self.taken..];
+        let part = &rest[..rest.len().min(entries_of_one_frame(rest))];
+        let prev = match self.taken {
+            0 => request.prev_log_id,
+            taken => Some(request.entries[taken - 1].log_id),
+        };
+        self.taken += part.len();
+        self.finished = self.taken == request.entries.len();
+        let last = part.last().map(|entry| entry.log_id).or(prev);
+        Some((move |out: &mut BytesMut| put_append(out, request, prev, part), last))
+    }
+
+    /// Nothing is left to say.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished
+    }
+}
+
+/// How many of `entries` fit; at least one, as an entry cannot be cut.
+fn entries_of_one_frame(entries: &[Entry]) -> usize {
+    let mut bytes = 0;
+    let fitting = entries.iter().take_while(|entry| {
+        bytes += codec::entry_payload_bytes(entry);
+        bytes <= APPEND_FRAME_BYTES_TARGET
+    });
+    fitting.count().max(1)
+}
+
+/// Reads an append; the payloads share the memory of the frame.
+pub(super) fn read_append(mut frame: Bytes) -> io::Result<AppendEntriesRequest<TypeConfig>> {
+    let header: AppendHeader = codec::from_bytes(&take_with_length(&mut frame)?)?;
+    let mut entries = Vec::new();
+    while frame.has_remaining() {
+        entries.push(codec::entry_from_bytes(take_with_length(&mut frame)?)?);
+    }
+    let AppendHeader { vote, prev_log_id, leader_commit } = header;
+    Ok(AppendEntriesRequest { vote, prev_log_id, entries, leader_commit })
+}
+
+fn take_with_length(frame: &mut Bytes) -> io::Result<Bytes> {
+    let length = frame.try_get_u32().map_err(short)? as usize;
+    if length > frame.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a part is longer than its frame"));
+    }
+    Ok(frame.split_to(length))
+}
+
+fn short(error: bytes::TryGetError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod golden;

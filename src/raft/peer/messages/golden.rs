@@ -1,0 +1,145 @@
+//! The bytes of one message of each kind, pinned.
+
+use std::fmt::Debug;
+
+use openraft::EntryPayload;
+use openraft::raft::{
+    AppendEntriesResponse, SnapshotResponse, StreamAppendError, StreamAppendResult, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::raft::types::{CommittedLeaderId, Proposal};
+
+fn log_id(index: u64) -> LogId {
+    LogId::new(CommittedLeaderId::new(3), index)
+}
+
+fn entry(index: u64, payload: &'static [u8]) -> Entry {
+    Entry { log_id: log_id(index), payload: EntryPayload::Normal(Proposal(Bytes::from_static(payload))) }
+}
+
+fn append(entries: Vec<Entry>) -> AppendEntriesRequest<TypeConfig> {
+    AppendEntriesRequest {
+        vote: Vote::new_committed(3, 1),
+        prev_log_id: Some(log_id(7)),
+        entries,
+        leader_commit: Some(log_id(6)),
+    }
+}
+
+fn frames_of(request: &AppendEntriesRequest<TypeConfig>) -> Vec<(Bytes, Option<LogId>)> {
+    let mut parts = AppendParts::new(request);
+    let mut frames = Vec::new();
+    while let Some((write, last)) = parts.next() {
+        let mut frame = BytesMut::new();
+        write(&mut frame);
+        frames.push((frame.freeze(), last));
+    }
+    frames
+}
+
+/// A message is written as the first release wrote it, and what it wrote is read.
+fn pinned<T: Serialize + DeserializeOwned + PartialEq + Debug>(message: T, golden: &str) {
+    assert_eq!(hex::encode(codec::to_bytes(&message)), golden, "{message:?}");
+    let read: T = codec::from_bytes(&hex::decode(golden).expect("hex")).expect("readable");
+    assert_eq!(read, message);
+}
+
+#[test]
+fn the_bytes_of_an_append() {
+    let request = append(vec![entry(8, b"abc"), entry(9, b"")]);
+    let [(frame, last)] = frames_of(&request).try_into().expect("one frame");
+    assert_eq!(
+        hex::encode(&frame),
+        "0000006e83a4766f746582a96c65616465725f696482a47465726d03a9766f7465645f666f7201a9636f6d6d6974746564c3ab707265765f6c6f675f696482a96c65616465725f696403a5696e64657807ad6c65616465725f636f6d6d697482a96c65616465725f696403a5696e646578060000001501010000000000000003000000000000000861626300000012010100000000000000030000000000000009"
+    );
+    assert_eq!(last, Some(log_id(9)));
+    assert_eq!(read_append(frame).expect("readable").to_string(), request.to_string());
+}
+
+#[test]
+fn the_bytes_of_calls() {
+    let mut out = BytesMut::new();
+    put_call(&mut out, Kind::Forward as u8, 258, b"command");
+    assert_eq!(hex::encode(&out), "060000000000000102636f6d6d616e64");
+    let numbers: Vec<u8> = Kind::ALL.into_iter().map(|kind| kind as u8).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+}
+
+#[test]
+fn the_bytes_of_questions_and_answers_of_raft() {
+    pinned(
+        VoteRequest::<TypeConfig>::new(Vote::new(3, 1), Some(log_id(7))),
+        "83a4766f746582a96c65616465725f696482a47465726d03a9766f7465645f666f7201a9636f6d6d6974746564c2ab6c6173745f6c6f675f696482a96c65616465725f696403a5696e64657807b36c6561646572736869705f7472616e73666572c2",
+    );
+    pinned(
+        VoteResponse::<TypeConfig>::new(Vote::new(3, 1), None, true),
+        "83a4766f746582a96c65616465725f696482a47465726d03a9766f7465645f666f7201a9636f6d6d6974746564c2ac766f74655f6772616e746564c3ab6c6173745f6c6f675f6964c0",
+    );
+    let transfer = TransferLeaderRequest::<TypeConfig>::new(Vote::new_committed(3, 1), 2, Some(log_id(7)));
+    pinned(
+        transfer,
+        "83ab66726f6d5f6c656164657282a96c65616465725f696482a47465726d03a9766f7465645f666f7201a9636f6d6d6974746564c3aa746f5f6e6f64655f696402ab6c6173745f6c6f675f696482a96c65616465725f696403a5696e64657807",
+    );
+    pinned::<TransferLeaderResponse<TypeConfig>>(Ok(()), "81a24f6bc0");
+    pinned(AppendEntriesResponse::<TypeConfig>::Success, "a753756363657373");
+    pinned(
+        AppendEntriesResponse::<TypeConfig>::HigherVote(Vote::new(4, 2)),
+        "81aa486967686572566f746582a96c65616465725f696482a47465726d04a9766f7465645f666f7202a9636f6d6d6974746564c2",
+    );
+    pinned::<StreamAppendResult<TypeConfig>>(Ok(Some(log_id(9))), "81a24f6b82a96c65616465725f696403a5696e64657809");
+    pinned::<StreamAppendResult<TypeConfig>>(
+        Err(StreamAppendError::Conflict(log_id(9))),
+        "81a345727281a8436f6e666c69637482a96c65616465725f696403a5696e64657809",
+    );
+    pinned(
+        SnapshotResponse::<TypeConfig>::new(Vote::new_committed(3, 1)),
+        "81a4766f746582a96c65616465725f696482a47465726d03a9766f7465645f666f7201a9636f6d6d6974746564c3",
+    );
+}
+
+#[test]
+fn the_bytes_of_answers_of_the_node() {
+    pinned(ForwardAnswer::Done { log_index: 9 }, "81a4646f6e6581a96c6f675f696e64657809");
+    pinned(ForwardAnswer::NotLeader { leader: Some(2) }, "81aa6e6f745f6c656164657281a66c656164657202");
+    pinned(ForwardAnswer::Unknown { text: "t".into() }, "81a7756e6b6e6f776e81a474657874a174");
+    pinned(ForwardAnswer::Refused { text: "t".into() }, "81a77265667573656481a474657874a174");
+    pinned(ForwardAnswer::Overloaded, "aa6f7665726c6f61646564");
+    pinned(PeerProgress { last_log: 9, applied: 8 }, "82a86c6173745f6c6f6709a76170706c69656408");
+    pinned(ReadIndexAnswer::Ready { log_index: 9 }, "81a5726561647981a96c6f675f696e64657809");
+    pinned(ReadIndexAnswer::NotLeader { leader: None }, "81aa6e6f745f6c656164657281a66c6561646572c0");
+    pinned(ReadIndexAnswer::Unconfirmed { text: "t".into() }, "81ab756e636f6e6669726d656481a474657874a174");
+    pinned(ReadIndexAnswer::Overloaded, "aa6f7665726c6f61646564");
+}
+
+/// Two entries of three quarters of a frame do not fit into one; the second part follows the
+/// first as a request of its own.
+#[test]
+fn a_large_append_is_cut() {
+    let payload: &'static [u8] = vec![0; APPEND_FRAME_BYTES_TARGET / 4 * 3].leak();
+    let request = append(vec![entry(8, payload), entry(9, payload), entry(10, b"small")]);
+    let frames = frames_of(&request);
+    let parts: Vec<_> = frames.into_iter().map(|(frame, last)| (read_append(frame).expect("readable"), last)).collect();
+    let shape: Vec<_> = parts.iter().map(|(part, last)| (part.prev_log_id, part.entries.len(), *last)).collect();
+    assert_eq!(shape, [(Some(log_id(7)), 1, Some(log_id(8))), (Some(log_id(8)), 2, Some(log_id(10)))]);
+}
+
+#[test]
+fn an_append_without_entries_is_one_frame() {
+    let [(frame, last)] = frames_of(&append(vec![])).try_into().expect("one frame");
+    assert_eq!(last, Some(log_id(7)));
+    assert!(read_append(frame).expect("readable").entries.is_empty());
+}
+
+#[test]
+fn damaged_frames_are_errors() {
+    let [(frame, _)] = frames_of(&append(vec![entry(8, b"abc")])).try_into().expect("one frame");
+    for end in 0..frame.len() {
+        // Cut between two parts it is a shorter append, which is well-formed.
+        let cut = read_append(frame.slice(..end));
+        assert!(cut.is_err() || cut.is_ok_and(|request| request.entries.is_empty()), "cut at {end}");
+    }
+    assert!(read_call(Bytes::from_static(b"\x01short")).is_err());
+}

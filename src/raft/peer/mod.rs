@@ -1,0 +1,48 @@
+//! The wire between nodes: raw TCP on a listener of its own.
+//!
+//! Start reading at [`handshake`]: every connection, whatever it is for, begins with it, and no
+//! byte of a message is parsed before both ends have proved that they hold the cluster secret.
+//! After it a connection serves one purpose:
+//!
+//! | purpose | connections | carries |
+//! |---|---|---|
+//! | control | one per peer, long-lived ([`link`]) | votes, heartbeats, forwards, read indexes, pings: multiplexed calls |
+//! | append | one per peer that a leader replicates to ([`append`]) | a pipeline of log entries, so that bulk never delays a heartbeat |
+//! | snapshot | one per transfer ([`snapshot`]) | one snapshot |
+//!
+//! Everything is a frame: `length:u32 body` ([`frame`]); the bodies are in [`messages`]. Every queue,
+//! wait and frame has a limit, all of them in [`limits`].
+//!
+//! The secret authenticates; it does not encrypt. The peer network has to be private, as the log
+//! crosses it in the clear.
+//!
+//! This module knows nothing of what a command means, of HTTP or of RocksDB: commands are bytes,
+//! the node behind the listener is a [`PeerService`], and snapshots are read and written through
+//! [`SnapshotPort`].
+
+mod append;
+mod call;
+mod frame;
+mod handshake;
+mod introductions;
+mod limits;
+mod link;
+mod messages;
+mod network;
+mod peers;
+mod server;
+mod serving;
+mod snapshot;
+
+#[cfg(test)]
+mod tests;
+
+pub use call::CallError;
+pub use handshake::{IntroduceError, PROTOCOL_VERSION, Secret, introduce};
+pub use introductions::{Hello, Introductions, Refusal, RefusalReason, Welcome};
+pub use limits::{FRAME_BYTES_MAX, REACHABLE_WITHIN};
+pub use messages::{ForwardAnswer, PeerProgress, ReadIndexAnswer};
+pub use network::{PeerClient, PeerNetwork};
+pub use peers::Peers;
+pub use server::{PeerServer, PeerService};
+pub use snapshot::SnapshotPort;

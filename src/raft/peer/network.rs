@@ -1,0 +1,220 @@
+//! openraft's view of the wire: a factory of clients, one per target and use.
+//!
+//! Elections, leadership transfers and heartbeats are calls on the control connection, so no bulk
+//! ever delays them; log replication and snapshots dial connections of their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use openraft::OptionalSend;
+use openraft::base::{BoxFuture, BoxStream};
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Timeout, Unreachable};
+use openraft::network::{Backoff, RPCOption, RPCTypes, RaftNetworkFactory, RaftNetworkV2, stream_append_sequential};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::type_config::alias::SnapshotOf;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::append::{Parking, Route, Session};
+use super::call::CallError;
+use super::handshake::{Purpose, dial_as};
+use super::limits::{APPEND_IDLE_MIN, REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN};
+use super::link::Link;
+use super::messages::{AppendParts, Kind};
+use super::peers::Peers;
+use super::snapshot::{self, SnapshotPort};
+use crate::raft::codec;
+use crate::raft::types::{Member, NodeId, TypeConfig, Vote};
+
+/// Makes openraft's clients.
+pub struct PeerNetwork<P> {
+    peers: Peers,
+    port: P,
+}
+
+impl<P: SnapshotPort> PeerNetwork<P> {
+    pub fn new(peers: Peers, port: P) -> Self {
+        PeerNetwork { peers, port }
+    }
+
+    fn client(&self, target: NodeId, member: &Member, pipelined: bool) -> PeerClient<P> {
+        PeerClient {
+            link: self.peers.link(target, &member.peer),
+            peers: self.peers.clone(),
+            port: self.port.clone(),
+            pipelined,
+            parking: Parking::default(),
+        }
+    }
+}
+
+impl<P: SnapshotPort> RaftNetworkFactory<TypeConfig> for PeerNetwork<P> {
+    type Network = PeerClient<P>;
+
+    async fn new_client(&mut self, target: NodeId, node: &Member) -> PeerClient<P> {
+        self.client(target, node, true)
+    }
+
+    async fn new_heartbeat_client(&mut self, target: NodeId, node: &Member) -> PeerClient<P> {
+        self.client(target, node, false)
+    }
+}
+
+/// One of openraft's clients of one peer.
+pub struct PeerClient<P> {
+    link: Arc<Link>,
+    peers: Peers,
+    port: P,
+    /// Appends go through a connection of their own, else through the control connection.
+    pipelined: bool,
+    parking: Parking,
+}
+
+impl<P: SnapshotPort> PeerClient<P> {
+    async fn ask<Q: Serialize, A: DeserializeOwned>(
+        &self,
+        (kind, action): (Kind, RPCTypes),
+        question: &Q,
+        option: &RPCOption,
+    ) -> Result<A, RPCError<TypeConfig>> {
+        self.ask_bytes((kind, action), codec::to_bytes(question).into(), option.soft_ttl()).await
+    }
+
+    async fn ask_bytes<A: DeserializeOwned>(
+        &self,
+        (kind, action): (Kind, RPCTypes),
+        question: Bytes,
+        within: Duration,
+    ) -> Result<A, RPCError<TypeConfig>> {
+        let asked = tokio::time::Instant::now();
+        match self.link.call(kind, question, within).await {
+            Ok(answer) => codec::from_bytes(&answer).map_err(|error| NetworkError::new(&error).into()),
+            Err(_) if asked.elapsed() >= within => Err(self.timeout(action, within)),
+            Err(error @ CallError::NotSent(_)) => Err(Unreachable::new(&error).into()),
+            Err(error @ CallError::Unknown(_)) => Err(NetworkError::new(&error).into()),
+        }
+    }
+
+    fn timeout(&self, action: RPCTypes, timeout: Duration) -> RPCError<TypeConfig> {
+        let Route { from, to } = self.route();
+        Timeout { action, id: from, target: to, timeout }.into()
+    }
+
+    fn route(&self) -> Route {
+        Route { from: self.peers.local.node_id, to: self.link.target }
+    }
+
+    async fn dial(&self, purpose: Purpose) -> Result<super::frame::Connection, Unreachable<TypeConfig>> {
+        let local = &self.peers.local;
+        let dialled =
+            dial_as(&*local.introductions, &local.secret, &self.link.address, self.link.target, purpose).await;
+        dialled.map_err(|error| Unreachable::new(&error))
+    }
+
+    async fn open_session<S>(&mut self, input: S, option: RPCOption) -> Result<Session<S>, RPCError<TypeConfig>>
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+    {
+        let connection = match self.parking.take() {
+            Some(parked) => parked,
+            None => self.dial(Purpose::Append).await?,
+        };
+        let patience = option.soft_ttl().max(APPEND_IDLE_MIN);
+        Ok(Session::new(connection, input, patience, self.parking.clone(), self.route()))
+    }
+}
+
+impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
+    type SnapshotData = P::Data;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        let mut body = BytesMut::new();
+        let mut parts = AppendParts::new(&request);
+        let (write, covered) = parts.next().expect("a fresh request has a first part");
+        write(&mut body);
+        let kind = (Kind::Append, RPCTypes::AppendEntries);
+        let answer = self.ask_bytes(kind, body.freeze(), option.soft_ttl()).await?;
+        // What did not fit is asked for again by openraft.
+        Ok(match answer {
+            AppendEntriesResponse::Success if !parts.is_finished() => AppendEntriesResponse::PartialSuccess(covered),
+            answer => answer,
+        })
+    }
+
+    fn stream_append<'s, S>(
+        &'s mut self,
+        input: S,
+        option: RPCOption,
+    ) -> BoxFuture<
+        's,
+        Result<BoxStream<'s, Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>>, RPCError<TypeConfig>>,
+    >
+    where
+        S: Stream<Item = AppendEntriesRequest<TypeConfig>> + OptionalSend + Unpin + 'static,
+    {
+        if !self.pipelined {
+            return stream_append_sequential(self, input, option);
+        }
+        Box::pin(async move { Ok(self.open_session(input, option).await?.answers().boxed()) })
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ask((Kind::Vote, RPCTypes::Vote), &request, &option).await
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ask((Kind::PreVote, RPCTypes::Vote), &request, &option).await
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<TypeConfig>, RPCError<TypeConfig>> {
+        self.ask((Kind::TransferLeader, RPCTypes::TransferLeader), &request, &option).await
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: SnapshotOf<TypeConfig, P::Data>,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _option: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let transfer = async {
+            let connection = self.dial(Purpose::Snapshot).await?;
+            let sent = snapshot::send(connection, &self.port, vote, snapshot).await;
+            sent.map_err(|error| StreamingError::from(Unreachable::new(&error)))
+        };
+        let result = tokio::select! {
+            closed = cancel => Err(closed.into()),
+            result = transfer => result,
+        };
+        let event = if result.is_ok() { "sent" } else { "failed" };
+        self.peers.local.metrics.snapshots.with_label_values(&[event]).inc();
+        result
+    }
+
+    /// The pauses of the links: a peer that is back is worth finding soon.
+    fn backoff(&self) -> Option<Backoff> {
+        let doubled = |pause: &Duration| Some((*pause * 2).min(REDIAL_PAUSE_MAX));
+        Some(Backoff::new(std::iter::successors(Some(REDIAL_PAUSE_MIN), doubled)))
+    }
+}

@@ -1,0 +1,114 @@
+//! The peers of this node: one [`Link`] each, shared by consensus, by forwarding and by whoever asks
+//! whether a peer is reachable.
+//!
+//! A link lives as long as somebody needs it: the membership ([`Peers::set_members`]) or a client
+//! that openraft holds, which knows of a new member before the membership is applied here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::call::CallError;
+use super::handshake::Secret;
+use super::introductions::Introductions;
+use super::link::Link;
+use super::messages::{ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
+use crate::metrics::Metrics;
+use crate::raft::codec;
+use crate::raft::types::NodeId;
+
+/// What a node brings into every connection that it dials.
+pub(super) struct Local {
+    pub(super) node_id: NodeId,
+    pub(super) secret: Secret,
+    pub(super) introductions: Arc<dyn Introductions>,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// The links to all peers. Cheap to clone.
+#[derive(Clone)]
+pub struct Peers {
+    pub(super) local: Arc<Local>,
+    links: Arc<Mutex<Links>>,
+}
+
+#[derive(Default)]
+struct Links {
+    /// Kept because these are members.
+    members: BTreeMap<NodeId, Arc<Link>>,
+    /// All that are alive.
+    known: BTreeMap<NodeId, Weak<Link>>,
+}
+
+impl Peers {
+    pub fn new(node_id: NodeId, secret: Secret, introductions: Arc<dyn Introductions>, metrics: Arc<Metrics>) -> Self {
+        let local = Arc::new(Local { node_id, secret, introductions, metrics });
+        Peers { local, links: Arc::default() }
+    }
+
+    /// Keeps a link to each of `members` but this node, and to no other; an address that changed is
+    /// dialled anew. Must be called within the async runtime.
+    pub fn set_members(&self, members: &BTreeMap<NodeId, String>) {
+        let others = members.iter().filter(|(id, _)| **id != self.local.node_id);
+        let wanted: BTreeMap<_, _> = others.map(|(id, address)| (*id, self.link(*id, address))).collect();
+        let mut links = self.links.lock();
+        for gone in links.members.keys().filter(|id| !wanted.contains_key(id)) {
+            let label = [&*gone.to_string()];
+            // Fails only for a series that no ping has made yet.
+            let _ = self.local.metrics.peer_reachable.remove_label_values(&label);
+            let _ = self.local.metrics.peer_round_trip.remove_label_values(&label);
+        }
+        links.members = wanted;
+        links.known.retain(|_, link| link.strong_count() > 0);
+    }
+
+    /// The link to `target` at `address`, started if there is none.
+    pub(super) fn link(&self, target: NodeId, address: &str) -> Arc<Link> {
+        let mut links = self.links.lock();
+        if let Some(link) = links.known.get(&target).and_then(Weak::upgrade)
+            && link.address == address
+        {
+            return link;
+        }
+        let link = Arc::new(Link::start(self.local.clone(), target, address.into()));
+        links.known.insert(target, Arc::downgrade(&link));
+        link
+    }
+
+    fn find(&self, target: NodeId) -> Result<Arc<Link>, CallError> {
+        let link = self.links.lock().known.get(&target).and_then(Weak::upgrade);
+        link.ok_or_else(|| CallError::NotSent(format!("node {target} is not a member")))
+    }
+
+    /// A pong came from `target` within [`super::REACHABLE_WITHIN`].
+    pub fn reachable(&self, target: NodeId) -> bool {
+        self.find(target).is_ok_and(|link| link.is_reachable())
+    }
+
+    /// Hands `command` to `leader` to propose it. One attempt and one hop: the receiver proposes or
+    /// says who leads, and never forwards again. Repeating after [`CallError::Unknown`] or
+    /// [`ForwardAnswer::Unknown`] is for the caller to decide, who knows whether the command can be
+    /// recognised as a repetition.
+    pub async fn forward(&self, leader: NodeId, command: Bytes, within: Duration) -> Result<ForwardAnswer, CallError> {
+        let link = self.find(leader)?;
+        self.local.metrics.forwards.inc();
+        read(&link.call(Kind::Forward, command, within).await?)
+    }
+
+    /// Asks `leader` how far a linearizable read has to wait.
+    pub async fn read_index(&self, leader: NodeId, within: Duration) -> Result<ReadIndexAnswer, CallError> {
+        read(&self.find(leader)?.call(Kind::ReadIndex, Bytes::new(), within).await?)
+    }
+
+    /// Asks `target` how far it is.
+    pub async fn progress(&self, target: NodeId, within: Duration) -> Result<PeerProgress, CallError> {
+        read(&self.find(target)?.call(Kind::Progress, Bytes::new(), within).await?)
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(answer: &[u8]) -> Result<T, CallError> {
+    codec::from_bytes(answer).map_err(|error| CallError::Unknown(format!("an answer that cannot be read: {error}")))
+}

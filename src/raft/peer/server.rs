@@ -1,0 +1,182 @@
+//! The peer listener: who may come in, how many, and what each connection is then served with.
+//!
+//! Whatever a stranger sends ends in a closed connection and a count in
+//! `thuban_peer_connections_refused_total`; nothing else changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::Raft;
+use openraft::storage::RaftStateMachine;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::handshake::{Purpose, Secret, Turned, receive};
+use super::introductions::Introductions;
+use super::limits::{
+    CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, STRANGERS_MAX, WORK_IN_FLIGHT_MAX,
+};
+use super::messages::{ForwardAnswer, PeerProgress, ReadIndexAnswer};
+use super::snapshot::SnapshotPort;
+use super::{serving, snapshot};
+use crate::metrics::Metrics;
+use crate::raft::types::TypeConfig;
+
+/// After an accept that failed (out of file descriptors, mostly).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a node does for its peers besides consensus.
+pub trait PeerService: Send + Sync + 'static {
+    /// Proposes a command that a peer took from its client. Never forwards it again.
+    fn forward(&self, command: Bytes) -> impl Future<Output = ForwardAnswer> + Send;
+
+    /// Confirms leadership and says how far a linearizable read has to wait.
+    fn read_index(&self) -> impl Future<Output = ReadIndexAnswer> + Send;
+
+    /// How far this node is.
+    fn progress(&self) -> PeerProgress;
+}
+
+/// Everything a connection needs.
+pub(super) struct Hall<SM, S, P>
+where
+    SM: RaftStateMachine<TypeConfig>,
+{
+    pub(super) raft: Raft<TypeConfig, SM>,
+    pub(super) service: S,
+    port: P,
+    secret: Secret,
+    introductions: Arc<dyn Introductions>,
+    pub(super) metrics: Arc<Metrics>,
+    handshake_within: Duration,
+    strangers: Arc<Semaphore>,
+    guests: Arc<Semaphore>,
+    snapshots: Semaphore,
+    pub(super) work: Arc<Semaphore>,
+    pub(super) raft_calls: Arc<Semaphore>,
+}
+
+/// The serving end of the peer wire.
+pub struct PeerServer<SM, S, P>
+where
+    SM: RaftStateMachine<TypeConfig>,
+{
+    pub(super) hall: Arc<Hall<SM, S, P>>,
+}
+
+impl<SM, S, P> PeerServer<SM, S, P>
+where
+    SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
+    S: PeerService,
+    P: SnapshotPort,
+{
+    pub fn new(
+        raft: Raft<TypeConfig, SM>,
+        service: S,
+        port: P,
+        secret: Secret,
+        introductions: Arc<dyn Introductions>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let room = |permits| Arc::new(Semaphore::new(permits));
+        let hall = Hall {
+            raft,
+            service,
+            port,
+            secret,
+            introductions,
+            metrics,
+            handshake_within: HANDSHAKE_WITHIN,
+            strangers: room(STRANGERS_MAX),
+            guests: room(CONNECTIONS_MAX),
+            snapshots: Semaphore::new(SNAPSHOTS_RECEIVED_MAX),
+            work: room(WORK_IN_FLIGHT_MAX),
+            raft_calls: room(RAFT_IN_FLIGHT_MAX),
+        };
+        PeerServer { hall: Arc::new(hall) }
+    }
+
+    /// With another patience for strangers than [`HANDSHAKE_WITHIN`].
+    #[cfg(test)]
+    pub(super) fn with_handshake_within(mut self, limit: Duration) -> Self {
+        Arc::get_mut(&mut self.hall).expect("not serving yet").handshake_within = limit;
+        self
+    }
+
+    /// Accepts until `shutdown`; returns when every connection is closed. A call that a peer made
+    /// before is then still carried out, but not answered.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
+        let connections = TaskTracker::new();
+        while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
+            match accepted {
+                Ok((stream, _)) => self.admit(stream, &connections, &shutdown),
+                Err(error) => {
+                    tracing::warn!(%error, "a peer connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        connections.close();
+        connections.wait().await;
+    }
+
+    fn admit(&self, stream: TcpStream, connections: &TaskTracker, shutdown: &CancellationToken) {
+        let hall = self.hall.clone();
+        match hall.strangers.clone().try_acquire_owned() {
+            Ok(permit) => {
+                let shutdown = shutdown.clone();
+                connections.spawn(async move { shutdown.run_until_cancelled(hall.attend(stream, permit)).await });
+            }
+            Err(_) => hall.refuse(Turned("crowded")),
+        }
+    }
+}
+
+impl<SM, S, P> Hall<SM, S, P>
+where
+    SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
+    S: PeerService,
+    P: SnapshotPort,
+{
+    /// One connection from its first byte to its last.
+    async fn attend(self: Arc<Self>, stream: TcpStream, stranger: OwnedSemaphorePermit) {
+        let handshake = timeout(self.handshake_within, receive(stream, &self.secret, &*self.introductions)).await;
+        let (connection, purpose, hello) = match handshake.unwrap_or(Err(Turned("slow"))) {
+            Ok(met) => met,
+            Err(turned) => return self.refuse(turned),
+        };
+        drop(stranger);
+        let Ok(_guest) = self.guests.clone().try_acquire_owned() else { return self.refuse(Turned("crowded")) };
+        let end = match purpose {
+            Purpose::Control => serving::control(&self, connection).await,
+            Purpose::Append => serving::append(&self, connection).await,
+            Purpose::Snapshot => self.take_snapshot(connection).await,
+        };
+        if let Err(error) = end {
+            tracing::warn!(peer = hello.node_id, ?purpose, %error, "a peer connection failed");
+            if error.kind() == std::io::ErrorKind::InvalidData {
+                self.refuse(Turned("frame"));
+            }
+        }
+    }
+
+    pub(super) fn refuse(&self, turned: Turned) {
+        tracing::debug!(reason = turned.0, "a peer connection was refused");
+        self.metrics.peer_refused.with_label_values(&[turned.0]).inc();
+    }
+
+    async fn take_snapshot(&self, connection: super::frame::Connection) -> std::io::Result<()> {
+        let Ok(_turn) = self.snapshots.try_acquire() else {
+            self.refuse(Turned("crowded"));
+            return Ok(());
+        };
+        let install = |vote, snapshot| async move {
+            self.raft.install_full_snapshot(vote, snapshot).await.map_err(|fatal| fatal.to_string())
+        };
+        snapshot::receive(connection, &self.port, install).await
+    }
+}

@@ -1,0 +1,212 @@
+//! What an authenticated connection is served with: calls, or a pipeline of appends.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes};
+use futures_util::StreamExt;
+use openraft::raft::AppendEntriesRequest;
+use openraft::storage::RaftStateMachine;
+use serde::Serialize;
+use tokio::io::AsyncWriteExt;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::frame::{Connection, FrameReader, Outbox};
+use super::limits::{
+    ANSWERS_QUEUED_MAX, APPEND_SILENCE_MAX, APPENDS_QUEUED_MAX, CONTROL_IDLE_MAX, LINGER_MAX, OUTBOX_BYTES_MAX,
+};
+use super::messages::{ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
+use super::server::{Hall, PeerService};
+use super::snapshot::SnapshotPort;
+use crate::raft::codec;
+use crate::raft::types::TypeConfig;
+
+/// The body of an answer and how it is meant.
+type Outcome = (Status, Bytes);
+
+struct Answer {
+    id: u64,
+    outcome: Outcome,
+}
+
+/// Serves calls until the peer closes or falls silent. Each call is a task of its own: a forward that
+/// takes its time delays neither a vote nor a pong.
+pub(super) async fn control<SM, S, P>(hall: &Arc<Hall<SM, S, P>>, connection: Connection) -> io::Result<()>
+where
+    SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
+    S: PeerService,
+    P: SnapshotPort,
+{
+    let Connection { mut reader, mut writer } = connection;
+    let (answers, mut answered) = mpsc::channel(ANSWERS_QUEUED_MAX);
+    let mut outbox = Outbox::default();
+    let mut silent_at = Instant::now() + CONTROL_IDLE_MAX;
+    loop {
+        let has_room = outbox.len() < OUTBOX_BYTES_MAX;
+        tokio::select! {
+            frame = reader.next(), if has_room => {
+                let Some(frame) = frame else { return Ok(()) };
+                silent_at = Instant::now() + CONTROL_IDLE_MAX;
+                if let Some(answer) = take_call(hall, frame?, &answers)? {
+                    put_answer(&mut outbox, answer)?;
+                }
+            }
+            answer = answered.recv(), if has_room => {
+                put_answer(&mut outbox, answer.expect("this function holds a sender"))?;
+                // What is ready already leaves in the same system call.
+                while outbox.len() < OUTBOX_BYTES_MAX && let Ok(answer) = answered.try_recv() {
+                    put_answer(&mut outbox, answer)?;
+                }
+            }
+            written = outbox.write_some(&mut writer), if !outbox.is_empty() => written?,
+            () = sleep_until(silent_at) => return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer fell silent")),
+        }
+    }
+}
+
+fn put_answer(outbox: &mut Outbox, Answer { id, outcome: (status, body) }: Answer) -> io::Result<()> {
+    outbox.put(|out| put_call(out, status as u8, id, &body))
+}
+
+/// Starts a call, or answers at once what needs no work.
+fn take_call<SM, S, P>(
+    hall: &Arc<Hall<SM, S, P>>,
+    frame: Bytes,
+    answers: &mpsc::Sender<Answer>,
+) -> io::Result<Option<Answer>>
+where
+    SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
+    S: PeerService,
+    P: SnapshotPort,
+{
+    let (kind, id, body) = read_call(frame)?;
+    let room = match Kind::from_byte(kind) {
+        None => Err(refused("this call is not known here")),
+        Some(Kind::Ping) => Err((Status::Answered, Bytes::new())),
+        Some(kind) => admit(hall, kind).map(|permit| (kind, permit)),
+    };
+    match room {
+        Err(outcome) => Ok(Some(Answer { id, outcome })),
+        Ok((kind, permit)) => {
+            let (hall, answers) = (hall.clone(), answers.clone());
+            tokio::spawn(async move {
+                let outcome = perform(&hall, kind, body).await;
+                drop(permit);
+                // Fails when the connection is gone, and with it the caller's claim to an answer.
+                let _ = answers.send(Answer { id, outcome }).await;
+            });
+            Ok(None)
+        }
+    }
+}
+
+fn admit<SM, S, P>(hall: &Hall<SM, S, P>, kind: Kind) -> Result<OwnedSemaphorePermit, Outcome>
+where
+    SM: RaftStateMachine<TypeConfig>,
+{
+    let room = if matches!(kind, Kind::Forward | Kind::ReadIndex) { &hall.work } else { &hall.raft_calls };
+    room.clone().try_acquire_owned().map_err(|_| match kind {
+        Kind::Forward => answered(&ForwardAnswer::Overloaded),
+        Kind::ReadIndex => answered(&ReadIndexAnswer::Overloaded),
+        _ => refused("too many calls in flight"),
+    })
+}
+
+async fn perform<SM, S, P>(hall: &Hall<SM, S, P>, kind: Kind, body: Bytes) -> Outcome
+where
+    SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
+    S: PeerService,
+    P: SnapshotPort,
+{
+    let raft = &hall.raft;
+    match kind {
+        Kind::Ping => (Status::Answered, Bytes::new()),
+        Kind::Vote => of_raft(codec::from_bytes(&body), |request| raft.vote(request)).await,
+        Kind::PreVote => of_raft(codec::from_bytes(&body), |request| raft.pre_vote(request)).await,
+        Kind::Append => of_raft(read_append(body), |request| raft.append_entries(request)).await,
+        Kind::TransferLeader => of_raft(codec::from_bytes(&body), |request| raft.handle_transfer_leader(request)).await,
+        Kind::Forward => answered(&hall.service.forward(body).await),
+        Kind::ReadIndex => answered(&hall.service.read_index().await),
+        Kind::Progress => answered(&hall.service.progress()),
+    }
+}
+
+/// Carries out a message of Raft. An error of openraft here is that its core has stopped.
+async fn of_raft<Q, A, E, F>(request: io::Result<Q>, handle: impl FnOnce(Q) -> F) -> Outcome
+where
+    A: Serialize,
+    E: std::fmt::Display,
+    F: Future<Output = Result<A, E>>,
+{
+    match request {
+        Err(error) => refused(&format!("the call cannot be read: {error}")),
+        Ok(request) => match handle(request).await {
+            Ok(answer) => answered(&answer),
+            Err(error) => (Status::Failed, error.to_string().into()),
+        },
+    }
+}
+
+fn answered(answer: &impl Serialize) -> Outcome {
+    (Status::Answered, codec::to_bytes(answer).into())
+}
+
+fn refused(text: &str) -> Outcome {
+    (Status::Refused, Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// Feeds appends to Raft and its answers back, in order, until either end stops.
+pub(super) async fn append<SM, S, P>(hall: &Arc<Hall<SM, S, P>>, connection: Connection) -> io::Result<()>
+where
+    SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
+    S: PeerService,
+    P: SnapshotPort,
+{
+    let Connection { mut reader, mut writer } = connection;
+    let (requests, queue) = mpsc::channel(APPENDS_QUEUED_MAX);
+    let mut answers = std::pin::pin!(hall.raft.stream_append(ReceiverStream::new(queue)));
+    let mut outbox = Outbox::default();
+    let mut parked: Option<AppendEntriesRequest<TypeConfig>> = None;
+    let mut silent_at = Instant::now() + APPEND_SILENCE_MAX;
+    loop {
+        tokio::select! {
+            frame = reader.next(), if parked.is_none() => {
+                let Some(frame) = frame else { return Ok(()) };
+                silent_at = Instant::now() + APPEND_SILENCE_MAX;
+                let frame = frame?;
+                // An empty frame says only that the leader is still there.
+                if !frame.is_empty() {
+                    parked = Some(read_append(frame)?);
+                }
+            }
+            room = requests.reserve(), if parked.is_some() => {
+                let Ok(room) = room else { break };
+                room.send(parked.take().expect("this branch has one"));
+            }
+            answer = answers.next() => match answer {
+                Some(Ok(answer)) => outbox.put(|out| out.put_slice(&codec::to_bytes(&answer)))?,
+                // Raft ends the session after a conflict or a higher vote, which it has answered.
+                Some(Err(_)) | None => break,
+            },
+            written = outbox.write_some(&mut writer), if !outbox.is_empty() => written?,
+            () = sleep_until(silent_at), if parked.is_none() => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the leader fell silent"));
+            }
+        }
+    }
+    outbox.flush(&mut writer).await?;
+    close(reader, writer).await;
+    Ok(())
+}
+
+/// Closes so that the last answer arrives: a socket that is closed with unread input is reset, and
+/// what the other end had not read yet is lost.
+pub(super) async fn close(mut reader: FrameReader, mut writer: OwnedWriteHalf) {
+    if writer.shutdown().await.is_ok() {
+        // The time limit is the point: either outcome is the end of the connection.
+        let _ = timeout(LINGER_MAX, reader.drain()).await;
+    }
+}

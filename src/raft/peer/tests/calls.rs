@@ -1,0 +1,134 @@
+//! The control connection: many calls at once, and what is known of those that get no answer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::net::TcpListener;
+
+use super::harness::{LIMIT, Names, Node, eventually, secret};
+use crate::metrics::Metrics;
+use crate::raft::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
+
+const DONE: Result<ForwardAnswer, CallError> = Ok(ForwardAnswer::Done { log_index: 0 });
+
+/// The peers of node 9, which nobody serves, with one member.
+fn caller(target: u64, address: &str) -> Peers {
+    let metrics = Arc::new(Metrics::new().expect("metrics"));
+    let peers = Peers::new(9, secret(), Names::of(9), metrics);
+    peers.set_members(&[(target, address.to_owned())].into());
+    peers
+}
+
+fn held(node: &Node) -> usize {
+    node.service.holding.load(Ordering::SeqCst)
+}
+
+#[tokio::test]
+async fn answers_come_in_any_order() {
+    let node = Node::start(1).await;
+    let peers = caller(1, &node.address);
+    let slow = tokio::spawn({
+        let peers = peers.clone();
+        async move { peers.forward(1, Bytes::from_static(b"hold"), LIMIT).await }
+    });
+    eventually("the slow forward is being served", || held(&node) == 1).await;
+    assert_eq!(peers.read_index(1, LIMIT).await, Ok(ReadIndexAnswer::Ready { log_index: 7 }));
+    assert!(!slow.is_finished());
+    assert_eq!(peers.forward(1, Bytes::from_static(b"release"), LIMIT).await, DONE);
+    assert_eq!(slow.await.expect("no panic"), DONE);
+}
+
+#[tokio::test]
+async fn a_call_on_a_lost_connection_is_unknown_and_the_next_one_works() {
+    let node = Node::start(1).await;
+    let peers = caller(1, &node.address);
+    let slow = tokio::spawn({
+        let peers = peers.clone();
+        async move { peers.forward(1, Bytes::from_static(b"hold"), LIMIT).await }
+    });
+    eventually("the forward is being served", || held(&node) == 1).await;
+    node.close_door().await;
+    let lost = slow.await.expect("no panic");
+    assert!(matches!(lost, Err(CallError::Unknown(_))), "{lost:?}");
+    node.open_door();
+    assert_eq!(peers.forward(1, Bytes::from_static(b"release"), LIMIT).await, DONE);
+}
+
+#[tokio::test]
+async fn a_call_to_nobody_was_not_sent() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound");
+    let peers = caller(1, &closed.to_string());
+    let refused = peers.forward(1, Bytes::from_static(b"x"), LIMIT).await;
+    assert!(matches!(refused, Err(CallError::NotSent(_))), "{refused:?}");
+    let stranger = peers.forward(2, Bytes::from_static(b"x"), LIMIT).await;
+    assert_eq!(stranger, Err(CallError::NotSent("node 2 is not a member".into())));
+}
+
+/// The kernel accepts, nobody answers: the deadline of the call counts, and nothing was sent.
+#[tokio::test]
+async fn a_call_that_waits_for_its_connection_was_not_sent() {
+    let mute = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let peers = caller(1, &mute.local_addr().expect("bound").to_string());
+    let late = peers.forward(1, Bytes::from_static(b"x"), Duration::from_millis(50)).await;
+    assert!(matches!(late, Err(CallError::NotSent(_))), "{late:?}");
+}
+
+#[tokio::test]
+async fn a_call_without_an_answer_in_time_is_unknown() {
+    let node = Node::start(1).await;
+    let peers = caller(1, &node.address);
+    let asked = peers.read_index(1, LIMIT).await;
+    assert!(asked.is_ok(), "{asked:?}");
+    let late = peers.forward(1, Bytes::from_static(b"hold"), Duration::from_millis(200)).await;
+    assert!(matches!(late, Err(CallError::Unknown(_))), "{late:?}");
+    assert_eq!(held(&node), 1);
+}
+
+#[tokio::test]
+async fn work_above_the_limit_is_turned_down_and_raft_is_not() {
+    let node = Node::start(1).await;
+    node.close_door().await;
+    let server = node.server();
+    let room = server.hall.work.clone();
+    let everything = room.available_permits() as u32;
+    let taken = room.acquire_many_owned(everything).await.expect("never closed");
+    node.open_with(server);
+    let peers = caller(1, &node.address);
+    let command = Bytes::from_static(b"release");
+    assert_eq!(peers.forward(1, command.clone(), LIMIT).await, Ok(ForwardAnswer::Overloaded));
+    assert_eq!(peers.read_index(1, LIMIT).await, Ok(ReadIndexAnswer::Overloaded));
+    eventually("pings are still answered", || peers.reachable(1)).await;
+    drop(taken);
+    assert_eq!(peers.forward(1, command, LIMIT).await, DONE);
+}
+
+#[tokio::test]
+async fn a_member_is_reachable_until_it_is_none() {
+    let node = Node::start(1).await;
+    let peers = caller(1, &node.address);
+    let text = |peers: &Peers| String::from_utf8(peers.local.metrics.render()).expect("text");
+    eventually("a pong", || peers.reachable(1)).await;
+    assert!(text(&peers).contains("thuban_peer_reachable{peer=\"1\"} 1"));
+    assert!(text(&peers).contains("thuban_peer_round_trip_seconds{peer=\"1\"}"));
+    peers.set_members(&[(9, "ignored:1".to_owned())].into());
+    assert!(!peers.reachable(1));
+    assert!(!text(&peers).contains("peer=\"1\""));
+}
+
+/// A membership that names another address for a node gets a connection to that address.
+#[tokio::test]
+async fn a_changed_address_is_dialled() {
+    let (old, new) = (Node::start(1).await, Node::start(1).await);
+    let peers = caller(1, &old.address);
+    eventually("a pong", || peers.reachable(1)).await;
+    peers.set_members(&[(1, new.address.clone())].into());
+    let hold = tokio::spawn({
+        let peers = peers.clone();
+        async move { peers.forward(1, Bytes::from_static(b"hold"), LIMIT).await }
+    });
+    eventually("the new node is asked", || held(&new) == 1).await;
+    assert_eq!((held(&old), new.service.held.add_permits(1)), (0, ()));
+    assert_eq!(hold.await.expect("no panic"), DONE);
+}

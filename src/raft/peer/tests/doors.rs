@@ -1,0 +1,253 @@
+//! Who gets in: the handshake, and everything that is not one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{BufMut, BytesMut};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::harness::{LIMIT, Names, Node, eventually, secret};
+use crate::raft::codec;
+use crate::raft::peer::limits::STRANGERS_MAX;
+use crate::raft::peer::{
+    CallError, Hello, IntroduceError, Introductions, PROTOCOL_VERSION, Refusal, RefusalReason, Secret, Welcome,
+    introduce,
+};
+
+const PREAMBLE: &[u8] = b"THUBAN\x00\x01\x01";
+
+fn hello(target: u64) -> Hello {
+    Names::of(9).hello(target)
+}
+
+/// Everything the server says until it closes; a reset counts as closed.
+async fn read_to_close(stream: &mut TcpStream) -> Vec<u8> {
+    let mut said = Vec::new();
+    let _ = timeout(LIMIT, stream.read_to_end(&mut said)).await.expect("the server closes");
+    said
+}
+
+#[tokio::test]
+async fn the_right_secret_and_name_are_welcome() {
+    let node = Node::start(1).await;
+    let welcome = introduce(&node.address, &secret(), &hello(1)).await.expect("welcome");
+    assert_eq!((welcome.node_id, welcome.instance.as_str(), welcome.knows_you), (1, "data of 1", true));
+}
+
+#[tokio::test]
+async fn a_wrong_secret_is_told_and_counted_and_the_hello_never_judged() {
+    let node = Node::start(1).await;
+    *node.names.refusal.lock() = Some(RefusalReason::Removed);
+    let met = introduce(&node.address, &Secret::new(b"another"), &hello(1)).await;
+    assert_eq!(met, Err(IntroduceError::BadSecret));
+    assert_eq!((node.refused("secret"), node.refused("removed")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_refusal_carries_its_reason() {
+    let node = Node::start(1).await;
+    let rows = [
+        (RefusalReason::OtherCluster, "cluster"),
+        (RefusalReason::OtherInstance, "instance"),
+        (RefusalReason::Removed, "removed"),
+    ];
+    for (reason, label) in rows {
+        *node.names.refusal.lock() = Some(reason);
+        let met = introduce(&node.address, &secret(), &hello(1)).await;
+        let refusal = Refusal { reason, text: format!("{reason:?}") };
+        assert_eq!(met, Err(IntroduceError::Refused(refusal)));
+        assert_eq!(node.refused(label), 1, "{label}");
+    }
+    *node.names.refusal.lock() = None;
+    let met = introduce(&node.address, &secret(), &hello(2)).await;
+    assert!(matches!(met, Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherNode, .. }))), "{met:?}");
+}
+
+#[tokio::test]
+async fn whatever_is_not_a_handshake_is_closed_and_counted() {
+    let huge = [PREAMBLE, &u32::MAX.to_be_bytes()[..]].concat();
+    let above_the_limit = [PREAMBLE, &1025u32.to_be_bytes()[..], &[0; 1025]].concat();
+    let too_short = [PREAMBLE, &[0, 0, 0, 4, 1, 2, 3, 4][..]].concat();
+    let forged = [PREAMBLE, &100u32.to_be_bytes()[..], &[7; 100]].concat();
+    let random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
+    let rows: [(&[u8], &str); 9] = [
+        (&random, "magic"),
+        (b"GET / HTTP/1.1\r\nHost: thuban\r\n\r\n", "magic"),
+        (b"THUBAN\x00\x02\x01", "version"),
+        (b"THUBAN\x00\x01\x09", "purpose"),
+        (&huge, "frame"),
+        (&above_the_limit, "frame"),
+        (&too_short, "frame"),
+        (&forged, "secret"),
+        (b"THU", "gone"),
+    ];
+    let node = Node::start(1).await;
+    for (bytes, reason) in rows {
+        let before = node.refused(reason);
+        let mut stream = TcpStream::connect(&node.address).await.expect("listening");
+        // The server may have closed before it read everything.
+        let _ = stream.write_all(bytes).await;
+        if reason == "gone" {
+            stream.shutdown().await.expect("open");
+        }
+        read_to_close(&mut stream).await;
+        eventually(reason, || node.refused(reason) == before + 1).await;
+    }
+    introduce(&node.address, &secret(), &hello(1)).await.expect("the node still serves");
+}
+
+#[tokio::test]
+async fn a_huge_or_garbled_frame_after_the_handshake_ends_the_connection() {
+    let node = Node::start(1).await;
+    for bytes in [&u32::MAX.to_be_bytes()[..], &[0, 0, 0, 1, 2][..]] {
+        let before = node.refused("frame");
+        let mut stream = authenticated(&node, 1).await;
+        stream.write_all(bytes).await.expect("open");
+        read_to_close(&mut stream).await;
+        eventually("the frame is counted", || node.refused("frame") == before + 1).await;
+    }
+    let mut stream = authenticated(&node, 2).await;
+    stream.write_all(&[0, 0, 0, 5, 0, 0, 0, 1, 0xc1]).await.expect("open");
+    read_to_close(&mut stream).await;
+    eventually("the append is counted", || node.refused("frame") == 3).await;
+    assert!(node.metrics_now().running_state.is_ok());
+}
+
+/// A socket whose handshake is done; what is written to it is taken from a peer.
+async fn authenticated(node: &Node, purpose: u8) -> TcpStream {
+    use crate::raft::peer::handshake::{Purpose, dial_as};
+    let purpose = [Purpose::Control, Purpose::Append][usize::from(purpose) - 1];
+    let connection = dial_as(&*Names::of(9), &secret(), &node.address, 1, purpose).await.expect("welcome");
+    connection.into_stream()
+}
+
+#[tokio::test]
+async fn a_slow_handshake_ends_at_its_deadline() {
+    let node = Node::start(1).await;
+    node.close_door().await;
+    let limit = Duration::from_millis(100);
+    node.open_with(node.server().with_handshake_within(limit));
+    for slow in [&b"THU"[..], PREAMBLE] {
+        let (before, started) = (node.refused("slow"), tokio::time::Instant::now());
+        let mut stream = TcpStream::connect(&node.address).await.expect("listening");
+        stream.write_all(slow).await.expect("open");
+        read_to_close(&mut stream).await;
+        assert_eq!(node.refused("slow"), before + 1);
+        assert!(started.elapsed() >= limit);
+    }
+}
+
+#[tokio::test]
+async fn strangers_are_bounded_in_number_and_peers_are_not_strangers() {
+    let node = Node::start(1).await;
+    let _peer = authenticated(&node, 1).await;
+    let mut waiting = Vec::new();
+    for _ in 0..STRANGERS_MAX {
+        let mut stream = TcpStream::connect(&node.address).await.expect("listening");
+        stream.write_all(PREAMBLE).await.expect("open");
+        // Its greeting shows that it holds one of the places.
+        stream.read_exact(&mut [0; 4]).await.expect("a greeting");
+        waiting.push(stream);
+    }
+    let mut late = TcpStream::connect(&node.address).await.expect("listening");
+    assert_eq!(read_to_close(&mut late).await, b"");
+    eventually("the late one is counted", || node.refused("crowded") == 1).await;
+    drop(waiting);
+    eventually("the others are gone", || node.refused("gone") == STRANGERS_MAX as u64).await;
+    introduce(&node.address, &secret(), &hello(1)).await.expect("welcome again");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_the_secret_is_refused() {
+    let welcome = Welcome { cluster_id: None, node_id: 1, instance: "fake".into(), initialized: true, knows_you: true };
+    let verdict = codec::to_bytes(&Ok::<_, Refusal>(welcome));
+    let address = fake_server([&[0; 33], &verdict[..]].concat(), PROTOCOL_VERSION).await;
+    assert_eq!(introduce(&address, &secret(), &hello(1)).await, Err(IntroduceError::BadSecret));
+}
+
+#[tokio::test]
+async fn a_server_of_another_version_is_told_apart() {
+    let address = fake_server(vec![], 2).await;
+    assert_eq!(introduce(&address, &secret(), &hello(1)).await, Err(IntroduceError::Version { theirs: 2 }));
+}
+
+/// Greets with `version` and answers the hello with `answer`, whatever it says.
+async fn fake_server(answer: Vec<u8>, version: u16) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a caller");
+        let mut preamble = [0; 9];
+        stream.read_exact(&mut preamble).await.expect("a preamble");
+        let mut out = BytesMut::new();
+        out.put_u32(35);
+        out.put_u16(version);
+        out.put_slice(&[0; 33]);
+        stream.write_all(&out).await.expect("open");
+        if let Ok(length) = stream.read_u32().await {
+            stream.read_exact(&mut vec![0; length as usize]).await.expect("a hello");
+            stream.write_u32(answer.len() as u32).await.expect("open");
+            stream.write_all(&answer).await.expect("open");
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_recorded_handshake_cannot_be_played_again() {
+    let node = Node::start(1).await;
+    let (relay, recording) = recording_relay(node.address.clone()).await;
+    introduce(&relay, &secret(), &hello(1)).await.expect("welcome");
+    let recorded = recording.await.expect("a recording");
+    assert!(recorded.starts_with(PREAMBLE) && recorded.len() > PREAMBLE.len() + 64);
+    let mut stream = TcpStream::connect(&node.address).await.expect("listening");
+    stream.write_all(&recorded).await.expect("open");
+    read_to_close(&mut stream).await;
+    eventually("the replay is refused", || node.refused("secret") == 1).await;
+}
+
+/// Passes one connection on to `target`; gives back what the caller said.
+pub(super) async fn recording_relay(target: String) -> (String, tokio::task::JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let recording = tokio::spawn(async move {
+        let (caller, _) = listener.accept().await.expect("a caller");
+        let (mut from_caller, mut to_caller) = caller.into_split();
+        let node = TcpStream::connect(target).await.expect("listening");
+        let (mut from_node, mut to_node) = node.into_split();
+        tokio::spawn(async move { tokio::io::copy(&mut from_node, &mut to_caller).await });
+        let mut recorded = Vec::new();
+        let mut buffer = [0; 1024];
+        while let Ok(length @ 1..) = from_caller.read(&mut buffer).await {
+            recorded.extend_from_slice(&buffer[..length]);
+            to_node.write_all(&buffer[..length]).await.expect("open");
+        }
+        recorded
+    });
+    (address, recording)
+}
+
+/// A peer that came back under another data directory is refused by the side that dials, too.
+#[tokio::test]
+async fn the_dialling_side_judges_as_well() {
+    struct Suspicious(Arc<Names>);
+    impl Introductions for Suspicious {
+        fn hello(&self, target: u64) -> Hello {
+            self.0.hello(target)
+        }
+        fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
+            self.0.judge(hello)
+        }
+        fn accept(&self, _: &Welcome) -> Result<(), Refusal> {
+            Err(Refusal { reason: RefusalReason::OtherInstance, text: "wiped".into() })
+        }
+    }
+    let node = Node::start(1).await;
+    let metrics = Arc::new(crate::metrics::Metrics::new().expect("metrics"));
+    let peers = super::super::Peers::new(9, secret(), Arc::new(Suspicious(Names::of(9))), metrics);
+    peers.set_members(&[(1, node.address.clone())].into());
+    let asked = peers.read_index(1, Duration::from_secs(5)).await;
+    assert_eq!(asked, Err(CallError::NotSent("refused: wiped".into())));
+}

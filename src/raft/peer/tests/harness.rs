@@ -1,0 +1,237 @@
+//! Nodes on loopback, with doors that tests can close.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::async_runtime::watch::WatchReceiver;
+use openraft::errors::{ClientWriteError, RaftError};
+use openraft::{Config, Raft, RaftMetrics, ReadPolicy, SnapshotPolicy};
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::memory::{MemoryLog, MemoryMachine, MemoryPort};
+use crate::metrics::Metrics;
+use crate::raft::peer::{
+    ForwardAnswer, Hello, Introductions, PeerNetwork, PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer,
+    Refusal, RefusalReason, Secret, Welcome,
+};
+use crate::raft::types::{Member, NodeId, Proposal, TypeConfig};
+
+pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
+
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+
+pub(super) fn secret() -> Secret {
+    Secret::new(b"a secret of the test, 32 characters")
+}
+
+/// Waits for a fact, and says which one did not come true.
+pub(super) async fn eventually(fact: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    while !holds() {
+        assert!(tokio::time::Instant::now() < deadline, "not within {LIMIT:?}: {fact}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Knows one cluster; can be told to refuse everybody.
+pub(super) struct Names {
+    pub(super) node_id: NodeId,
+    pub(super) refusal: Mutex<Option<RefusalReason>>,
+}
+
+impl Names {
+    pub(super) fn of(node_id: NodeId) -> Arc<Self> {
+        Arc::new(Names { node_id, refusal: Mutex::new(None) })
+    }
+}
+
+impl Introductions for Names {
+    fn hello(&self, target: NodeId) -> Hello {
+        let instance = format!("data of {}", self.node_id);
+        Hello { cluster_id: Some("test".into()), node_id: self.node_id, target, instance }
+    }
+
+    fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
+        let mismatch = (hello.target != self.node_id).then_some(RefusalReason::OtherNode);
+        match self.refusal.lock().or(mismatch) {
+            Some(reason) => Err(Refusal { reason, text: format!("{reason:?}") }),
+            None => Ok(Welcome {
+                cluster_id: Some("test".into()),
+                node_id: self.node_id,
+                instance: format!("data of {}", self.node_id),
+                initialized: true,
+                knows_you: true,
+            }),
+        }
+    }
+
+    fn accept(&self, welcome: &Welcome) -> Result<(), Refusal> {
+        match welcome.cluster_id.as_deref() {
+            Some("test") => Ok(()),
+            _ => Err(Refusal { reason: RefusalReason::OtherCluster, text: "another cluster".into() }),
+        }
+    }
+}
+
+/// Proposes to openraft, as a node would; `hold` keeps its callers waiting, `release` lets them go.
+#[derive(Clone)]
+pub(super) struct Proposer {
+    raft: TestRaft,
+    pub(super) held: Arc<tokio::sync::Semaphore>,
+    pub(super) holding: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl PeerService for Proposer {
+    async fn forward(&self, command: Bytes) -> ForwardAnswer {
+        if command.starts_with(b"hold") {
+            self.holding.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            let permit = self.held.acquire().await.expect("never closed");
+            permit.forget();
+            return ForwardAnswer::Done { log_index: 0 };
+        }
+        if command.starts_with(b"release") {
+            self.held.add_permits(1);
+            return ForwardAnswer::Done { log_index: 0 };
+        }
+        match self.raft.client_write(Proposal(command)).await {
+            Ok(written) => ForwardAnswer::Done { log_index: written.log_id.index },
+            Err(RaftError::APIError(ClientWriteError::ForwardToLeader(to))) => {
+                ForwardAnswer::NotLeader { leader: to.leader_id }
+            }
+            Err(error) => ForwardAnswer::Unknown { text: error.to_string() },
+        }
+    }
+
+    fn progress(&self) -> PeerProgress {
+        PeerProgress { last_log: 0, applied: 0 }
+    }
+
+    async fn read_index(&self) -> ReadIndexAnswer {
+        ReadIndexAnswer::Ready { log_index: 7 }
+    }
+}
+
+pub(super) struct Node {
+    pub(super) id: NodeId,
+    pub(super) raft: TestRaft,
+    pub(super) machine: MemoryMachine,
+    pub(super) names: Arc<Names>,
+    pub(super) peers: Peers,
+    pub(super) service: Proposer,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) address: String,
+    listener: std::net::TcpListener,
+    open: Mutex<Option<(CancellationToken, JoinHandle<()>)>>,
+}
+
+fn config() -> Arc<Config> {
+    let config = Config {
+        // Wide, so that a busy machine elects nobody by itself; the first election needs no timeout.
+        heartbeat_interval: 200,
+        election_timeout_min: 3000,
+        election_timeout_max: 6000,
+        enable_pre_vote: Some(true),
+        enable_leader_restore: Some(false),
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: 0,
+        ..Config::default()
+    };
+    Arc::new(config.validate().expect("a valid configuration"))
+}
+
+impl Node {
+    pub(super) async fn start(id: NodeId) -> Node {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        listener.set_nonblocking(true).expect("a socket");
+        let address = listener.local_addr().expect("bound").to_string();
+        let (names, metrics) = (Names::of(id), Arc::new(Metrics::new().expect("metrics")));
+        let peers = Peers::new(id, secret(), names.clone(), metrics.clone());
+        let machine = MemoryMachine::default();
+        let network = PeerNetwork::new(peers.clone(), MemoryPort);
+        let raft = Raft::new(id, config(), network, MemoryLog::default(), machine.clone()).await.expect("a raft");
+        let service =
+            Proposer { raft: raft.clone(), held: Arc::new(tokio::sync::Semaphore::new(0)), holding: Arc::default() };
+        let node =
+            Node { id, raft, machine, names, peers, service, metrics, address, listener, open: Mutex::default() };
+        node.open_door();
+        node
+    }
+
+    pub(super) fn server(&self) -> PeerServer<MemoryMachine, Proposer, MemoryPort> {
+        let (raft, service, names) = (self.raft.clone(), self.service.clone(), self.names.clone());
+        PeerServer::new(raft, service, MemoryPort, secret(), names, self.metrics.clone())
+    }
+
+    pub(super) fn open_door(&self) {
+        self.open_with(self.server());
+    }
+
+    pub(super) fn open_with(&self, server: PeerServer<MemoryMachine, Proposer, MemoryPort>) {
+        let listener = self.listener.try_clone().expect("a file descriptor");
+        let listener = TcpListener::from_std(listener).expect("within the runtime");
+        let shutdown = CancellationToken::new();
+        let task = tokio::spawn(server.serve(listener, shutdown.clone()));
+        *self.open.lock() = Some((shutdown, task));
+    }
+
+    /// Closes every connection that others have to this node. The port stays bound: who dials now
+    /// waits in the backlog.
+    pub(super) async fn close_door(&self) {
+        let open = self.open.lock().take();
+        if let Some((shutdown, task)) = open {
+            shutdown.cancel();
+            task.await.expect("serving does not panic");
+        }
+    }
+
+    pub(super) fn metrics_now(&self) -> RaftMetrics<TypeConfig> {
+        self.raft.metrics().borrow_watched().clone()
+    }
+
+    pub(super) fn refused(&self, reason: &str) -> u64 {
+        self.metrics.peer_refused.with_label_values(&[reason]).get()
+    }
+}
+
+pub(super) fn addresses<'a>(nodes: impl IntoIterator<Item = &'a Node>) -> BTreeMap<NodeId, String> {
+    nodes.into_iter().map(|node| (node.id, node.address.clone())).collect()
+}
+
+/// Three voters, connected to each other, with a leader that has a quorum.
+pub(super) async fn cluster() -> Vec<Node> {
+    let nodes = vec![Node::start(1).await, Node::start(2).await, Node::start(3).await];
+    let members = addresses(&nodes);
+    for node in &nodes {
+        node.peers.set_members(&members);
+    }
+    let voters: BTreeMap<_, _> = members.into_iter().map(|(id, peer)| (id, Member { peer })).collect();
+    nodes[0].raft.initialize(voters).await.expect("pristine");
+    for node in &nodes {
+        node.raft.wait(Some(LIMIT)).metrics(|now| now.current_leader.is_some(), "a leader").await.expect("elected");
+    }
+    leads(leader_of(&nodes)).await;
+    nodes
+}
+
+/// Waits until `leader` has heard a quorum: before that it turns writes away.
+pub(super) async fn leads(leader: &Node) {
+    let deadline = tokio::time::Instant::now() + LIMIT;
+    while let Err(error) = leader.raft.ensure_linearizable(ReadPolicy::ReadIndex).await {
+        assert!(tokio::time::Instant::now() < deadline, "node {} does not lead: {error}", leader.id);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(super) fn leader_of(nodes: &[Node]) -> &Node {
+    let of = |node: &Node| {
+        let seen = node.metrics_now();
+        (seen.current_term, seen.current_leader)
+    };
+    let (_, leader) = nodes.iter().map(of).max().expect("nodes");
+    nodes.iter().find(|node| Some(node.id) == leader).expect("the newest term has a leader")
+}

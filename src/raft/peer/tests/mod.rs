@@ -1,0 +1,8 @@
+//! The wire on real loopback sockets, around a real openraft over a store in memory.
+
+mod calls;
+mod consensus;
+mod doors;
+mod harness;
+mod memory;
+mod streams;

@@ -1,0 +1,167 @@
+//! The two bulk connections by themselves: what openraft is told when the other end conflicts,
+//! falls silent or gives up.
+
+use std::io::{self, Cursor};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use openraft::EntryPayload;
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{AppendEntriesRequest, StreamAppendError};
+use openraft::type_config::alias::SnapshotOf;
+use tokio::net::TcpListener;
+
+use super::doors::recording_relay;
+use super::harness::{LIMIT, Names, Node, secret};
+use super::memory::MemoryPort;
+use crate::metrics::Metrics;
+use crate::raft::peer::append::{Parking, Route, Session};
+use crate::raft::peer::frame::Connection;
+use crate::raft::peer::handshake::{Purpose, dial_as, receive};
+use crate::raft::peer::{PeerClient, PeerNetwork, Peers, SnapshotPort, snapshot};
+use crate::raft::types::{CommittedLeaderId, Entry, LogId, Member, Proposal, SnapshotMeta, TypeConfig, Vote};
+
+fn log_id(index: u64) -> LogId {
+    LogId::new(CommittedLeaderId::new(5), index)
+}
+
+/// Leader 9 of term 5 appends one large entry after `prev`.
+fn append(prev: Option<u64>) -> AppendEntriesRequest<TypeConfig> {
+    let payload = EntryPayload::Normal(Proposal(Bytes::from(vec![7; 64 * 1024])));
+    AppendEntriesRequest {
+        vote: Vote::new_committed(5, 9),
+        prev_log_id: prev.map(log_id),
+        entries: vec![Entry { log_id: log_id(prev.map_or(0, |prev| prev + 1)), payload }],
+        leader_commit: None,
+    }
+}
+
+async fn client<P: SnapshotPort>(address: &str, port: P) -> PeerClient<P> {
+    let peers = Peers::new(9, secret(), Names::of(9), Arc::new(Metrics::new().expect("metrics")));
+    PeerNetwork::new(peers, port).new_client(1, &Member { peer: address.to_owned() }).await
+}
+
+/// One end of a connection whose other end is in the hands of the test.
+async fn pair(purpose: Purpose) -> (Connection, Connection) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let (names, secret) = (Names::of(9), secret());
+    let dialled = dial_as(&*names, &secret, &address, 1, purpose);
+    let server = Names::of(1);
+    let accepted = async { receive(listener.accept().await.expect("a caller").0, &secret, &*server).await };
+    let (dialled, accepted) = tokio::join!(dialled, accepted);
+    (dialled.expect("welcome"), accepted.expect("met").0)
+}
+
+fn session<S>(connection: Connection, input: S, patience: Duration) -> Session<S>
+where
+    S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
+{
+    Session::new(connection, input, patience, Parking::default(), Route { from: 9, to: 1 })
+}
+
+/// The answer is there although much more was on its way than the follower would ever read.
+#[tokio::test]
+async fn a_conflict_in_a_full_pipeline_reaches_the_leader() {
+    let node = Node::start(1).await;
+    let requests = stream::iter((0..500).map(|number| append(Some(number + 40))));
+    let mut client = client(&node.address, MemoryPort).await;
+    let answers = client.stream_append(requests, RPCOption::new(LIMIT)).await.expect("a session");
+    let answers: Vec<_> = answers.collect().await;
+    assert!(matches!(answers[..], [Ok(Err(StreamAppendError::Conflict(_)))]), "{answers:?}");
+}
+
+/// The relay passes on one connection only: a second session that dialled would find nobody.
+#[tokio::test]
+async fn the_next_session_uses_the_same_connection() {
+    let node = Node::start(1).await;
+    let (relay, _recording) = recording_relay(node.address.clone()).await;
+    let peers = Peers::new(9, secret(), Names::of(9), Arc::new(Metrics::new().expect("metrics")));
+    let connection = dial_as(&*Names::of(9), &secret(), &relay, 1, Purpose::Append).await.expect("welcome");
+    let parking = Parking::default();
+    let route = Route { from: peers.local.node_id, to: 1 };
+    let mut connection = Some(connection);
+    for prev in [None, Some(0), Some(1)] {
+        let connection = connection.take().or_else(|| parking.take()).expect("parked by the last session");
+        let input = stream::iter([append(prev)]);
+        let answers: Vec<_> = Session::new(connection, input, LIMIT, parking.clone(), route).answers().collect().await;
+        let last = Some(log_id(prev.map_or(0, |prev| prev + 1)));
+        assert!(matches!(&answers[..], [Ok(Ok(acknowledged))] if *acknowledged == last), "{answers:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_append_without_an_answer_times_out() {
+    let (leader, _follower) = pair(Purpose::Append).await;
+    let patience = Duration::from_millis(50);
+    let session = session(leader, stream::iter([append(None)]).chain(stream::pending()), patience);
+    let answers =
+        tokio::time::timeout(LIMIT, session.answers().collect::<Vec<_>>()).await.expect("patience has an end");
+    assert!(matches!(answers[..], [Err(RPCError::Timeout(_))]), "{answers:?}");
+}
+
+#[tokio::test]
+async fn an_append_whose_connection_is_lost_is_worth_a_retry() {
+    let (leader, follower) = pair(Purpose::Append).await;
+    drop(follower);
+    let session = session(leader, stream::iter([append(None)]).chain(stream::pending()), LIMIT);
+    let answers: Vec<_> = session.answers().collect().await;
+    assert!(matches!(answers[..], [Err(RPCError::Network(_))]), "{answers:?}");
+}
+
+fn shipment(bytes: usize) -> SnapshotOf<TypeConfig, Vec<u8>> {
+    let meta = SnapshotMeta { last_log_id: Some(log_id(3)), last_membership: Default::default() };
+    SnapshotOf::<TypeConfig, _> { meta, snapshot: vec![1; bytes] }
+}
+
+/// A place with no room.
+#[derive(Clone)]
+struct Full;
+
+impl SnapshotPort for Full {
+    type Data = Vec<u8>;
+    type Source = Cursor<Vec<u8>>;
+    type Sink = ();
+
+    async fn open(&self, data: &Vec<u8>) -> io::Result<(Cursor<Vec<u8>>, u64)> {
+        MemoryPort.open(data).await
+    }
+
+    async fn create(&self, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn write(&self, _sink: &mut (), _chunk: Bytes) -> io::Result<()> {
+        Err(io::Error::other("the disk is full"))
+    }
+
+    async fn seal(&self, _sink: ()) -> io::Result<Vec<u8>> {
+        Err(io::Error::other("nothing was written"))
+    }
+}
+
+/// Far more than the buffers of two sockets hold is still to come when the receiver gives up.
+#[tokio::test]
+async fn a_receiver_that_gives_up_says_why() {
+    let (sender, receiver) = pair(Purpose::Snapshot).await;
+    let sending = snapshot::send(sender, &MemoryPort, Vote::new_committed(5, 9), shipment(64 * 1024 * 1024));
+    let receiving = snapshot::receive(receiver, &Full, |_, _| async { unreachable!("nothing to install") });
+    let (sent, received) = tokio::join!(sending, receiving);
+    assert_eq!(sent.expect_err("given up").to_string(), "the disk is full");
+    assert_eq!(received.expect_err("given up").to_string(), "the disk is full");
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_cancelled_is_closed() {
+    // Accepts at the door, then nobody reads.
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let mut client = client(&address, MemoryPort).await;
+    let cancel = async { ReplicationClosed::new("the test says so") };
+    let vote = Vote::new_committed(5, 9);
+    let sent = client.full_snapshot(vote, shipment(1), cancel, RPCOption::new(LIMIT)).await;
+    assert!(matches!(sent, Err(StreamingError::Closed(_))), "{sent:?}");
+}
