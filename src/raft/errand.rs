@@ -1,0 +1,58 @@
+//! What a node asks the leader to do on its behalf: carried by a forward, one hop.
+
+use std::io;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+use super::codec;
+use super::types::NodeId;
+
+const PROPOSE: u8 = 0;
+const MEMBERSHIP: u8 = 1;
+
+/// A change of who belongs to the cluster, or of who leads it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum MembershipChange {
+    /// A new node receives the log, without a vote.
+    Add { node_id: NodeId, peer: String },
+    /// A learner that has caught up gets a vote.
+    Promote { node_id: NodeId },
+    /// A member leaves for good; its id is spent.
+    Remove { node_id: NodeId },
+    /// Another voter takes the lead.
+    Transfer { node_id: NodeId },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// A draft, see [`super::proposal`].
+    Propose(Bytes),
+    Membership(MembershipChange),
+}
+
+impl Errand {
+    pub(super) fn to_bytes(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        match self {
+            Errand::Propose(draft) => {
+                out.reserve(1 + draft.len());
+                out.put_u8(PROPOSE);
+                out.put_slice(draft);
+            }
+            Errand::Membership(change) => {
+                out.put_u8(MEMBERSHIP);
+                out.put_slice(&codec::to_bytes(change));
+            }
+        }
+        out.freeze()
+    }
+
+    pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Errand> {
+        match bytes.first() {
+            Some(&PROPOSE) => Ok(Errand::Propose(bytes.slice(1..))),
+            Some(&MEMBERSHIP) => codec::from_bytes(&bytes[1..]).map(Errand::Membership),
+            other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("an errand of unknown kind {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The applied state of this node, as everyone else in the process sees it: the catalog to read,
+//! how far it is applied, who waits for changes, and who waits for the answer of a command.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, timeout_at};
+
+use crate::catalog::{Catalog, Outcome, RequestId};
+use crate::watch::Hub;
+
+/// How far this node has applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    pub index: u64,
+    /// Newest notification id of the configuration store.
+    pub notification_id: u32,
+}
+
+/// Shared by the state machine, which writes it, and by the surfaces, which read it.
+pub struct State {
+    pub(super) catalog: RwLock<Catalog>,
+    pub(super) applied: watch::Sender<Applied>,
+    pub(super) replies: Replies,
+    hub: Hub,
+}
+
+impl State {
+    pub(super) fn new(catalog: Catalog, applied_index: u64, hub: Hub) -> Self {
+        let applied = Applied { index: applied_index, notification_id: catalog.configs.newest_notification_id() };
+        State { catalog: RwLock::new(catalog), applied: watch::Sender::new(applied), replies: Replies::default(), hub }
+    }
+
+    /// The catalog as it stands. Hold it shortly: apply waits for it.
+    pub fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
+        self.catalog.read()
+    }
+
+    pub fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    pub fn applied(&self) -> Applied {
+        *self.applied.borrow()
+    }
+
+    /// Waits until `is_reached` holds for what is applied; false if `limit` passes first.
+    pub async fn wait_applied(&self, limit: Duration, is_reached: impl FnMut(&Applied) -> bool) -> bool {
+        let deadline = Instant::now() + limit;
+        let mut applied = self.applied.subscribe();
+        timeout_at(deadline, applied.wait_for(is_reached)).await.is_ok_and(|reached| reached.is_ok())
+    }
+}
+
+/// Who waits for the answer of which request. Every node applies every entry, so the node that took
+/// a request gets its answer from its own apply, whoever proposed the entry.
+#[derive(Default)]
+pub(super) struct Replies {
+    waiting: Mutex<HashMap<RequestId, oneshot::Sender<Vec<Outcome>>>>,
+}
+
+impl Replies {
+    /// Registers before anything is sent: the answer may come before the sending returns.
+    pub(super) fn register(&self, request: RequestId) -> (PendingReply<'_>, oneshot::Receiver<Vec<Outcome>>) {
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.lock().insert(request, sender);
+        (PendingReply { replies: self, request }, receiver)
+    }
+
+    pub(super) fn answer(&self, request: RequestId, outcomes: Vec<Outcome>) {
+        if let Some(sender) = self.waiting.lock().remove(&request) {
+            // The waiter may have gone just now; its request is applied all the same.
+            let _ = sender.send(outcomes);
+        }
+    }
+}
+
+/// Keeps a request registered; dropped, it is forgotten.
+pub(super) struct PendingReply<'a> {
+    replies: &'a Replies,
+    request: RequestId,
+}
+
+impl Drop for PendingReply<'_> {
+    fn drop(&mut self) {
+        self.replies.waiting.lock().remove(&self.request);
+    }
+}
