@@ -1,4 +1,5 @@
 pub mod catalog;
+pub mod compat;
 pub mod metrics;
 pub mod model;
 pub mod pack;

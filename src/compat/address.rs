@@ -1,0 +1,73 @@
+//! The address of a client: whose labels gray releases are matched against, and whose repeats the
+//! floor slows down.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::{
+    extract::ConnectInfo,
+    http::{Extensions, HeaderMap},
+};
+use ipnet::IpNet;
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The peer of the connection, or the client that a trusted proxy names.
+pub(super) fn client_address(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Option<IpAddr> {
+    let peer = peer(extensions)?;
+    if is_trusted(peer, trusted) { Some(first_forwarded(headers).unwrap_or(peer)) } else { Some(peer) }
+}
+
+/// Whether what the connection's other end says about the original request can be believed.
+pub(super) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> bool {
+    peer(extensions).is_some_and(|peer| is_trusted(peer, trusted))
+}
+
+fn peer(extensions: &Extensions) -> Option<IpAddr> {
+    // A dual-stack listener shows IPv4 peers as mapped IPv6 ones.
+    extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip().to_canonical())
+}
+
+fn is_trusted(peer: IpAddr, trusted: &[IpNet]) -> bool {
+    trusted.iter().any(|net| net.contains(&peer))
+}
+
+/// The first entry is the client; proxies on the way append themselves.
+fn first_forwarded(headers: &HeaderMap) -> Option<IpAddr> {
+    let entry = headers.get(FORWARDED_FOR)?.to_str().ok()?.split(',').next()?.trim();
+    let parsed = entry.parse::<IpAddr>().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
+    parsed.ok().map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_trusted_peers_may_name_the_client() {
+        let trusted: Vec<IpNet> =
+            ["127.0.0.0/8", "10.0.0.0/8", "::1/128"].map(|net| net.parse().expect("a net")).into();
+        let table = [
+            ("192.0.2.9:1", None, "192.0.2.9"),
+            ("192.0.2.9:1", Some("198.51.100.1"), "192.0.2.9"),
+            ("127.0.0.1:1", Some("198.51.100.1"), "198.51.100.1"),
+            ("10.1.2.3:1", Some(" 198.51.100.1 , 10.9.9.9"), "198.51.100.1"),
+            ("10.1.2.3:1", Some("198.51.100.1:4711"), "198.51.100.1"),
+            ("10.1.2.3:1", Some("[2001:db8::1]:4711, 10.9.9.9"), "2001:db8::1"),
+            ("10.1.2.3:1", Some("unknown"), "10.1.2.3"),
+            ("10.1.2.3:1", Some(""), "10.1.2.3"),
+            ("[::ffff:10.1.2.3]:1", Some("198.51.100.1"), "198.51.100.1"),
+            ("[::ffff:192.0.2.9]:1", Some("198.51.100.1"), "192.0.2.9"),
+            ("[::1]:1", Some("2001:db8::1"), "2001:db8::1"),
+        ];
+        for (peer, forwarded, expected) in table {
+            let mut extensions = Extensions::new();
+            extensions.insert(ConnectInfo(peer.parse::<SocketAddr>().expect("an address")));
+            let mut headers = HeaderMap::new();
+            if let Some(forwarded) = forwarded {
+                headers.insert(FORWARDED_FOR, forwarded.parse().expect("a header value"));
+            }
+            let address = client_address(&headers, &extensions, &trusted);
+            assert_eq!(address, Some(expected.parse().expect("an address")), "{peer} {forwarded:?}");
+        }
+    }
+}

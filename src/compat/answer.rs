@@ -1,0 +1,106 @@
+//! The answers that are not configuration: refusals in the two shapes that Apollo's server has,
+//! and the headers that every answer carries.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+use time::{OffsetDateTime, macros::format_description};
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
+
+/// Why a request is not answered with what it asks for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("{0}")]
+    BadRequest(String),
+    #[error("a valid token is needed")]
+    Unauthorized,
+    #[error("nothing is released under this name")]
+    NotFound,
+    #[error("this node has not yet applied what the client has been told of")]
+    Behind,
+    #[error("the released file cannot be read: {0}")]
+    Damaged(String),
+    #[error("too many polls are held")]
+    Full,
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
+            Refusal::Unauthorized => StatusCode::UNAUTHORIZED,
+            Refusal::NotFound => StatusCode::NOT_FOUND,
+            Refusal::Behind | Refusal::Full => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The shape of Apollo's web container, used by the pulls.
+    pub(super) fn for_path(&self, path: &str) -> Response {
+        container(self.status(), &self.to_string(), path)
+    }
+
+    /// Status alone: there is a client that takes any body of `/configfiles` as configuration.
+    pub(super) fn bare(&self) -> Response {
+        self.status().into_response()
+    }
+
+    /// The shape of Apollo's exception handler, used by the poll.
+    pub(super) fn for_poll(&self) -> Response {
+        let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]");
+        let exception = match self {
+            Refusal::BadRequest(_) => "BadRequestException",
+            Refusal::Unauthorized => "UnauthorizedException",
+            _ => "ServiceException",
+        };
+        let body = json!({
+            "exception": exception,
+            "message": self.to_string(),
+            "status": self.status().as_u16(),
+            "timestamp": OffsetDateTime::now_utc().format(&format).unwrap_or_default(),
+        });
+        (self.status(), [(header::CONTENT_TYPE, JSON)], body.to_string()).into_response()
+    }
+}
+
+pub(super) async fn not_found(uri: Uri) -> Response {
+    container(StatusCode::NOT_FOUND, "no such path", uri.path())
+}
+
+pub(super) async fn method_not_allowed(uri: Uri) -> Response {
+    container(StatusCode::METHOD_NOT_ALLOWED, "this surface can only be read", uri.path())
+}
+
+fn container(status: StatusCode, message: &str, path: &str) -> Response {
+    let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]+0000");
+    let body = json!({
+        "timestamp": OffsetDateTime::now_utc().format(&format).unwrap_or_default(),
+        "status": status.as_u16(),
+        "error": status.canonical_reason().unwrap_or_default(),
+        "message": message,
+        "path": path,
+    });
+    (status, [(header::CONTENT_TYPE, JSON)], body.to_string()).into_response()
+}
+
+pub(super) fn not_modified() -> Response {
+    (StatusCode::NOT_MODIFIED, Body::empty()).into_response()
+}
+
+/// Configuration must not be served from a cache in between, nor be taken for a page.
+pub(super) async fn set_common_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-cache, no-store, max-age=0, must-revalidate"),
+        (header::PRAGMA, "no-cache"),
+        (header::EXPIRES, "0"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

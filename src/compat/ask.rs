@@ -1,0 +1,84 @@
+//! One request as the handlers see it: query, client address and credentials, read once.
+
+use std::{convert::Infallible, net::IpAddr};
+
+use axum::{extract::FromRequestParts, http::request::Parts};
+use url::form_urlencoded;
+
+use super::{ConfigSource, Surface, address::client_address, auth::Credentials};
+
+pub(super) struct Ask {
+    /// As received, undecoded.
+    pub(super) path: String,
+    pub(super) query: Query,
+    pub(super) address: Option<IpAddr>,
+    pub(super) credentials: Credentials,
+}
+
+impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, surface: &Surface<S>) -> Result<Self, Infallible> {
+        Ok(Ask {
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().into(),
+            address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
+            credentials: Credentials::of(&parts.headers),
+        })
+    }
+}
+
+/// A query string, read leniently: `+` is a blank, empty parts and unknown names mean nothing, of
+/// a repeated name the first counts.
+pub(super) struct Query(String);
+
+impl From<&str> for Query {
+    fn from(raw: &str) -> Self {
+        Query(raw.to_owned())
+    }
+}
+
+impl Query {
+    pub(super) fn raw(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<String> {
+        form_urlencoded::parse(self.0.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    }
+
+    /// The value, or nothing if it is absent or empty.
+    pub(super) fn filled(&self, name: &str) -> Option<String> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value as received, from clients that do not encode.
+    pub(super) fn undecoded(&self, name: &str) -> Option<&str> {
+        self.0.split('&').filter_map(|part| part.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read_leniently() {
+        let query = Query::from("&ip=192.0.2.2&&label=a+b%2Bc&x&dataCenter=&label=2&releaseKey=a+b%ff&%6eame=v&[]={}");
+        for (name, value) in [
+            ("ip", Some("192.0.2.2")),
+            ("label", Some("a b+c")),
+            ("x", Some("")),
+            ("dataCenter", Some("")),
+            ("releaseKey", Some("a b\u{fffd}")),
+            ("name", Some("v")),
+            ("[]", Some("{}")),
+            ("none", None),
+        ] {
+            assert_eq!(query.get(name).as_deref(), value, "{name}");
+        }
+        assert_eq!(query.filled("dataCenter"), None);
+        assert_eq!(query.undecoded("releaseKey"), Some("a+b%ff"));
+        assert_eq!(Query::from("").get(""), None);
+    }
+}

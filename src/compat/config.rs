@@ -1,0 +1,148 @@
+//! The pulls: `/configs` and the three forms of `/configfiles`.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use axum::{
+    body::{Body, HttpBody},
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use serde_json::json;
+
+use super::{
+    ConfigSource, Surface,
+    answer::{self, Refusal},
+    ask::Ask,
+    lookup::{Known, Named, lookup},
+};
+use crate::model::{config_file::Format, config_lookup::Released, properties::PropertiesError};
+
+const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
+const YAML: HeaderValue = HeaderValue::from_static("application/yaml;charset=UTF-8");
+const XML: HeaderValue = HeaderValue::from_static("application/xml;charset=UTF-8");
+
+type PathResult = Result<Path<Named>, PathRejection>;
+
+impl From<PropertiesError> for Refusal {
+    /// An error keeps clients on what they have; a guess at the pairs would take settings away.
+    fn from(error: PropertiesError) -> Self {
+        Refusal::Damaged(error.to_string())
+    }
+}
+
+pub(super) async fn configs<S: ConfigSource>(
+    State(surface): State<Surface<S>>,
+    path: PathResult,
+    ask: Ask,
+) -> Response {
+    let answer = async {
+        let pulled = surface.pull(path, &ask).await?;
+        if pulled.is_current() { Ok(answer::not_modified()) } else { config_object(&pulled) }
+    };
+    answer.await.unwrap_or_else(|refusal: Refusal| refusal.for_path(&ask.path))
+}
+
+pub(super) async fn json<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
+    let answer = async {
+        let pulled = surface.pull(path, &ask).await?;
+        if pulled.is_current() {
+            return Ok(answer::not_modified());
+        }
+        Ok(whole(answer::JSON, pulled.released.configurations()?))
+    };
+    answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
+}
+
+pub(super) async fn text<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
+    let answer = async { Ok(whole(PLAIN_TEXT, surface.pull(path, &ask).await?.released.properties_text()?)) };
+    answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
+}
+
+pub(super) async fn raw<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
+    let answer = async {
+        let released = surface.pull(path, &ask).await?.released;
+        let content_type = match released.format {
+            Format::Json => answer::JSON,
+            Format::Yaml => YAML,
+            Format::Xml => XML,
+            Format::Properties | Format::Text | Format::Html => PLAIN_TEXT,
+        };
+        Ok(whole(content_type, released.raw()?))
+    };
+    answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
+}
+
+/// What a pull resolved to, beside what its client asked with.
+struct Pulled {
+    /// As the client wrote them.
+    named: Named,
+    known: Known,
+    released: Arc<Released>,
+}
+
+impl Pulled {
+    fn is_current(&self) -> bool {
+        self.known.is_current(&self.released.release_key())
+    }
+}
+
+impl<S: ConfigSource> Surface<S> {
+    async fn pull(&self, path: PathResult, ask: &Ask) -> Result<Pulled, Refusal> {
+        self.admit(&ask.credentials)?;
+        let Path(named) = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
+        let lookup = lookup(named.clone(), ask)?;
+        let known = Known::of(&ask.query);
+        self.catch_up(&lookup, &known).await?;
+        let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
+        Ok(Pulled { named, known, released })
+    }
+}
+
+/// The object of `/configs`: the client's own names around the shared pairs. `cluster` is the
+/// namespace that had the file, the others are echoed.
+fn config_object(pulled: &Pulled) -> Result<Response, Refusal> {
+    let Pulled { named: (app, _, file), released, .. } = pulled;
+    let [app, cluster, file, key] = [app, &released.namespace, file, &released.release_key()].map(|text| json!(text));
+    let head = format!(r#"{{"appId":{app},"cluster":{cluster},"namespaceName":{file},"configurations":"#);
+    let tail = format!(r#","releaseKey":{key}}}"#);
+    let pieces = [head.into(), Bytes::from_owner(released.configurations()?), tail.into()];
+    Ok(answer(answer::JSON, Body::new(Pieces(VecDeque::from(pieces)))))
+}
+
+fn whole(content_type: HeaderValue, content: Arc<[u8]>) -> Response {
+    answer(content_type, Body::from(Bytes::from_owner(content)))
+}
+
+fn answer(content_type: HeaderValue, body: Body) -> Response {
+    ([(header::CONTENT_TYPE, content_type)], body).into_response()
+}
+
+/// A body of known length whose middle is shared by all clients: a publish of one megabyte to
+/// thousands of them must not copy it for each.
+struct Pieces(VecDeque<Bytes>);
+
+impl HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
+}

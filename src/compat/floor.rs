@@ -1,0 +1,128 @@
+//! The one-second floor under repeated polls.
+//!
+//! Some clients poll again at once whatever they were told: with an answer they do not understand
+//! they come hundreds or thousands of times a second. So an answer that needed no wait and equals
+//! the one just given to the identical request waits until that one is a second old. An answer
+//! that differs is news and is never delayed.
+
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, Hash, RandomState},
+    time::Duration,
+};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Least time between two equal answers to one client; also what every refused poll waits.
+pub(super) const FLOOR: Duration = Duration::from_secs(1);
+/// Answers remembered per second; beyond that a node has other worries than repeats.
+const ANSWERS_MAX: usize = 200_000;
+
+/// Remembers the answers of the last second or two by the hash of their request.
+pub(super) struct Floor {
+    /// Seeded at random, so that nobody can make another's request look like a repeat.
+    hashing: RandomState,
+    answers: Mutex<Generations>,
+}
+
+/// Two generations instead of an expiry per entry: forgetting costs nothing.
+struct Generations {
+    began: Instant,
+    young: HashMap<u64, Given>,
+    old: HashMap<u64, Given>,
+}
+
+#[derive(Clone, Copy)]
+struct Given {
+    answer: u64,
+    at: Instant,
+}
+
+impl Default for Floor {
+    fn default() -> Self {
+        let answers = Generations { began: Instant::now(), young: HashMap::new(), old: HashMap::new() };
+        Floor { hashing: RandomState::new(), answers: Mutex::new(answers) }
+    }
+}
+
+impl Floor {
+    /// How long the answer has to wait yet; `None` if it may go out now.
+    pub(super) fn delay(&self, request: &impl Hash, answer: &impl Hash) -> Option<Duration> {
+        let now = Instant::now();
+        let given = self.answers.lock().find(self.hashing.hash_one(request), now)?;
+        let due = given.at + FLOOR;
+        (given.answer == self.hashing.hash_one(answer) && due > now).then(|| due - now)
+    }
+
+    /// Remembers an answer that goes out now.
+    pub(super) fn given(&self, request: &impl Hash, answer: &impl Hash) {
+        let given = Given { answer: self.hashing.hash_one(answer), at: Instant::now() };
+        self.answers.lock().insert(self.hashing.hash_one(request), given);
+    }
+}
+
+impl Generations {
+    fn find(&mut self, request: u64, now: Instant) -> Option<Given> {
+        self.age(now);
+        self.young.get(&request).or_else(|| self.old.get(&request)).copied()
+    }
+
+    fn insert(&mut self, request: u64, given: Given) {
+        self.age(given.at);
+        if self.young.len() < ANSWERS_MAX {
+            self.young.insert(request, given);
+        }
+    }
+
+    fn age(&mut self, now: Instant) {
+        if now - self.began >= FLOOR {
+            self.old = std::mem::take(&mut self.young);
+            self.began = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_equal_answer_to_the_identical_request_waits() {
+        let floor = Floor::default();
+        assert_eq!(floor.delay(&("client", "query"), &"answer"), None, "nothing was answered yet");
+        floor.given(&("client", "query"), &"answer");
+        assert_eq!(floor.delay(&("client", "query"), &"answer"), Some(FLOOR));
+        assert_eq!(floor.delay(&("client", "query"), &"news"), None);
+        assert_eq!(floor.delay(&("client", "other query"), &"answer"), None);
+        assert_eq!(floor.delay(&("other client", "query"), &"answer"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_second_runs_from_the_last_answer() {
+        let floor = Floor::default();
+        for _ in 0..5 {
+            floor.given(&"request", &"answer");
+            advance(FLOOR * 3 / 4).await;
+            assert_eq!(floor.delay(&"request", &"answer"), Some(FLOOR / 4));
+            advance(FLOOR / 4).await;
+            assert_eq!(floor.delay(&"request", &"answer"), None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_old_is_forgotten() {
+        let floor = Floor::default();
+        for request in 0..1000 {
+            floor.given(&request, &"answer");
+        }
+        advance(FLOOR * 2).await;
+        floor.given(&"request", &"answer");
+        advance(FLOOR * 2).await;
+        floor.given(&"request", &"answer");
+        let answers = floor.answers.lock();
+        assert_eq!((answers.young.len(), answers.old.len()), (1, 1));
+    }
+}

@@ -1,0 +1,200 @@
+//! From the path and query of a request to a [`Lookup`], and to what its client already knows.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    CATCH_UP_LIMIT, ConfigSource, Surface,
+    answer::Refusal,
+    ask::{Ask, Query},
+};
+use crate::model::config_lookup::{ClientLabels, Lookup, chain};
+
+/// Notification ids stay below 2^31: there are clients that keep them in 32 signed bits.
+const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
+/// What clients write that have no value to send.
+const NO_VALUE: [&str; 3] = ["", "-1", "undefined"];
+/// Label that a value without a name of its own belongs to.
+const PLAIN_LABEL: &str = "label";
+
+/// App id and cluster as the path names them, and the file.
+pub(super) type Named = (String, String, String);
+
+/// The names that a group can have; nothing else was ever or will ever be released.
+pub(super) fn is_app_id(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-./:_".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_allowed)
+}
+
+pub(super) fn lookup((app, cluster, file): Named, ask: &Ask) -> Result<Lookup, Refusal> {
+    if !is_app_id(&app) {
+        return Err(Refusal::BadRequest("the app id may hold letters, digits and - . / : _ only".to_owned()));
+    }
+    let namespaces = chain(&cluster, ask.query.get("dataCenter").as_deref());
+    Ok(Lookup { group: app, namespaces, file, client: client(ask) })
+}
+
+fn client(ask: &Ask) -> ClientLabels {
+    let named = ask.query.get("ip").filter(|ip| !NO_VALUE.contains(&ip.as_str()));
+    let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
+    let labels = ask.query.get("label").unwrap_or_default();
+    ClientLabels { address: named.unwrap_or_else(seen), labels: labels.split(',').filter_map(label).collect() }
+}
+
+fn label(text: &str) -> Option<(String, String)> {
+    let (key, value) = text.split_once('=').unwrap_or((PLAIN_LABEL, text));
+    let (key, value) = (key.trim(), value.trim());
+    (!key.is_empty() && !value.is_empty()).then(|| (key.to_owned(), value.to_owned()))
+}
+
+/// What the client says it has: the key of a release, and the newest id it was told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Known {
+    release_key: Option<String>,
+    /// The same as received: a key survives clients that do not encode it.
+    release_key_undecoded: Option<String>,
+    notified_id: Option<u32>,
+}
+
+impl Known {
+    pub(super) fn of(query: &Query) -> Known {
+        let is_value = |value: &&str| !NO_VALUE.contains(value);
+        let release_key = query.get("releaseKey");
+        Known {
+            release_key: release_key.as_deref().filter(is_value).map(str::to_owned),
+            release_key_undecoded: query.undecoded("releaseKey").filter(is_value).map(str::to_owned),
+            notified_id: query.get("messages").and_then(|text| newest_notified(&text)),
+        }
+    }
+
+    pub(super) fn is_current(&self, release_key: &str) -> bool {
+        [&self.release_key, &self.release_key_undecoded].into_iter().flatten().any(|known| known == release_key)
+    }
+}
+
+/// The newest id in `messages`; ids count all changes in one sequence, so the newest covers the
+/// rest. The parameter is a hint: what cannot be read, or cannot be an id of ours, is not there.
+fn newest_notified(messages: &str) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Messages {
+        details: BTreeMap<String, Value>,
+    }
+    let messages: Messages = serde_json::from_str(messages).ok()?;
+    let ids = messages.details.values().filter_map(Value::as_u64).filter(|id| *id <= NOTIFICATION_ID_MAX);
+    ids.max().map(|id| id as u32)
+}
+
+impl<S: ConfigSource> Surface<S> {
+    /// No step back: waits until this node has what the client knows of, or refuses. Whoever was
+    /// told of a change by one node and asks another must not get the state before it.
+    pub(super) async fn catch_up(&self, lookup: &Lookup, known: &Known) -> Result<(), Refusal> {
+        let deadline = Instant::now() + CATCH_UP_LIMIT;
+        let id = known.notified_id.unwrap_or(0);
+        let mut caught_up = id <= self.source.newest_id() || self.source.wait_for_id(id, CATCH_UP_LIMIT).await;
+        if let Some(named) = known.release_key.as_deref().and_then(|key| lookup.named_release(key)) {
+            let (namespace, group, file) = (named.namespace, lookup.group.as_str(), named.file);
+            let left = deadline.saturating_duration_since(Instant::now());
+            caught_up = caught_up
+                && (named.version <= self.source.highest_version(namespace, group, file)
+                    || self.source.wait_for_version(namespace, group, file, named.version, left).await);
+        }
+        if caught_up {
+            return Ok(());
+        }
+        self.metrics.pulls_behind.inc();
+        Err(Refusal::Behind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::{ask::Ask, auth::Credentials};
+
+    fn ask(query: &str) -> Ask {
+        Ask {
+            path: String::new(),
+            query: Query::from(query),
+            address: Some([192, 0, 2, 7].into()),
+            credentials: Credentials::Anonymous,
+        }
+    }
+
+    #[test]
+    fn a_path_and_a_query_make_a_lookup() {
+        let named = ("app1".to_owned(), "c1".to_owned(), "dir/db.yml".to_owned());
+        let lookup = lookup(named, &ask("dataCenter=sz&label=lab+1,zone%3Deu,=x,y%3D,,+os+=+linux+")).expect("valid");
+        let labels = [("label", "lab 1"), ("zone", "eu"), ("os", "linux")];
+        assert_eq!(
+            lookup,
+            Lookup {
+                group: "app1".to_owned(),
+                namespaces: ["c1", "sz", "default"].map(str::to_owned).into(),
+                file: "dir/db.yml".to_owned(),
+                client: ClientLabels {
+                    address: "192.0.2.7".to_owned(),
+                    labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+                },
+            }
+        );
+    }
+
+    #[test]
+    fn the_client_may_name_its_own_address() {
+        for (query, expected) in [
+            ("ip=10.1.2.3", "10.1.2.3"),
+            ("ip=", "192.0.2.7"),
+            ("ip=undefined", "192.0.2.7"),
+            ("", "192.0.2.7"),
+            ("ip=10.0.0.1&ip=10.0.0.2", "10.0.0.1"),
+        ] {
+            assert_eq!(client(&ask(query)).address, expected, "{query}");
+        }
+    }
+
+    #[test]
+    fn app_ids_are_judged_by_their_characters() {
+        for good in ["app1", "100004458", "a-b_c.d", "team/app", "a:b"] {
+            assert!(is_app_id(good), "{good}");
+        }
+        for bad in ["", " ", "a b", "a+b", "app\n", "äpp", "a*"] {
+            assert!(!is_app_id(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn release_keys_that_mean_none() {
+        for query in ["", "releaseKey", "releaseKey=", "releaseKey=-1", "releaseKey=undefined"] {
+            assert_eq!(Known::of(&Query::from(query)), Known::default(), "{query}");
+        }
+        let unencoded = Known::of(&Query::from("releaseKey=default-app-a+b.yml-1"));
+        assert!(unencoded.is_current("default-app-a+b.yml-1") && unencoded.is_current("default-app-a b.yml-1"));
+        assert!(!unencoded.is_current("default-app-a b.yml-2"));
+        let encoded = Known::of(&Query::from("releaseKey=default-app-a%2Bb.yml-1"));
+        assert!(encoded.is_current("default-app-a+b.yml-1"));
+    }
+
+    #[test]
+    fn messages_are_a_hint() {
+        for (messages, expected) in [
+            (r#"{"details":{"app1+default+application":113}}"#, Some(113)),
+            (r#"{"details":{"a":5,"b":9,"c":7}}"#, Some(9)),
+            (r#"{"details":{"a":5,"b":"9"},"more":1}"#, Some(5)),
+            (r#"{"details":{"a":-1}}"#, None),
+            (r#"{"details":{"a":2147483647}}"#, Some(2_147_483_647)),
+            (r#"{"details":{"a":2147483648}}"#, None),
+            (r#"{"details":{"a":1e300}}"#, None),
+            (r#"{"details":{}}"#, None),
+            (r#"{"details":null}"#, None),
+            (r#"{}"#, None),
+            ("[]", None),
+            ("garbage", None),
+            ("", None),
+        ] {
+            assert_eq!(newest_notified(messages), expected, "{messages}");
+        }
+    }
+}

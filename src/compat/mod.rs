@@ -1,0 +1,144 @@
+//! The surface that unmodified Apollo clients read: pulls and held polls, GET only, routes at `/`.
+//!
+//! This is the one place that translates their words into ours: cluster or data centre is a
+//! namespace, appId a group, namespace a file. It reads this node's own applied state through
+//! [`ConfigSource`] and knows nothing of Raft, of storage, or of how configuration gets in.
+
+mod address;
+mod answer;
+mod ask;
+mod auth;
+mod config;
+mod discovery;
+mod floor;
+mod lookup;
+mod notifications;
+mod wanted;
+
+#[cfg(test)]
+mod tests;
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use axum::{Router, middleware, routing::get};
+use ipnet::IpNet;
+use tokio::time::Instant;
+
+use crate::{
+    metrics::Metrics,
+    model::config_lookup::{Lookup, Released},
+    watch::{Hub, Wake, WatchKey},
+};
+
+use floor::Floor;
+
+/// Longest wait of a pull for what its client has already been told of.
+const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
+
+/// What the surface needs of the node: its own applied state, never another node's.
+pub trait ConfigSource: Clone + Send + Sync + 'static {
+    /// Newest notification id applied here.
+    fn newest_id(&self) -> u32;
+
+    /// Resolves one lookup now, gray releases judged by its client.
+    ///
+    /// Per namespace of the chain: the file name as given; then with `.properties` added or taken
+    /// off; then both ignoring case, if that is unique.
+    fn resolve(&self, lookup: &Lookup) -> Option<Arc<Released>>;
+
+    /// Newest id over everything that the lookup's chain can see, deletions included; `None` if
+    /// nothing was ever there. Files are told apart by their canonical name only.
+    fn notification_id(&self, lookup: &Lookup) -> Option<u32>;
+
+    /// Highest version ever given to a release of this file on this node, 0 if none.
+    fn highest_version(&self, namespace: &str, group: &str, file: &str) -> u64;
+
+    /// Where a change wakes [`WatchKey::config`], after the three reads above show it.
+    fn hub(&self) -> &Hub;
+
+    /// Waits until `newest_id() >= id`; false if that did not come about within the limit.
+    fn wait_for_id(&self, id: u32, limit: Duration) -> impl Future<Output = bool> + Send;
+
+    /// Waits until the highest version of a file is at least `version`; false at the limit.
+    fn wait_for_version(
+        &self,
+        namespace: &str,
+        group: &str,
+        file: &str,
+        version: u64,
+        limit: Duration,
+    ) -> impl Future<Output = bool> + Send {
+        async move {
+            let deadline = Instant::now() + limit;
+            let Ok(watch) = self.hub().watch(vec![WatchKey::config(namespace, group, file)]) else { return false };
+            while self.highest_version(namespace, group, file) < version {
+                match tokio::time::timeout_at(deadline, watch.changed()).await {
+                    Ok(Wake::Changed) => {}
+                    Ok(Wake::Closed) | Err(_) => return false,
+                }
+            }
+            true
+        }
+    }
+
+    /// The members that serve clients now, this node among them.
+    fn live_members(&self) -> Vec<LiveMember>;
+
+    fn token_is_valid(&self, token: &str) -> bool;
+}
+
+/// A member that clients may be sent to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveMember {
+    pub node_id: u64,
+    /// `host:port` of its config surface, or a URL.
+    pub compat: String,
+}
+
+/// How the surface behaves.
+#[derive(Debug, Clone)]
+pub struct CompatSettings {
+    /// How long a poll is held when nothing changes.
+    pub hold: Duration,
+    /// Whether readers without a token are refused.
+    pub auth_required: bool,
+    /// Peers whose `X-Forwarded-*` headers are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Where this node listens: the last resort of `/services/config`.
+    pub bound: SocketAddr,
+}
+
+/// What every handler gets; cheap to clone.
+#[derive(Clone)]
+pub struct Surface<S> {
+    source: S,
+    settings: Arc<CompatSettings>,
+    metrics: Arc<Metrics>,
+    floor: Arc<Floor>,
+}
+
+impl<S: ConfigSource> Surface<S> {
+    pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
+        Surface { source, settings: Arc::new(settings), metrics, floor: Arc::default() }
+    }
+}
+
+/// All routes of the surface; health is merged in by whoever serves it, on a listener that passes
+/// the peer's address along (`ConnectInfo<SocketAddr>`).
+///
+/// `get` answers HEAD too. A file name may hold slashes, hence the wildcards; with four segments or
+/// more, a first segment `json` or `raw` is the form and not an app id.
+pub fn router<S: ConfigSource>(surface: Surface<S>) -> Router {
+    Router::new()
+        .route("/configs/{app}/{cluster}/{*file}", get(config::configs::<S>))
+        .route("/configfiles/{app}/{cluster}/{*file}", get(config::text::<S>))
+        .route("/configfiles/json/{app}/{cluster}/{*file}", get(config::json::<S>))
+        .route("/configfiles/raw/{app}/{cluster}/{*file}", get(config::raw::<S>))
+        .route("/notifications/v2", get(notifications::poll::<S>))
+        .route("/services/config", get(discovery::config_services::<S>))
+        .route("/services/meta", get(discovery::meta_services))
+        .fallback(answer::not_found)
+        .method_not_allowed_fallback(answer::method_not_allowed)
+        .layer(middleware::map_response(answer::set_common_headers))
+        .with_state(surface)
+}

@@ -1,0 +1,188 @@
+//! `/notifications/v2`: the held poll.
+//!
+//! The order is what makes it safe: watch the whole chain of every file, THEN read, then wait, and
+//! read again at every wake-up. Nothing is answered at once but news: no 304, no error, because
+//! several clients come back the moment they get one.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::{
+    ConfigSource, Surface,
+    answer::{self, Refusal},
+    ask::Ask,
+    floor::FLOOR,
+    lookup::is_app_id,
+    wanted::{self, Wanted},
+};
+use crate::{
+    metrics::Metrics,
+    model::config_lookup::{ClientLabels, Lookup, chain},
+    watch::{Wake, Watch, WatchKey},
+};
+
+/// Share of the hold that is taken off at random, so that polls which began together, as after a
+/// restart, do not end together for ever.
+const JITTER_MAX: f64 = 0.05;
+
+pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: Ask) -> Response {
+    match surface.begin(&ask) {
+        Ok((poll, watch)) => surface.hold(&ask, &poll, &watch).await,
+        Err(refusal) => {
+            surface.metrics.polls_ended.with_label_values(&["refused"]).inc();
+            sleep(FLOOR).await;
+            refusal.for_poll()
+        }
+    }
+}
+
+impl<S: ConfigSource> Surface<S> {
+    fn begin(&self, ask: &Ask) -> Result<(Poll, Watch), Refusal> {
+        self.admit(&ask.credentials)?;
+        let poll = Poll::read(ask)?;
+        let watch = self.source.hub().watch(poll.keys()).map_err(|_| Refusal::Full)?;
+        Ok((poll, watch))
+    }
+
+    async fn hold(&self, ask: &Ask, poll: &Poll, watch: &Watch) -> Response {
+        let mut held = Held::begin(&self.metrics);
+        let deadline = held.began + jittered(self.settings.hold);
+        let request = (ask.address, ask.query.raw());
+        let mut waited = false;
+        loop {
+            let news = poll.news(&self.source);
+            let wake = if news.is_empty() {
+                timeout_at(deadline, watch.changed()).await.inspect(|_| waited = true)
+            } else {
+                let answer = serde_json::to_string(&news).expect("a list of news is JSON");
+                match self.floor.delay(&request, &answer) {
+                    // A change during this second makes another answer, which goes out at once.
+                    Some(delay) if !waited => timeout(delay, watch.changed()).await.or(Ok(Wake::Changed)),
+                    _ => {
+                        self.floor.given(&request, &answer);
+                        held.outcome = "changed";
+                        return ([(header::CONTENT_TYPE, answer::JSON)], answer).into_response();
+                    }
+                }
+            };
+            match wake {
+                Ok(Wake::Changed) => {}
+                Ok(Wake::Closed) => {
+                    held.outcome = "shutdown";
+                    return closing(answer::not_modified());
+                }
+                Err(_) => {
+                    held.outcome = "unchanged";
+                    return answer::not_modified();
+                }
+            }
+        }
+    }
+}
+
+fn jittered(hold: Duration) -> Duration {
+    hold.mul_f64(1.0 - JITTER_MAX * rand::random::<f64>())
+}
+
+/// The client should go on with another node, not with this connection.
+fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+/// What one poll asks for.
+struct Poll {
+    app: String,
+    cluster: String,
+    files: Vec<(Wanted, Lookup)>,
+}
+
+/// One entry of the answer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct News<'a> {
+    namespace_name: &'a str,
+    notification_id: u32,
+    messages: Messages,
+}
+
+/// There is a client that drops entries without details.
+#[derive(Serialize)]
+struct Messages {
+    details: BTreeMap<String, u32>,
+}
+
+impl Poll {
+    fn read(ask: &Ask) -> Result<Poll, Refusal> {
+        let needed = |name: &str| {
+            ask.query.filled(name).ok_or_else(|| Refusal::BadRequest(format!("the parameter {name} is needed")))
+        };
+        let (app, cluster) = (needed("appId")?, needed("cluster")?);
+        if !is_app_id(&app) {
+            return Err(Refusal::BadRequest("the parameter appId is not an app id".to_owned()));
+        }
+        let wanted = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
+        let namespaces = chain(&cluster, ask.query.get("dataCenter").as_deref());
+        let lookup = |file: &str| Lookup {
+            group: app.clone(),
+            namespaces: namespaces.clone(),
+            file: file.to_owned(),
+            // Whom a gray release is for is judged when it is pulled: a poll brings no labels.
+            client: ClientLabels::default(),
+        };
+        let files = wanted.into_iter().map(|wanted| (wanted.clone(), lookup(&wanted.name))).collect();
+        Ok(Poll { app, cluster, files })
+    }
+
+    /// The whole chain of every file, whether anything is there or not.
+    fn keys(&self) -> Vec<WatchKey> {
+        let of_file = |lookup: &Lookup| {
+            let key = |namespace: &String| WatchKey::config(namespace, &lookup.group, &lookup.file);
+            lookup.namespaces.iter().map(key).collect::<Vec<_>>()
+        };
+        self.files.iter().flat_map(|(_, lookup)| of_file(lookup)).collect()
+    }
+
+    /// Everything that is newer than what the client has.
+    fn news(&self, source: &impl ConfigSource) -> Vec<News<'_>> {
+        self.files.iter().filter_map(|(wanted, lookup)| self.news_of(wanted, source.notification_id(lookup)?)).collect()
+    }
+
+    fn news_of<'a>(&self, wanted: &'a Wanted, id: u32) -> Option<News<'a>> {
+        let details = || BTreeMap::from([(format!("{}+{}+{}", self.app, self.cluster, wanted.name), id)]);
+        (i64::from(id) > wanted.known_id).then(|| News {
+            namespace_name: &wanted.name,
+            notification_id: id,
+            messages: Messages { details: details() },
+        })
+    }
+}
+
+/// Counts a poll while it is held; dropped without an outcome, its client has hung up.
+struct Held<'a> {
+    metrics: &'a Metrics,
+    began: Instant,
+    outcome: &'static str,
+}
+
+impl<'a> Held<'a> {
+    fn begin(metrics: &'a Metrics) -> Self {
+        metrics.polls_held.inc();
+        Held { metrics, began: Instant::now(), outcome: "dropped" }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.metrics.polls_held.dec();
+        self.metrics.polls_ended.with_label_values(&[self.outcome]).inc();
+        self.metrics.poll_hold.with_label_values(&[self.outcome]).observe(self.began.elapsed().as_secs_f64());
+    }
+}

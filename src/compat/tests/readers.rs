@@ -1,0 +1,89 @@
+//! Who may read, where nodes are found, and what is not a route.
+
+use super::*;
+
+const PATHS: [&str; 5] = [
+    "/configs/app/default/application",
+    "/configfiles/app/default/application",
+    "/configfiles/json/app/default/application",
+    "/configfiles/raw/app/default/application",
+    "/notifications/v2?appId=app&cluster=default&notifications=[{%22namespaceName%22:%22application%22}]",
+];
+
+#[tokio::test(start_paused = true)]
+async fn authorization_is_judged_on_every_path_that_reads() {
+    let signature = "Apollo app:EoKyziXvKqzHgwx+ijDJwgVTDgE=";
+    let (bearer, bad_bearer) = (format!("Bearer {TOKEN}"), format!("Bearer {TOKEN}x"));
+    let table = [
+        (None, true, false),
+        (Some(""), true, false),
+        (Some(signature), true, false),
+        (Some(TOKEN), true, true),
+        (Some(&bearer), true, true),
+        (Some("wrong"), false, false),
+        (Some(&bad_bearer), false, false),
+        (Some("Basic YTpi"), false, false),
+    ];
+    for (value, admitted, admitted_if_required) in table {
+        for (auth_required, admitted) in [(false, admitted), (true, admitted_if_required)] {
+            let served = Served::with(10, |settings| settings.auth_required = auth_required);
+            served.source.publish("default", "application", "a=1");
+            let headers: Vec<_> = value.map(|value| ("authorization", value)).into_iter().collect();
+            for path in PATHS {
+                let asked = Instant::now();
+                let got = served.get_with(path, &headers).await;
+                let expected = if admitted { StatusCode::OK } else { StatusCode::UNAUTHORIZED };
+                assert_eq!(got.status, expected, "{path} {value:?} {auth_required}");
+                let is_delayed = asked.elapsed() >= Duration::from_secs(1);
+                assert_eq!(is_delayed, !admitted && path.starts_with("/notifications"), "{path}");
+            }
+            assert_eq!(served.get_with("/services/config", &headers).await.status, StatusCode::OK);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn live_members_are_found_by_everyone() {
+    let served = Served::new();
+    let member = |node_id, compat: &str| LiveMember { node_id, compat: compat.to_owned() };
+    *served.source.0.members.lock() = vec![member(2, "n2:8890"), member(1, "n1:8890"), member(3, "0.0.0.0:8890")];
+    let got = served.get_with("/services/config?appId=app&ip=1", &[("host", "cfg.example:80")]).await;
+    assert_eq!(got.header("content-type"), Some("application/json;charset=UTF-8"));
+    let row = |id: u64, url: &str| serde_json::json!({"appName": "APOLLO-CONFIGSERVICE", "instanceId": format!("node-{id}"), "homepageUrl": url});
+    let expected = [row(1, "http://n1:8890/"), row(2, "http://n2:8890/"), row(3, "http://cfg.example:80/")];
+    assert_eq!(got.json(), serde_json::Value::from(expected.to_vec()));
+    served.source.0.members.lock().remove(0);
+    assert_eq!(served.get("/services/config").await.json().as_array().map(Vec::len), Some(2));
+    // Never empty: a client without an address has no configuration.
+    served.source.0.members.lock().clear();
+    assert_eq!(served.get("/services/config").await.json()[0]["homepageUrl"], "http://127.0.0.1:8890/");
+    assert_eq!(served.get("/services/meta").await.text(), "[]");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_surface_can_only_be_read() {
+    let served = Served::new();
+    served.source.publish("default", "application", "a=1");
+    let peer = SocketAddr::from(([192, 0, 2, 1], 1));
+    for path in PATHS.into_iter().chain(["/services/config", "/services/meta"]) {
+        for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+            let got = served.ask(method, path, &[], peer).await;
+            assert_eq!(got.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
+            assert_eq!(got.header("allow"), Some("GET,HEAD"), "{path}");
+            assert_eq!(got.json()["status"], 405, "{path}");
+        }
+        let got = served.ask(Method::HEAD, path, &[], peer).await;
+        assert_eq!((got.status, got.body.len()), (StatusCode::OK, 0), "{path}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_paths_are_not_found() {
+    let served = Served::new();
+    for path in ["/", "/configs", "/configs/app/default", "/configs/app/default/", "/notifications/v1", "/services/x"] {
+        let got = served.get(path).await;
+        assert_eq!(got.status, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(got.json()["path"], path);
+        assert_eq!(got.header("x-content-type-options"), Some("nosniff"), "{path}");
+    }
+}
