@@ -1,5 +1,7 @@
+pub mod api;
 pub mod catalog;
 pub mod compat;
+pub mod config;
 pub mod metrics;
 pub mod model;
 pub mod pack;

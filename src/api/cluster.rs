@@ -1,0 +1,149 @@
+//! `/admin/v1/cluster`: the cluster as this node sees it, and what an operator changes.
+
+use axum::extract::{FromRequest, Request, State};
+use axum::response::Response;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::App;
+use super::auth::Caller;
+use super::envelope;
+use super::error::ApiError;
+use super::extract::{parse_object, read_body};
+use crate::model::access::Role;
+use crate::model::code::Code;
+use crate::raft::MembershipChange;
+
+#[derive(Serialize)]
+struct StatusBody {
+    code: u32,
+    info: &'static str,
+    cluster_id: Option<String>,
+    leader: Option<u64>,
+    term: u64,
+    members: Vec<MemberBody>,
+    #[serde(rename = "self")]
+    own_id: u64,
+    state_hash: StateHash,
+}
+
+#[derive(Serialize)]
+struct MemberBody {
+    id: u64,
+    role: &'static str,
+    voter: bool,
+    api: String,
+    compat: String,
+    peer: String,
+    last_log: Option<u64>,
+    applied: Option<u64>,
+    reachable: bool,
+}
+
+/// Equal on two nodes at the same index, or something is badly wrong.
+#[derive(Serialize)]
+struct StateHash {
+    index: u64,
+    hash: String,
+}
+
+/// What this node knows, and how far the members that answer at once say they are. Needs no majority.
+pub(super) async fn status(State(app): State<App>, _: Caller) -> Response {
+    let status = app.node.cluster_survey().await;
+    let members = status.members.into_iter().map(|member| MemberBody {
+        id: member.id,
+        role: member.role,
+        voter: member.voter,
+        api: member.api,
+        compat: member.compat,
+        peer: member.peer,
+        last_log: member.last_log,
+        applied: member.applied,
+        reachable: member.reachable,
+    });
+    let body = StatusBody {
+        code: Code::ExecuteSuccess.number(),
+        info: Code::ExecuteSuccess.info(),
+        cluster_id: status.cluster_id,
+        leader: status.leader,
+        term: status.term,
+        members: members.collect(),
+        own_id: status.node_id,
+        state_hash: StateHash { index: status.hash_index, hash: hex::encode(status.hash) },
+    };
+    envelope::answer(Code::ExecuteSuccess, &body)
+}
+
+/// The body of an operator's call, taken from administrators only.
+pub(super) struct Order<T>(T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Order<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        match request.extensions().get::<Caller>() {
+            Some(Caller { role: Role::Admin, .. }) => {}
+            None => return Err(Code::EmptyAuthToken.into()),
+        }
+        Ok(Order(parse_object(&read_body(request.into_body()).await?)?))
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Addition {
+    id: u64,
+    peer: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Member {
+    id: u64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Successor {
+    to: u64,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Nothing {}
+
+/// A new node receives the log, without a vote. 400000 with the reason where it cannot be done.
+pub(super) async fn add(app: State<App>, order: Order<Addition>) -> Result<Response, ApiError> {
+    let Addition { id, peer } = order.0;
+    if id == 0 || !crate::config::is_host_and_port(&peer) {
+        return Err(ApiError::new(Code::InvalidParameter, "id has to be above 0 and peer to be HOST:PORT"));
+    }
+    change(&app, MembershipChange::Add { node_id: id, peer }).await
+}
+
+/// A member that has caught up gets a vote.
+pub(super) async fn promote(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
+    change(&app, MembershipChange::Promote { node_id: order.0.id }).await
+}
+
+/// A member leaves for good.
+pub(super) async fn remove(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
+    change(&app, MembershipChange::Remove { node_id: order.0.id }).await
+}
+
+/// Another voter takes the lead.
+pub(super) async fn transfer(app: State<App>, order: Order<Successor>) -> Result<Response, ApiError> {
+    change(&app, MembershipChange::Transfer { node_id: order.0.to }).await
+}
+
+/// This node writes a snapshot of its state, in the background.
+pub(super) async fn snapshot(app: State<App>, _: Order<Nothing>) -> Result<Response, ApiError> {
+    app.node.snapshot().await?;
+    Ok(done())
+}
+
+async fn change(app: &App, change: MembershipChange) -> Result<Response, ApiError> {
+    tracing::info!(?change, "membership change asked for");
+    app.node.change_membership(change).await?;
+    Ok(done())
+}
+
+fn done() -> Response {
+    envelope::plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned())
+}

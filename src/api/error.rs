@@ -1,0 +1,65 @@
+//! A request that failed as a whole: one code, one detail, one conversion to an answer.
+
+use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, HeaderValue};
+use axum::response::{IntoResponse, Response};
+
+use super::envelope;
+use crate::model::code::{Code, Refusal};
+use crate::raft::node::NodeError;
+use crate::raft::status::ChangeError;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ApiError(pub(super) Refusal);
+
+impl ApiError {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Self {
+        ApiError(Refusal::new(code, detail))
+    }
+}
+
+impl From<Code> for ApiError {
+    fn from(code: Code) -> Self {
+        ApiError(code.into())
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        ApiError(refusal)
+    }
+}
+
+impl From<NodeError> for ApiError {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::NoLeader => Code::NoLeader.into(),
+            NodeError::OutcomeUnknown => Code::OutcomeUnknown.into(),
+        }
+    }
+}
+
+impl From<ChangeError> for ApiError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Node(error) => error.into(),
+            ChangeError::Refused(text) => ApiError::new(Code::BadRequest, text),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = envelope::plain(self.0.code, self.0.info());
+        // The rest of the body was not read, so no other request can follow on the connection.
+        if self.0.code == Code::RequestTooLarge {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+/// The HTTP status of a business code.
+pub(super) fn status(code: Code) -> StatusCode {
+    StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}

@@ -1,0 +1,257 @@
+//! Bodies: read within limits, cut into the items of a batch, judged item by item.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::App;
+use super::auth::Caller;
+use super::envelope;
+use super::error::ApiError;
+use crate::catalog::{Command, Outcome};
+use crate::model::code::{Code, Refusal};
+use crate::model::limits;
+use axum::response::Response;
+
+/// A body that trickles in is given up.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
+
+/// The bytes of a body within [`limits::BODY_BYTES_MAX`].
+pub(super) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
+    let collect = Limited::new(body, limits::BODY_BYTES_MAX).collect();
+    match tokio::time::timeout(BODY_WITHIN, collect).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let why = format!("at most {} bytes", limits::BODY_BYTES_MAX);
+            Err(ApiError::new(Code::RequestTooLarge, why))
+        }
+        Ok(Err(error)) => Err(ApiError::new(Code::ParseException, error.to_string())),
+        Err(_) => Err(ApiError::new(Code::ParseException, "the body did not arrive in time")),
+    }
+}
+
+/// The items of a write, each parsed or refused on its own.
+pub(super) struct Batch<T> {
+    pub(super) items: Vec<Result<T, Refusal>>,
+    /// The body was one object, not an array.
+    pub(super) is_single: bool,
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for Batch<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        Batch::parse(&read_body(request.into_body()).await?)
+    }
+}
+
+impl<T: DeserializeOwned> Batch<T> {
+    pub(super) fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        let text = text_of(body)?;
+        let is_single = text.trim_start().starts_with('{');
+        let raw: Vec<&RawValue> = if is_single {
+            vec![serde_json::from_str(text).map_err(unparsable)?]
+        } else {
+            serde_json::from_str(text).map_err(unparsable)?
+        };
+        match raw.len() {
+            0 => Err(Code::EmptyRequest.into()),
+            count if count > limits::BATCH_ITEMS_MAX => {
+                let why = format!("{count} items, at most {}", limits::BATCH_ITEMS_MAX);
+                Err(ApiError::new(Code::BatchSizeOverLimit, why))
+            }
+            _ => Ok(Batch { items: raw.into_iter().map(parse_item).collect(), is_single }),
+        }
+    }
+
+    /// Refuses what `check` refuses.
+    pub(super) fn checked(self, check: impl Fn(&T) -> Result<(), Refusal>) -> Self {
+        let judge = |item: Result<T, Refusal>| item.and_then(|item| check(&item).map(|()| item));
+        Batch { items: self.items.into_iter().map(judge).collect(), is_single: self.is_single }
+    }
+}
+
+/// One object, where there is no batch.
+pub(super) fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    let raw: &RawValue = serde_json::from_str(text_of(body)?).map_err(unparsable)?;
+    Ok(parse_item(raw)?)
+}
+
+fn text_of(body: &[u8]) -> Result<&str, ApiError> {
+    let text = str::from_utf8(body).map_err(|_| ApiError::new(Code::ParseException, "the body is not UTF-8"))?;
+    if is_deeper_than(text, limits::JSON_DEPTH_MAX) {
+        let why = format!("the body is nested deeper than {} levels", limits::JSON_DEPTH_MAX);
+        return Err(ApiError::new(Code::ParseException, why));
+    }
+    Ok(text)
+}
+
+fn unparsable(error: serde_json::Error) -> ApiError {
+    ApiError::new(Code::ParseException, error.to_string())
+}
+
+/// A wrong type is refused by the name of its field.
+fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refusal> {
+    let refuse = |why: String| Refusal::new(Code::ParseException, why);
+    if !raw.get().starts_with('{') {
+        return Err(refuse("an object is expected".into()));
+    }
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
+        path if path == "." => refuse(error.inner().to_string()),
+        path => refuse(format!("{path}: {}", error.inner())),
+    })
+}
+
+/// Counts brackets outside of strings; the parser itself would recurse.
+fn is_deeper_than(text: &str, depth_max: usize) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                if depth > depth_max {
+                    return true;
+                }
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// How a batch becomes a command and its answer.
+pub(super) struct Write<'a, T> {
+    app: &'a App,
+    caller: &'a Caller,
+    items: PhantomData<T>,
+}
+
+impl<'a, T> Write<'a, T> {
+    pub(super) fn new(app: &'a App, caller: &'a Caller) -> Self {
+        Write { app, caller, items: PhantomData }
+    }
+
+    /// Proposes the acceptable items as one command and puts their outcomes where they belong.
+    pub(super) async fn outcomes(
+        &self,
+        batch: Batch<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<Vec<Outcome>, ApiError> {
+        let mut outcomes = Vec::with_capacity(batch.items.len());
+        let mut accepted = Vec::with_capacity(batch.items.len());
+        let mut positions = Vec::with_capacity(batch.items.len());
+        for (position, item) in batch.items.into_iter().enumerate() {
+            match item {
+                Ok(item) => {
+                    positions.push(position);
+                    accepted.push(item);
+                    outcomes.push(Outcome::default());
+                }
+                Err(refusal) => outcomes.push(refusal.into()),
+            }
+        }
+        if !accepted.is_empty() {
+            let applied = self.app.node.propose(&self.caller.name, command(accepted)).await?;
+            for (position, outcome) in positions.into_iter().zip(applied) {
+                outcomes[position] = outcome;
+            }
+        }
+        for outcome in &outcomes {
+            let code = outcome.code.number().to_string();
+            self.app.node.metrics().outcomes.with_label_values(&[&code]).inc();
+        }
+        Ok(outcomes)
+    }
+
+    /// Always the envelope of a batch.
+    pub(super) async fn batch(
+        &self,
+        batch: Batch<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<Response, ApiError> {
+        Ok(envelope::batch(&self.outcomes(batch, command).await?))
+    }
+
+    /// The envelope of a batch for an array, of one entity for an object.
+    pub(super) async fn one_or_batch(
+        &self,
+        batch: Batch<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<Response, ApiError> {
+        let is_single = batch.is_single;
+        let outcomes = self.outcomes(batch, command).await?;
+        match outcomes.as_slice() {
+            [outcome] if is_single => Ok(envelope::one(outcome)),
+            outcomes => Ok(envelope::batch(outcomes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::service::ServiceDraft;
+
+    fn code_of(body: &str) -> Result<Vec<Option<Refusal>>, u32> {
+        match Batch::<ServiceDraft>::parse(body.as_bytes()) {
+            Ok(batch) => Ok(batch.items.into_iter().map(Result::err).collect()),
+            Err(error) => Err(error.0.code.number()),
+        }
+    }
+
+    #[test]
+    fn bodies_that_are_refused_whole() {
+        let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
+        let many = format!("[{}]", vec!["{}"; 101].join(","));
+        let rows = [
+            ("", 400001),
+            ("[", 400001),
+            ("nonsense", 400001),
+            ("5", 400001),
+            ("\"x\"", 400001),
+            ("[{}] trailing", 400001),
+            ("[{},]", 400001),
+            ("\u{feff}[{}]", 400001),
+            ("[]", 400002),
+            (&many, 400003),
+            (&deep, 400001),
+        ];
+        for (body, code) in rows {
+            assert_eq!(code_of(body), Err(code), "{body:.40}");
+        }
+    }
+
+    #[test]
+    fn items_are_refused_by_name_of_field() {
+        let refusals =
+            code_of(r#"[{"name":"a","namespace":"b"},{"name":5},null,{"metadata":{"k":[]}}]"#).expect("a batch");
+        assert_eq!(refusals[0], None);
+        let details: Vec<_> = refusals.iter().flatten().map(|refusal| refusal.detail.as_str()).collect();
+        assert!(details[0].starts_with("name: invalid type: integer `5`, expected a string"), "{}", details[0]);
+        assert_eq!(details[1], "an object is expected");
+        assert!(details[2].starts_with("metadata.k: invalid type"), "{}", details[2]);
+    }
+
+    #[test]
+    fn a_lone_surrogate_is_refused() {
+        let refusals = code_of(r#"[{"name":"\ud800"}]"#).expect("a batch");
+        assert_eq!(refusals[0].as_ref().map(|refusal| refusal.code), Some(Code::ParseException));
+    }
+
+    #[test]
+    fn one_object_is_a_batch_of_one() {
+        let batch = Batch::<ServiceDraft>::parse(br#" {"name":"a"} "#).expect("a batch");
+        assert!(batch.is_single);
+        assert_eq!(batch.items.len(), 1);
+    }
+}

@@ -1,0 +1,57 @@
+//! `/livez`, `/readyz` and `/metrics`, which need no token.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use super::App;
+use super::query::Query;
+use crate::raft::node::Node;
+
+const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+
+/// The process works.
+pub(super) async fn live() -> &'static str {
+    "ok\n"
+}
+
+/// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all
+/// checks are.
+pub(super) async fn ready(State(app): State<App>, query: Query, uri: axum::http::Uri) -> Response {
+    let verbose =
+        query.get("verbose").is_some() || uri.query().is_some_and(|text| text.split('&').any(|key| key == "verbose"));
+    readiness(&app.node, verbose).await
+}
+
+async fn readiness(node: &Node, verbose: bool) -> Response {
+    let checks = node.readiness().await;
+    let is_ready = checks.iter().all(|check| check.failure.is_none());
+    let mut text = String::new();
+    for check in &checks {
+        match &check.failure {
+            Some(why) => text.push_str(&format!("[-] {}: {why}\n", check.name)),
+            None if verbose => text.push_str(&format!("[+] {}\n", check.name)),
+            None => {}
+        }
+    }
+    text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, text).into_response()
+}
+
+/// All series in Prometheus' text format.
+pub(super) async fn metrics(State(app): State<App>) -> Response {
+    app.node.record_metrics();
+    ([(CONTENT_TYPE, METRICS_TYPE)], app.node.metrics().render()).into_response()
+}
+
+/// The two health routes for another surface's port.
+pub fn health_routes(node: Node) -> Router {
+    let ready = move |State(node): State<Node>, uri: axum::http::Uri| async move {
+        readiness(&node, uri.query().is_some_and(|query| query.contains("verbose"))).await
+    };
+    Router::new().route("/livez", get(live)).route("/readyz", get(ready)).with_state(node)
+}

@@ -1,0 +1,121 @@
+//! What surrounds every request: its id and span, its metrics, a limit of time, and the answer when
+//! a handler panics.
+
+use std::any::Any;
+use std::time::{Duration, Instant};
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument;
+
+use super::error::ApiError;
+use super::query::{Consistency, Query};
+use crate::metrics::OneMore;
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::raft::node::Node;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
+const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
+/// A longer id of the caller is replaced by one of ours.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+const UNKNOWN_ROUTE: &str = "unknown";
+/// Held on purpose: its durations have a histogram of their own, and would drown all others.
+const HELD_ROUTE: &str = "/notifications/v2";
+
+/// What [`track`] needs: the surface's name in metrics, and the node.
+#[derive(Clone)]
+pub struct Tracked {
+    surface: &'static str,
+    node: Node,
+}
+
+impl Tracked {
+    pub fn new(surface: &'static str, node: &Node) -> Self {
+        Tracked { surface, node: node.clone() }
+    }
+}
+
+/// Gives the request an id and a span, counts and times it by route template, and puts the headers
+/// on the answer that every answer has.
+pub async fn track(State(tracked): State<Tracked>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let metrics = tracked.node.metrics().clone();
+    let id = request_id(&request);
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = path.as_deref().unwrap_or(UNKNOWN_ROUTE);
+    let consistency = read_consistency(tracked.surface, &request);
+    let span = tracing::info_span!("request", request.id = %id.to_str().unwrap_or(""), http.route = route, %method);
+    let in_flight = (route != HELD_ROUTE).then(|| OneMore::of(&metrics.requests_in_flight));
+    let mut response = next.run(request).instrument(span).await;
+    drop(in_flight);
+    if route != HELD_ROUTE {
+        let status = response.status();
+        let labels = [tracked.surface, route, method_label(&method), status.as_str()];
+        metrics.request_duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
+    }
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id);
+    headers.insert(NODE, HeaderValue::from(tracked.node.id()));
+    if let Some(consistency) = consistency {
+        headers.insert(CONSISTENCY, HeaderValue::from_static(consistency.word()));
+    }
+    response
+}
+
+/// The caller's id if it is a short text, else a new one.
+fn request_id(request: &Request) -> HeaderValue {
+    let given = request.headers().get(REQUEST_ID);
+    let usable = given.filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.to_str().is_ok());
+    usable.cloned().unwrap_or_else(|| {
+        HeaderValue::from_str(&hex::encode(rand::random::<[u8; 16]>())).expect("hex digits are a header value")
+    })
+}
+
+/// What a read of this surface answers from; config clients always read the node's own state.
+fn read_consistency(surface: &str, request: &Request) -> Option<Consistency> {
+    if *request.method() != Method::GET {
+        return None;
+    }
+    let asks_local = Query::parse(request.uri().query().unwrap_or("")).get("consistency") == Some("local");
+    let is_local = surface != "api" || asks_local || request.uri().path().starts_with("/admin/");
+    Some(if is_local { Consistency::Local } else { Consistency::Linearizable })
+}
+
+/// Bounded labels: a method that somebody invented is not one of them.
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+/// Nothing on this surface takes longer; a write that does has an unknown outcome.
+pub(super) async fn limit_time(request: Request, next: Next) -> Response {
+    let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => ApiError::from(Code::OutcomeUnknown).into_response(),
+    }
+}
+
+type PanicAnswer = fn(Box<dyn Any + Send>) -> Response;
+
+/// A panic is a defect: logged once, answered in the envelope, and the node goes on.
+pub(super) fn catch_panics() -> CatchPanicLayer<PanicAnswer> {
+    CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+        tracing::error!(panic = text, "a handler panicked");
+        ApiError::from(Code::ExecuteException).into_response()
+    })
+}

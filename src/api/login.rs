@@ -1,0 +1,89 @@
+//! Login and logout: the one way to a token.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::RETRY_AFTER;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::App;
+use super::auth::{Caller, token_hash, verify_password};
+use super::envelope;
+use super::error::ApiError;
+use super::extract::{parse_object, read_body};
+use crate::catalog::Command;
+use crate::model::access::User;
+use crate::model::code::Code;
+use crate::model::limits;
+
+#[derive(Deserialize)]
+struct Credentials {
+    name: String,
+    password: String,
+}
+
+#[derive(Serialize)]
+struct Login<'a> {
+    user_id: &'a str,
+    name: &'a str,
+    role: &'static str,
+    owner_id: &'a str,
+    token: &'a str,
+}
+
+/// 200000 with a new token; 401001 for a wrong name and a wrong password alike; 429002 after
+/// [`limits::LOGIN_FAILURES_PER_MINUTE`] failures.
+pub(super) async fn log_in(
+    State(app): State<App>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let credentials: Credentials = parse_object(&read_body(request.into_body()).await?)?;
+    let address = peer.ip();
+    if let Some(wait) = app.throttle.wait(&credentials.name, address) {
+        app.node.metrics().login_failures.with_label_values(&["throttled"]).inc();
+        let mut response = ApiError::from(Code::TooManyLogins).into_response();
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
+        return Ok(response);
+    }
+    let name = credentials.name.clone();
+    let Some(user) = authenticate(&app, credentials).await else {
+        app.throttle.failed(&name, address);
+        app.node.metrics().login_failures.with_label_values(&["credentials"]).inc();
+        return Err(ApiError::new(Code::NotAllowedAccess, "name or password is wrong"));
+    };
+    app.throttle.succeeded(&name, address);
+    issue(&app, &user).await
+}
+
+/// Hashing takes tens of milliseconds and much memory: off the async threads, a few at a time.
+async fn authenticate(app: &App, credentials: Credentials) -> Option<Arc<User>> {
+    // A node that has just started may not have applied the founding of the cluster yet.
+    if app.node.state().catalog().nodes.cluster_id().is_none() {
+        let _ = app.node.await_linearizable().await;
+    }
+    let user = app.node.state().catalog().access.user_named(&credentials.name);
+    let is_too_long = credentials.password.chars().count() > limits::CREDENTIAL_CHARS_MAX;
+    let password = if is_too_long { String::new() } else { credentials.password };
+    let hash = user.as_ref().filter(|_| !is_too_long).map(|user| user.password_hash.clone());
+    let _turn = app.password_checks.acquire().await.ok()?;
+    let check = tokio::task::spawn_blocking(move || verify_password(&password, hash.as_ref()));
+    check.await.unwrap_or(false).then_some(user).flatten()
+}
+
+async fn issue(app: &App, user: &User) -> Result<Response, ApiError> {
+    let token = hex::encode(rand::random::<[u8; 32]>());
+    let sign_in = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone() };
+    app.node.propose(&user.name, sign_in).await?;
+    let login = Login { user_id: &user.id, name: &user.name, role: user.role.word(), owner_id: "", token: &token };
+    Ok(envelope::single("loginResponse", &login))
+}
+
+/// Revokes the token of the request, on every node.
+pub(super) async fn log_out(State(app): State<App>, caller: Caller) -> Result<Response, ApiError> {
+    app.node.propose(&caller.name, Command::SignOut { hash: caller.token }).await?;
+    Ok(envelope::plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned()))
+}

@@ -1,0 +1,192 @@
+//! The management surface: JSON over HTTP on port 8090, one envelope for every answer.
+//!
+//! [`routes`] is the table of contents. A handler extracts, calls the catalog through the node and
+//! answers; it decides nothing that depends on state, as another request may come between.
+
+mod auth;
+mod cluster;
+mod configs;
+mod envelope;
+mod error;
+mod extract;
+mod health;
+mod layers;
+mod login;
+mod namespaces;
+mod query;
+mod services;
+#[cfg(test)]
+mod tests;
+mod throttle;
+mod view;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use tokio::sync::Semaphore;
+
+use crate::model::code::Code;
+use crate::raft::node::Node;
+use error::ApiError;
+use throttle::LoginThrottle;
+
+pub use auth::hash_password;
+pub(crate) use auth::token_hash;
+pub use health::health_routes;
+pub use layers::{Tracked, track};
+
+/// Password hashes computed at a time: each takes 19 MiB and tens of milliseconds.
+const PASSWORD_CHECKS_AT_ONCE: usize = 2;
+
+/// What handlers get; cheap to clone.
+#[derive(Clone)]
+pub struct App(Arc<Shared>);
+
+pub struct Shared {
+    pub(crate) node: Node,
+    pub(crate) config_content_chars_max: usize,
+    throttle: LoginThrottle,
+    password_checks: Semaphore,
+}
+
+impl std::ops::Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl App {
+    pub fn new(node: Node, config_content_chars_max: usize) -> Self {
+        App(Arc::new(Shared {
+            node,
+            config_content_chars_max,
+            throttle: LoginThrottle::default(),
+            password_checks: Semaphore::new(PASSWORD_CHECKS_AT_ONCE),
+        }))
+    }
+}
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// Login, health and metrics.
+    Anyone,
+    /// Everything else.
+    TokenHolder,
+}
+
+/// One row of the table of routes.
+struct Route {
+    /// For the walk through the table in the tests; the handler holds it too.
+    #[cfg(test)]
+    method: Method,
+    path: &'static str,
+    access: Access,
+    handler: MethodRouter<App>,
+}
+
+fn open<H, T>(method: Method, path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    let filter = MethodFilter::try_from(method.clone()).expect("the table holds standard methods");
+    Route {
+        #[cfg(test)]
+        method,
+        path,
+        access: Access::Anyone,
+        handler: on(filter, handler),
+    }
+}
+
+fn guarded<H, T>(method: Method, path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    Route { access: Access::TokenHolder, ..open(method, path, handler) }
+}
+
+/// Every route of the surface.
+fn routes() -> Vec<Route> {
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    const PUT: Method = Method::PUT;
+    const DELETE: Method = Method::DELETE;
+    vec![
+        open(GET, "/livez", health::live),
+        open(GET, "/readyz", health::ready),
+        open(GET, "/metrics", health::metrics),
+        open(POST, "/auth/v1/user/login", login::log_in),
+        open(POST, "/core/v1/user/login", login::log_in),
+        guarded(POST, "/auth/v1/user/logout", login::log_out),
+        guarded(POST, "/core/v1/user/logout", login::log_out),
+        guarded(GET, "/naming/v1/namespaces", namespaces::list),
+        guarded(POST, "/naming/v1/namespaces", namespaces::create),
+        guarded(PUT, "/naming/v1/namespaces", namespaces::update),
+        guarded(POST, "/naming/v1/namespaces/delete", namespaces::delete),
+        guarded(GET, "/core/v1/namespaces", namespaces::list),
+        guarded(POST, "/core/v1/namespaces", namespaces::create),
+        guarded(PUT, "/core/v1/namespaces", namespaces::update),
+        guarded(POST, "/core/v1/namespaces/delete", namespaces::delete),
+        guarded(GET, "/naming/v1/services", services::list),
+        guarded(POST, "/naming/v1/services", services::create),
+        guarded(PUT, "/naming/v1/services", services::update),
+        guarded(POST, "/naming/v1/services/delete", services::delete),
+        guarded(GET, "/naming/v1/services/all", services::all),
+        guarded(GET, "/naming/v1/services/count", services::count),
+        guarded(GET, "/config/v1/configfilegroups", configs::list_groups),
+        guarded(POST, "/config/v1/configfilegroups", configs::create_groups),
+        guarded(PUT, "/config/v1/configfilegroups", configs::update_groups),
+        guarded(DELETE, "/config/v1/configfilegroups", configs::delete_group),
+        guarded(POST, "/config/v1/configfilegroups/delete", configs::delete_groups),
+        guarded(GET, "/config/v1/configfiles", configs::get_file),
+        guarded(POST, "/config/v1/configfiles", configs::create_files),
+        guarded(PUT, "/config/v1/configfiles", configs::update_files),
+        guarded(DELETE, "/config/v1/configfiles", configs::delete_file),
+        guarded(POST, "/config/v1/configfiles/delete", configs::delete_files),
+        guarded(POST, "/config/v1/configfiles/batchdelete", configs::delete_files),
+        guarded(GET, "/config/v1/configfiles/search", configs::list_files),
+        guarded(GET, "/config/v1/configfiles/by-group", configs::list_files),
+        guarded(POST, "/config/v1/configfiles/createandpub", configs::create_and_publish),
+        guarded(POST, "/config/v1/configfiles/release", configs::publish),
+        guarded(GET, "/config/v1/configfiles/release", configs::get_release),
+        guarded(GET, "/config/v1/configfiles/releases", configs::list_releases),
+        guarded(GET, "/config/v1/configfiles/release/versions", configs::list_versions),
+        guarded(PUT, "/config/v1/configfiles/releases/rollback", configs::roll_back),
+        guarded(POST, "/config/v1/configfiles/releases/delete", configs::delete_releases),
+        guarded(DELETE, "/config/v1/configfiles/releases", configs::delete_release),
+        guarded(GET, "/admin/v1/cluster", cluster::status),
+        guarded(POST, "/admin/v1/cluster/add", cluster::add),
+        guarded(POST, "/admin/v1/cluster/promote", cluster::promote),
+        guarded(POST, "/admin/v1/cluster/remove", cluster::remove),
+        guarded(POST, "/admin/v1/cluster/transfer", cluster::transfer),
+        guarded(POST, "/admin/v1/cluster/snapshot", cluster::snapshot),
+    ]
+}
+
+/// The surface, ready to be served.
+pub fn router(app: App) -> Router {
+    let mut router = Router::new();
+    for route in routes() {
+        let handler = match route.access {
+            Access::Anyone => route.handler,
+            Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),
+        };
+        router = router.route(route.path, handler);
+    }
+    router
+        .fallback(|| async { ApiError::from(Code::UnknownRoute) })
+        .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })
+        .layer(from_fn(layers::limit_time))
+        .layer(layers::catch_panics())
+        .layer(from_fn_with_state(layers::Tracked::new("api", &app.node), layers::track))
+        .with_state(app)
+}

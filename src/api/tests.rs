@@ -1,0 +1,172 @@
+//! The surface without sockets, over a real one-node cluster.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::raft::start::{Setup, start};
+use crate::store::Store;
+use crate::watch::Hub;
+
+const PASSWORD: &str = "correct horse";
+
+/// A node of its own in a temporary directory, and its surface.
+struct Bench {
+    router: Router,
+    node: Node,
+    shutdown: CancellationToken,
+    _dir: tempfile::TempDir,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let metrics = Arc::new(Metrics::new().expect("a consistent table"));
+        let store = Store::open(dir.path(), 1, metrics.clone()).expect("a new directory");
+        let setup = Setup {
+            node_id: 1,
+            initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".into())]),
+            secret: None,
+            peer_listener: None,
+            api: "127.0.0.1:8090".into(),
+            compat: "127.0.0.1:8890".into(),
+            admin_password_hash: hash_password(PASSWORD).expect("a hash"),
+            snapshot_every_entries: 1000,
+            log_entries_kept: 1000,
+        };
+        let shutdown = CancellationToken::new();
+        let hub = Hub::new(10);
+        let (node, _failed) = start(setup, store, hub, metrics, &TaskTracker::new(), &shutdown).await.expect("a node");
+        let founded = node.state().wait_applied(std::time::Duration::from_secs(20), |applied| applied.index >= 3).await;
+        assert!(founded, "a single node founds its cluster and announces itself");
+        Bench { router: router(App::new(node.clone(), 1000)), node, shutdown, _dir: dir }
+    }
+
+    async fn send(&self, method: &str, path: &str, token: Option<&str>, body: Value) -> (StatusCode, Value) {
+        let mut request = Request::builder().method(method).uri(path);
+        if let Some(token) = token {
+            request = request.header("Authorization", token);
+        }
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let mut request = request.body(body).expect("a request");
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 1))));
+        let response = self.router.clone().oneshot(request).await.expect("the surface always answers");
+        let status = response.status();
+        let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    async fn log_in(&self) -> String {
+        let (_, answer) =
+            self.send("POST", "/auth/v1/user/login", None, json!({ "name": "admin", "password": PASSWORD })).await;
+        answer["loginResponse"]["token"].as_str().expect("a token").to_owned()
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.node.stop().await;
+    }
+}
+
+/// The door of every route, from the same table that the router is built of.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_route_but_login_health_and_metrics_answers_without_a_token() {
+    let bench = Bench::start().await;
+    let mut open = Vec::new();
+    for route in routes() {
+        if route.access == Access::Anyone {
+            open.push(route.path);
+            continue;
+        }
+        for (token, code) in [(None, 401002), (Some(""), 401002), (Some("Bearer "), 401002), (Some("guess"), 401004)] {
+            let (status, answer) = bench.send(route.method.as_str(), route.path, token, json!([{}])).await;
+            let shown = format!("{} {} with {token:?}", route.method, route.path);
+            assert_eq!((status, &answer["code"]), (StatusCode::UNAUTHORIZED, &json!(code)), "{shown}");
+        }
+    }
+    let expected = ["/livez", "/readyz", "/metrics", "/auth/v1/user/login", "/core/v1/user/login"];
+    assert_eq!(open, expected);
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_a_route_answers_in_the_envelope() {
+    let bench = Bench::start().await;
+    let rows = [
+        ("GET", "/", 404000),
+        ("GET", "/naming/v1/services/", 404000),
+        ("GET", "/naming//v1/services", 404000),
+        ("GET", "/naming/v1/%2e%2e/v1/services", 404000),
+        ("DELETE", "/naming/v1/services", 405000),
+        ("OPTIONS", "/naming/v1/services", 405000),
+        ("GET", "/auth/v1/user/login", 405000),
+    ];
+    for (method, path, code) in rows {
+        let (status, answer) = bench.send(method, path, None, Value::Null).await;
+        assert_eq!((u32::from(status.as_u16()) * 1000, &answer["code"]), (code, &json!(code)), "{method} {path}");
+    }
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_opens_until_it_is_revoked() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let bearer = format!("bearer {token}");
+    for header in [token.as_str(), bearer.as_str()] {
+        let (status, answer) = bench.send("GET", "/naming/v1/services", Some(header), Value::Null).await;
+        assert_eq!((status, &answer["code"]), (StatusCode::OK, &json!(200000)));
+    }
+    let (_, answer) = bench.send("POST", "/auth/v1/user/logout", Some(&token), Value::Null).await;
+    assert_eq!(answer["code"], 200000);
+    let (_, answer) = bench.send("GET", "/naming/v1/services", Some(&token), Value::Null).await;
+    assert_eq!(answer["code"], 401004);
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_names_and_passwords_answer_alike_and_are_slowed() {
+    let bench = Bench::start().await;
+    let login = |name: &str, password: &str| json!({ "name": name, "password": password });
+    let (_, wrong_name) = bench.send("POST", "/auth/v1/user/login", None, login("nobody", PASSWORD)).await;
+    let (status, wrong_password) = bench.send("POST", "/auth/v1/user/login", None, login("admin", "guess")).await;
+    assert_eq!((wrong_name, status), (wrong_password.clone(), StatusCode::UNAUTHORIZED));
+    assert_eq!(wrong_password["code"], 401001);
+    let long = "x".repeat(100_000);
+    for _ in 0..4 {
+        let (_, answer) = bench.send("POST", "/auth/v1/user/login", None, login("admin", &long)).await;
+        assert_eq!(answer["code"], 401001);
+    }
+    let (status, answer) = bench.send("POST", "/auth/v1/user/login", None, login("admin", PASSWORD)).await;
+    assert_eq!((status, &answer["code"]), (StatusCode::TOO_MANY_REQUESTS, &json!(429002)));
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_answers_item_by_item() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let items = json!([{ "name": "a", "namespace": "n" }, { "name": "b c", "namespace": "n" }, { "name": 5 }, null]);
+    let (status, answer) = bench.send("POST", "/naming/v1/services", Some(&token), items).await;
+    let codes: Vec<_> =
+        answer["responses"].as_array().expect("a batch").iter().map(|item| item["code"].clone()).collect();
+    assert_eq!(codes, [json!(200000), json!(400120), json!(400001), json!(400001)]);
+    assert_eq!((status, &answer["code"], &answer["size"]), (StatusCode::BAD_REQUEST, &json!(400120), &json!(4)));
+    let created = &answer["responses"][0]["service"];
+    assert_eq!(created["token"].as_str().map(str::len), Some(32), "the token is shown to who made it");
+    let (_, answer) = bench.send("GET", "/naming/v1/services?name=a", Some(&token), Value::Null).await;
+    assert_eq!((&answer["amount"], &answer["services"][0]["token"]), (&json!(1), &Value::Null));
+    bench.stop().await;
+}

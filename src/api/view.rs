@@ -1,0 +1,296 @@
+//! Entities as the management surface shows them: whole, with the response-only fields.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::catalog::Entity;
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ReleaseType, Tag};
+use crate::model::namespace::Namespace;
+use crate::model::service::Service;
+
+/// An entity in the answer of a write.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum View<'a> {
+    Namespace(NamespaceView<'a>),
+    Service(ServiceView<'a>),
+    ConfigGroup(ConfigGroupView<'a>),
+    ConfigFile(ConfigFileView<'a>),
+    ConfigRelease(ConfigReleaseView<'a>),
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(entity: &'a Entity, with_secrets: bool) -> Option<Self> {
+        Some(match entity {
+            Entity::None => return None,
+            Entity::Namespace(namespace) => View::Namespace(NamespaceView::new(namespace, 0)),
+            Entity::Service(service) if with_secrets => {
+                View::Service(ServiceView { token: Some(&service.token), ..ServiceView::new(service) })
+            }
+            Entity::Service(service) => View::Service(ServiceView::new(service)),
+            Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, 0)),
+            Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, FileStatus::ToBeReleased)),
+            Entity::ConfigRelease(release) => View::ConfigRelease(ConfigReleaseView::new(release)),
+        })
+    }
+
+    /// The name of the element that carries it.
+    pub(super) fn element(&self) -> &'static str {
+        match self {
+            View::Namespace(_) => "namespace",
+            View::Service(_) => "service",
+            View::ConfigGroup(_) => "configFileGroup",
+            View::ConfigFile(_) => "configFile",
+            View::ConfigRelease(_) => "configFileRelease",
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct NamespaceView<'a> {
+    id: &'a str,
+    name: &'a str,
+    comment: &'a str,
+    owners: &'a str,
+    metadata: &'a BTreeMap<String, String>,
+    service_export_to: &'a [String],
+    total_service_count: usize,
+    total_health_instance_count: u32,
+    total_instance_count: u32,
+    ctime: String,
+    mtime: String,
+    revision: &'a str,
+    editable: bool,
+    deleteable: bool,
+}
+
+impl<'a> NamespaceView<'a> {
+    pub(super) fn new(namespace: &'a Namespace, total_service_count: usize) -> Self {
+        NamespaceView {
+            id: &namespace.name,
+            name: &namespace.name,
+            comment: &namespace.comment,
+            owners: &namespace.owners,
+            metadata: &namespace.metadata,
+            service_export_to: &namespace.service_export_to,
+            total_service_count,
+            total_health_instance_count: 0,
+            total_instance_count: 0,
+            ctime: namespace.ctime.text(),
+            mtime: namespace.mtime.text(),
+            revision: &namespace.revision,
+            editable: true,
+            deleteable: true,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct ServiceView<'a> {
+    id: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    metadata: &'a BTreeMap<String, String>,
+    ports: &'a str,
+    business: &'a str,
+    department: &'a str,
+    cmdb_mod1: &'a str,
+    cmdb_mod2: &'a str,
+    cmdb_mod3: &'a str,
+    comment: &'a str,
+    owners: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
+    export_to: &'a [String],
+    total_instance_count: u32,
+    healthy_instance_count: u32,
+    ctime: String,
+    mtime: String,
+    revision: &'a str,
+    editable: bool,
+    deleteable: bool,
+}
+
+impl<'a> ServiceView<'a> {
+    /// Without the token, which lists never show.
+    pub(super) fn new(service: &'a Service) -> Self {
+        ServiceView {
+            id: &service.id,
+            name: &service.name,
+            namespace: &service.namespace,
+            metadata: &service.metadata,
+            ports: &service.ports,
+            business: &service.business,
+            department: &service.department,
+            cmdb_mod1: &service.cmdb_mod1,
+            cmdb_mod2: &service.cmdb_mod2,
+            cmdb_mod3: &service.cmdb_mod3,
+            comment: &service.comment,
+            owners: &service.owners,
+            token: None,
+            export_to: &service.export_to,
+            total_instance_count: 0,
+            healthy_instance_count: 0,
+            ctime: service.ctime.text(),
+            mtime: service.mtime.text(),
+            revision: &service.revision,
+            editable: true,
+            deleteable: true,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ConfigGroupView<'a> {
+    id: u64,
+    name: &'a str,
+    namespace: &'a str,
+    comment: &'a str,
+    owner: &'a str,
+    business: &'a str,
+    department: &'a str,
+    metadata: &'a BTreeMap<String, String>,
+    file_count: usize,
+    create_time: String,
+    create_by: &'a str,
+    modify_time: String,
+    modify_by: &'a str,
+    editable: bool,
+    deleteable: bool,
+}
+
+impl<'a> ConfigGroupView<'a> {
+    pub(super) fn new(group: &'a ConfigGroup, file_count: usize) -> Self {
+        ConfigGroupView {
+            id: group.id,
+            name: &group.name,
+            namespace: &group.namespace,
+            comment: &group.comment,
+            owner: &group.owner,
+            business: &group.business,
+            department: &group.department,
+            metadata: &group.metadata,
+            file_count,
+            create_time: group.created.time.text(),
+            create_by: &group.created.by,
+            modify_time: group.modified.time.text(),
+            modify_by: &group.modified.by,
+            editable: true,
+            deleteable: true,
+        }
+    }
+}
+
+/// How a file stands to what clients see.
+#[derive(Clone, Copy, Serialize)]
+pub(super) enum FileStatus {
+    #[serde(rename = "to-be-released")]
+    ToBeReleased,
+    #[serde(rename = "normal")]
+    Normal,
+}
+
+impl FileStatus {
+    pub(super) fn of(file: &ConfigFile, active: Option<&ConfigRelease>) -> Self {
+        match active {
+            Some(release) if release.content == file.content && release.format == file.format => FileStatus::Normal,
+            _ => FileStatus::ToBeReleased,
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ConfigFileView<'a> {
+    id: u64,
+    name: &'a str,
+    namespace: &'a str,
+    group: &'a str,
+    content: &'a str,
+    format: &'static str,
+    comment: &'a str,
+    status: FileStatus,
+    tags: &'a [Tag],
+    create_time: String,
+    create_by: &'a str,
+    modify_time: String,
+    modify_by: &'a str,
+    release_time: String,
+    release_by: &'a str,
+}
+
+impl<'a> ConfigFileView<'a> {
+    pub(super) fn new(file: &'a ConfigFile, status: FileStatus) -> Self {
+        let released = file.released.as_ref();
+        ConfigFileView {
+            id: file.id,
+            name: &file.key.file,
+            namespace: &file.key.namespace,
+            group: &file.key.group,
+            content: &file.content,
+            format: file.format.word(),
+            comment: &file.comment,
+            status,
+            tags: &file.tags,
+            create_time: file.created.time.text(),
+            create_by: &file.created.by,
+            modify_time: file.modified.time.text(),
+            modify_by: &file.modified.by,
+            release_time: released.map(|stamp| stamp.time.text()).unwrap_or_default(),
+            release_by: released.map(|stamp| stamp.by.as_str()).unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ConfigReleaseView<'a> {
+    id: u64,
+    name: &'a str,
+    namespace: &'a str,
+    group: &'a str,
+    file_name: &'a str,
+    content: &'a str,
+    md5: &'a str,
+    format: &'static str,
+    comment: &'a str,
+    tags: &'a [Tag],
+    release_description: &'a str,
+    release_type: &'static str,
+    version: u64,
+    active: bool,
+    create_time: String,
+    create_by: &'a str,
+    modify_time: String,
+    modify_by: &'a str,
+}
+
+impl<'a> ConfigReleaseView<'a> {
+    pub(super) fn new(release: &'a ConfigRelease) -> Self {
+        ConfigReleaseView {
+            id: release.id,
+            name: &release.name,
+            namespace: &release.key.namespace,
+            group: &release.key.group,
+            file_name: &release.key.file,
+            content: &release.content,
+            md5: &release.md5,
+            format: release.format.word(),
+            comment: &release.comment,
+            tags: &release.tags,
+            release_description: &release.description,
+            release_type: match release.release_type {
+                ReleaseType::Normal => "normal",
+                ReleaseType::Gray => "gray",
+            },
+            version: release.version,
+            active: release.active,
+            create_time: release.created.time.text(),
+            create_by: &release.created.by,
+            modify_time: release.modified.time.text(),
+            modify_by: &release.modified.by,
+        }
+    }
+}

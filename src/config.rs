@@ -1,0 +1,337 @@
+//! Every setting of a node: its flag, its environment variable, its default, its unit, and the one
+//! check that lists all faults at once. Nobody else reads the environment.
+
+mod faults;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use ipnet::IpNet;
+
+use crate::model::limits;
+use faults::Faults;
+
+pub use faults::is_host_and_port;
+
+const API_PORT: u16 = 8090;
+const COMPAT_PORT: u16 = 8890;
+/// Characters that a cluster secret and an administrator's password have at least.
+const SECRET_CHARS_MIN: usize = 32;
+const PASSWORD_CHARS_MIN: usize = 8;
+/// What Apollo clients and proxies bear: the Java client gives up after 90 s.
+const HOLD_MS_RANGE: std::ops::RangeInclusive<u64> = 100..=89_000;
+
+/// Settings of `thuban serve`.
+#[derive(Args, Clone, Debug)]
+pub struct ServeArgs {
+    /// Id of this node in the cluster, above 0; never used again once the node was removed
+    #[arg(long, env = "THUBAN_NODE_ID")]
+    pub node_id: u64,
+
+    /// Directory for everything the node keeps
+    #[arg(long, env = "THUBAN_DATA_DIR", default_value = "./thuban-data")]
+    pub data_dir: PathBuf,
+
+    /// Where the management API listens, with /metrics, /livez and /readyz
+    #[arg(long, env = "THUBAN_API_ADDR", default_value = "0.0.0.0:8090")]
+    pub api_addr: String,
+
+    /// Where config clients are served
+    #[arg(long, env = "THUBAN_COMPAT_ADDR", default_value = "0.0.0.0:8890")]
+    pub compat_addr: String,
+
+    /// Where the other nodes are served; keep it on a private network
+    #[arg(long, env = "THUBAN_PEER_ADDR", default_value = "0.0.0.0:8190")]
+    pub peer_addr: String,
+
+    /// HOST:PORT of the management API as others reach it [default: the bound address]
+    #[arg(long, env = "THUBAN_ADVERTISE_API")]
+    pub advertise_api: Option<String>,
+
+    /// HOST:PORT for config clients as they reach it [default: the bound address]
+    #[arg(long, env = "THUBAN_ADVERTISE_COMPAT")]
+    pub advertise_compat: Option<String>,
+
+    /// HOST:PORT of the peer listener as other nodes reach it [default: its entry in --initial-cluster]
+    #[arg(long, env = "THUBAN_ADVERTISE_PEER")]
+    pub advertise_peer: Option<String>,
+
+    /// Members that form the cluster, the same list on every node: 1=host:8190,2=host:8190,3=host:8190.
+    /// Ignored by a node that already has data; absent on a node that waits to be added
+    #[arg(long, env = "THUBAN_INITIAL_CLUSTER", default_value = "")]
+    pub initial_cluster: String,
+
+    /// Secret that all nodes share, at least 32 characters
+    #[arg(long, env = "THUBAN_CLUSTER_SECRET", hide_env_values = true)]
+    pub cluster_secret: Option<Hidden>,
+
+    /// File that holds the secret
+    #[arg(long, env = "THUBAN_CLUSTER_SECRET_FILE")]
+    pub cluster_secret_file: Option<PathBuf>,
+
+    /// Password of the user `admin`, taken at the very first start only [default: generated and printed once]
+    #[arg(long, env = "THUBAN_ADMIN_PASSWORD", hide_env_values = true)]
+    pub admin_password: Option<Hidden>,
+
+    /// File that holds the password
+    #[arg(long, env = "THUBAN_ADMIN_PASSWORD_FILE")]
+    pub admin_password_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub tuning: Tuning,
+}
+
+/// Settings that a development node has too.
+#[derive(Args, Clone, Debug)]
+pub struct Tuning {
+    /// How long a config client's poll is held, in milliseconds: below the 60 s at which proxies cut
+    #[arg(long, env = "THUBAN_LONG_POLL_TIMEOUT_MS", default_value_t = 55_000)]
+    pub long_poll_timeout_ms: u64,
+
+    /// Whether config clients without a token may read
+    #[arg(long, env = "THUBAN_COMPAT_AUTH", value_enum, default_value_t = CompatAuth::Optional)]
+    pub compat_auth: CompatAuth,
+
+    /// Characters that one config file may have
+    #[arg(long, env = "THUBAN_CONFIG_CONTENT_MAX", default_value_t = limits::CONFIG_CONTENT_CHARS_MAX)]
+    pub config_content_max: usize,
+
+    /// Networks whose X-Forwarded-For is believed, separated by commas
+    #[arg(
+        long,
+        env = "THUBAN_TRUSTED_PROXIES",
+        value_delimiter = ',',
+        default_value = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7"
+    )]
+    pub trusted_proxies: Vec<IpNet>,
+
+    /// Log entries after which the node writes a snapshot and purges the log before it
+    #[arg(long, env = "THUBAN_SNAPSHOT_ENTRIES", default_value_t = 200_000)]
+    pub snapshot_entries: u64,
+
+    /// Log entries kept behind a snapshot: a node that was away for fewer needs no snapshot
+    #[arg(long, env = "THUBAN_LOG_ENTRIES_KEPT", default_value_t = 100_000)]
+    pub log_entries_kept: u64,
+
+    /// Form of the log on stderr
+    #[arg(long, env = "THUBAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CompatAuth {
+    Optional,
+    Required,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// A secret from the command line or the environment; never shown.
+#[derive(Clone)]
+pub struct Hidden(pub String);
+
+impl From<&str> for Hidden {
+    fn from(text: &str) -> Self {
+        Hidden(text.to_owned())
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Settings that have been checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub node_id: u64,
+    pub data_dir: PathBuf,
+    pub api_addr: SocketAddr,
+    pub compat_addr: SocketAddr,
+    /// `None` for a node that has no peers and wants none.
+    pub peer_addr: Option<SocketAddr>,
+    pub advertise_api: Option<String>,
+    pub advertise_compat: Option<String>,
+    pub initial_cluster: BTreeMap<u64, String>,
+    pub cluster_secret: Option<Hidden>,
+    pub admin_password: Option<Hidden>,
+    pub hold: Duration,
+    pub tuning: Tuning,
+}
+
+impl ServeArgs {
+    /// Everything that is wrong, not the first fault only.
+    pub fn check(self) -> Result<Config, Vec<String>> {
+        let mut faults = Faults::default();
+        if self.node_id == 0 {
+            faults.add("--node-id has to be above 0");
+        }
+        let api_addr = faults.address("--api-addr", &self.api_addr);
+        let compat_addr = faults.address("--compat-addr", &self.compat_addr);
+        let peer_addr = faults.address("--peer-addr", &self.peer_addr);
+        let clashes = [(api_addr, compat_addr), (api_addr, peer_addr), (compat_addr, peer_addr)];
+        if clashes.into_iter().any(|(a, b)| a == b && a.is_some_and(|address| address.port() != 0)) {
+            faults.add("--api-addr, --compat-addr and --peer-addr have to differ");
+        }
+        for (flag, advertised) in [
+            ("--advertise-api", &self.advertise_api),
+            ("--advertise-compat", &self.advertise_compat),
+            ("--advertise-peer", &self.advertise_peer),
+        ] {
+            if advertised.as_deref().is_some_and(|text| !is_host_and_port(text)) {
+                faults.add(format!("{flag} has to be HOST:PORT"));
+            }
+        }
+        let mut initial_cluster = faults.initial_cluster(&self.initial_cluster, self.node_id);
+        if let (Some(own), Some(advertised)) = (initial_cluster.get_mut(&self.node_id), &self.advertise_peer) {
+            own.clone_from(advertised);
+        }
+        let cluster_secret =
+            faults.secret("--cluster-secret", self.cluster_secret, self.cluster_secret_file, SECRET_CHARS_MIN);
+        if initial_cluster.len() > 1 && cluster_secret.is_none() {
+            faults.add("--cluster-secret or --cluster-secret-file is required with more than one node");
+        }
+        if initial_cluster.is_empty() && cluster_secret.is_none() {
+            faults.add(
+                "a node without --initial-cluster waits to be added and needs the --cluster-secret of its cluster",
+            );
+        }
+        let admin_password =
+            faults.secret("--admin-password", self.admin_password, self.admin_password_file, PASSWORD_CHARS_MIN);
+        faults.tuning(&self.tuning);
+        let (Some(api_addr), Some(compat_addr), Some(peer_addr)) = (api_addr, compat_addr, peer_addr) else {
+            return Err(faults.0);
+        };
+        if !faults.0.is_empty() {
+            return Err(faults.0);
+        }
+        Ok(Config {
+            node_id: self.node_id,
+            data_dir: self.data_dir,
+            api_addr,
+            compat_addr,
+            peer_addr: cluster_secret.is_some().then_some(peer_addr),
+            advertise_api: self.advertise_api,
+            advertise_compat: self.advertise_compat,
+            initial_cluster,
+            cluster_secret,
+            admin_password,
+            hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
+            tuning: self.tuning,
+        })
+    }
+}
+
+/// Settings of `thuban dev`.
+#[derive(Args, Clone, Debug)]
+pub struct DevArgs {
+    /// Directory for everything the node keeps
+    #[arg(long, env = "THUBAN_DATA_DIR", default_value = "./thuban-data")]
+    pub data_dir: PathBuf,
+
+    /// Port of the management API on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = API_PORT)]
+    pub api_port: u16,
+
+    /// Port for config clients on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = COMPAT_PORT)]
+    pub compat_port: u16,
+
+    #[command(flatten)]
+    pub tuning: Tuning,
+}
+
+impl DevArgs {
+    pub fn check(self) -> Result<Config, Vec<String>> {
+        let mut faults = Faults::default();
+        faults.tuning(&self.tuning);
+        if !faults.0.is_empty() {
+            return Err(faults.0);
+        }
+        Ok(Config {
+            node_id: 1,
+            data_dir: self.data_dir,
+            api_addr: SocketAddr::from(([127, 0, 0, 1], self.api_port)),
+            compat_addr: SocketAddr::from(([127, 0, 0, 1], self.compat_port)),
+            peer_addr: None,
+            advertise_api: None,
+            advertise_compat: None,
+            initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".to_owned())]),
+            cluster_secret: None,
+            admin_password: None,
+            hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
+            tuning: self.tuning,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: ServeArgs,
+    }
+
+    fn check(flags: &[&str]) -> Result<Config, Vec<String>> {
+        Line::try_parse_from([&["thuban"], flags].concat()).expect("flags that exist").serve.check()
+    }
+
+    #[test]
+    fn all_faults_are_listed_at_once() {
+        let faults = check(&[
+            "--node-id=0",
+            "--api-addr=nonsense",
+            "--initial-cluster=1=a:1,1=b:2,x",
+            "--cluster-secret=short",
+            "--long-poll-timeout-ms=90000",
+            "--advertise-compat=no-port",
+        ])
+        .expect_err("nothing is right");
+        for part in [
+            "--node-id",
+            "--api-addr",
+            "twice",
+            "\"x\"",
+            "does not name",
+            "--cluster-secret",
+            "--long-poll",
+            "--advertise-compat",
+        ] {
+            assert!(faults.iter().any(|fault| fault.contains(part)), "{part} in {faults:?}");
+        }
+    }
+
+    #[test]
+    fn several_nodes_need_a_secret() {
+        let cluster = "--initial-cluster=1=a:8190,2=b:8190,3=c:8190";
+        assert!(check(&["--node-id=1", cluster]).is_err());
+        let config = check(&["--node-id=2", cluster, &format!("--cluster-secret={}", "s".repeat(32))]).expect("right");
+        assert_eq!(config.initial_cluster.len(), 3);
+        assert!(config.peer_addr.is_some());
+        assert!(!format!("{config:?}").contains("ssss"), "a secret is never shown");
+    }
+
+    #[test]
+    fn hosts_and_ports() {
+        for good in ["a:1", "n1.example.com:8190", "127.0.0.1:65535", "[::1]:8190"] {
+            assert!(is_host_and_port(good), "{good}");
+        }
+        for bad in ["a", "a:", ":1", "a:0", "a:65536", "a b:1", "http://a:1"] {
+            assert!(!is_host_and_port(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The checks of single settings, and the list of what is wrong.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::{HOLD_MS_RANGE, Hidden, Tuning};
+use crate::model::limits;
+
+/// Collects what is wrong.
+#[derive(Default)]
+pub(super) struct Faults(pub(super) Vec<String>);
+
+impl Faults {
+    pub(super) fn add(&mut self, fault: impl Into<String>) {
+        self.0.push(fault.into());
+    }
+
+    pub(super) fn address(&mut self, flag: &str, text: &str) -> Option<SocketAddr> {
+        let address = text.parse().ok();
+        if address.is_none() {
+            self.add(format!("{flag} has to be IP:PORT, not {text:?}"));
+        }
+        address
+    }
+
+    pub(super) fn initial_cluster(&mut self, text: &str, own_id: u64) -> BTreeMap<u64, String> {
+        let mut members = BTreeMap::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let member =
+                part.split_once('=').and_then(|(id, peer)| Some((id.trim().parse::<u64>().ok()?, peer.trim())));
+            match member {
+                Some((id, peer)) if id > 0 && is_host_and_port(peer) => {
+                    if members.insert(id, peer.to_owned()).is_some() {
+                        self.add(format!("--initial-cluster names node {id} twice"));
+                    }
+                }
+                _ => self.add(format!("--initial-cluster holds {part:?}, expected ID=HOST:PORT")),
+            }
+        }
+        if !members.is_empty() && !members.contains_key(&own_id) {
+            self.add(format!("--initial-cluster does not name this node, {own_id}"));
+        }
+        members
+    }
+
+    /// From the flag or the file, not both; the line end of a file is not part of it.
+    pub(super) fn secret(
+        &mut self,
+        flag: &str,
+        given: Option<Hidden>,
+        file: Option<PathBuf>,
+        chars_min: usize,
+    ) -> Option<Hidden> {
+        let given = given.filter(|secret| !secret.0.is_empty());
+        let secret = match (given, file) {
+            (Some(_), Some(_)) => {
+                self.add(format!("{flag} and {flag}-file exclude each other"));
+                return None;
+            }
+            (Some(secret), None) => secret.0,
+            (None, Some(file)) => match std::fs::read_to_string(&file) {
+                Ok(text) => text.trim_end_matches(['\r', '\n']).to_owned(),
+                Err(error) => {
+                    self.add(format!("{flag}-file {}: {error}", file.display()));
+                    return None;
+                }
+            },
+            (None, None) => return None,
+        };
+        let chars = secret.chars().count();
+        if chars < chars_min || secret.chars().any(char::is_control) {
+            self.add(format!("{flag} has to have at least {chars_min} characters and no control characters"));
+            return None;
+        }
+        if chars > limits::CREDENTIAL_CHARS_MAX {
+            self.add(format!("{flag} may have at most {} characters", limits::CREDENTIAL_CHARS_MAX));
+            return None;
+        }
+        Some(Hidden(secret))
+    }
+
+    pub(super) fn tuning(&mut self, tuning: &Tuning) {
+        if !HOLD_MS_RANGE.contains(&tuning.long_poll_timeout_ms) {
+            let (least, most) = (HOLD_MS_RANGE.start(), HOLD_MS_RANGE.end());
+            self.add(format!("--long-poll-timeout-ms has to be from {least} to {most}"));
+        }
+        if !(1..=limits::BODY_BYTES_MAX).contains(&tuning.config_content_max) {
+            self.add(format!("--config-content-max has to be from 1 to {}", limits::BODY_BYTES_MAX));
+        }
+        if tuning.snapshot_entries == 0 {
+            self.add("--snapshot-entries has to be above 0");
+        }
+    }
+}
+
+/// `host:port` with a name or an address, IPv6 in brackets.
+pub fn is_host_and_port(text: &str) -> bool {
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    !host.is_empty() && host.bytes().all(is_name) && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
