@@ -1,10 +1,13 @@
 pub mod api;
 pub mod catalog;
+pub mod cli;
 pub mod compat;
 pub mod config;
 pub mod metrics;
 pub mod model;
 pub mod pack;
 pub mod raft;
+pub mod server;
 pub mod store;
+pub mod view;
 pub mod watch;

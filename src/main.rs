@@ -1,1 +1,13 @@
-fn main() {}
+//! The `thuban` binary: parse the command line, call the library.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use thuban::cli::Cli;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    thuban::cli::run(Cli::parse())
+}

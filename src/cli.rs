@@ -1,0 +1,134 @@
+//! The command line: nodes to run, and calls on a running cluster.
+
+mod client;
+mod dev;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, DevArgs, LogFormat, ServeArgs};
+use crate::server::{Bound, Server};
+
+/// Bad configuration.
+const EXIT_CONFIG: u8 = 2;
+
+/// A replicated registry of services and governance rules, and a configuration store for Apollo
+/// clients.
+#[derive(Parser)]
+#[command(name = "thuban", version)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run one node on 127.0.0.1, ready in a second
+    Dev(DevArgs),
+    /// Run a member of a cluster
+    Serve(Box<ServeArgs>),
+    #[command(flatten)]
+    Client(client::ClientCommand),
+}
+
+/// Runs the command; 2 for bad configuration, 1 for any other failure.
+pub fn run(cli: Cli) -> ExitCode {
+    match cli.command {
+        Command::Dev(args) => match args.check() {
+            Ok(config) => report(block_on(dev::run(config))),
+            Err(faults) => list_faults(&faults),
+        },
+        Command::Serve(args) => match args.check() {
+            Ok(config) => report(block_on(serve(config))),
+            Err(faults) => list_faults(&faults),
+        },
+        Command::Client(command) => report(block_on(client::run(command))),
+    }
+}
+
+fn block_on(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+fn report(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say_error(&format!("thuban: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn list_faults(faults: &[String]) -> ExitCode {
+    for fault in faults {
+        say_error(&format!("thuban: {fault}"));
+    }
+    ExitCode::from(EXIT_CONFIG)
+}
+
+async fn serve(config: Config) -> anyhow::Result<()> {
+    start_log(config.tuning.log_format);
+    let stop = stop_signal()?;
+    let server = Server::start(config).await?;
+    if let Some(password) = &server.generated_password {
+        say("This node has no data yet. If it founds the cluster, the administrator is:");
+        say(&format!("  name admin, password {password}"));
+    }
+    announce(&server.bound);
+    server.run(stop).await
+}
+
+/// One line that programs read: where the node listens.
+fn announce(bound: &Bound) {
+    let addresses = serde_json::to_string(bound).expect("addresses are JSON");
+    say(&format!("THUBAN READY {addresses}"));
+}
+
+/// The log goes to stderr; `RUST_LOG` narrows it.
+fn start_log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}
+
+/// Ready at the first SIGTERM or SIGINT. Installed before anything is started.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// A line for the person or program that started this one. A closed pipe is their choice.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = std::io::stdout().flush();
+}
+
+fn say_error(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,178 @@
+//! Calls on a running cluster: login, the operator's commands, a health check for containers.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::say;
+
+const WITHIN: Duration = Duration::from_secs(15);
+
+#[derive(Subcommand)]
+pub(super) enum ClientCommand {
+    /// Print a token for the other commands
+    Login(LoginArgs),
+    /// Look at the cluster and change its members
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Exit with 0 if the node is ready, else 1
+    Health(EndpointArgs),
+}
+
+#[derive(Args)]
+pub(super) struct EndpointArgs {
+    /// Base URL of the management API of any node
+    #[arg(long, env = "THUBAN_ENDPOINT", default_value = "http://127.0.0.1:8090")]
+    endpoint: String,
+}
+
+#[derive(Args)]
+pub(super) struct LoginArgs {
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+    #[arg(long, default_value = "admin")]
+    name: String,
+    #[arg(long, env = "THUBAN_ADMIN_PASSWORD", hide_env_values = true)]
+    password: String,
+}
+
+#[derive(Args)]
+pub(super) struct CallArgs {
+    #[command(flatten)]
+    endpoint: EndpointArgs,
+    /// From `thuban login`
+    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true)]
+    token: String,
+}
+
+#[derive(Subcommand)]
+pub(super) enum ClusterCommand {
+    /// Who is a member, who leads, how far everybody is
+    Status(CallArgs),
+    /// Let a new node receive the log, without a vote yet
+    Add {
+        #[command(flatten)]
+        call: CallArgs,
+        /// Id of the new node, never used before
+        #[arg(long)]
+        id: u64,
+        /// HOST:PORT of its peer listener
+        #[arg(long)]
+        peer: String,
+    },
+    /// Give a node that has caught up a vote
+    Promote {
+        #[command(flatten)]
+        call: CallArgs,
+        #[arg(long)]
+        id: u64,
+    },
+    /// Take a member out for good
+    Remove {
+        #[command(flatten)]
+        call: CallArgs,
+        #[arg(long)]
+        id: u64,
+    },
+    /// Let another voter lead
+    Transfer {
+        #[command(flatten)]
+        call: CallArgs,
+        #[arg(long)]
+        to: u64,
+    },
+    /// Let the node at --endpoint write a snapshot
+    Snapshot(CallArgs),
+}
+
+pub(super) async fn run(command: ClientCommand) -> anyhow::Result<()> {
+    match command {
+        ClientCommand::Login(args) => log_in(args).await,
+        ClientCommand::Health(args) => health(&args.endpoint).await,
+        ClientCommand::Cluster(command) => cluster(command).await,
+    }
+}
+
+fn client() -> anyhow::Result<reqwest::Client> {
+    Ok(reqwest::Client::builder().timeout(WITHIN).build()?)
+}
+
+/// The body of an answer, or its `info` as an error.
+async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
+    let body: Value = request.send().await?.json().await.context("the answer is not of a thuban node")?;
+    match body["code"].as_u64() {
+        Some(200_000..=200_999) => Ok(body),
+        Some(code) => bail!("{} ({code})", body["info"].as_str().unwrap_or("refused")),
+        None => bail!("the answer is not of a thuban node"),
+    }
+}
+
+async fn log_in(args: LoginArgs) -> anyhow::Result<()> {
+    let url = format!("{}/auth/v1/user/login", args.endpoint.endpoint);
+    let body = json!({ "name": args.name, "password": args.password });
+    let answer = send(client()?.post(url).json(&body)).await?;
+    say(answer["loginResponse"]["token"].as_str().context("no token in the answer")?);
+    Ok(())
+}
+
+async fn health(endpoint: &str) -> anyhow::Result<()> {
+    let answer = client()?.get(format!("{endpoint}/readyz")).send().await?;
+    if !answer.status().is_success() {
+        bail!("{}", answer.text().await?.trim());
+    }
+    Ok(())
+}
+
+async fn cluster(command: ClusterCommand) -> anyhow::Result<()> {
+    match command {
+        ClusterCommand::Status(call) => status(&call).await,
+        ClusterCommand::Add { call, id, peer } => order(&call, "add", json!({ "id": id, "peer": peer })).await,
+        ClusterCommand::Promote { call, id } => order(&call, "promote", json!({ "id": id })).await,
+        ClusterCommand::Remove { call, id } => order(&call, "remove", json!({ "id": id })).await,
+        ClusterCommand::Transfer { call, to } => order(&call, "transfer", json!({ "to": to })).await,
+        ClusterCommand::Snapshot(call) => order(&call, "snapshot", json!({})).await,
+    }
+}
+
+async fn order(call: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
+    let url = format!("{}/admin/v1/cluster/{verb}", call.endpoint.endpoint);
+    let answer = send(client()?.post(url).header("Authorization", &call.token).json(&body)).await?;
+    say(answer["info"].as_str().unwrap_or("done"));
+    Ok(())
+}
+
+async fn status(call: &CallArgs) -> anyhow::Result<()> {
+    let url = format!("{}/admin/v1/cluster", call.endpoint.endpoint);
+    let answer = send(client()?.get(url).header("Authorization", &call.token)).await?;
+    let text = |value: &Value| match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let (cluster, term, own) = (text(&answer["cluster_id"]), text(&answer["term"]), text(&answer["self"]));
+    say(&format!("cluster {cluster}   term {term}   seen by node {own}"));
+    let hash = &answer["state_hash"];
+    say(&format!("state hash {} at index {}", text(&hash["hash"]), text(&hash["index"])));
+    say(&format!(
+        "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<22} {:<22} {}",
+        "id", "role", "voter", "reachable", "last log", "applied", "api", "compat", "peer"
+    ));
+    for member in answer["members"].as_array().into_iter().flatten() {
+        let column = |key: &str| text(&member[key]);
+        say(&format!(
+            "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<22} {:<22} {}",
+            column("id"),
+            column("role"),
+            column("voter"),
+            column("reachable"),
+            column("last_log"),
+            column("applied"),
+            column("api"),
+            column("compat"),
+            column("peer"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! `thuban dev`: one node for a desk, with everything printed that a newcomer needs.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{announce, say, start_log, stop_signal};
+use crate::config::{Config, Hidden};
+use crate::raft::node::Node;
+use crate::server::Server;
+
+/// On a desk the password may lie beside the data, readable by its owner alone, so that the printed
+/// commands still work tomorrow. A cluster member never writes it down.
+const PASSWORD_FILE: &str = "dev-password";
+const READY_WITHIN: Duration = Duration::from_secs(30);
+const READY_POLL: Duration = Duration::from_millis(10);
+
+pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
+    start_log(config.tuning.log_format);
+    let stop = stop_signal()?;
+    let file = config.data_dir.join(PASSWORD_FILE);
+    config.admin_password = kept_password(&file);
+    let server = Server::start(config).await?;
+    if let Some(password) = &server.generated_password {
+        keep_password(&file, password)?;
+    }
+    announce(&server.bound);
+    let (api, compat) = (server.bound.api, server.bound.compat);
+    let node = server.node.clone();
+    let greeting = tokio::spawn(async move {
+        wait_until_ready(&node).await;
+        greet(&api.to_string(), &compat.to_string(), &file);
+    });
+    let result = server.run(stop).await;
+    greeting.abort();
+    result
+}
+
+fn kept_password(file: &Path) -> Option<Hidden> {
+    std::fs::read_to_string(file).ok().map(|text| Hidden(text.trim().to_owned()))
+}
+
+fn keep_password(file: &PathBuf, password: &str) -> std::io::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    writeln!(options.open(file)?, "{password}")
+}
+
+async fn wait_until_ready(node: &Node) {
+    let deadline = Instant::now() + READY_WITHIN;
+    while Instant::now() < deadline {
+        if node.readiness().await.iter().all(|check| check.failure.is_none()) {
+            return;
+        }
+        tokio::time::sleep(READY_POLL).await;
+    }
+}
+
+fn greet(api: &str, compat: &str, file: &Path) {
+    let password = kept_password(file).map_or_else(|| "(as given at the first start)".to_owned(), |kept| kept.0);
+    say(&format!(
+        r#"
+Thuban is ready.
+  management API   http://{api}   user admin, password {password}
+  config clients   http://{compat}   (the meta address of an Apollo client)
+  metrics, health  http://{api}/metrics   http://{api}/readyz?verbose
+
+Log in, publish a config, read it as an Apollo client does:
+
+TOKEN=$(curl -s http://{api}/auth/v1/user/login -d '{{"name":"admin","password":"{password}"}}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+curl -s http://{api}/config/v1/configfiles/createandpub -H "Authorization: $TOKEN" -d '{{"namespace":"default","group":"demo","file_name":"application.properties","content":"greeting=hello"}}'
+curl -s http://{compat}/configs/demo/default/application
+
+Stop with Ctrl-C."#
+    ));
+}

@@ -1,0 +1,65 @@
+//! The config clients' view of this node: what the compat surface reads, taken from the applied
+//! state and nowhere else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::token_hash;
+use crate::compat::{ConfigSource, LiveMember};
+use crate::model::config_file::ConfigKey;
+use crate::model::config_lookup::{Lookup, Released};
+use crate::raft::leading::now;
+use crate::raft::node::Node;
+use crate::watch::Hub;
+
+/// Reads the state of one node.
+#[derive(Clone)]
+pub struct LocalView {
+    node: Node,
+}
+
+impl LocalView {
+    pub fn new(node: Node) -> Self {
+        LocalView { node }
+    }
+}
+
+impl ConfigSource for LocalView {
+    fn newest_id(&self) -> u32 {
+        self.node.state().applied().notification_id
+    }
+
+    fn resolve(&self, lookup: &Lookup) -> Option<Arc<Released>> {
+        let catalog = self.node.state().catalog();
+        let find = |namespace: &String| catalog.configs.find(namespace, &lookup.group, &lookup.file);
+        lookup.namespaces.iter().find_map(find).cloned()
+    }
+
+    fn notification_id(&self, lookup: &Lookup) -> Option<u32> {
+        let catalog = self.node.state().catalog();
+        let id = |namespace: &String| catalog.configs.notification_id(namespace, &lookup.group, &lookup.file);
+        lookup.namespaces.iter().filter_map(id).max()
+    }
+
+    fn highest_version(&self, namespace: &str, group: &str, file: &str) -> u64 {
+        self.node.state().catalog().configs.highest_version(&ConfigKey::new(namespace, group, file))
+    }
+
+    fn hub(&self) -> &Hub {
+        self.node.state().hub()
+    }
+
+    async fn wait_for_id(&self, id: u32, limit: Duration) -> bool {
+        self.node.state().wait_applied(limit, |applied| applied.notification_id >= id).await
+    }
+
+    fn live_members(&self) -> Vec<LiveMember> {
+        let status = self.node.cluster_status();
+        let live = status.members.into_iter().filter(|member| member.reachable && !member.compat.is_empty());
+        live.map(|member| LiveMember { node_id: member.id, compat: member.compat }).collect()
+    }
+
+    fn token_is_valid(&self, token: &str) -> bool {
+        self.node.state().catalog().access.holder(&token_hash(token), now()).is_some()
+    }
+}
