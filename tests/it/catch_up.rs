@@ -1,0 +1,165 @@
+//! A node that comes late: behind by more than the log holds, new, removed, or wiped.
+
+use std::time::Duration;
+
+use futures_util::stream::{self, StreamExt};
+use serde_json::{Value, json};
+
+use crate::harness::{Api, Cluster, eventually, report, setting};
+use crate::polls::hold;
+
+const NAMESPACE: &str = "catch-up";
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Makes a node fall behind the log soon.
+const SHORT_LOG: [&str; 2] = ["--log-entries-kept", "100"];
+/// Writes at the same time.
+const HANDS: usize = 64;
+
+/// Writes from many hands until the leader's log no longer reaches back to `index`.
+///
+/// `THUBAN_IT_LAG` sets the number of entries per round.
+async fn leave_behind(api: &Api, index: f64) {
+    let entries: usize = setting("THUBAN_IT_LAG", 400);
+    for round in 0.. {
+        let writes = (0..entries).map(|number| async move {
+            let service = json!([{"namespace": NAMESPACE, "name": format!("entry-{round}-{number}")}]);
+            api.post("/naming/v1/services", &service).await.expect_code(200_000);
+        });
+        stream::iter(writes).buffer_unordered(HANDS).collect::<Vec<()>>().await;
+        order(api, "/admin/v1/cluster/snapshot", json!({})).await;
+        if api.metric("thuban_raft_purged_index").await.expect("the gauge is there") > index {
+            return;
+        }
+        assert!(round < 40, "after {round} rounds of {entries} entries the log still reaches back to {index}");
+    }
+}
+
+/// The stopped node holds no process; the paused one still holds the poll of a client, and must wake
+/// it when the state arrives as a snapshot and not as entries.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_behind_the_log_catches_up_by_snapshot_and_wakes_its_pollers() {
+    let cluster = Cluster::start_with(3, &SHORT_LOG).await;
+    let leader = cluster.leader().await;
+    let late = cluster.followers().await[0];
+    let api = cluster.api(leader);
+    api.publish("default", "app", "application", "v=1").await;
+    cluster.expect_equal_state().await;
+    let id = cluster.apollo(late).current_id("app", "default", "application").await;
+    let held = hold(&cluster, late, "app", "default", id).await;
+    let behind = cluster.api(late).metric("thuban_raft_applied_index").await.expect("the gauge is there");
+
+    cluster.pause(late).await;
+    api.publish("default", "app", "application", "v=2").await;
+    leave_behind(&api, behind).await;
+    cluster.resume(late).await;
+    let resumed = std::time::Instant::now();
+
+    let polled = held.await.expect("the poll does not panic");
+    report(format!("a poll on a node that caught up by snapshot woke {:?} after the node went on", resumed.elapsed()));
+    assert!(polled.id_of("application").is_some_and(|newer| newer > id), "{polled:?}");
+    let read = cluster.apollo(late).config("app", "default", "application").await;
+    assert_eq!(read["configurations"], json!({"v": "2"}), "{read}");
+    expect_installed(&cluster.api(late)).await;
+    cluster.expect_equal_state().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_node_catches_up_by_snapshot() {
+    let mut cluster = Cluster::start_with(3, &SHORT_LOG).await;
+    let leader = cluster.leader().await;
+    let late = cluster.followers().await[0];
+    let behind = cluster.api(late).metric("thuban_raft_last_log_index").await.expect("the gauge is there");
+    cluster.kill(late).await;
+    leave_behind(&cluster.api(leader), behind).await;
+    cluster.restart(late).await;
+    expect_installed(&cluster.api(late)).await;
+    cluster.expect_equal_state().await;
+}
+
+async fn expect_installed(api: &Api) {
+    eventually(LIMIT, "a snapshot was installed", || async {
+        match api.metric(r#"thuban_snapshots_total{event="installed"}"#).await {
+            Some(count) if count >= 1.0 => Ok(()),
+            seen => Err(format!("{seen:?}")),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_joins_is_promoted_and_leaves() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let api = cluster.api(leader);
+    let service = json!([{"namespace": NAMESPACE, "name": "before"}]);
+    api.post("/naming/v1/services", &service).await.expect_code(200_000);
+
+    cluster.start_outsider(4).await;
+    let peer = cluster.ports(4).peer.to_string();
+    order(&api, "/admin/v1/cluster/add", json!({"id": 4, "peer": peer})).await;
+    assert_eq!(expect_member(&api, 4).await, Some(false), "an added node does not vote yet");
+    cluster.wait_ready(4).await;
+    order(&api, "/admin/v1/cluster/promote", json!({"id": 4})).await;
+    assert_eq!(expect_member(&api, 4).await, Some(true), "a promoted node votes");
+    let path = format!("/naming/v1/services?namespace={NAMESPACE}&name=before");
+    assert_eq!(cluster.api(4).get(&path).await.expect_code(200_000).amount(), 1);
+    cluster.expect_equal_state().await;
+
+    transfer(&cluster, &api, 4).await;
+    transfer(&cluster, &cluster.api(1), 1).await;
+    order(&cluster.api(1), "/admin/v1/cluster/remove", json!({"id": 4})).await;
+    cluster.kill(4).await;
+    assert_eq!(expect_member(&cluster.api(1), 4).await, None, "a removed node is no member");
+}
+
+/// An operator's call, again while the node knows no leader: 503001 says that this is safe.
+async fn order(api: &Api, path: &str, body: Value) {
+    let body = &body;
+    eventually(LIMIT, path, || async move {
+        match api.post(path, body).await {
+            answer if answer.code() == 503_001 => Err(answer.to_string()),
+            answer => Ok(answer.expect_code(200_000)),
+        }
+    })
+    .await;
+}
+
+/// Asks a node for another leader, and waits until that one leads.
+async fn transfer(cluster: &Cluster, asked: &Api, to: u64) {
+    order(asked, "/admin/v1/cluster/transfer", json!({"to": to})).await;
+    eventually(LIMIT, "the lead moves", || async {
+        match cluster.leader().await {
+            leader if leader == to => Ok(()),
+            leader => Err(format!("node {leader} leads")),
+        }
+    })
+    .await;
+}
+
+/// Whether a member votes, by the answer of a node; nothing if it is no member.
+async fn expect_member(api: &Api, id: u64) -> Option<bool> {
+    let view = api.cluster().await.expect("the cluster can be shown");
+    let members = view.body["members"].as_array().expect("a list of members");
+    members.iter().find(|member| member["id"] == id)?["voter"].as_bool()
+}
+
+/// A voter that lost its disk has forgotten votes and entries it vouched for: it must not come back
+/// under its old id as if nothing had happened.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wiped_node_is_refused() {
+    let mut cluster = Cluster::start(3).await;
+    let wiped = cluster.followers().await[0];
+    let service = json!([{"namespace": NAMESPACE, "name": "kept"}]);
+    cluster.api(wiped).post("/naming/v1/services", &service).await.expect_code(200_000);
+    cluster.kill(wiped).await;
+    std::fs::remove_dir_all(cluster.data(wiped)).expect("the data can be removed");
+    let exited = match cluster.launch(wiped).await {
+        Err(exited) => exited,
+        Ok(mut process) => process.expect_end(LIMIT, &cluster.log(wiped)).await,
+    };
+    assert!(!exited.status.success(), "{exited:?}");
+    for word in ["wiped", "cluster remove", "cluster add"] {
+        assert!(exited.log.contains(word), "{word:?}, cause or cure, is not in the log:\n{}", exited.log);
+    }
+}

@@ -1,0 +1,109 @@
+//! A bare client of the Apollo surface: says exactly what it is told and judges nothing.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+use url::form_urlencoded::byte_serialize;
+
+/// Past the longest hold that a test sets.
+const REQUEST_LIMIT: Duration = Duration::from_secs(90);
+
+#[derive(Clone)]
+pub(crate) struct Apollo {
+    base: String,
+    http: reqwest::Client,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pulled {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+/// The end of a long poll.
+#[derive(Debug)]
+pub(crate) struct Polled {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+    pub(crate) ended: Instant,
+    pub(crate) held: Duration,
+}
+
+impl Apollo {
+    /// A client without kept connections, as the simplest real ones are.
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let builder = reqwest::Client::builder().pool_max_idle_per_host(0).timeout(REQUEST_LIMIT);
+        Apollo { base: format!("http://{address}"), http: builder.build().expect("a client without TLS can be built") }
+    }
+
+    /// GET of a path with its query, and with an `Authorization` header if one is given.
+    pub(crate) async fn get_as(&self, path: &str, authorization: Option<&str>) -> Pulled {
+        let mut request = self.http.get(format!("{}{path}", self.base));
+        if let Some(authorization) = authorization {
+            request = request.header("Authorization", authorization);
+        }
+        let response = request.send().await.unwrap_or_else(|error| panic!("GET {path}: {error:?}"));
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Pulled { status, headers, text: response.text().await.expect("the body arrives whole") }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Pulled {
+        self.get_as(path, None).await
+    }
+
+    /// `/configs` of a file; panics unless it is there.
+    pub(crate) async fn config(&self, app: &str, cluster: &str, file: &str) -> Value {
+        let pulled = self.get(&format!("/configs/{app}/{cluster}/{file}")).await;
+        assert_eq!(pulled.status, 200, "{pulled:?}");
+        serde_json::from_str(&pulled.text).expect("a config is JSON")
+    }
+
+    /// A long poll for files with the ids that the client holds.
+    pub(crate) async fn poll(&self, app: &str, cluster: &str, held: &[(&str, i64)]) -> Result<Polled, reqwest::Error> {
+        self.poll_with(app, cluster, held, "").await
+    }
+
+    /// The same with more query text, such as `&dataCenter=x`.
+    pub(crate) async fn poll_with(
+        &self,
+        app: &str,
+        cluster: &str,
+        held: &[(&str, i64)],
+        more: &str,
+    ) -> Result<Polled, reqwest::Error> {
+        let path = poll_path(app, cluster, held, more);
+        let started = Instant::now();
+        let response = self.http.get(format!("{}{path}", self.base)).send().await?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await?;
+        let ended = Instant::now();
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Ok(Polled { status, headers, body, ended, held: ended - started })
+    }
+
+    /// The id that this node tells a client which has none; fails for files without any release.
+    pub(crate) async fn current_id(&self, app: &str, cluster: &str, file: &str) -> i64 {
+        let polled = self.poll(app, cluster, &[(file, -1)]).await.expect("the poll is answered");
+        polled.id_of(file).unwrap_or_else(|| panic!("no id for {file}: {polled:?}"))
+    }
+}
+
+impl Polled {
+    /// The id told for a file, if it is in the answer.
+    pub(crate) fn id_of(&self, file: &str) -> Option<i64> {
+        let entries = self.body.as_array()?;
+        entries.iter().find(|entry| entry["namespaceName"] == file)?["notificationId"].as_i64()
+    }
+}
+
+/// Path and query of a long poll.
+pub(crate) fn poll_path(app: &str, cluster: &str, held: &[(&str, i64)], more: &str) -> String {
+    let items: Vec<Value> =
+        held.iter().map(|(file, id)| json!({"namespaceName": file, "notificationId": id})).collect();
+    let notifications: String = byte_serialize(Value::Array(items).to_string().as_bytes()).collect();
+    format!("/notifications/v2?appId={app}&cluster={cluster}&notifications={notifications}{more}")
+}

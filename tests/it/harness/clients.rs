@@ -1,0 +1,139 @@
+//! Published Apollo clients as testers: each is run unmodified and tells every state that it holds.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use apollo_client::conf::ApolloConfClientBuilder;
+use apollo_client::conf::requests::WatchRequest;
+use futures_util::StreamExt;
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+pub(crate) type Values = BTreeMap<String, String>;
+
+/// A state of the client and when it was told.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) values: Values,
+    pub(crate) at: Instant,
+}
+
+/// A running client that watches one namespace; ends when this is dropped.
+pub(crate) struct RealClient {
+    held: UnboundedReceiver<Held>,
+    running: JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Python,
+    Rust,
+}
+
+impl RealClient {
+    pub(crate) async fn start(kind: Kind, address: SocketAddr, app: &str, namespace: &str) -> RealClient {
+        match kind {
+            Kind::Python => python(address, app, namespace).await,
+            Kind::Rust => rust(address, app, namespace),
+        }
+    }
+
+    /// Waits until the client holds `value` under `key`; returns when it told so.
+    pub(crate) async fn holds(&mut self, limit: Duration, key: &str, value: &str) -> Instant {
+        let mut seen = None;
+        let wanted = async {
+            loop {
+                let held = self.held.recv().await.expect("the client goes on");
+                if held.values.get(key).is_some_and(|held| held == value) {
+                    return held.at;
+                }
+                seen = Some(held);
+            }
+        };
+        match tokio::time::timeout(limit, wanted).await {
+            Ok(at) => at,
+            Err(_) => panic!("the client does not hold {key}={value} within {limit:?}; it told last {seen:?}"),
+        }
+    }
+}
+
+impl Drop for RealClient {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+/// `apollo-config-client` of PyPI.
+async fn python(address: SocketAddr, app: &str, namespace: &str) -> RealClient {
+    let cache = TempDir::new().expect("a temporary directory can be made");
+    let mut command = Command::new(python_path().await);
+    command.arg(client_file("watch.py")).args([&format!("http://{address}"), app, "default", namespace]);
+    command.arg(cache.path()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().expect("Python can be started");
+    let stdout = child.stdout.take().expect("stdout is piped");
+    let (tell, held) = unbounded_channel();
+    let running = tokio::spawn(async move {
+        // Both go with the task.
+        let _owned = (child, cache);
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            #[derive(Deserialize)]
+            struct Line {
+                values: Values,
+            }
+            let line: Line = serde_json::from_str(&line).expect("the driver prints JSON");
+            send(&tell, line.values);
+        }
+    });
+    RealClient { held, running }
+}
+
+/// A Python that has the client; without one this fails: a client test that is skipped proves nothing.
+async fn python_path() -> String {
+    let output = Command::new(client_file("python")).output().await.expect("tests/clients/python can be run");
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success(),
+        "the Python Apollo client could not be installed; it needs python3 with venv and a reachable package index:\n{errors}"
+    );
+    String::from_utf8(output.stdout).expect("a path is text").trim().to_owned()
+}
+
+fn client_file(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
+}
+
+/// The crate `apollo-client`, by its watch stream.
+fn rust(address: SocketAddr, app: &str, namespace: &str) -> RealClient {
+    let url = format!("http://{address}").parse().expect("an address makes a URL");
+    let builder = ApolloConfClientBuilder::new_via_config_service(url).expect("the address is accepted");
+    let client = builder.build().expect("the client can be built");
+    let request =
+        WatchRequest { app_id: app.to_owned(), namespace_names: vec![namespace.to_owned()], ..Default::default() };
+    let (tell, held) = unbounded_channel();
+    let running = tokio::spawn(async move {
+        let stream = client.watch(request);
+        tokio::pin!(stream);
+        // An error is one attempt that failed; the client itself goes on, and so must its user.
+        while let Some(round) = stream.next().await {
+            let fetched = round.unwrap_or_default();
+            for response in fetched.into_values().flatten() {
+                let values = response.configurations.into_iter().collect();
+                send(&tell, values);
+            }
+        }
+    });
+    RealClient { held, running }
+}
+
+fn send(tell: &UnboundedSender<Held>, values: Values) {
+    // The receiver goes first when a test ends.
+    let _ = tell.send(Held { values, at: Instant::now() });
+}

@@ -1,0 +1,245 @@
+//! A cluster of real processes in a temporary directory, all on the loopback interface.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tempfile::TempDir;
+
+use super::process::tail;
+use super::{Api, Apollo, Exited, Ports, Process, eventually};
+
+pub(crate) const ADMIN_PASSWORD: &str = "a password for tests only";
+const CLUSTER_SECRET: &str = "a cluster secret for tests, long enough";
+const READY_LIMIT: Duration = Duration::from_secs(30);
+const LEADER_LIMIT: Duration = Duration::from_secs(20);
+
+pub(crate) struct Cluster {
+    nodes: Vec<Node>,
+    directory: TempDir,
+    options: Vec<String>,
+    token: String,
+}
+
+struct Node {
+    id: u64,
+    ports: Ports,
+    initial_cluster: Option<String>,
+    process: Option<Process>,
+}
+
+/// The flags that make a node a member: its id, its places, and the secret.
+pub(crate) fn member_flags(id: u64, data: &str, ports: Ports) -> Vec<String> {
+    let (id, api, compat, peer) =
+        (id.to_string(), ports.api.to_string(), ports.compat.to_string(), ports.peer.to_string());
+    let flags = [
+        ("--node-id", id.as_str()),
+        ("--data-dir", data),
+        ("--api-addr", &api),
+        ("--compat-addr", &compat),
+        ("--peer-addr", &peer),
+        ("--cluster-secret", CLUSTER_SECRET),
+        ("--admin-password", ADMIN_PASSWORD),
+    ];
+    let flags = flags.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]);
+    std::iter::once("serve".to_owned()).chain(flags).collect()
+}
+
+impl Cluster {
+    pub(crate) async fn start(size: u64) -> Cluster {
+        Cluster::start_with(size, &[]).await
+    }
+
+    /// Starts all nodes at once, waits until every one is ready, and logs the administrator in.
+    pub(crate) async fn start_with(size: u64, options: &[&str]) -> Cluster {
+        let ports: Vec<(u64, Ports)> = (1..=size).map(|id| (id, Ports::reserve())).collect();
+        let list: Vec<String> = ports.iter().map(|(id, ports)| format!("{id}={}", ports.peer)).collect();
+        let nodes = ports
+            .into_iter()
+            .map(|(id, ports)| Node { id, ports, initial_cluster: Some(list.join(",")), process: None })
+            .collect();
+        let mut cluster = Cluster {
+            nodes,
+            directory: TempDir::with_prefix("thuban-it-").expect("a temporary directory can be made"),
+            options: options.iter().map(|option| (*option).to_owned()).collect(),
+            token: String::new(),
+        };
+        cluster.restart_all().await;
+        cluster.token = cluster.log_in().await;
+        cluster
+    }
+
+    async fn log_in(&self) -> String {
+        let api = Api::new(self.nodes[0].ports.api);
+        eventually(LEADER_LIMIT, "the administrator logs in", || api.login(ADMIN_PASSWORD)).await
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub(crate) fn ids(&self) -> Vec<u64> {
+        self.nodes.iter().map(|node| node.id).collect()
+    }
+
+    /// The nodes whose process runs, paused ones included.
+    pub(crate) fn running(&self) -> Vec<u64> {
+        self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.id).collect()
+    }
+
+    pub(crate) fn ports(&self, id: u64) -> Ports {
+        self.node(id).ports
+    }
+
+    pub(crate) fn process(&self, id: u64) -> &Process {
+        self.node(id).process.as_ref().unwrap_or_else(|| panic!("node {id} does not run"))
+    }
+
+    /// The management surface of a node, as the administrator.
+    pub(crate) fn api(&self, id: u64) -> Api {
+        Api::new(self.ports(id).api).with_token(&self.token)
+    }
+
+    /// The Apollo surface of a node, anonymous.
+    pub(crate) fn apollo(&self, id: u64) -> Apollo {
+        Apollo::new(self.ports(id).compat)
+    }
+
+    pub(crate) fn data(&self, id: u64) -> PathBuf {
+        self.directory.path().join(format!("node-{id}"))
+    }
+
+    pub(crate) fn log(&self, id: u64) -> PathBuf {
+        self.directory.path().join(format!("node-{id}.log"))
+    }
+
+    /// The running node that says of itself that it leads.
+    pub(crate) async fn leader(&self) -> u64 {
+        let apis: Vec<Api> = self.running().into_iter().map(|id| self.api(id)).collect();
+        let apis = &apis;
+        eventually(LEADER_LIMIT, "a node leads", || async move {
+            let views = join_all(apis.iter().map(Api::cluster)).await;
+            let leads = |body: &serde_json::Value| body["leader"].as_u64().filter(|id| body["self"] == *id);
+            let leader = views.iter().flatten().find_map(|view| leads(&view.body));
+            leader.ok_or_else(|| format!("{views:?}"))
+        })
+        .await
+    }
+
+    pub(crate) async fn followers(&self) -> Vec<u64> {
+        let leader = self.leader().await;
+        self.running().into_iter().filter(|id| *id != leader).collect()
+    }
+
+    /// kill -9.
+    pub(crate) async fn kill(&mut self, id: u64) {
+        self.take(id).kill().await;
+    }
+
+    /// kill -9 for all, with no pause between.
+    pub(crate) async fn kill_all(&mut self) {
+        join_all(self.nodes.iter_mut().filter_map(|node| node.process.take()).map(Process::kill)).await;
+    }
+
+    /// SIGTERM, and the status with which the node ended.
+    pub(crate) async fn terminate(&mut self, id: u64) -> ExitStatus {
+        self.take(id).terminate().await
+    }
+
+    pub(crate) async fn pause(&self, id: u64) {
+        self.process(id).signal("STOP").await;
+    }
+
+    pub(crate) async fn resume(&self, id: u64) {
+        self.process(id).signal("CONT").await;
+    }
+
+    /// Starts a stopped node on its old ports and directory, and waits until it is ready.
+    pub(crate) async fn restart(&mut self, id: u64) {
+        let node = self.index(id);
+        self.nodes[node].process = Some(self.launch(id).await.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));
+        self.wait_ready(id).await;
+    }
+
+    /// Starts every node that does not run, together, and waits until all are ready.
+    pub(crate) async fn restart_all(&mut self) {
+        let down: Vec<u64> = self.nodes.iter().filter(|node| node.process.is_none()).map(|node| node.id).collect();
+        let started = join_all(down.iter().map(|id| self.launch(*id))).await;
+        for (id, process) in down.iter().zip(started) {
+            let node = self.index(*id);
+            self.nodes[node].process = Some(process.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));
+        }
+        join_all(down.iter().map(|id| self.wait_ready(*id))).await;
+    }
+
+    /// Starts a stopped node and returns what became of it, for starts that must be refused.
+    pub(crate) async fn launch(&self, id: u64) -> Result<Process, Exited> {
+        let node = self.node(id);
+        let mut flags = member_flags(id, self.data(id).to_str().expect("the path is text"), node.ports);
+        if let Some(list) = &node.initial_cluster {
+            flags.extend(["--initial-cluster".to_owned(), list.clone()]);
+        }
+        flags.extend(self.options.iter().cloned());
+        Process::start(&flags, &self.log(id)).await
+    }
+
+    /// Starts one more node that belongs to no cluster yet; the caller adds it.
+    pub(crate) async fn start_outsider(&mut self, id: u64) {
+        self.nodes.push(Node { id, ports: Ports::reserve(), initial_cluster: None, process: None });
+        let index = self.index(id);
+        self.nodes[index].process =
+            Some(self.launch(id).await.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));
+    }
+
+    pub(crate) async fn wait_ready(&self, id: u64) {
+        let api = Api::new(self.ports(id).api);
+        let api = &api;
+        eventually(READY_LIMIT, &format!("node {id} is ready"), || async move {
+            match api.health("/readyz?verbose").await? {
+                (200, _) => Ok(()),
+                (status, text) => Err(format!("{status} {text}")),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until these nodes have applied the same index, and fails unless their states are equal there.
+    pub(crate) async fn expect_equal_state(&self) {
+        let apis: Vec<Api> = self.running().into_iter().map(|id| self.api(id)).collect();
+        let apis = &apis;
+        let hashes = eventually(READY_LIMIT, "all nodes show their state at one index", || async move {
+            let views: Vec<_> = join_all(apis.iter().map(Api::cluster)).await.into_iter().collect::<Result<_, _>>()?;
+            let states: Vec<_> = views.iter().map(|view| view.body["state_hash"].clone()).collect();
+            let aligned = states.iter().all(|state| state["index"].is_u64() && state["index"] == states[0]["index"]);
+            if aligned { Ok(states) } else { Err(format!("{states:?}")) }
+        })
+        .await;
+        let known = |hash: &serde_json::Value| hash["hash"] != serde_json::Value::Null;
+        assert!(hashes.iter().all(|hash| known(hash) && hash == &hashes[0]), "states differ at one index: {hashes:?}");
+    }
+
+    fn index(&self, id: u64) -> usize {
+        self.nodes.iter().position(|node| node.id == id).unwrap_or_else(|| panic!("no node {id}"))
+    }
+
+    fn node(&self, id: u64) -> &Node {
+        &self.nodes[self.index(id)]
+    }
+
+    fn take(&mut self, id: u64) -> Process {
+        let index = self.index(id);
+        self.nodes[index].process.take().unwrap_or_else(|| panic!("node {id} does not run"))
+    }
+}
+
+impl Drop for Cluster {
+    /// A failing test shows what its nodes said last.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for node in &self.nodes {
+                eprintln!("--- log of node {}\n{}", node.id, tail(&self.log(node.id)));
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What every scenario stands on: real processes of the built binary, a client for each surface,
+//! waiting on facts, a recorded write load and a small balancer.
+//!
+//! It knows the outside of the program only: flags, signals, HTTP and the one line that a node
+//! prints when it listens. Nothing in here sleeps in the hope that something has happened by then;
+//! [`eventually`] polls a fact and fails with what it saw last.
+
+mod api;
+pub(crate) mod apollo;
+mod balancer;
+mod clients;
+mod cluster;
+mod history;
+mod load;
+mod ports;
+mod process;
+mod wait;
+
+pub(crate) use api::{Answer, Api};
+pub(crate) use apollo::{Apollo, Polled};
+pub(crate) use balancer::Balancer;
+pub(crate) use clients::{Kind, RealClient};
+pub(crate) use cluster::{ADMIN_PASSWORD, Cluster, member_flags};
+pub(crate) use history::{Kind as OperationKind, Operation, is_linearizable};
+pub(crate) use load::{Journal, Load, Outcome};
+pub(crate) use ports::Ports;
+pub(crate) use process::{Exited, Process, thuban};
+pub(crate) use wait::{eventually, percentile, report, setting};

@@ -1,0 +1,120 @@
+//! One process of the built binary: start, announcement, signals, end, and its log.
+
+use std::fs::OpenOptions;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// Begins the line on stdout by which a node tells its bound addresses.
+const ANNOUNCEMENT: &str = "THUBAN READY ";
+const START_LIMIT: Duration = Duration::from_secs(30);
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+
+/// The binary under test, without any setting of the caller's environment.
+pub(crate) fn thuban() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thuban"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("THUBAN_")) {
+        command.env_remove(name);
+    }
+    command.kill_on_drop(true).stdin(Stdio::null());
+    command
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(crate) struct Announced {
+    pub(crate) node_id: u64,
+    pub(crate) api: SocketAddr,
+    pub(crate) compat: SocketAddr,
+    pub(crate) peer: SocketAddr,
+}
+
+/// A node that ended instead of listening.
+#[derive(Debug)]
+pub(crate) struct Exited {
+    pub(crate) status: ExitStatus,
+    pub(crate) log: String,
+}
+
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) pid: u32,
+    pub(crate) announced: Announced,
+}
+
+impl Process {
+    /// Runs `thuban <arguments>` with its log appended to `log`; returns when it listens, or has ended.
+    pub(crate) async fn start(arguments: &[String], log: &Path) -> Result<Process, Exited> {
+        let file = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
+        let mut command = thuban();
+        command.args(arguments).stdout(Stdio::piped()).stderr(file);
+        let mut child = command.spawn().expect("the binary can be started");
+        let pid = child.id().expect("a child not yet waited for has an id");
+        let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+        let announced = tokio::time::timeout(START_LIMIT, announcement(&mut lines))
+            .await
+            .unwrap_or_else(|_| panic!("no announcement within {START_LIMIT:?}; log:\n{}", tail(log)));
+        match announced {
+            Some(announced) => {
+                // A node whose stdout is closed would fail when it prints.
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                Ok(Process { child, pid, announced })
+            }
+            None => {
+                let status = child.wait().await.expect("an ended child has a status");
+                Err(Exited { status, log: tail(log) })
+            }
+        }
+    }
+
+    /// `kill -9`: the process gets no chance to flush or say anything.
+    pub(crate) async fn kill(mut self) {
+        self.child.start_kill().expect("the process can be killed");
+        self.child.wait().await.expect("a killed process ends");
+    }
+
+    /// SIGTERM, and the status of the end that follows.
+    pub(crate) async fn terminate(mut self) -> ExitStatus {
+        self.signal("TERM").await;
+        match tokio::time::timeout(STOP_LIMIT, self.child.wait()).await {
+            Ok(status) => status.expect("an ended child has a status"),
+            Err(_) => panic!("process {} still runs {STOP_LIMIT:?} after SIGTERM", self.pid),
+        }
+    }
+
+    /// The end of a node that listened first and gave up then.
+    pub(crate) async fn expect_end(&mut self, limit: Duration, log: &Path) -> Exited {
+        match tokio::time::timeout(limit, self.child.wait()).await {
+            Ok(status) => Exited { status: status.expect("an ended child has a status"), log: tail(log) },
+            Err(_) => panic!("process {} still runs after {limit:?}; log:\n{}", self.pid, tail(log)),
+        }
+    }
+
+    /// By the `kill` command: signals other than SIGKILL would need unsafe code here.
+    pub(crate) async fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([format!("-{name}"), self.pid.to_string()]).status().await;
+        assert!(status.expect("kill can be run").success(), "kill -{name} {} failed", self.pid);
+    }
+}
+
+/// The announcement, or nothing if stdout ends before.
+async fn announcement(lines: &mut Lines<BufReader<ChildStdout>>) -> Option<Announced> {
+    while let Some(line) = lines.next_line().await.expect("stdout is text") {
+        if let Some(json) = line.strip_prefix(ANNOUNCEMENT) {
+            return Some(serde_json::from_str(json).expect("the announcement is JSON"));
+        }
+    }
+    None
+}
+
+/// The end of a log, enough to see why a test failed.
+pub(crate) fn tail(log: &Path) -> String {
+    const LINES: usize = 80;
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

@@ -1,0 +1,44 @@
+//! Waiting on facts, and telling what was measured.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+const PROBE_PAUSE: Duration = Duration::from_millis(10);
+
+/// Asks `probe` until it gives `Ok`; past `limit` fails with the last thing that was wrong.
+pub(crate) async fn eventually<T, F>(limit: Duration, what: &str, mut probe: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let start = Instant::now();
+    loop {
+        match probe().await {
+            Ok(value) => return value,
+            Err(seen) if start.elapsed() > limit => panic!("not within {limit:?}: {what}; last seen: {seen}"),
+            Err(_) => tokio::time::sleep(PROBE_PAUSE).await,
+        }
+    }
+}
+
+/// Prints a measured figure past the capture of the test runner: figures are wanted of green runs.
+pub(crate) fn report(text: impl Display) {
+    writeln!(std::io::stderr(), "    measured: {text}").expect("stderr is open");
+}
+
+/// The size of a scenario: `default`, or what the environment says.
+pub(crate) fn setting<T: FromStr>(variable: &str, default: T) -> T {
+    match std::env::var(variable) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{variable}={text:?} is not a number")),
+        Err(_) => default,
+    }
+}
+
+/// The value below which `share` (0 to 1) of the sorted samples lie, nearest rank.
+pub(crate) fn percentile(samples: &mut [Duration], share: f64) -> Duration {
+    assert!(!samples.is_empty(), "a percentile needs samples");
+    samples.sort_unstable();
+    let rank = (share * samples.len() as f64).ceil() as usize;
+    samples[rank.clamp(1, samples.len()) - 1]
+}

@@ -1,0 +1,104 @@
+//! Starting: what is announced, which configurations are refused, and whose data directory it is.
+
+use std::process::Output;
+
+use tempfile::TempDir;
+
+use crate::harness::{Api, Cluster, Ports, Process, member_flags, thuban};
+
+async fn run(arguments: &[&str]) -> Output {
+    thuban().args(arguments).output().await.expect("the binary can be run")
+}
+
+fn words(output: &Output) -> String {
+    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_fault_of_a_configuration_is_listed_and_nothing_is_created() {
+    let directory = TempDir::new().expect("a temporary directory can be made");
+    let data = directory.path().join("data");
+    let output = run(&[
+        "serve",
+        "--node-id",
+        "1",
+        "--data-dir",
+        data.to_str().expect("the path is text"),
+        "--initial-cluster",
+        "2=127.0.0.1:1,3=127.0.0.1:2",
+        "--cluster-secret",
+        "short",
+        "--long-poll-timeout-ms",
+        "0",
+    ])
+    .await;
+    let words = words(&output);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    for fault in ["initial-cluster", "cluster-secret", "long-poll-timeout"] {
+        assert!(words.contains(fault), "{fault} is not named in:\n{words}");
+    }
+    assert!(!words.contains("short"), "the secret is shown:\n{words}");
+    assert!(!data.exists(), "a refused start created {}", data.display());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn single_faults_are_refused_by_name() {
+    let directory = TempDir::new().expect("a temporary directory can be made");
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("the path is text");
+    let cases: [(&[&str], &str); 6] = [
+        (&["serve", "--data-dir", data], "node-id"),
+        (&["serve", "--data-dir", data, "--node-id", "one"], "node-id"),
+        (&["serve", "--data-dir", data, "--node-id", "1", "--api-addr", "nowhere"], "api-addr"),
+        (&["serve", "--data-dir", data, "--node-id", "1", "--compat-auth", "sometimes"], "compat-auth"),
+        (
+            &["serve", "--data-dir", data, "--node-id", "1", "--initial-cluster", "1=127.0.0.1:1,2=127.0.0.1:2"],
+            "cluster-secret",
+        ),
+        (&["serve", "--data-dir", data, "--node-id", "1", "--colour", "red"], "colour"),
+    ];
+    for (arguments, fault) in cases {
+        let output = run(arguments).await;
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {words}");
+        assert!(words.contains(fault), "{fault} is not named in:\n{words}");
+        assert!(!directory.path().join("data").exists(), "{arguments:?} created the data directory");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_chosen_by_the_kernel_are_announced() {
+    let directory = TempDir::new().expect("a temporary directory can be made");
+    let flags = member_flags(7, directory.path().join("data").to_str().expect("the path is text"), Ports::any());
+    let process = Process::start(&flags, &directory.path().join("log")).await.expect("the node starts");
+    let announced = process.announced;
+    assert_eq!(announced.node_id, 7);
+    let ports = [announced.api.port(), announced.compat.port(), announced.peer.port()];
+    assert!(ports.iter().all(|port| *port != 0) && ports[0] != ports[1] && ports[1] != ports[2], "{announced:?}");
+    assert_eq!(Api::new(announced.compat).health("/livez").await.expect("the surface answers").0, 200);
+    assert_eq!(Api::new(announced.api).health("/livez").await.expect("the surface answers").0, 200);
+    assert!(process.terminate().await.success());
+}
+
+/// A directory belongs to one node of one cluster, and to one process at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_directories_are_not_shared() {
+    let mut cluster = Cluster::start(1).await;
+    let data = cluster.data(1);
+    let data = data.to_str().expect("the path is text");
+    let log = cluster.data(1).with_extension("second.log");
+    let in_use = Process::start(&member_flags(1, data, Ports::reserve()), &log).await;
+    let in_use = in_use.err().expect("a directory in use is refused");
+    assert!(!in_use.status.success() && in_use.log.contains(data), "{in_use:?}");
+
+    assert!(cluster.terminate(1).await.success());
+    let other = Process::start(&member_flags(2, data, Ports::reserve()), &log).await;
+    let other = other.err().expect("a directory of another node is refused");
+    assert!(!other.status.success(), "{other:?}");
+    assert!(
+        other.log.contains("node 1") && other.log.contains("node 2"),
+        "the log does not say whose it is: {other:?}"
+    );
+
+    cluster.restart(1).await;
+}
