@@ -1,0 +1,46 @@
+# The image of one node.
+#
+# Needs nothing but this directory and the internet. Where containers reach no registry,
+# scripts/ci/image-context puts build/vendor (the crates) and build/rocksdb/librocksdb.a beside the
+# sources, and they are used; without them crates are downloaded and RocksDB is compiled (minutes).
+
+FROM rust:1.95-bookworm AS build
+RUN if ! command -v clang >/dev/null || ! ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then \
+        apt-get update && apt-get install -y --no-install-recommends clang libclang-dev && \
+        rm -rf /var/lib/apt/lists/*; \
+    fi
+WORKDIR /thuban
+# The pattern makes the directory optional: a COPY may match nothing if another source exists.
+COPY Cargo.toml Cargo.lock buil[d] ./
+RUN if [ -d vendor ]; then \
+        printf '[source.crates-io]\nreplace-with = "vendor"\n[source.vendor]\ndirectory = "/thuban/vendor"\n' \
+            >>"$CARGO_HOME/config.toml"; \
+    fi; \
+    if [ -f rocksdb/librocksdb.a ]; then \
+        printf '[env]\nROCKSDB_LIB_DIR = "/thuban/rocksdb"\nROCKSDB_STATIC = "1"\n' >>"$CARGO_HOME/config.toml"; \
+    fi
+# The dependencies are a layer of their own, which a change of the sources does not repeat. Bench and
+# test targets name files that are not here, so they leave the manifest.
+RUN sed -i '/^\[\[/,/^$/d' Cargo.toml && \
+    mkdir src && echo 'fn main() {}' >src/main.rs && : >src/lib.rs && \
+    cargo build --release --locked
+COPY src src
+# The copied files are older than the stand-ins above; cargo goes by the time.
+RUN touch src/main.rs src/lib.rs && cargo build --release --locked
+
+FROM debian:bookworm-slim
+# Volumes take the owner of these directories when they are first mounted.
+RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /var/lib/thuban \
+        --shell /usr/sbin/nologin thuban && \
+    install -d -o thuban -g thuban -m 0750 /var/lib/thuban /run/thuban
+COPY --from=build /thuban/target/release/thuban /usr/local/bin/thuban
+ENV THUBAN_DATA_DIR=/var/lib/thuban
+USER thuban
+WORKDIR /var/lib/thuban
+VOLUME /var/lib/thuban
+# Management API, config clients, other nodes.
+EXPOSE 8090 8890 8190
+HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
+    CMD ["thuban", "health", "--endpoint", "http://127.0.0.1:8090"]
+ENTRYPOINT ["thuban"]
+CMD ["serve"]
