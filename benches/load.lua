@@ -1,0 +1,86 @@
+-- What wrk sends, and how it tells the result.
+--
+-- Environment: BENCH_WORKLOAD (thuban-write, thuban-read, etcd-write, etcd-read), BENCH_TARGETS
+-- (host:port list, one thread each), BENCH_TOKEN, BENCH_SALT (differs between runs, so that every
+-- write changes something). Keys go round KEYS; a value has VALUE_BYTES characters.
+
+local KEYS = 1000
+local VALUE_BYTES = 200
+
+local threads = {}
+
+function setup(thread)
+  local index = #threads
+  local targets = {}
+  for target in string.gmatch(os.getenv("BENCH_TARGETS"), "[^,]+") do
+    targets[#targets + 1] = target
+  end
+  local host, port = string.match(targets[index % #targets + 1], "^(.*):(%d+)$")
+  thread.addr = wrk.lookup(host, port)[1]
+  thread:set("index", index)
+  threads[#threads + 1] = thread
+end
+
+local function base64(text)
+  local alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+  local out = {}
+  for at = 1, #text, 3 do
+    local a, b, c = string.byte(text, at, at + 2)
+    local bits = a * 65536 + (b or 0) * 256 + (c or 0)
+    for place = 0, 3 do
+      local digit = math.floor(bits / 64 ^ (3 - place)) % 64
+      local given = place < 2 or (place == 2 and b) or (place == 3 and c)
+      out[#out + 1] = given and string.sub(alphabet, digit + 1, digit + 1) or "="
+    end
+  end
+  return table.concat(out)
+end
+
+-- A value that no other request of any run has: its number, filled up.
+local function value(number)
+  local head = string.format("%s-%d-%d-", os.getenv("BENCH_SALT"), index, number)
+  return head .. string.rep("v", VALUE_BYTES - #head)
+end
+
+local workloads = {
+  ["thuban-write"] = function(key, number)
+    local body = string.format('[{"namespace":"bench","name":"%s","comment":"%s"}]', key, value(number))
+    return wrk.format("PUT", "/naming/v1/services", nil, body)
+  end,
+  ["thuban-read"] = function(key)
+    return wrk.format("GET", "/naming/v1/services?namespace=bench&name=" .. key)
+  end,
+  ["etcd-write"] = function(key, number)
+    local body = string.format('{"key":"%s","value":"%s"}', base64(key), base64(value(number)))
+    return wrk.format("POST", "/v3/kv/put", nil, body)
+  end,
+  ["etcd-read"] = function(key)
+    return wrk.format("POST", "/v3/kv/range", nil, string.format('{"key":"%s"}', base64(key)))
+  end,
+}
+
+local number = 0
+local build = workloads[os.getenv("BENCH_WORKLOAD")]
+
+function init()
+  wrk.headers["Content-Type"] = "application/json"
+  local token = os.getenv("BENCH_TOKEN")
+  if token ~= "" then
+    wrk.headers["Authorization"] = token
+  end
+end
+
+function request()
+  number = number + 1
+  -- Threads start apart, so that they do not write the same key at the same moment.
+  local key = string.format("service-%d", (number + index * 337) % KEYS)
+  return build(key, number)
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    'RESULT {"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"refused":%d,"broken":%d}\n',
+    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    errors.status, errors.connect + errors.read + errors.write + errors.timeout))
+end

@@ -1,0 +1,196 @@
+"""Two clusters of three on the loopback interface, started alike: thuban and etcd.
+
+Both keep their data in the same directory, both write it through to the disk before they answer.
+"""
+
+import base64
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+KEYS = 1000
+VALUE_BYTES = 200
+START_LIMIT_S = 60
+SIZE = 3
+PASSWORD = "a password for benches only"
+SECRET = "a cluster secret for benches, long enough"
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def built():
+    """The optimized binary of this checkout, built as scripts/run builds it."""
+    script = '. scripts/lib.sh && build_release && echo "$THUBAN_BIN"'
+    return subprocess.check_output(["bash", "-euc", script], cwd=ROOT, text=True).strip()
+
+
+def free_ports(count):
+    """Ports that are free now, all different."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+def call(address, path, body=None, token=None, method=None):
+    """The decoded JSON answer; any HTTP error is raised."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://{address}{path}", data=data, method=method)
+    request.add_header("Content-Type", "application/json")
+    if token:
+        request.add_header("Authorization", token)
+    with urllib.request.urlopen(request, timeout=15) as answer:
+        return json.load(answer)
+
+
+def eventually(what, probe):
+    """Repeats `probe` until it gives something true; fails with the last error after a limit."""
+    end = time.monotonic() + START_LIMIT_S
+    last = None
+    while time.monotonic() < end:
+        try:
+            value = probe()
+            if value:
+                return value
+        except (OSError, urllib.error.URLError, KeyError) as error:
+            last = error
+        time.sleep(0.05)
+    raise SystemExit(f"not within {START_LIMIT_S} s: {what}; last: {last}")
+
+
+class Cluster:
+    """Three processes; how they are started and spoken to is the subclass's."""
+
+    def __init__(self, binary, directory):
+        self.binary = binary
+        self.directory = os.path.join(directory, self.name)
+        os.makedirs(self.directory)
+        self.processes = []
+        self.clients = [f"127.0.0.1:{port}" for port in free_ports(SIZE)]
+        self.peers = [f"127.0.0.1:{port}" for port in free_ports(SIZE)]
+        self.token = ""
+
+    def __enter__(self):
+        for index in range(SIZE):
+            log = open(os.path.join(self.directory, f"log-{index + 1}"), "wb")
+            self.processes.append(subprocess.Popen(self.command(index), stdout=log, stderr=log))
+        try:
+            self.prepare()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.wait()
+
+    def cpu_seconds(self):
+        """Processor time that all nodes have used so far."""
+        return sum(cpu_seconds(process.pid) for process in self.processes)
+
+    def data(self, index):
+        return os.path.join(self.directory, f"node-{index + 1}")
+
+
+class Thuban(Cluster):
+    name = "thuban"
+
+    def __init__(self, binary, directory):
+        super().__init__(binary, directory)
+        self.compat = [f"127.0.0.1:{port}" for port in free_ports(SIZE)]
+
+    def version(self):
+        return subprocess.check_output([self.binary, "--version"], text=True).strip()
+
+    def command(self, index):
+        members = ",".join(f"{n + 1}={peer}" for n, peer in enumerate(self.peers))
+        return [
+            self.binary, "serve", "--node-id", str(index + 1), "--data-dir", self.data(index),
+            "--api-addr", self.clients[index], "--compat-addr", self.compat[index], "--peer-addr", self.peers[index],
+            "--initial-cluster", members, "--cluster-secret", SECRET, "--admin-password", PASSWORD,
+        ]
+
+    def prepare(self):
+        for client in self.clients:
+            eventually("a node is ready", lambda client=client: self.ready(client))
+        login = {"name": "admin", "password": PASSWORD}
+        answer = eventually("the login works", lambda: call(self.clients[0], "/auth/v1/user/login", login))
+        self.token = answer["loginResponse"]["token"]
+        for first in range(0, KEYS, 100):
+            batch = [
+                {"namespace": "bench", "name": f"service-{n}", "comment": "v" * VALUE_BYTES}
+                for n in range(first, first + 100)
+            ]
+            call(self.clients[0], "/naming/v1/services", batch, self.token)
+
+    def ready(self, client):
+        with urllib.request.urlopen(f"http://{client}/readyz", timeout=5) as answer:
+            return answer.status == 200
+
+    def leader(self):
+        view = call(self.clients[0], "/admin/v1/cluster", token=self.token)
+        return self.clients[view["leader"] - 1]
+
+    def effective_writes(self):
+        """Write items that changed something, on all nodes, by the nodes' own count; others raise."""
+        changed = 0
+        for client in self.clients:
+            with urllib.request.urlopen(f"http://{client}/metrics", timeout=15) as answer:
+                for line in answer.read().decode().splitlines():
+                    if line.startswith("thuban_write_outcomes_total{"):
+                        if 'code="200000"' not in line:
+                            raise SystemExit(f"a write did not change anything: {line}")
+                        changed += int(float(line.rsplit(" ", 1)[1]))
+        return changed
+
+
+class Etcd(Cluster):
+    name = "etcd"
+
+    def version(self):
+        return subprocess.check_output([self.binary, "--version"], text=True).splitlines()[0]
+
+    def command(self, index):
+        members = ",".join(f"n{n + 1}=http://{peer}" for n, peer in enumerate(self.peers))
+        client, peer = f"http://{self.clients[index]}", f"http://{self.peers[index]}"
+        return [
+            self.binary, "--name", f"n{index + 1}", "--data-dir", self.data(index),
+            "--listen-client-urls", client, "--advertise-client-urls", client,
+            "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+            "--initial-cluster", members, "--initial-cluster-state", "new",
+            "--quota-backend-bytes", str(8 << 30), "--logger", "zap", "--log-level", "error",
+        ]
+
+    def prepare(self):
+        eventually("etcd has a leader", lambda: int(self.status(0).get("leader", 0)))
+        for number in range(KEYS):
+            key, value = (base64.b64encode(t.encode()).decode() for t in (f"service-{number}", "v" * VALUE_BYTES))
+            call(self.clients[number % SIZE], "/v3/kv/put", {"key": key, "value": value})
+
+    def status(self, index):
+        return call(self.clients[index], "/v3/maintenance/status", {})
+
+    def leader(self):
+        views = [self.status(index) for index in range(SIZE)]
+        leads = [view["header"]["member_id"] == view["leader"] for view in views]
+        return self.clients[leads.index(True)]
+
+    def effective_writes(self):
+        """Every put makes a revision."""
+        return int(self.status(0)["header"]["revision"])
+
+
+def cpu_seconds(pid):
+    """User and system time of a process; the fields after its name, which may hold spaces."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
