@@ -1,3 +1,88 @@
+//! Thuban: a replicated registry of services and of their governance rules, and a configuration
+//! store that unmodified Apollo clients pull and long-poll, in one binary.
+//!
+//! This page is the map. Every module opens with what it is for and what it must not know.
+//!
+//! # Layers
+//!
+//! ```text
+//! cli, server            the command line; settings to a running node and back down
+//!   api      compat      the two public surfaces: management (8090), config clients (8890)
+//!     \      /
+//!      view              what config clients may read of a node
+//!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
+//!   catalog   watch      all replicated state as plain maps;  who waits for which change
+//!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
+//! ```
+//!
+//! Names point downwards only. [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or
+//! Raft; [`store`] keeps bytes and never imports `model`; [`api`] and [`compat`] know neither each
+//! other nor `store`; openraft is named in [`raft`] and `store` alone. `tests/it/tidy.rs` reads the
+//! sources and says so when this breaks.
+//!
+//! # The path of a write
+//!
+//! `POST /naming/v1/services` on any node: [`api::track`] gives it an id, a span and a time; the
+//! token is looked up (one place, `api::auth`); `api::extract::Batch` parses and checks each item
+//! on its own, as far as that is possible without state. What is acceptable becomes ONE
+//! [`catalog::Command`] and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
+//! on it and appends it; another node sends it to the leader, one hop. Appends are grouped under
+//! one fsync (`store::flush`) while they travel to the followers. Once a majority has it on disk,
+//! every node's [`raft::machine`] applies it: the catalog returns outcomes, changed rows and
+//! changes; the rows, the applied index, the membership and the state hash are written in one
+//! batch; then readers, watchers and the waiting request are told, in that order. So the node that
+//! took a write answers after it has applied it itself, whoever leads, and a reply never crosses
+//! the wire.
+//!
+//! A command carries a request id that the catalog remembers for a minute: after a lost leader the
+//! node sends the same command again, and it is applied once.
+//!
+//! # The path of a read
+//!
+//! Management reads are linearizable on any node: the leader confirms with a majority that it leads
+//! (ReadIndex, no clock is trusted), the node waits until it has applied as far, and answers from
+//! memory. Readers that come while a question is on its way share the next one. With
+//! `?consistency=local` the node answers from what it has. Config clients always read the node's own
+//! state; what keeps them from stepping back are the ids they bring along.
+//!
+//! # The path of a long poll
+//!
+//! [`compat`] registers a [`watch::Watch`] on every key the answer can depend on (custom cluster,
+//! data centre, default), THEN reads, then waits: a publish in between is a kept permit, not a lost
+//! wake-up. Apply wakes the keys it changed; an installed snapshot and a shutdown wake all. Woken, the
+//! poll reads again and answers only what is newer than what its client holds.
+//!
+//! # Invariants
+//!
+//! * Apply is a pure function of the log: equal index, equal catalog, equal rows, equal hash.
+//! * Rows are the truth, the catalog is the read view: one rebuilt from rows is equal to the one in
+//!   memory (a property test holds it).
+//! * Nothing is acknowledged before a majority has it on disk and this node can show it.
+//! * A check against state happens in apply, never in a handler.
+//! * Versions of a config file and notification ids never go down and are never used twice, not even
+//!   after the file was deleted.
+//! * A node id belongs to one data directory. One that lost its directory lost its votes, and may
+//!   not come back under its id.
+//! * `enable_leader_restore` stays off: a restarted leader is elected anew (see
+//!   `store::power_loss_test` for what happens otherwise).
+//! * Every wait, queue and body has a limit; they are in [`model::limits`], [`config`] and
+//!   `raft::peer::limits`.
+//! * There is no global state: two nodes live in one test process.
+//!
+//! # How the gaps of the specification are filled
+//!
+//! | open in the specification | here |
+//! |---|---|
+//! | business codes, HTTP status | [`model::code`]; the status is the code's first three digits |
+//! | login, token, lifetime | `POST /auth/v1/user/login`; 256 random bits, kept as SHA-256, 7 days |
+//! | times | `YYYY-MM-DD HH:MM:SS`, UTC, stamped by the leader |
+//! | ids and revisions | 32 hex digits drawn from the leader's seed; numbers of config objects from the log index |
+//! | publishing of config | the Polaris paths under `/config/v1` |
+//! | body of `/notifications/v2` | Apollo's bare array; ids are one counter of visible changes below 2^31 |
+//! | hold of the long poll | 55 s, at most 5 % less; no answer without a change comes faster than once a second |
+//! | format of a file without suffix | properties, as Apollo's clients leave the suffix out |
+//! | filters by instance | accepted; nothing is found, as instances cannot be registered yet |
+
 pub mod api;
 pub mod catalog;
 pub mod cli;
