@@ -9,7 +9,7 @@
 //! cli, server            the command line; settings to a running node and back down
 //!   api      compat      the two public surfaces: management (8090), config clients (8890)
 //!     \      /
-//!      view              what config clients may read of a node
+//!      view   address    what config clients may read of a node;  who a client is behind a proxy
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   catalog   watch      all replicated state as plain maps;  who waits for which change
 //!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
@@ -83,6 +83,7 @@
 //! | format of a file without suffix | properties, as Apollo's clients leave the suffix out |
 //! | filters by instance | accepted; nothing is found, as instances cannot be registered yet |
 
+mod address;
 pub mod api;
 pub mod catalog;
 pub mod cli;

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::api;
+use crate::api::{self, ApiSettings};
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config};
 use crate::metrics::Metrics;
@@ -100,7 +100,13 @@ impl Server {
             log_entries_kept: config.tuning.log_entries_kept,
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
-        let api = api::router(api::App::new(node.clone(), config.tuning.config_content_max));
+        let api = api::router(api::App::new(
+            node.clone(),
+            ApiSettings {
+                config_content_chars_max: config.tuning.config_content_max,
+                trusted_proxies: config.tuning.trusted_proxies.clone(),
+            },
+        ));
         let compat = compat_router(&config, &node, bound.compat, metrics);
         let listeners = [(api_listener, api), (compat_listener, compat)];
         Ok(Server { bound, node, generated_password, listeners, hub, tasks, shutdown, failed })

@@ -134,7 +134,7 @@ pub(super) async fn list_files(State(app): State<App>, query: Query, _: Fresh) -
 }
 
 fn check_file(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {
-    let content_chars_max = app.config_content_chars_max;
+    let content_chars_max = app.settings.config_content_chars_max;
     move |draft| draft.check(content_chars_max)
 }
 
@@ -242,7 +242,7 @@ pub(super) async fn create_and_publish(
     caller: Caller,
     batch: Batch<PublishBody>,
 ) -> Result<Response, ApiError> {
-    let content_chars_max = app.config_content_chars_max;
+    let content_chars_max = app.settings.config_content_chars_max;
     let items = batch.items.into_iter().map(|item| item.map(ConfigPublish::from)).collect();
     let batch = Batch { items, is_single: batch.is_single }.checked(|publish: &ConfigPublish| {
         publish.file.check(content_chars_max).and_then(|()| publish.release.check())

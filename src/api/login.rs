@@ -1,9 +1,9 @@
 //! Login and logout: the one way to a token.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
@@ -14,6 +14,7 @@ use super::auth::{Caller, token_hash, verify_password};
 use super::envelope;
 use super::error::ApiError;
 use super::extract::{parse_object, read_body};
+use crate::address::client_address;
 use crate::catalog::Command;
 use crate::model::access::User;
 use crate::model::code::Code;
@@ -36,13 +37,12 @@ struct Login<'a> {
 
 /// 200000 with a new token; 401001 for a wrong name and a wrong password alike; 429002 after
 /// [`limits::LOGIN_FAILURES_PER_MINUTE`] failures.
-pub(super) async fn log_in(
-    State(app): State<App>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    request: Request,
-) -> Result<Response, ApiError> {
+pub(super) async fn log_in(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
+    // Behind a balancer all clients come from its address, and one that guesses must not lock out all.
+    let trusted = &app.settings.trusted_proxies;
+    let address = client_address(request.headers(), request.extensions(), trusted);
+    let address = address.unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED));
     let credentials: Credentials = parse_object(&read_body(request.into_body()).await?)?;
-    let address = peer.ip();
     if let Some(wait) = app.throttle.wait(&credentials.name, address) {
         app.node.metrics().login_failures.with_label_values(&["throttled"]).inc();
         let mut response = ApiError::from(Code::TooManyLogins).into_response();

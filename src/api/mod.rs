@@ -27,6 +27,7 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodFilter, MethodRouter, on};
+use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use crate::model::code::Code;
@@ -42,13 +43,21 @@ pub use layers::{Tracked, track};
 /// Password hashes computed at a time: each takes 19 MiB and tens of milliseconds.
 const PASSWORD_CHECKS_AT_ONCE: usize = 2;
 
+/// How the surface behaves.
+pub struct ApiSettings {
+    /// Characters of one config file.
+    pub config_content_chars_max: usize,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
 /// What handlers get; cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<Shared>);
 
 pub struct Shared {
     pub(crate) node: Node,
-    pub(crate) config_content_chars_max: usize,
+    settings: ApiSettings,
     throttle: LoginThrottle,
     password_checks: Semaphore,
 }
@@ -62,10 +71,10 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub fn new(node: Node, config_content_chars_max: usize) -> Self {
+    pub fn new(node: Node, settings: ApiSettings) -> Self {
         App(Arc::new(Shared {
             node,
-            config_content_chars_max,
+            settings,
             throttle: LoginThrottle::default(),
             password_checks: Semaphore::new(PASSWORD_CHECKS_AT_ONCE),
         }))

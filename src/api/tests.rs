@@ -51,11 +51,34 @@ impl Bench {
         let (node, _failed) = start(setup, store, hub, metrics, &TaskTracker::new(), &shutdown).await.expect("a node");
         let founded = node.state().wait_applied(std::time::Duration::from_secs(20), |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
-        Bench { router: router(App::new(node.clone(), 1000)), node, shutdown, _dir: dir }
+        Bench {
+            router: router(App::new(
+                node.clone(),
+                ApiSettings {
+                    config_content_chars_max: 1000,
+                    trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
+                },
+            )),
+            node,
+            shutdown,
+            _dir: dir,
+        }
     }
 
     async fn send(&self, method: &str, path: &str, token: Option<&str>, body: Value) -> (StatusCode, Value) {
-        let mut request = Request::builder().method(method).uri(path);
+        self.send_from("192.0.2.1", method, path, token, body).await
+    }
+
+    /// Through a proxy that names the client.
+    async fn send_from(
+        &self,
+        client: &str,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: Value,
+    ) -> (StatusCode, Value) {
+        let mut request = Request::builder().method(method).uri(path).header("X-Forwarded-For", client);
         if let Some(token) = token {
             request = request.header("Authorization", token);
         }
@@ -151,6 +174,9 @@ async fn wrong_names_and_passwords_answer_alike_and_are_slowed() {
     }
     let (status, answer) = bench.send("POST", "/auth/v1/user/login", None, login("admin", PASSWORD)).await;
     assert_eq!((status, &answer["code"]), (StatusCode::TOO_MANY_REQUESTS, &json!(429002)));
+    let body = login("admin", PASSWORD);
+    let (status, _) = bench.send_from("192.0.2.2", "POST", "/auth/v1/user/login", None, body).await;
+    assert_eq!(status, StatusCode::OK, "another client behind the same proxy is not locked out");
     bench.stop().await;
 }
 

@@ -5,7 +5,8 @@ use std::{convert::Infallible, net::IpAddr};
 use axum::{extract::FromRequestParts, http::request::Parts};
 use url::form_urlencoded;
 
-use super::{ConfigSource, Surface, address::client_address, auth::Credentials};
+use super::{ConfigSource, Surface, auth::Credentials};
+use crate::address::client_address;
 
 pub(super) struct Ask {
     /// As received, undecoded.

@@ -10,7 +10,8 @@ use axum::{
 };
 use serde::Serialize;
 
-use super::{ConfigSource, LiveMember, Surface, address::peer_is_trusted, answer};
+use super::{ConfigSource, LiveMember, Surface, answer};
+use crate::address::peer_is_trusted;
 
 /// What clients and scripts of theirs expect to see.
 const APP_NAME: &str = "APOLLO-CONFIGSERVICE";

@@ -4,7 +4,6 @@
 //! namespace, appId a group, namespace a file. It reads this node's own applied state through
 //! [`ConfigSource`] and knows nothing of Raft, of storage, or of how configuration gets in.
 
-mod address;
 mod answer;
 mod ask;
 mod auth;

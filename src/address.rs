@@ -1,5 +1,5 @@
-//! The address of a client: whose labels gray releases are matched against, and whose repeats the
-//! floor slows down.
+//! The address of a client, on either surface: whom gray releases are for, whose repeated polls and
+//! failed logins are slowed down.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,13 +12,13 @@ use ipnet::IpNet;
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The peer of the connection, or the client that a trusted proxy names.
-pub(super) fn client_address(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Option<IpAddr> {
+pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Option<IpAddr> {
     let peer = peer(extensions)?;
     if is_trusted(peer, trusted) { Some(first_forwarded(headers).unwrap_or(peer)) } else { Some(peer) }
 }
 
 /// Whether what the connection's other end says about the original request can be believed.
-pub(super) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> bool {
+pub(crate) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> bool {
     peer(extensions).is_some_and(|peer| is_trusted(peer, trusted))
 }
 
