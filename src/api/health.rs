@@ -2,13 +2,12 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use super::App;
-use super::query::Query;
 use crate::raft::node::Node;
 
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
@@ -20,10 +19,14 @@ pub(super) async fn live() -> &'static str {
 
 /// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all
 /// checks are.
-pub(super) async fn ready(State(app): State<App>, query: Query, uri: axum::http::Uri) -> Response {
-    let verbose =
-        query.get("verbose").is_some() || uri.query().is_some_and(|text| text.split('&').any(|key| key == "verbose"));
-    readiness(&app.node, verbose).await
+pub(super) async fn ready(State(app): State<App>, uri: Uri) -> Response {
+    readiness(&app.node, is_verbose(&uri)).await
+}
+
+/// `verbose` needs no value.
+fn is_verbose(uri: &Uri) -> bool {
+    let keys = uri.query().unwrap_or("").split('&').map(|pair| pair.split('=').next());
+    keys.into_iter().any(|key| key == Some("verbose"))
 }
 
 async fn readiness(node: &Node, verbose: bool) -> Response {
@@ -50,8 +53,6 @@ pub(super) async fn metrics(State(app): State<App>) -> Response {
 
 /// The two health routes for another surface's port.
 pub fn health_routes(node: Node) -> Router {
-    let ready = move |State(node): State<Node>, uri: axum::http::Uri| async move {
-        readiness(&node, uri.query().is_some_and(|query| query.contains("verbose"))).await
-    };
+    let ready = |State(node): State<Node>, uri: Uri| async move { readiness(&node, is_verbose(&uri)).await };
     Router::new().route("/livez", get(live)).route("/readyz", get(ready)).with_state(node)
 }
