@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::{Stream, StreamExt};
+use futures_util::{Stream, StreamExt, TryStreamExt};
 use openraft::entry::RaftEntry;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::alias::SnapshotOf;
@@ -30,6 +30,10 @@ use crate::watch::{Hub, WatchKey};
 
 /// The row of the Raft adapter; table 0 is not the catalog's.
 const PROGRESS_KEY: &[u8] = &[0];
+
+/// Entries applied under one lock and in one batch: a node that replays much of its log keeps its
+/// readers waiting for a moment only, and holds no more than this in memory.
+const GROUP_ENTRIES_MAX: usize = 1024;
 
 /// What is kept beside the catalog's rows, and always in the batch that made it true.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -210,23 +214,20 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok((progress.last_applied, progress.membership))
     }
 
-    async fn apply<S>(&mut self, mut entries: S) -> Result<(), io::Error>
+    async fn apply<S>(&mut self, entries: S) -> Result<(), io::Error>
     where
         S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
     {
-        let mut group = Vec::new();
-        let mut responders = Vec::new();
-        while let Some(next) = entries.next().await {
-            let (entry, responder) = next?;
-            group.push(entry);
-            responders.extend(responder);
+        let mut groups = entries.try_chunks(GROUP_ENTRIES_MAX);
+        while let Some(group) = groups.next().await {
+            let (group, responders): (Vec<_>, Vec<_>) = group.map_err(|failed| failed.1)?.into_iter().unzip();
+            let started = Instant::now();
+            let news = self.apply_group(&group)?;
+            self.metrics.apply_batch.observe(group.len() as f64);
+            self.metrics.apply_duration.observe(started.elapsed().as_secs_f64());
+            self.tell(news);
+            responders.into_iter().flatten().for_each(|responder| responder.send(()));
         }
-        let started = Instant::now();
-        let news = self.apply_group(&group)?;
-        self.metrics.apply_batch.observe(group.len() as f64);
-        self.metrics.apply_duration.observe(started.elapsed().as_secs_f64());
-        self.tell(news);
-        responders.into_iter().for_each(|responder| responder.send(()));
         Ok(())
     }
 
