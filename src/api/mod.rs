@@ -3,6 +3,7 @@
 //! [`routes`] is the table of contents. A handler extracts, calls the catalog through the node and
 //! answers; it decides nothing that depends on state, as another request may come between.
 
+mod aliases;
 mod auth;
 mod cluster;
 mod configs;
@@ -151,6 +152,10 @@ fn routes() -> Vec<Route> {
         guarded(POST, "/naming/v1/services/delete", services::delete),
         guarded(GET, "/naming/v1/services/all", services::all),
         guarded(GET, "/naming/v1/services/count", services::count),
+        guarded(GET, "/naming/v1/service/aliases", aliases::list),
+        guarded(POST, "/naming/v1/service/alias", aliases::create),
+        guarded(PUT, "/naming/v1/service/alias", aliases::update),
+        guarded(POST, "/naming/v1/service/aliases/delete", aliases::delete),
         guarded(GET, "/config/v1/configfilegroups", configs::list_groups),
         guarded(POST, "/config/v1/configfilegroups", configs::create_groups),
         guarded(PUT, "/config/v1/configfilegroups", configs::update_groups),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::catalog::Entity;
+use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ReleaseType, Tag};
 use crate::model::namespace::Namespace;
 use crate::model::service::Service;
@@ -15,6 +16,7 @@ use crate::model::service::Service;
 pub(super) enum View<'a> {
     Namespace(NamespaceView<'a>),
     Service(ServiceView<'a>),
+    Alias(AliasView<'a>),
     ConfigGroup(ConfigGroupView<'a>),
     ConfigFile(ConfigFileView<'a>),
     ConfigRelease(ConfigReleaseView<'a>),
@@ -29,6 +31,7 @@ impl<'a> View<'a> {
                 View::Service(ServiceView { token: Some(&service.token), ..ServiceView::new(service) })
             }
             Entity::Service(service) => View::Service(ServiceView::new(service)),
+            Entity::Alias(alias) => View::Alias(AliasView::new(alias)),
             Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, 0)),
             Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, FileStatus::ToBeReleased)),
             Entity::ConfigRelease(release) => View::ConfigRelease(ConfigReleaseView::new(release)),
@@ -40,6 +43,7 @@ impl<'a> View<'a> {
         match self {
             View::Namespace(_) => "namespace",
             View::Service(_) => "service",
+            View::Alias(_) => "serviceAlias",
             View::ConfigGroup(_) => "configFileGroup",
             View::ConfigFile(_) => "configFile",
             View::ConfigRelease(_) => "configFileRelease",
@@ -135,6 +139,41 @@ impl<'a> ServiceView<'a> {
             ctime: service.ctime.text(),
             mtime: service.mtime.text(),
             revision: &service.revision,
+            editable: true,
+            deleteable: true,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct AliasView<'a> {
+    id: &'a str,
+    alias: &'a str,
+    alias_namespace: &'a str,
+    service: &'a str,
+    namespace: &'a str,
+    r#type: &'static str,
+    owners: &'a str,
+    comment: &'a str,
+    ctime: String,
+    mtime: String,
+    editable: bool,
+    deleteable: bool,
+}
+
+impl<'a> AliasView<'a> {
+    pub(super) fn new(alias: &'a ServiceAlias) -> Self {
+        AliasView {
+            id: &alias.id,
+            alias: &alias.alias,
+            alias_namespace: &alias.alias_namespace,
+            service: &alias.service,
+            namespace: &alias.namespace,
+            r#type: alias.kind.word(),
+            owners: &alias.owners,
+            comment: &alias.comment,
+            ctime: alias.ctime.text(),
+            mtime: alias.mtime.text(),
             editable: true,
             deleteable: true,
         }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::row::{Edit, Row};
+use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::namespace::Namespace;
@@ -23,6 +24,7 @@ pub enum Entity {
     None,
     Namespace(Arc<Namespace>),
     Service(Arc<Service>),
+    Alias(Arc<ServiceAlias>),
     ConfigGroup(Arc<ConfigGroup>),
     ConfigFile(Arc<ConfigFile>),
     ConfigRelease(Arc<ConfigRelease>),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::nodes::NodeRecord;
 use crate::model::access::{TokenHash, User};
+use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::namespace::NamespaceDraft;
 use crate::model::service::ServiceDraft;
@@ -49,4 +50,5 @@ pub enum Command {
     ConfigCreateAndPublish(Vec<ConfigPublish>),
     ConfigRollback(Vec<ConfigReleaseDraft>),
     ConfigDeleteReleases(Vec<ConfigReleaseDraft>),
+    Aliases(Op, Vec<AliasDraft>),
 }

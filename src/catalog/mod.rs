@@ -10,6 +10,7 @@
 //! set of maps with the rules of change and the queries of one kind of thing.
 
 pub mod access;
+pub mod aliases;
 pub mod change;
 pub mod command;
 mod config_changes;
@@ -33,10 +34,12 @@ pub use ctx::{Ctx, RequestId};
 pub use row::{Edit, Row, Table};
 
 use crate::model::access::{Token, User};
+use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
 use crate::model::namespace::Namespace;
 use crate::model::service::Service;
 use access::Access;
+use aliases::{Aliases, Cl5Counter};
 use configs::{ConfigMark, ConfigVersion, Configs};
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
@@ -62,6 +65,7 @@ pub struct Catalog {
     pub access: Access,
     pub namespaces: Namespaces,
     pub services: Services,
+    pub aliases: Aliases,
     pub configs: Configs,
     requests: Requests,
 }
@@ -88,6 +92,7 @@ impl Catalog {
             Command::SignOut { hash } => vec![self.access.sign_out(&hash, journal)],
             Command::Namespaces(op, items) => each(items, |item| self.write_namespace(ctx, op, &item, journal)),
             Command::Services(op, items) => each(items, |item| self.write_service(ctx, op, &item, journal)),
+            Command::Aliases(op, items) => each(items, |item| self.write_alias(ctx, op, &item, journal)),
             Command::ConfigGroups(op, items) => each(items, |item| self.write_config_group(ctx, op, &item, journal)),
             Command::ConfigFiles(op, items) => each(items, |item| self.write_config_file(ctx, op, &item, journal)),
             Command::ConfigPublish(items) => each(items, |item| self.publish_config(ctx, &item, journal)),
@@ -120,6 +125,8 @@ impl Catalog {
             Table::Request => self.requests.load(Remembered::read(value)?),
             Table::Namespace => self.namespaces.load(Namespace::read(value)?),
             Table::Service => drop(self.services.load(Service::read(value)?)),
+            Table::Alias => drop(self.aliases.load(ServiceAlias::read(value)?)),
+            Table::Cl5Counter => self.aliases.load_counter(Cl5Counter::read(value)?),
             Table::ConfigGroup => drop(self.configs.load_group(ConfigGroup::read(value)?)),
             Table::ConfigFile => drop(self.configs.load_file(ConfigFile::read(value)?)),
             Table::ConfigRelease => drop(self.configs.load_release(ConfigRelease::read(value)?)),
@@ -130,10 +137,11 @@ impl Catalog {
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 6] {
+    pub fn counts(&self) -> [(&'static str, usize); 7] {
         [
             ("namespace", self.namespaces.len()),
             ("service", self.services.len()),
+            ("alias", self.aliases.len()),
             ("config_group", self.configs.group_count()),
             ("config_file", self.configs.file_count()),
             ("config_release", self.configs.release_count()),

@@ -131,7 +131,7 @@ impl Catalog {
     }
 
     fn delete_namespace(&mut self, old: &Arc<Namespace>, journal: &mut Journal) -> Outcome {
-        if self.services.count_in(&old.name) > 0 {
+        if self.services.count_in(&old.name) > 0 || self.aliases.has_any_in(&old.name) {
             return Code::NamespaceExistedServices.into();
         }
         if self.configs.has_groups_in(&old.name) {

@@ -28,10 +28,12 @@ pub enum Table {
     ConfigRelease = 10,
     ConfigMark = 11,
     ConfigVersion = 12,
+    Alias = 13,
+    Cl5Counter = 14,
 }
 
 impl Table {
-    const ALL: [Table; 12] = [
+    const ALL: [Table; 14] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -44,6 +46,8 @@ impl Table {
         Table::ConfigRelease,
         Table::ConfigMark,
         Table::ConfigVersion,
+        Table::Alias,
+        Table::Cl5Counter,
     ];
 
     /// The table that a row key belongs to.

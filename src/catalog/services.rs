@@ -11,7 +11,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page};
 use super::row::{Row, Table};
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal};
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
@@ -153,6 +153,9 @@ impl Catalog {
             },
             Op::Delete => match self.services.named_by(draft) {
                 None => Outcome::default(),
+                Some(old) if self.aliases.has_any_of(&old.namespace, &old.name) => {
+                    Outcome { entity: Entity::Service(old), ..Code::ServiceExistedAlias.into() }
+                }
                 Some(old) => {
                     self.services.remove(&old, journal);
                     Outcome::done(Entity::Service(old))
@@ -168,6 +171,9 @@ impl Catalog {
         let taken = self.services.get(namespace, name);
         if let Some(old) = taken.or_else(|| self.services.by_id.get(draft.given_id()?)) {
             return Outcome { entity: Entity::Service(old.clone()), ..Code::ExistedResource.into() };
+        }
+        if self.aliases.get(namespace, name).is_some() {
+            return Refusal::new(Code::ExistedResource, "an alias has this name").into();
         }
         self.namespaces.ensure(ctx, namespace, journal);
         let mut service = Service {

@@ -52,6 +52,10 @@ codes! {
     InvalidServiceDepartment = 400126 "invalid service department";
     InvalidServiceCmdb = 400127 "invalid service CMDB";
     InvalidServiceComment = 400128 "invalid service comment";
+    InvalidServiceAliasComment = 400129 "invalid service alias comment";
+    InvalidServiceAlias = 400133 "invalid service alias";
+    InvalidNamespaceWithAlias = 400134 "request namespace is not allow to create sid type alias";
+    InvalidServiceAliasOwners = 400135 "invalid service alias owners";
     InvalidMetadata = 400150 "the length of metadata is too long or metadata contains invalid characters";
     ExistedResource = 400201 "existed resource";
     NotFoundResource = 400202 "not found resource";
@@ -60,6 +64,9 @@ codes! {
     ServiceExistedAlias = 400210 "some aliases existed in service";
     NamespaceExistedConfigGroups = 400219 "some config group existed in namespace";
     NamespaceExistedGovernanceRules = 400220 "some governance rules existed in namespace";
+    NotFoundService = 400301 "not found service";
+    NotFoundServiceAlias = 400304 "not found service alias";
+    NotAllowCreateAliasForAlias = 400504 "only source service can create alias";
     InvalidConfigFileGroupName = 400801 "invalid config file group name";
     InvalidConfigFileName = 400802 "invalid config file name";
     InvalidConfigFileContentLength = 400803 "config file content too long";

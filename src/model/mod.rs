@@ -5,6 +5,7 @@
 //! stable by the specification; what is stored is versioned by its row table in `catalog::rows`.
 
 pub mod access;
+pub mod alias;
 pub mod code;
 pub mod config_file;
 pub mod config_lookup;

@@ -5,6 +5,7 @@
 
 mod harness;
 
+mod aliases;
 mod catch_up;
 mod config_surface;
 mod envelope;

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::envelope::both;
 use crate::harness::{Api, Cluster};
 
-const SERVICES: &str = "/naming/v1/services";
+pub(crate) const SERVICES: &str = "/naming/v1/services";
 
-async fn names(api: &Api, query: &str) -> Vec<String> {
+pub(crate) async fn names(api: &Api, query: &str) -> Vec<String> {
     let answer = api.get(&format!("{SERVICES}?{query}")).await.expect_code(200_000);
     let list = answer.body["services"].as_array().expect("a list of services");
     let mut names: Vec<String> = list.iter().map(|s| s["name"].as_str().expect("a name").to_owned()).collect();
@@ -110,7 +110,7 @@ async fn updates_compare_and_deletes_are_idempotent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn namespaces_guard_what_they_hold() {
+pub(crate) async fn namespaces_guard_what_they_hold() {
     let cluster = Cluster::start(3).await;
     let [(_, leader), (_, follower)] = both(&cluster).await;
     let item = json!([{"namespace": "held", "name": "inside"}]);

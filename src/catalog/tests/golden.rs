@@ -47,6 +47,7 @@ fn golden_bytes_of_every_command() {
         Command::ConfigCreateAndPublish(vec![publish]),
         Command::ConfigRollback(vec![release.clone()]),
         Command::ConfigDeleteReleases(vec![release]),
+        Command::Aliases(Op::Create, vec![AliasDraft { kind: Some(AliasType::Cl5Sid), ..alias("o", "s") }]),
     ];
     let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();
     let golden: Vec<&str> = include_str!("golden_commands.txt").lines().collect();

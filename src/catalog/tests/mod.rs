@@ -5,11 +5,13 @@ mod properties;
 
 use std::collections::BTreeMap;
 
+use super::aliases::AliasFilter;
 use super::nodes::NodeRecord;
 use super::page::Page;
 use super::services::ServiceFilter;
 use super::*;
 use crate::model::access::{PasswordHash, Role, TokenHash};
+use crate::model::alias::{AliasDraft, AliasType};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::limits;
 use crate::model::namespace::NamespaceDraft;
@@ -152,6 +154,67 @@ fn services_are_listed_newest_first_and_filtered() {
     assert_eq!(list(Some("*-*"), Some("a"), Page::new(0, 0)), (2, vec![]));
     assert_eq!(list(Some("pay-1"), Some("a"), all), (1, vec!["pay-1".into()]));
     assert_eq!(list(Some("pay-1"), Some("b"), all), (0, vec![]));
+}
+
+fn alias(name: &str, service: &str) -> AliasDraft {
+    AliasDraft {
+        alias: Some(name.into()),
+        service: Some(service.into()),
+        namespace: Some("a".into()),
+        ..AliasDraft::default()
+    }
+}
+
+#[test]
+fn aliases_by_the_rules() {
+    let mut bench = Bench::default();
+    bench.codes(Command::Services(Op::Create, vec![service("a", "x"), service("a", "y")]));
+    let commented = AliasDraft { comment: Some("c".into()), ..alias("one", "x") };
+    let retargeted = |service: &str| AliasDraft { comment: None, ..alias("one", service) };
+    let rows = [
+        (Op::Create, vec![alias("one", "x"), alias("one", "y"), alias("x", "y")], vec![200000, 400201, 400201]),
+        (Op::Create, vec![alias("two", "none"), alias("two", "one")], vec![400301, 400504]),
+        (Op::Update, vec![commented.clone(), commented, alias("none", "x")], vec![200000, 200002, 400304]),
+        (Op::Update, vec![retargeted("none"), retargeted("y")], vec![400301, 200000]),
+        (Op::Delete, vec![alias("none", "x")], vec![200000]),
+    ];
+    for (op, items, expected) in rows {
+        let shown = format!("{op:?} {items:?}");
+        assert_eq!(bench.codes(Command::Aliases(op, items)), expected, "{shown}");
+        assert_eq!(bench.reloaded(), bench.catalog, "{shown}");
+    }
+    assert_eq!(bench.codes(Command::Services(Op::Create, vec![service("a", "one")])), [400201], "one space of names");
+    let delete = Command::Services(Op::Delete, vec![service("a", "x"), service("a", "y")]);
+    assert_eq!(bench.codes(delete.clone()), [200000, 400210], "the alias stands for y now");
+    assert_eq!(bench.codes(Command::Aliases(Op::Delete, vec![alias("one", "y")])), [200000]);
+    assert_eq!(bench.codes(delete), [200000, 200000]);
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+#[test]
+fn generated_aliases_are_numbered_and_never_repeated() {
+    let mut bench = Bench::default();
+    bench.codes(Command::Services(Op::Create, vec![service("a", "x")]));
+    let generated = |namespace: &str| AliasDraft {
+        alias: None,
+        alias_namespace: Some(namespace.into()),
+        kind: Some(AliasType::Cl5Sid),
+        ..alias("", "x")
+    };
+    assert_eq!(bench.codes(Command::Aliases(Op::Create, vec![generated("a")])), [400134]);
+    assert_eq!(bench.codes(Command::Aliases(Op::Create, vec![generated("Test"), generated("default")])), [200000; 2]);
+    let names = |bench: &Bench| -> Vec<String> {
+        let listed = bench.catalog.aliases.list(&AliasFilter::default(), Page::ALL);
+        let mut names: Vec<_> = listed.rows.iter().map(|alias| alias.alias.clone()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&bench), ["192000068:65537", "192000070:65538"]);
+    let first = AliasDraft { alias_namespace: Some("Test".into()), ..alias("192000068:65537", "x") };
+    bench.codes(Command::Aliases(Op::Delete, vec![first]));
+    bench.catalog = bench.reloaded();
+    bench.codes(Command::Aliases(Op::Create, vec![generated("Test")]));
+    assert_eq!(names(&bench), ["192000068:65539", "192000070:65538"]);
 }
 
 #[test]

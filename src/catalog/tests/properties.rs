@@ -46,7 +46,15 @@ fn some_command() -> impl Strategy<Value = Command> {
     let config_file =
         (some_name(), some_text()).prop_map(|(name, content)| ConfigFileDraft { content, ..file(&name, "") });
     let several = 1..4_usize;
+    let alias = (some_name(), some_name(), some_text()).prop_map(|(alias, service, comment)| AliasDraft {
+        alias: Some(alias),
+        service: Some(service),
+        namespace: Some("a".into()),
+        comment,
+        ..AliasDraft::default()
+    });
     prop_oneof![
+        (some_op(), prop::collection::vec(alias, 1..4_usize)).prop_map(|(op, items)| Command::Aliases(op, items)),
         (some_op(), prop::collection::vec(namespace, several.clone()))
             .prop_map(|(op, items)| Command::Namespaces(op, items)),
         (some_op(), prop::collection::vec(some_service(), several.clone()))

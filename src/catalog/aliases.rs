@@ -1,0 +1,273 @@
+//! Service aliases: rules of change and queries. Aliases and services of a namespace share one space
+//! of names; an alias of an alias is refused; a service with aliases is kept.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use super::change::{Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::page::{Listed, Page, cut_sorted};
+use super::row::{Row, Table};
+use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
+use crate::model::code::{Code, Refusal};
+use crate::model::text::NameFilter;
+
+/// Namespaces in which Cl5 names exist, by the number that the name carries.
+const CL5_LAYOUTS: [(&str, u32); 6] =
+    [("Production", 1), ("Development", 2), ("Pre-release", 3), ("Test", 4), ("Polaris", 5), ("default", 6)];
+
+impl Row for ServiceAlias {
+    const TABLE: Table = Table::Alias;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![self.alias_namespace.as_bytes().into(), self.alias.as_bytes().into()]
+    }
+}
+
+/// The counters behind generated names: a command number within an interface within a module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Cl5Counter {
+    module: u32,
+    interface: u32,
+    range: u32,
+}
+
+impl Default for Cl5Counter {
+    fn default() -> Self {
+        Cl5Counter { module: 3_000_001, interface: 1, range: 0 }
+    }
+}
+
+impl Cl5Counter {
+    const RANGE_MAX: u32 = 65_535;
+    const INTERFACE_MAX: u32 = 4_095;
+
+    fn next(&self) -> Self {
+        match self {
+            Cl5Counter { range, .. } if *range < Self::RANGE_MAX => Cl5Counter { range: range + 1, ..self.clone() },
+            Cl5Counter { interface, .. } if *interface < Self::INTERFACE_MAX => {
+                Cl5Counter { interface: interface + 1, range: 0, ..self.clone() }
+            }
+            Cl5Counter { module, .. } => Cl5Counter { module: module + 1, interface: 1, range: 0 },
+        }
+    }
+
+    fn name(&self, layout: u32) -> String {
+        format!("{}:{}", (self.module << 6) + layout, (self.interface << 16) + self.range)
+    }
+}
+
+impl Row for Cl5Counter {
+    const TABLE: Table = Table::Cl5Counter;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![]
+    }
+}
+
+/// Namespace and name.
+type Identity = (String, String);
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Aliases {
+    by_name: BTreeMap<Identity, Arc<ServiceAlias>>,
+    by_id: BTreeMap<String, Identity>,
+    /// How many aliases a service has.
+    of_service: BTreeMap<Identity, usize>,
+    cl5: Cl5Counter,
+}
+
+/// Which aliases a list wants; an absent part wants all.
+#[derive(Clone, Debug, Default)]
+pub struct AliasFilter {
+    pub service: Option<NameFilter>,
+    pub namespace: Option<NameFilter>,
+    pub alias: Option<NameFilter>,
+    pub alias_namespace: Option<NameFilter>,
+    /// Contained.
+    pub owner: Option<String>,
+}
+
+impl Aliases {
+    pub fn get(&self, namespace: &str, alias: &str) -> Option<&Arc<ServiceAlias>> {
+        self.by_name.get(&(namespace.to_owned(), alias.to_owned()))
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    pub fn has_any_of(&self, namespace: &str, service: &str) -> bool {
+        self.of_service.contains_key(&(namespace.to_owned(), service.to_owned()))
+    }
+
+    pub fn has_any_in(&self, namespace: &str) -> bool {
+        let start = (namespace.to_owned(), String::new());
+        self.by_name.range(start..).next().is_some_and(|((found, _), _)| found == namespace)
+    }
+
+    /// Newest change first, then by id.
+    pub fn list(&self, filter: &AliasFilter, page: Page) -> Listed<Arc<ServiceAlias>> {
+        let wanted = |name: &Option<NameFilter>, value: &str| name.as_ref().is_none_or(|name| name.matches(value));
+        let matches = |alias: &&Arc<ServiceAlias>| {
+            wanted(&filter.service, &alias.service)
+                && wanted(&filter.namespace, &alias.namespace)
+                && wanted(&filter.alias, &alias.alias)
+                && wanted(&filter.alias_namespace, &alias.alias_namespace)
+                && filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
+        };
+        let matching = self.by_name.values().filter(matches).cloned().collect();
+        cut_sorted(matching, |alias| (Reverse(alias.mtime), alias.id.clone()), page)
+    }
+
+    /// Whom a draft names: by id if it gives no alias, else by alias namespace and alias.
+    fn named_by(&self, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
+        match (&draft.alias, draft.given_id()) {
+            (None, Some(id)) => self.by_name.get(self.by_id.get(id)?).cloned(),
+            (Some(alias), id) => {
+                self.get(draft.alias_namespace(), alias).filter(|found| id.is_none_or(|id| id == found.id)).cloned()
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn insert(&mut self, alias: ServiceAlias, journal: &mut Journal) -> Arc<ServiceAlias> {
+        journal.put(&alias);
+        self.load(alias)
+    }
+
+    fn remove(&mut self, alias: &ServiceAlias, journal: &mut Journal) {
+        journal.delete(alias);
+        self.unlink(alias);
+    }
+
+    fn unlink(&mut self, alias: &ServiceAlias) {
+        self.by_name.remove(&(alias.alias_namespace.clone(), alias.alias.clone()));
+        self.by_id.remove(&alias.id);
+        let service = (alias.namespace.clone(), alias.service.clone());
+        if let Some(count) = self.of_service.get_mut(&service) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_service.remove(&service);
+            }
+        }
+    }
+
+    pub(super) fn load(&mut self, alias: ServiceAlias) -> Arc<ServiceAlias> {
+        let identity = (alias.alias_namespace.clone(), alias.alias.clone());
+        if let Some(old) = self.by_name.get(&identity).cloned() {
+            self.unlink(&old);
+        }
+        let alias = Arc::new(alias);
+        *self.of_service.entry((alias.namespace.clone(), alias.service.clone())).or_default() += 1;
+        self.by_id.insert(alias.id.clone(), identity.clone());
+        self.by_name.insert(identity, alias.clone());
+        alias
+    }
+
+    pub(super) fn load_counter(&mut self, counter: Cl5Counter) {
+        self.cl5 = counter;
+    }
+}
+
+impl Catalog {
+    pub(super) fn write_alias(&mut self, ctx: &Ctx, op: Op, draft: &AliasDraft, journal: &mut Journal) -> Outcome {
+        match (op, self.aliases.named_by(draft)) {
+            (Op::Create, _) => self.create_alias(ctx, draft, journal).unwrap_or_else(Outcome::from),
+            (Op::Update, None) => Code::NotFoundServiceAlias.into(),
+            (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, journal).unwrap_or_else(Outcome::from),
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => {
+                self.aliases.remove(&old, journal);
+                Outcome::done(Entity::Alias(old))
+            }
+        }
+    }
+
+    fn create_alias(&mut self, ctx: &Ctx, draft: &AliasDraft, journal: &mut Journal) -> Result<Outcome, Refusal> {
+        let (namespace, service) =
+            (draft.namespace.clone().unwrap_or_default(), draft.service.clone().unwrap_or_default());
+        self.check_source(&namespace, &service)?;
+        let alias_namespace = draft.alias_namespace().to_owned();
+        let alias = match draft.kind.unwrap_or_default() {
+            AliasType::Default => draft.alias.clone().unwrap_or_default(),
+            AliasType::Cl5Sid => self.next_cl5_name(&alias_namespace, journal)?,
+        };
+        if let Some(taken) = self.aliases.get(&alias_namespace, &alias).cloned() {
+            return Ok(Outcome { entity: Entity::Alias(taken), ..Code::ExistedResource.into() });
+        }
+        let is_id_taken = draft.given_id().is_some_and(|id| self.aliases.by_id.contains_key(id));
+        if is_id_taken || self.services.get(&alias_namespace, &alias).is_some() {
+            return Err(Code::ExistedResource.into());
+        }
+        self.namespaces.ensure(ctx, &alias_namespace, journal);
+        let alias = ServiceAlias {
+            id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
+            alias,
+            alias_namespace,
+            service,
+            namespace,
+            kind: draft.kind.unwrap_or_default(),
+            owners: draft.owners.clone().unwrap_or_default(),
+            comment: draft.comment.clone().unwrap_or_default(),
+            ctime: ctx.time,
+            mtime: ctx.time,
+        };
+        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, journal))))
+    }
+
+    fn update_alias(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<ServiceAlias>,
+        draft: &AliasDraft,
+        journal: &mut Journal,
+    ) -> Result<Outcome, Refusal> {
+        let mut alias = ServiceAlias::clone(old);
+        if let Some(service) = &draft.service {
+            let namespace = draft.namespace.clone().unwrap_or_default();
+            self.check_source(&namespace, service)?;
+            (alias.service, alias.namespace) = (service.clone(), namespace);
+        }
+        crate::model::replace(&mut alias.owners, &draft.owners);
+        crate::model::replace(&mut alias.comment, &draft.comment);
+        if alias == **old {
+            return Ok(Outcome::unchanged(Entity::Alias(old.clone())));
+        }
+        alias.mtime = ctx.time;
+        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, journal))))
+    }
+
+    /// What an alias may stand for: a service, and not another alias.
+    fn check_source(&self, namespace: &str, service: &str) -> Result<(), Refusal> {
+        if self.services.get(namespace, service).is_some() {
+            Ok(())
+        } else if self.aliases.get(namespace, service).is_some() {
+            Err(Code::NotAllowCreateAliasForAlias.into())
+        } else {
+            Err(Code::NotFoundService.into())
+        }
+    }
+
+    /// The next generated name that nobody has taken by hand.
+    fn next_cl5_name(&mut self, namespace: &str, journal: &mut Journal) -> Result<String, Refusal> {
+        let layout = CL5_LAYOUTS.iter().find(|(known, _)| *known == namespace).map(|(_, layout)| *layout);
+        let layout = layout.ok_or_else(|| Refusal::from(Code::InvalidNamespaceWithAlias))?;
+        loop {
+            self.aliases.cl5 = self.aliases.cl5.next();
+            let name = self.aliases.cl5.name(layout);
+            if self.aliases.get(namespace, &name).is_none() && self.services.get(namespace, &name).is_none() {
+                journal.put(&self.aliases.cl5);
+                return Ok(name);
+            }
+        }
+    }
+}

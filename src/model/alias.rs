@@ -1,0 +1,161 @@
+//! Service aliases: further names of a service, as the specification's table "ServiceAlias" has them.
+
+use std::fmt;
+
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::code::{Code, Refusal};
+use super::time::Timestamp;
+use super::{limits, name};
+
+/// Where the name of an alias comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AliasType {
+    /// The caller gives it.
+    #[default]
+    Default,
+    /// It is generated in the form of the Cl5 naming system, `<module>:<command>`.
+    Cl5Sid,
+}
+
+impl AliasType {
+    const ALL: [AliasType; 2] = [AliasType::Default, AliasType::Cl5Sid];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            AliasType::Default => "DEFAULT",
+            AliasType::Cl5Sid => "CL5SID",
+        }
+    }
+}
+
+impl Serialize for AliasType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+/// By name or by number, as enums are read everywhere.
+impl<'de> Deserialize<'de> for AliasType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Word;
+        impl Visitor<'_> for Word {
+            type Value = AliasType;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("DEFAULT or CL5SID")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<AliasType, E> {
+                let named = AliasType::ALL.into_iter().find(|kind| kind.word() == text);
+                named.ok_or_else(|| E::unknown_variant(text, &["DEFAULT", "CL5SID"]))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<AliasType, E> {
+                let kind = usize::try_from(number).ok().and_then(|number| AliasType::ALL.get(number).copied());
+                kind.ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
+            }
+        }
+        deserializer.deserialize_any(Word)
+    }
+}
+
+/// An alias as it is kept. Its identity is alias namespace and alias.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceAlias {
+    pub id: String,
+    pub alias: String,
+    pub alias_namespace: String,
+    /// The service that it stands for.
+    pub service: String,
+    pub namespace: String,
+    pub kind: AliasType,
+    pub owners: String,
+    pub comment: String,
+    pub ctime: Timestamp,
+    pub mtime: Timestamp,
+}
+
+/// What a caller says of an alias; an absent field stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AliasDraft {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Absent, it is the namespace of the service.
+    #[serde(alias = "aliasNamespace", skip_serializing_if = "Option::is_none")]
+    pub alias_namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<AliasType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owners: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+impl AliasDraft {
+    pub fn given_id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    pub fn alias_namespace(&self) -> &str {
+        let given = self.alias_namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        given.or(self.namespace.as_deref()).unwrap_or("")
+    }
+
+    fn given_alias(&self) -> &str {
+        self.alias.as_deref().unwrap_or("")
+    }
+
+    /// A new alias names a service, and itself unless its name is generated.
+    pub fn check_new(&self) -> Result<(), Refusal> {
+        name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
+        name::check_service(self.service.as_deref().unwrap_or(""))?;
+        name::check_namespace(self.alias_namespace())?;
+        match self.kind.unwrap_or_default() {
+            AliasType::Default => check_alias(self.given_alias())?,
+            AliasType::Cl5Sid if !self.given_alias().is_empty() => {
+                return Err(Refusal::new(Code::InvalidServiceAlias, "the name of a CL5SID alias is generated"));
+            }
+            AliasType::Cl5Sid => {}
+        }
+        self.given_id().map_or(Ok(()), name::check_id)?;
+        self.check_texts()
+    }
+
+    pub fn check_update(&self) -> Result<(), Refusal> {
+        self.check_named()?;
+        if let Some(service) = &self.service {
+            name::check_service(service)?;
+            name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
+        }
+        self.check_texts()
+    }
+
+    /// Named by alias and alias namespace, or by id alone.
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        if self.alias.is_none() && self.given_id().is_some() {
+            return Ok(());
+        }
+        check_alias(self.given_alias())?;
+        name::check_namespace(self.alias_namespace())
+            .map_err(|refusal| Refusal::new(Code::InvalidNamespaceWithAlias, refusal.detail))
+    }
+
+    fn check_texts(&self) -> Result<(), Refusal> {
+        let (comment, owners) = (self.comment.as_deref().unwrap_or(""), self.owners.as_deref().unwrap_or(""));
+        name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidServiceAliasComment)?;
+        name::check_length("owners", owners, limits::SERVICE_TEXT_CHARS_MAX, Code::InvalidServiceAliasOwners)
+    }
+}
+
+fn check_alias(alias: &str) -> Result<(), Refusal> {
+    name::check_identifier("alias", alias, limits::NAME_CHARS_MAX, Code::InvalidServiceAlias)
+}
