@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::config_file::canonical_file;
+use crate::model::{config_file::canonical_file, limits};
 
 /// Files that one poll may ask for.
-pub(super) const WANTED_MAX: usize = 200;
+pub(super) const WANTED_MAX: usize = limits::POLL_NAMESPACES_MAX;
 
 /// One file, and the newest change of it that the client knows of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! Plain Rust and serde: no I/O, no clock, no randomness, no HTTP, no Raft. A type that is both
 //! sent by a caller and kept in a command (a *draft*) has the field names of the wire, which are
-//! stable by the specification; what is stored is versioned by its row table in `catalog::rows`.
+//! stable by the specification; what is stored is versioned by its row table in `catalog::row`.
 
 pub mod access;
 pub mod alias;

@@ -44,8 +44,6 @@ pub struct Progress {
     /// index exactly if apply did the same on both.
     #[serde(with = "hash_bytes")]
     pub hash: [u8; 32],
-    /// Index of the last entry that went into the hash.
-    pub hash_index: u64,
 }
 
 mod hash_bytes {
@@ -83,7 +81,6 @@ impl Progress {
             hash.update(value);
         }
         self.hash = hash.finalize().into();
-        self.hash_index = index;
     }
 }
 
