@@ -1,8 +1,6 @@
 //! `/config/v1`: the configuration centre, through which config gets in. Paths, bodies and codes
 //! are the Polaris family's.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
@@ -18,9 +16,7 @@ use crate::catalog::configs::{FileFilter, GroupFilter};
 use crate::catalog::page::Listed;
 use crate::catalog::{Command, Op};
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{
-    ConfigFile, ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Tag,
-};
+use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Tag};
 use crate::model::name;
 
 // ---- groups ----
@@ -34,13 +30,11 @@ pub(super) async fn list_groups(State(app): State<App>, query: Query, _: Fresh) 
         department: query.text("department"),
     };
     let page = query.page()?;
-    let catalog = app.node.state().catalog();
-    let listed = catalog.configs.list_groups(&filter, page);
-    let counts = listed.rows.iter().map(|group| catalog.configs.files_in_group(&group.namespace, &group.name).count());
-    let counts: Vec<usize> = counts.collect();
-    drop(catalog);
-    let counted = Listed { amount: listed.amount, rows: listed.rows.into_iter().zip(counts).collect() };
-    Ok(envelope::list("configFileGroups", &counted, |(group, files)| ConfigGroupView::new(group, *files)))
+    let counted = {
+        let catalog = app.node.state().catalog();
+        catalog.configs.list_groups(&filter, page).map(|group| (catalog.configs.file_count_in(&group), group))
+    };
+    Ok(envelope::list("configFileGroups", &counted, |(files, group)| ConfigGroupView::new(group, *files)))
 }
 
 /// 200000; 400801 bad name; 400201 exists.
@@ -105,7 +99,7 @@ pub(super) async fn get_file(State(app): State<App>, query: Query, _: Fresh) -> 
     let (file, status) = {
         let catalog = app.node.state().catalog();
         let file = catalog.configs.file(&key).cloned().ok_or(Code::NotFoundResource)?;
-        let status = FileStatus::of(&file, catalog.configs.active_release(&key).map(|release| &**release));
+        let status = FileStatus::of(&file, &catalog);
         (file, status)
     };
     Ok(envelope::single("configFile", &ConfigFileView::new(&file, status)))
@@ -122,15 +116,9 @@ pub(super) async fn list_files(State(app): State<App>, query: Query, _: Fresh) -
     let page = query.page()?;
     let listed = {
         let catalog = app.node.state().catalog();
-        let listed = catalog.configs.list_files(&filter, page);
-        let with_status = |file: Arc<ConfigFile>| {
-            let active = catalog.configs.active_release(&file.key);
-            let status = FileStatus::of(&file, active.map(|release| &**release));
-            (file, status)
-        };
-        Listed { amount: listed.amount, rows: listed.rows.into_iter().map(with_status).collect::<Vec<_>>() }
+        catalog.configs.list_files(&filter, page).map(|file| (FileStatus::of(&file, &catalog), file))
     };
-    Ok(envelope::list("configFiles", &listed, |(file, status)| ConfigFileView::new(file, *status)))
+    Ok(envelope::list("configFiles", &listed, |(status, file)| ConfigFileView::new(file, *status)))
 }
 
 fn check_file(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {

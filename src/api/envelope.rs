@@ -6,9 +6,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::error::status;
-use super::view::View;
+use super::view::{Derived, View};
 use crate::catalog::page::Listed;
-use crate::catalog::{Entity, Outcome};
+use crate::catalog::{Catalog, Outcome};
 use crate::model::code::Code;
 
 const JSON: &str = "application/json";
@@ -60,28 +60,30 @@ impl<T: Serialize> Serialize for Single<'_, T> {
 
 /// The answer of one item of a write: code, info and, where there is one, the entity under the
 /// element name of its kind.
-pub(super) struct Item<'a> {
-    outcome: &'a Outcome,
+pub(super) struct Item {
+    outcome: Outcome,
+    derived: Derived,
     with_secrets: bool,
 }
 
-impl Serialize for Item<'_> {
+impl Serialize for Item {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("code", &self.outcome.code)?;
         map.serialize_entry("info", &self.outcome.info())?;
-        if let Some(view) = View::of(&self.outcome.entity, self.with_secrets) {
+        if let Some(view) = View::of(&self.outcome.entity, self.derived, self.with_secrets) {
             map.serialize_entry(view.element(), &view)?;
         }
         map.end()
     }
 }
 
-impl<'a> Item<'a> {
+impl Item {
     /// A secret of an entity (the token of a service) is shown to who wrote it, never to who only
     /// ran into it.
-    pub(super) fn new(outcome: &'a Outcome) -> Self {
-        Item { outcome, with_secrets: outcome.code.is_success() && outcome.entity != Entity::None }
+    pub(super) fn new(outcome: Outcome, catalog: &Catalog) -> Self {
+        let with_secrets = outcome.code.is_success();
+        Item { derived: Derived::of(&outcome.entity, catalog), with_secrets, outcome }
     }
 }
 
@@ -91,19 +93,18 @@ struct Batch<'a> {
     info: &'a str,
     amount: usize,
     size: usize,
-    responses: Vec<Item<'a>>,
+    responses: &'a [Item],
 }
 
 /// The answer of a batch: its code is the highest of its items.
-pub(super) fn batch(outcomes: &[Outcome]) -> Response {
-    let code = outcomes.iter().map(|outcome| outcome.code).max().unwrap_or(Code::ExecuteSuccess);
-    let responses = outcomes.iter().map(Item::new).collect();
-    answer(code, &Batch { code, info: code.info(), amount: outcomes.len(), size: outcomes.len(), responses })
+pub(super) fn batch(responses: &[Item]) -> Response {
+    let code = responses.iter().map(|item| item.outcome.code).max().unwrap_or(Code::ExecuteSuccess);
+    answer(code, &Batch { code, info: code.info(), amount: responses.len(), size: responses.len(), responses })
 }
 
 /// The answer to a single object where one is the rule (the configuration centre).
-pub(super) fn one(outcome: &Outcome) -> Response {
-    answer(outcome.code, &Item::new(outcome))
+pub(super) fn one(item: &Item) -> Response {
+    answer(item.outcome.code, item)
 }
 
 /// A page of a list: `amount` counts all matches, `size` this page.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::App;
 use super::auth::Caller;
-use super::envelope;
+use super::envelope::{self, Item};
 use super::error::ApiError;
 use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
@@ -142,11 +142,7 @@ impl<'a, T> Write<'a, T> {
     }
 
     /// Proposes the acceptable items as one command and puts their outcomes where they belong.
-    pub(super) async fn outcomes(
-        &self,
-        batch: Batch<T>,
-        command: impl FnOnce(Vec<T>) -> Command,
-    ) -> Result<Vec<Outcome>, ApiError> {
+    async fn items(&self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Result<Vec<Item>, ApiError> {
         let mut outcomes = Vec::with_capacity(batch.items.len());
         let mut accepted = Vec::with_capacity(batch.items.len());
         let mut positions = Vec::with_capacity(batch.items.len());
@@ -170,7 +166,8 @@ impl<'a, T> Write<'a, T> {
             let code = outcome.code.number().to_string();
             self.app.node.metrics().outcomes.with_label_values(&[&code]).inc();
         }
-        Ok(outcomes)
+        let catalog = self.app.node.state().catalog();
+        Ok(outcomes.into_iter().map(|outcome| Item::new(outcome, &catalog)).collect())
     }
 
     /// Always the envelope of a batch.
@@ -179,7 +176,7 @@ impl<'a, T> Write<'a, T> {
         batch: Batch<T>,
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Response, ApiError> {
-        Ok(envelope::batch(&self.outcomes(batch, command).await?))
+        Ok(envelope::batch(&self.items(batch, command).await?))
     }
 
     /// The envelope of a batch for an array, of one entity for an object.
@@ -189,10 +186,10 @@ impl<'a, T> Write<'a, T> {
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Response, ApiError> {
         let is_single = batch.is_single;
-        let outcomes = self.outcomes(batch, command).await?;
-        match outcomes.as_slice() {
-            [outcome] if is_single => Ok(envelope::one(outcome)),
-            outcomes => Ok(envelope::batch(outcomes)),
+        let items = self.items(batch, command).await?;
+        match items.as_slice() {
+            [item] if is_single => Ok(envelope::one(item)),
+            items => Ok(envelope::batch(items)),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `/naming/v1/namespaces` and `/core/v1/namespaces`.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 
@@ -13,19 +15,18 @@ use super::view::NamespaceView;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::{Command, Op};
 use crate::model::name;
-use crate::model::namespace::NamespaceDraft;
+use crate::model::namespace::{Namespace, NamespaceDraft};
 
 /// 200000; 400103 for a bad page.
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let filter = NamespaceFilter { name: query.name("name"), owner: query.text("owner") };
     let page = query.page()?;
-    let catalog = app.node.state().catalog();
-    let listed = catalog.namespaces.list(&filter, page);
-    let counts: Vec<usize> = listed.rows.iter().map(|row| catalog.services.count_in(&row.name)).collect();
-    drop(catalog);
-    let counted =
-        crate::catalog::page::Listed { amount: listed.amount, rows: listed.rows.into_iter().zip(counts).collect() };
-    Ok(envelope::list("namespaces", &counted, |(namespace, services)| NamespaceView::new(namespace, *services)))
+    let counted = {
+        let catalog = app.node.state().catalog();
+        let with_services = |namespace: Arc<Namespace>| (catalog.services.count_in(&namespace.name), namespace);
+        catalog.namespaces.list(&filter, page).map(with_services)
+    };
+    Ok(envelope::list("namespaces", &counted, |(services, namespace)| NamespaceView::new(namespace, *services)))
 }
 
 /// Per item 200000; 400110 bad name; 400201 exists.

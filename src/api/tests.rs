@@ -194,5 +194,11 @@ async fn a_batch_answers_item_by_item() {
     assert_eq!(created["token"].as_str().map(str::len), Some(32), "the token is shown to who made it");
     let (_, answer) = bench.send("GET", "/naming/v1/services?name=a", Some(&token), Value::Null).await;
     assert_eq!((&answer["amount"], &answer["services"][0]["token"]), (&json!(1), &Value::Null));
+    let renamed = json!({ "name": "n", "comment": "c" });
+    let (_, answer) = bench.send("PUT", "/naming/v1/namespaces", Some(&token), renamed).await;
+    assert_eq!(
+        answer["responses"][0]["namespace"]["total_service_count"], 1,
+        "what is derived is shown after a write too"
+    );
     bench.stop().await;
 }

@@ -4,11 +4,32 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::catalog::Entity;
+use crate::catalog::{Catalog, Entity};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ReleaseType, Tag};
 use crate::model::namespace::Namespace;
 use crate::model::service::Service;
+
+/// What the view of an entity shows beside the entity itself, derived from the catalog.
+#[derive(Clone, Copy)]
+pub(super) struct Derived {
+    /// Services of a namespace, files of a group.
+    members: usize,
+    status: FileStatus,
+}
+
+impl Derived {
+    pub(super) fn of(entity: &Entity, catalog: &Catalog) -> Self {
+        let (mut members, mut status) = (0, FileStatus::ToBeReleased);
+        match entity {
+            Entity::Namespace(namespace) => members = catalog.services.count_in(&namespace.name),
+            Entity::ConfigGroup(group) => members = catalog.configs.file_count_in(group),
+            Entity::ConfigFile(file) => status = FileStatus::of(file, catalog),
+            Entity::None | Entity::Service(_) | Entity::Alias(_) | Entity::ConfigRelease(_) => {}
+        }
+        Derived { members, status }
+    }
+}
 
 /// An entity in the answer of a write.
 #[derive(Serialize)]
@@ -23,17 +44,17 @@ pub(super) enum View<'a> {
 }
 
 impl<'a> View<'a> {
-    pub(super) fn of(entity: &'a Entity, with_secrets: bool) -> Option<Self> {
+    pub(super) fn of(entity: &'a Entity, derived: Derived, with_secrets: bool) -> Option<Self> {
         Some(match entity {
             Entity::None => return None,
-            Entity::Namespace(namespace) => View::Namespace(NamespaceView::new(namespace, 0)),
+            Entity::Namespace(namespace) => View::Namespace(NamespaceView::new(namespace, derived.members)),
             Entity::Service(service) if with_secrets => {
                 View::Service(ServiceView { token: Some(&service.token), ..ServiceView::new(service) })
             }
             Entity::Service(service) => View::Service(ServiceView::new(service)),
             Entity::Alias(alias) => View::Alias(AliasView::new(alias)),
-            Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, 0)),
-            Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, FileStatus::ToBeReleased)),
+            Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, derived.members)),
+            Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, derived.status)),
             Entity::ConfigRelease(release) => View::ConfigRelease(ConfigReleaseView::new(release)),
         })
     }
@@ -232,8 +253,8 @@ pub(super) enum FileStatus {
 }
 
 impl FileStatus {
-    pub(super) fn of(file: &ConfigFile, active: Option<&ConfigRelease>) -> Self {
-        match active {
+    pub(super) fn of(file: &ConfigFile, catalog: &Catalog) -> Self {
+        match catalog.configs.active_release(&file.key) {
             Some(release) if release.content == file.content && release.format == file.format => FileStatus::Normal,
             _ => FileStatus::ToBeReleased,
         }

@@ -196,6 +196,10 @@ impl Configs {
             .map(|(_, file)| file)
     }
 
+    pub fn file_count_in(&self, group: &ConfigGroup) -> usize {
+        self.files_in_group(&group.namespace, &group.name).count()
+    }
+
     /// Newest change first, then by name.
     pub fn list_groups(&self, filter: &GroupFilter, page: Page) -> Listed<Arc<ConfigGroup>> {
         let wanted = |group: &&Arc<ConfigGroup>| {

@@ -43,6 +43,13 @@ impl<T> Listed<T> {
     }
 }
 
+impl<T> Listed<T> {
+    /// The same page with something made of each row.
+    pub fn map<U>(self, each: impl FnMut(T) -> U) -> Listed<U> {
+        Listed { amount: self.amount, rows: self.rows.into_iter().map(each).collect() }
+    }
+}
+
 /// Cuts a page out of rows that have no index in list order: newest first, then by name.
 pub(super) fn cut_sorted<T: Clone, K: Ord>(mut matching: Vec<T>, order: impl Fn(&T) -> K, page: Page) -> Listed<T> {
     matching.sort_by_cached_key(order);
