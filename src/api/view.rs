@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use crate::catalog::{Catalog, Entity};
 use crate::model::alias::ServiceAlias;
-use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ReleaseType, Tag};
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Tag};
 use crate::model::namespace::Namespace;
 use crate::model::service::Service;
+use crate::model::wire::Words;
 
 /// What the view of an entity shows beside the entity itself, derived from the catalog.
 #[derive(Clone, Copy)]
@@ -341,10 +342,7 @@ impl<'a> ConfigReleaseView<'a> {
             comment: &release.comment,
             tags: &release.tags,
             release_description: &release.description,
-            release_type: match release.release_type {
-                ReleaseType::Normal => "normal",
-                ReleaseType::Gray => "gray",
-            },
+            release_type: release.release_type.word(),
             version: release.version,
             active: release.active,
             create_time: release.created.time.text(),

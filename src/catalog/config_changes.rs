@@ -23,9 +23,10 @@ use super::ctx::Ctx;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
-    ConfigReleaseDraft, Format, ReleaseType, Stamp,
+    ConfigReleaseDraft, Format, Stamp,
 };
 use crate::model::properties;
+use crate::model::release::ReleaseType;
 
 /// To Apollo clients, which leave the suffix out, a name without one is a properties file.
 const FORMAT_WITHOUT_SUFFIX: Format = Format::Properties;

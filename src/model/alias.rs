@@ -1,63 +1,19 @@
 //! Service aliases: further names of a service, as the specification's table "ServiceAlias" has them.
 
-use std::fmt;
-
-use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::time::Timestamp;
+use super::wire::wire_enum;
 use super::{limits, name};
 
-/// Where the name of an alias comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AliasType {
-    /// The caller gives it.
-    #[default]
-    Default,
-    /// It is generated in the form of the Cl5 naming system, `<module>:<command>`.
-    Cl5Sid,
-}
-
-impl AliasType {
-    const ALL: [AliasType; 2] = [AliasType::Default, AliasType::Cl5Sid];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            AliasType::Default => "DEFAULT",
-            AliasType::Cl5Sid => "CL5SID",
-        }
-    }
-}
-
-impl Serialize for AliasType {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.word())
-    }
-}
-
-/// By name or by number, as enums are read everywhere.
-impl<'de> Deserialize<'de> for AliasType {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Word;
-        impl Visitor<'_> for Word {
-            type Value = AliasType;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("DEFAULT or CL5SID")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<AliasType, E> {
-                let named = AliasType::ALL.into_iter().find(|kind| kind.word() == text);
-                named.ok_or_else(|| E::unknown_variant(text, &["DEFAULT", "CL5SID"]))
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<AliasType, E> {
-                let kind = usize::try_from(number).ok().and_then(|number| AliasType::ALL.get(number).copied());
-                kind.ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
-            }
-        }
-        deserializer.deserialize_any(Word)
+wire_enum! {
+    /// Where the name of an alias comes from.
+    pub enum AliasType {
+        /// The caller gives it.
+        Default = "DEFAULT",
+        /// It is generated in the form of the Cl5 naming system, `<module>:<command>`.
+        Cl5Sid = "CL5SID",
     }
 }
 

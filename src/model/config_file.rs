@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
+use super::release::ReleaseType;
 use super::time::Timestamp;
 use super::{limits, name};
 
@@ -141,15 +142,6 @@ pub struct ConfigFile {
     pub modified: Stamp,
     /// The last publish of this file, if any.
     pub released: Option<Stamp>,
-}
-
-/// Whether a release is for all clients or for those with the right labels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ReleaseType {
-    #[default]
-    Normal,
-    Gray,
 }
 
 /// An immutable copy of a file as it stood when it was published; only `active`, `version` and

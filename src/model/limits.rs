@@ -36,6 +36,12 @@ pub const METADATA_ENTRIES_MAX: usize = 64;
 pub const METADATA_KEY_CHARS_MAX: usize = 128;
 pub const METADATA_VALUE_CHARS_MAX: usize = 4096;
 
+/// Bytes of a regular expression in a rule, and of its compiled form.
+pub const REGEX_BYTES_MAX: usize = 4096;
+pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
+/// Client labels of a gray release.
+pub const CLIENT_LABELS_MAX: usize = 64;
+
 /// Default of `--config-content-max`, characters of one config file.
 pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;
 /// Namespaces that one long poll may watch.

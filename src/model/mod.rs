@@ -13,9 +13,12 @@ pub mod limits;
 pub mod name;
 pub mod namespace;
 pub mod properties;
+pub mod release;
+pub mod rule;
 pub mod service;
 pub mod text;
 pub mod time;
+pub mod wire;
 
 /// One rule of every update: an absent field stays, a present one replaces the old value whole.
 pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {

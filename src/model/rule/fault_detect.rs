@@ -1,0 +1,162 @@
+//! Fault detection: how the instances of a service are probed. Specification, "FaultDetectRule".
+
+use serde::{Deserialize, Serialize};
+
+use super::fault::{Fault, each, within_range};
+use super::matching::MatchString;
+use super::shape::{End, Shape, shape};
+use super::traffic::Api;
+use crate::model::wire::{Uint32, wire_enum};
+
+const PORT_MAX: u32 = 65_535;
+
+wire_enum! {
+    /// What a probe speaks.
+    pub enum DetectProtocol {
+        Unknown = "UNKNOWN",
+        Http = "HTTP",
+        Tcp = "TCP",
+        Udp = "UDP",
+    }
+}
+
+shape! {
+    /// Whom to probe, and how.
+    ///
+    /// The probe's fields may also stand at the rule itself (the flat form): they are kept as sent
+    /// and count as one more sub-rule in what clients see.
+    pub struct FaultDetect / FaultDetectPatch {
+        written {
+            rules: Vec<FaultDetectSubRule>,
+        }
+        optional {
+            /// The service whose instances are probed.
+            #[serde(alias = "targetService")]
+            target_service: DestinationService,
+            service: String,
+            /// Seconds between two probes.
+            interval: Uint32,
+            /// Seconds until a probe has failed.
+            timeout: Uint32,
+            /// Port to probe, at most 65535; 0 stands for the port of the instance.
+            port: Uint32,
+            protocol: DetectProtocol,
+            #[serde(alias = "httpConfig")]
+            http_config: HttpProtocolConfig,
+            #[serde(alias = "tcpConfig")]
+            tcp_config: SocketProtocolConfig,
+            #[serde(alias = "udpConfig")]
+            udp_config: SocketProtocolConfig,
+        }
+    }
+}
+
+/// The service that a rule is for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DestinationService {
+    pub service: String,
+    pub namespace: String,
+    /// Replaced by `api`, kept for old clients.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<MatchString>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api: Option<Api>,
+}
+
+/// One way to probe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FaultDetectSubRule {
+    /// Seconds between two probes.
+    pub interval: Uint32,
+    /// Seconds until a probe has failed.
+    pub timeout: Uint32,
+    /// Port to probe, at most 65535; 0 stands for the port of the instance.
+    pub port: Uint32,
+    pub protocol: DetectProtocol,
+    #[serde(alias = "httpConfig", skip_serializing_if = "Option::is_none")]
+    pub http_config: Option<HttpProtocolConfig>,
+    #[serde(alias = "tcpConfig", skip_serializing_if = "Option::is_none")]
+    pub tcp_config: Option<SocketProtocolConfig>,
+    #[serde(alias = "udpConfig", skip_serializing_if = "Option::is_none")]
+    pub udp_config: Option<SocketProtocolConfig>,
+    pub disable: bool,
+}
+
+/// A probe by an HTTP request. It is kept as data and carried out by clients, never by this server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HttpProtocolConfig {
+    pub method: String,
+    pub url: String,
+    pub headers: Vec<MessageHeader>,
+    pub body: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MessageHeader {
+    pub key: String,
+    pub value: String,
+}
+
+/// A probe by bytes over TCP or UDP: what is sent, and which answers are good.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SocketProtocolConfig {
+    pub send: String,
+    pub receive: Vec<String>,
+}
+
+fn check_port(port: Uint32) -> Result<(), Fault> {
+    within_range("port", port.0, 0..=PORT_MAX, "at most 65535")
+}
+
+impl FaultDetect {
+    /// All ways to probe, the flat form included.
+    pub fn sub_rules(&self) -> Vec<FaultDetectSubRule> {
+        let mut all = self.rules.clone();
+        all.extend(self.flat());
+        all
+    }
+
+    /// The probe whose fields stand at the rule itself.
+    fn flat(&self) -> Option<FaultDetectSubRule> {
+        let is_flat = self.interval.is_some()
+            || self.timeout.is_some()
+            || self.port.is_some()
+            || self.protocol.is_some()
+            || self.http_config.is_some()
+            || self.tcp_config.is_some()
+            || self.udp_config.is_some();
+        is_flat.then(|| FaultDetectSubRule {
+            interval: self.interval.unwrap_or_default(),
+            timeout: self.timeout.unwrap_or_default(),
+            port: self.port.unwrap_or_default(),
+            protocol: self.protocol.unwrap_or_default(),
+            http_config: self.http_config.clone(),
+            tcp_config: self.tcp_config.clone(),
+            udp_config: self.udp_config.clone(),
+            disable: false,
+        })
+    }
+}
+
+impl Shape for FaultDetect {
+    fn check(&self) -> Result<(), Fault> {
+        each("rules", &self.rules, |rule| check_port(rule.port))?;
+        check_port(self.port.unwrap_or_default())?;
+        let target = self.target_service.iter();
+        let conditions =
+            target.flat_map(|target| [target.method.as_ref(), target.api.as_ref().and_then(|api| api.path.as_ref())]);
+        conditions.flatten().try_for_each(|condition| condition.check().map_err(|fault| fault.within("target_service")))
+    }
+
+    fn ends(&self, namespace: &str) -> Vec<End> {
+        let target =
+            self.target_service.as_ref().and_then(|target| End::of(&target.namespace, &target.service, namespace));
+        let own = self.service.as_ref().and_then(|service| End::of("", service, namespace));
+        target.into_iter().chain(own).collect()
+    }
+}

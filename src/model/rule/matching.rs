@@ -1,0 +1,208 @@
+//! Conditions on a value: `MatchString` of the specification, and how it is judged.
+
+use std::borrow::Cow;
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use crate::model::limits;
+use crate::model::wire::wire_enum;
+
+wire_enum! {
+    /// How a value is compared.
+    pub enum MatchType {
+        /// Equal; the value `*` matches everything.
+        Exact = "EXACT",
+        /// The expression is found in the value: anchor it with `^` and `$` to match the whole.
+        Regex = "REGEX",
+        NotEquals = "NOT_EQUALS",
+        /// One of the values between commas.
+        In = "IN",
+        /// None of the values between commas.
+        NotIn = "NOT_IN",
+        /// A whole number within `low~high`, both included.
+        Range = "RANGE",
+    }
+}
+
+wire_enum! {
+    /// What the value of a condition is.
+    pub enum ValueType {
+        /// A text to compare with.
+        Text = "TEXT",
+        /// The name of a value that the request carries along: the condition holds for whatever it
+        /// is, and a destination label that names it takes it over.
+        Parameter = "PARAMETER",
+    }
+}
+
+/// A condition on a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MatchString {
+    #[serde(rename = "type")]
+    pub kind: MatchType,
+    pub value: String,
+    #[serde(alias = "valueType")]
+    pub value_type: ValueType,
+}
+
+impl MatchString {
+    /// Refuses what could never be judged: an expression that does not compile (linear time, so
+    /// without look-around and back-references) and a range that is none.
+    pub fn check(&self) -> Result<(), Fault> {
+        match (self.value_type, self.kind) {
+            (ValueType::Parameter, _) => Ok(()),
+            (ValueType::Text, MatchType::Regex) => compile(&self.value).map(drop),
+            (ValueType::Text, MatchType::Range) if range(&self.value).is_none() => {
+                Err(Fault::new("value", "has to be a range low~high of whole numbers from 0 on, low not above high"))
+            }
+            (ValueType::Text, _) => Ok(()),
+        }
+    }
+
+    /// The condition in a form that judges many values.
+    pub fn matcher(&self) -> Matcher<'_> {
+        let value = self.value.as_str();
+        match (self.value_type, self.kind) {
+            (ValueType::Parameter, _) => Matcher::All,
+            (ValueType::Text, MatchType::Exact) if value == ALL => Matcher::All,
+            (ValueType::Text, MatchType::Exact) => Matcher::Equal(value),
+            (ValueType::Text, MatchType::NotEquals) => Matcher::Not(value),
+            (ValueType::Text, MatchType::In) => Matcher::AnyOf(value.split(',').collect()),
+            (ValueType::Text, MatchType::NotIn) => Matcher::NoneOf(value.split(',').collect()),
+            (ValueType::Text, MatchType::Regex) => compile(value).map_or(Matcher::Nothing, Matcher::Found),
+            (ValueType::Text, MatchType::Range) => {
+                range(value).map_or(Matcher::Nothing, |(low, high)| Matcher::Within(low, high))
+            }
+        }
+    }
+
+    pub fn matches(&self, value: &str) -> bool {
+        self.matcher().matches(value)
+    }
+
+    /// True for a condition that every value meets, as an absent one.
+    pub fn is_open(&self) -> bool {
+        self.value_type == ValueType::Text
+            && self.kind == MatchType::Exact
+            && (self.value.is_empty() || self.value == ALL)
+    }
+
+    /// `EXACT GET`, as a person would say it.
+    pub fn shown(&self) -> Cow<'_, str> {
+        use crate::model::wire::Words;
+        match self.value_type {
+            ValueType::Text => format!("{} {}", self.kind.word(), self.value).into(),
+            ValueType::Parameter => format!("any value, as {}", self.value).into(),
+        }
+    }
+}
+
+/// Stands for every value.
+pub const ALL: &str = "*";
+
+/// A condition made ready.
+#[derive(Debug)]
+pub enum Matcher<'a> {
+    All,
+    Nothing,
+    Equal(&'a str),
+    Not(&'a str),
+    AnyOf(Vec<&'a str>),
+    NoneOf(Vec<&'a str>),
+    Found(Regex),
+    Within(u64, u64),
+}
+
+impl Matcher<'_> {
+    pub fn matches(&self, value: &str) -> bool {
+        match self {
+            Matcher::All => true,
+            Matcher::Nothing => false,
+            Matcher::Equal(wanted) => value == *wanted,
+            Matcher::Not(unwanted) => value != *unwanted,
+            Matcher::AnyOf(wanted) => wanted.contains(&value),
+            Matcher::NoneOf(unwanted) => !unwanted.contains(&value),
+            Matcher::Found(expression) => expression.is_match(value),
+            Matcher::Within(low, high) => value.parse().is_ok_and(|number: u64| (*low..=*high).contains(&number)),
+        }
+    }
+}
+
+fn compile(expression: &str) -> Result<Regex, Fault> {
+    let refuse = |why: String| Fault::new("value", why);
+    if expression.len() > limits::REGEX_BYTES_MAX {
+        return Err(refuse(format!("an expression has at most {} bytes", limits::REGEX_BYTES_MAX)));
+    }
+    let compiled = RegexBuilder::new(expression).size_limit(limits::REGEX_COMPILED_BYTES_MAX).build();
+    compiled.map_err(|error| {
+        let shown = error.to_string();
+        let reason = shown.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        refuse(format!("is no expression that can be matched in linear time: {reason}"))
+    })
+}
+
+fn range(text: &str) -> Option<(u64, u64)> {
+    let (low, high) = text.split_once('~')?;
+    let (low, high) = (low.trim().parse().ok()?, high.trim().parse().ok()?);
+    (low <= high).then_some((low, high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(kind: MatchType, value: &str) -> MatchString {
+        MatchString { kind, value: value.into(), value_type: ValueType::Text }
+    }
+
+    #[test]
+    fn the_six_ways_to_match() {
+        use MatchType::*;
+        let rows = [
+            (Exact, "a", "a", true),
+            (Exact, "a", "A", false),
+            (Exact, "*", "anything", true),
+            (Exact, "", "a", false),
+            (NotEquals, "a", "b", true),
+            (NotEquals, "a", "a", false),
+            (In, "a,b", "b", true),
+            (In, "a,b", "a,b", false),
+            (In, "a, b", "b", false),
+            (NotIn, "a,b", "c", true),
+            (NotIn, "a,b", "a", false),
+            (Regex, "^/api/v[0-9]+$", "/api/v12", true),
+            (Regex, "^/api/v[0-9]+$", "/api/v12/x", false),
+            (Regex, "v[0-9]", "/api/v12/x", true),
+            (Regex, "(a+)+$", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", false),
+            (Range, "1~5", "1", true),
+            (Range, "1~5", "5", true),
+            (Range, "1~5", "6", false),
+            (Range, "1~5", "three", false),
+            (Range, "1~5", "-1", false),
+        ];
+        for (kind, value, actual, expected) in rows {
+            assert_eq!(condition(kind, value).matches(actual), expected, "{kind:?} {value} on {actual}");
+        }
+        let parameter = MatchString { value_type: ValueType::Parameter, ..condition(Exact, "env") };
+        assert!(parameter.matches("whatever"));
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_refused() {
+        let long = "a".repeat(limits::REGEX_BYTES_MAX + 1);
+        for expression in ["(", "(?=a)b", "(?<=a)b", r"(a)\1", "a{1000}{1000}", long.as_str()] {
+            assert!(condition(MatchType::Regex, expression).check().is_err(), "{expression:.20}");
+        }
+        for range in ["5~1", "abc", "1~", "~1", "-5~1", "1-5", "", "1~2~3", "1~99999999999999999999"] {
+            assert!(condition(MatchType::Range, range).check().is_err(), "{range}");
+        }
+        for (kind, value) in
+            [(MatchType::Range, "1~1"), (MatchType::Regex, ".*"), (MatchType::In, ""), (MatchType::Exact, "")]
+        {
+            assert_eq!(condition(kind, value).check(), Ok(()), "{value}");
+        }
+    }
+}

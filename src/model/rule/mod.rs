@@ -1,0 +1,291 @@
+//! Governance rules: what all families have in common, and the table of families.
+//!
+//! A rule is a head that all rules have and a body of its family. Everything that is done with
+//! rules (checks, storage, lists, releases, the view of clients, the routes) is written once, over
+//! [`Family`], [`Body`] and the trait [`Shape`]; a further family is a type with its `Shape` and a
+//! row in the table at [`families`](Family).
+
+pub mod fault;
+pub mod fault_detect;
+pub mod matching;
+pub mod rate_limit;
+pub mod release;
+pub mod routing;
+mod shape;
+pub mod traffic;
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeSeed;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::code::{Code, Refusal};
+use super::config_file::Stamp;
+use super::time::Timestamp;
+use super::wire::{Uint32, wire_enum};
+use super::{limits, name};
+use fault::Fault;
+use fault_detect::{FaultDetect, FaultDetectPatch};
+use rate_limit::{RateLimit, RateLimitPatch};
+use routing::{Routing, RoutingPatch};
+
+pub use shape::{End, Shape};
+
+wire_enum! {
+    /// What a release is of; the families that are not here are known by name only.
+    pub enum RuleType {
+        RouteRules, RateLimitRules, CircuitBreakerRules, FaultDetectRules, LaneRules, LosslessRules, TrafficMirrorRules,
+        TrafficSecurityRules, TrafficMockRules,
+    }
+}
+
+macro_rules! families {
+    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $kind:literal, $element:literal, $resource:ident; )+) => {
+        /// A family of rules.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Family { $( $(#[$meta])* $family, )+ }
+
+        impl Family {
+            pub const ALL: &'static [Family] = &[ $( Family::$family, )+ ];
+
+            /// Its segment in paths.
+            pub const fn kind(self) -> &'static str {
+                match self { $( Family::$family => $kind, )+ }
+            }
+
+            /// The element that carries one of its rules in the answers of writes.
+            pub const fn element(self) -> &'static str {
+                match self { $( Family::$family => $element, )+ }
+            }
+
+            pub const fn resource(self) -> RuleType {
+                match self { $( Family::$family => RuleType::$resource, )+ }
+            }
+
+            /// The body of a rule of which nothing is said.
+            pub fn body(self) -> Body {
+                match self { $( Family::$family => Body::$family($family::default()), )+ }
+            }
+
+            /// The patch that says nothing.
+            pub fn patch(self) -> BodyPatch {
+                match self { $( Family::$family => BodyPatch::$family($patch::default()), )+ }
+            }
+        }
+
+        /// What only its family has.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum Body { $( $family($family), )+ }
+
+        /// The fields of a body without the name of the family around them.
+        #[derive(Serialize)]
+        #[serde(untagged)]
+        pub enum Fields<'a> { $( $family(&'a $family), )+ }
+
+        impl Body {
+            pub fn family(&self) -> Family {
+                match self { $( Body::$family(_) => Family::$family, )+ }
+            }
+
+            pub fn fields(&self) -> Fields<'_> {
+                match self { $( Body::$family(body) => Fields::$family(body), )+ }
+            }
+
+            fn shape(&self) -> &dyn Shape {
+                match self { $( Body::$family(body) => body, )+ }
+            }
+
+            fn shape_mut(&mut self) -> &mut dyn Shape {
+                match self { $( Body::$family(body) => body, )+ }
+            }
+        }
+
+        /// The fields of a body that a caller gives; an absent one stays as it is.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        pub enum BodyPatch { $( $family($patch), )+ }
+
+        impl BodyPatch {
+            pub fn family(&self) -> Family {
+                match self { $( BodyPatch::$family(_) => Family::$family, )+ }
+            }
+
+            /// A patch of another family changes nothing.
+            fn lay_over(&self, body: &mut Body) {
+                match (self, body) {
+                    $( (BodyPatch::$family(patch), Body::$family(body)) => patch.lay_over(body), )+
+                    _ => {}
+                }
+            }
+        }
+
+        /// Reads the fields that are the family's.
+        impl<'de> DeserializeSeed<'de> for Family {
+            type Value = BodyPatch;
+
+            fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<BodyPatch, D::Error> {
+                match self { $( Family::$family => $patch::deserialize(deserializer).map(BodyPatch::$family), )+ }
+            }
+        }
+    };
+}
+
+families! {
+    // family: patch, path segment, element in write answers, resource of its releases;
+    FaultDetect: FaultDetectPatch, "faultdetectors", "faultDetectRule", FaultDetectRules;
+    RateLimit: RateLimitPatch, "ratelimits", "rateLimit", RateLimitRules;
+    Routing: RoutingPatch, "routings", "routeRule", RouteRules;
+}
+
+/// A rule as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    pub id: String,
+    /// Unique in its family and namespace.
+    pub name: String,
+    pub namespace: String,
+    pub enable: bool,
+    pub description: String,
+    /// 0 is the highest.
+    pub priority: u32,
+    pub metadata: BTreeMap<String, String>,
+    pub body: Body,
+    pub created: Stamp,
+    pub modified: Stamp,
+    /// The last switch-on, if it was ever on.
+    pub enabled_at: Option<Timestamp>,
+    pub revision: String,
+}
+
+impl Rule {
+    pub fn family(&self) -> Family {
+        self.body.family()
+    }
+
+    /// The services on either end of the calls that the rule is about.
+    pub fn ends(&self) -> Vec<End> {
+        self.body.shape().ends(&self.namespace)
+    }
+}
+
+/// What a caller says of a rule; an absent field stays as it is. It names the rule by id, without
+/// one by namespace and name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleDraft {
+    pub head: RuleHead,
+    pub body: BodyPatch,
+}
+
+/// The fields that rules of all families have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuleHead {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// 1 to 128 characters, none of them a control character.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// On, if neither this nor `disable` says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable: Option<bool>,
+    /// The opposite of `enable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// 0 is the highest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Uint32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// On update: only if this is the current one, else 409000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl RuleHead {
+    /// The id, where the caller gave one; an empty one counts as none.
+    pub fn given_id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The switch, by either of its names.
+    fn switch(&self) -> Option<bool> {
+        self.enable.or(self.disable.map(|disable| !disable))
+    }
+
+    fn check_values(&self) -> Result<(), Refusal> {
+        self.given_id().map_or(Ok(()), name::check_id)?;
+        self.name.as_deref().map_or(Ok(()), |name| name::check_title("name", name))?;
+        self.namespace.as_deref().map_or(Ok(()), name::check_namespace)?;
+        if self.enable.is_some() && self.enable == self.disable {
+            return Err(Refusal::new(Code::InvalidParameter, "enable and disable contradict each other"));
+        }
+        let description = self.description.as_deref().unwrap_or("");
+        name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
+    }
+
+    fn check_name(&self) -> Result<(), Refusal> {
+        name::check_title("name", self.name.as_deref().unwrap_or(""))?;
+        name::check_namespace(self.namespace.as_deref().unwrap_or(""))
+    }
+}
+
+impl RuleDraft {
+    /// A new rule has name and namespace.
+    pub fn check_new(&self) -> Result<(), Refusal> {
+        self.head.check_name()?;
+        self.head.check_values()?;
+        let mut body = self.body.family().body();
+        self.body.lay_over(&mut body);
+        body.shape().check()?;
+        Ok(body.shape_mut().settle()?)
+    }
+
+    pub fn check_update(&self) -> Result<(), Refusal> {
+        self.check_named()?;
+        self.head.check_values()?;
+        let mut given = self.body.family().body();
+        self.body.lay_over(&mut given);
+        Ok(given.shape().check()?)
+    }
+
+    /// By id, or by name and namespace.
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
+    }
+
+    /// A new rule of what is said here.
+    pub fn rule(&self, id: String, revision: String, stamp: Stamp) -> Result<Rule, Fault> {
+        let mut rule = Rule {
+            id,
+            name: String::new(),
+            namespace: String::new(),
+            enable: true,
+            description: String::new(),
+            priority: 0,
+            metadata: BTreeMap::new(),
+            body: self.body.family().body(),
+            created: stamp.clone(),
+            modified: stamp,
+            enabled_at: None,
+            revision,
+        };
+        self.lay_over(&mut rule)?;
+        Ok(rule)
+    }
+
+    /// Lays the given fields over `rule`; absent ones stay.
+    pub fn lay_over(&self, rule: &mut Rule) -> Result<(), Fault> {
+        super::replace(&mut rule.name, &self.head.name);
+        super::replace(&mut rule.namespace, &self.head.namespace);
+        super::replace(&mut rule.enable, &self.head.switch());
+        super::replace(&mut rule.description, &self.head.description);
+        super::replace(&mut rule.priority, &self.head.priority.map(|priority| priority.0));
+        super::replace(&mut rule.metadata, &self.head.metadata);
+        self.body.lay_over(&mut rule.body);
+        rule.body.shape_mut().settle()
+    }
+}

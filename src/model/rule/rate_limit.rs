@@ -1,0 +1,171 @@
+//! Rate limits: how much of which traffic a service takes. Specification, "RateLimit".
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::fault::{Fault, each, within_range};
+use super::matching::ALL;
+use super::shape::{End, Shape, shape};
+use super::traffic::{Api, Argument, LimitArgumentType, ServiceKey};
+use crate::model::wire::{Span, Uint32, span_or_ms, wire_enum};
+
+const AMOUNT_PERIOD_MIN: Span = Span::of_seconds(1);
+const PERCENT_MAX: u32 = 100;
+
+wire_enum! {
+    /// Where the quota is counted. The specification lists the argument types here too; they are
+    /// taken, kept and written as sent.
+    pub enum LimitType {
+        Global = "GLOBAL",
+        Local = "LOCAL",
+        Custom = "CUSTOM",
+        Method = "METHOD",
+        Header = "HEADER",
+        Query = "QUERY",
+        CallerIp = "CALLER_IP",
+        Path = "PATH",
+        Cookie = "COOKIE",
+        CallerMetadata = "CALLER_METADATA",
+        CallerService = "CALLER_SERVICE",
+    }
+}
+
+wire_enum! {
+    /// What is limited.
+    pub enum Resource { Qps = "QPS", Concurrency = "CONCURRENCY", System = "SYSTEM" }
+}
+
+wire_enum! {
+    /// What a client does while the limit's server cannot be reached.
+    pub enum FailoverType { Local = "FAILOVER_LOCAL", Pass = "FAILOVER_PASS" }
+}
+
+wire_enum! {
+    /// Whether the amount is for all instances together or shared out among them.
+    pub enum AmountMode { GlobalTotal = "GLOBAL_TOTAL", ShareEqually = "SHARE_EQUALLY" }
+}
+
+shape! {
+    /// The quotas of a service. Without `callee` and `service` it is for every service of its
+    /// namespace.
+    pub struct RateLimit / RateLimitPatch {
+        written {
+            #[serde(rename = "type")]
+            kind: LimitType,
+            rules: Vec<LimitTrigger>,
+        }
+        optional {
+            report: Report,
+            cluster: ServiceKey,
+            callee: ServiceKey,
+            service: String,
+        }
+    }
+}
+
+/// When a client reports what it has used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Fixed period; also taken as a number of milliseconds.
+    #[serde(deserialize_with = "span_or_ms")]
+    pub interval: Span,
+    /// Percentage of the quota whose use is reported at once: 1 to 100.
+    #[serde(rename = "amountPercent", alias = "amount_percent", skip_serializing_if = "Option::is_none")]
+    pub amount_percent: Option<Uint32>,
+}
+
+/// One quota and the traffic that counts against it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LimitTrigger {
+    pub name: String,
+    /// Any of them; none stands for all.
+    pub apis: Vec<Api>,
+    pub resource: Resource,
+    /// All of them.
+    pub arguments: Vec<Argument<LimitArgumentType>>,
+    pub amounts: Vec<Amount>,
+    /// Seconds that a request may be queued at most.
+    #[serde(alias = "maxQueueDelay")]
+    pub max_queue_delay: Uint32,
+    #[serde(alias = "concurrencyAmount", skip_serializing_if = "Option::is_none")]
+    pub concurrency_amount: Option<ConcurrencyAmount>,
+    #[serde(alias = "customResponse", skip_serializing_if = "Option::is_none")]
+    pub custom_response: Option<CustomResponse>,
+    /// Whether everything that a pattern matches is counted together.
+    #[serde(alias = "regexCombine")]
+    pub regex_combine: bool,
+    pub failover: FailoverType,
+    /// Names, with `resource`, the plug-in that limits.
+    pub action: String,
+    pub disable: bool,
+    #[serde(alias = "amountMode")]
+    pub amount_mode: AmountMode,
+}
+
+/// The amount of one period.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Amount {
+    /// Quota of the period.
+    #[serde(rename = "maxAmount", alias = "max_amount")]
+    pub max_amount: Uint32,
+    /// The period: at least one second.
+    #[serde(rename = "validDuration", alias = "valid_duration", skip_serializing_if = "Option::is_none")]
+    pub valid_duration: Option<Span>,
+    /// Precision of the statistics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Uint32>,
+    /// Where ramping up starts.
+    #[serde(rename = "startAmount", alias = "start_amount", skip_serializing_if = "Option::is_none")]
+    pub start_amount: Option<Uint32>,
+    /// Where lowering ends.
+    #[serde(rename = "minAmount", alias = "min_amount", skip_serializing_if = "Option::is_none")]
+    pub min_amount: Option<Uint32>,
+}
+
+/// Requests that may be served at a time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConcurrencyAmount {
+    #[serde(alias = "maxAmount")]
+    pub max_amount: Uint32,
+}
+
+/// What a refused caller is answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CustomResponse {
+    pub code: String,
+    pub headers: BTreeMap<String, String>,
+    pub body: String,
+}
+
+impl LimitTrigger {
+    fn check(&self) -> Result<(), Fault> {
+        each("apis", &self.apis, Api::check)?;
+        each("arguments", &self.arguments, Argument::check)?;
+        each("amounts", &self.amounts, |amount| match amount.valid_duration {
+            Some(period) if period < AMOUNT_PERIOD_MIN => Err(Fault::new("validDuration", "has to be at least 1s")),
+            _ => Ok(()),
+        })
+    }
+}
+
+impl Shape for RateLimit {
+    fn check(&self) -> Result<(), Fault> {
+        if let Some(percent) = self.report.as_ref().and_then(|report| report.amount_percent) {
+            within_range("report.amountPercent", percent.0, 1..=PERCENT_MAX, "above 0 and at most 100")?;
+        }
+        each("rules", &self.rules, LimitTrigger::check)
+    }
+
+    fn ends(&self, namespace: &str) -> Vec<End> {
+        let callee = self.callee.as_ref().and_then(|callee| End::of(&callee.namespace, &callee.service, namespace));
+        let own = self.service.as_ref().and_then(|service| End::of("", service, namespace));
+        let named: Vec<End> = callee.into_iter().chain(own).collect();
+        if named.is_empty() { End::of("", ALL, namespace).into_iter().collect() } else { named }
+    }
+}

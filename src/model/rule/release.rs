@@ -1,0 +1,144 @@
+//! Releases of rules: the specification's table "RuleRelease".
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Family, Rule, RuleType};
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::Stamp;
+use crate::model::release::{ClientLabel, ReleaseState, ReleaseType, all_match, check_labels};
+use crate::model::{limits, name};
+
+/// A rule as it stood when it was published. Only `active`, `version`, `revision` and `modified`
+/// change after that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleRelease {
+    pub id: String,
+    /// Unique among the releases of the rule.
+    pub name: String,
+    pub description: String,
+    pub release_type: ReleaseType,
+    pub client_labels: Vec<ClientLabel>,
+    /// Counts all releases of the rule; moved forward by a rollback.
+    pub version: u64,
+    pub active: bool,
+    /// The rule as released.
+    pub rule: Arc<Rule>,
+    /// Who published it, and when.
+    pub created: Stamp,
+    /// Who changed its state last, and when.
+    pub modified: Stamp,
+}
+
+impl RuleRelease {
+    pub fn state(&self) -> ReleaseState {
+        ReleaseState::of(self.release_type, self.active)
+    }
+
+    /// True if a client with these labels sees it: always for a normal release.
+    pub fn is_for<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.release_type == ReleaseType::Normal || all_match(&self.client_labels, label)
+    }
+}
+
+/// Names a release, or asks for one to be published.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RuleReleaseDraft {
+    /// The release's id. On publish without `rule_id` and `rule_name` it is the RULE's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(alias = "ruleId", skip_serializing_if = "Option::is_none")]
+    pub rule_id: Option<String>,
+    #[serde(alias = "ruleName", skip_serializing_if = "Option::is_none")]
+    pub rule_name: Option<String>,
+    /// Of the rule, where its name alone says too little.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Generated on publish where absent.
+    #[serde(alias = "releaseName", skip_serializing_if = "Option::is_none")]
+    pub release_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// `normal` (also `ReleaseTypeNormal` or nothing) or `gray` (also `beta`, `ReleaseTypeGray`).
+    #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
+    pub release_type: Option<String>,
+    /// All of them have to match; a gray release needs at least one.
+    #[serde(alias = "clientLabels", skip_serializing_if = "Option::is_none")]
+    pub client_labels: Option<Vec<ClientLabel>>,
+    /// The path says it; a contradiction is 400103.
+    #[serde(skip_serializing)]
+    pub resource: Option<RuleType>,
+}
+
+fn given(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
+
+impl RuleReleaseDraft {
+    pub fn given_id(&self) -> Option<&str> {
+        given(&self.id)
+    }
+
+    pub fn given_rule_id(&self) -> Option<&str> {
+        given(&self.rule_id)
+    }
+
+    pub fn given_rule_name(&self) -> Option<&str> {
+        given(&self.rule_name)
+    }
+
+    pub fn given_namespace(&self) -> Option<&str> {
+        given(&self.namespace)
+    }
+
+    pub fn given_release_name(&self) -> Option<&str> {
+        given(&self.release_name)
+    }
+
+    pub fn labels(&self) -> &[ClientLabel] {
+        self.client_labels.as_deref().unwrap_or_default()
+    }
+
+    fn names_rule(&self) -> bool {
+        self.given_rule_id().is_some() || self.given_rule_name().is_some()
+    }
+
+    /// For publish, which needs to be told which rule.
+    pub fn check_publish(&self, family: Family) -> Result<(), Refusal> {
+        self.check_values(family)?;
+        if !self.names_rule() && self.given_id().is_none() {
+            return Err(Refusal::new(Code::InvalidParameter, "rule_id, rule_name or id (of the rule) is required"));
+        }
+        let description = self.description.as_deref().unwrap_or("");
+        name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        ReleaseType::read(self.release_type.as_deref())?;
+        check_labels(self.labels())
+    }
+
+    /// For everything else, which needs to be told which release.
+    pub fn check_named(&self, family: Family) -> Result<(), Refusal> {
+        self.check_values(family)?;
+        let is_named = self.given_id().is_some() || (self.names_rule() && self.given_release_name().is_some());
+        if is_named {
+            return Ok(());
+        }
+        Err(Refusal::new(Code::InvalidParameter, "id, or rule_id or rule_name with release_name, is required"))
+    }
+
+    fn check_values(&self, family: Family) -> Result<(), Refusal> {
+        if let Some(resource) = self.resource
+            && resource != family.resource()
+        {
+            let why = format!("resource is {resource:?}, the path is one of {:?}", family.resource());
+            return Err(Refusal::new(Code::InvalidParameter, why));
+        }
+        for id in [self.given_id(), self.given_rule_id()].into_iter().flatten() {
+            name::check_id(id)?;
+        }
+        self.given_rule_name().map_or(Ok(()), |name| name::check_title("rule_name", name))?;
+        self.given_namespace().map_or(Ok(()), name::check_namespace)?;
+        self.given_release_name().map_or(Ok(()), |name| name::check_title("release_name", name))
+    }
+}

@@ -1,0 +1,260 @@
+//! Routing: which instances of a service a request goes to. Specification, "RouteRule".
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::fault::{Fault, each, within_range};
+use super::matching::MatchString;
+use super::shape::{End, Shape, shape};
+use super::traffic::{Argument, ArgumentType, ServiceKey};
+use crate::model::wire::{Uint32, Words, wire_enum};
+
+/// Priorities of destination groups, 0 first.
+const DESTINATION_PRIORITY_MAX: u32 = 9;
+const PERCENT_MAX: u32 = 100;
+
+wire_enum! {
+    /// How `routing_config` is read.
+    pub enum RoutePolicy {
+        /// As a custom route: conditions on the request, groups of destinations.
+        Rule = "RulePolicy",
+        /// As a route by metadata.
+        Metadata = "MetadataPolicy",
+        /// As a route to the nearest.
+        Nearby = "NearbyPolicy",
+    }
+}
+
+wire_enum! {
+    /// Whether all conditions have to hold or one is enough.
+    pub enum TrafficMatchMode { And = "AND", Or = "OR" }
+}
+
+wire_enum! {
+    /// Where to look when the metadata match finds nothing.
+    pub enum FailoverRange { All = "ALL", Others = "OTHERS", OtherKeys = "OTHER_KEYS" }
+}
+
+wire_enum! {
+    /// How near.
+    pub enum LocationLevel { Unknown = "UNKNOWN", Campus = "CAMPUS", Zone = "ZONE", Region = "REGION", All = "ALL" }
+}
+
+shape! {
+    pub struct Routing / RoutingPatch {
+        written {
+            #[serde(alias = "routePolicy", alias = "routing_policy")]
+            route_policy: RoutePolicy,
+            #[serde(alias = "routingConfig")]
+            routing_config: RoutingConfig,
+        }
+        optional {}
+    }
+}
+
+/// The configuration of all three policies: which of the fields may be there, the policy says.
+/// [`Shape::settle`] fills in the defaults of its own and refuses those of another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoutingConfig {
+    /// The name of the message in protobuf's JSON, kept as sent.
+    #[serde(rename = "@type", skip_serializing_if = "Option::is_none")]
+    pub type_url: Option<String>,
+    /// RulePolicy; deprecated, kept for old servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller: Option<ServiceKey>,
+    /// RulePolicy; deprecated, kept for old servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub callee: Option<ServiceKey>,
+    /// RulePolicy: the first whose arguments match applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Vec<CustomRouteRule>>,
+    /// MetadataPolicy and NearbyPolicy: the callee; `*` for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// MetadataPolicy and NearbyPolicy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// MetadataPolicy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// MetadataPolicy: applies when the labels find no instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failover: Option<MetadataFailover>,
+    /// NearbyPolicy: the level to start at.
+    #[serde(alias = "matchLevel", skip_serializing_if = "Option::is_none")]
+    pub match_level: Option<LocationLevel>,
+    /// NearbyPolicy: the level to end at.
+    #[serde(alias = "maxMatchLevel", skip_serializing_if = "Option::is_none")]
+    pub max_match_level: Option<LocationLevel>,
+    /// NearbyPolicy: never leave the nearest level.
+    #[serde(alias = "strictNearby", skip_serializing_if = "Option::is_none")]
+    pub strict_nearby: Option<bool>,
+}
+
+/// One sub-rule of a custom route.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CustomRouteRule {
+    pub name: String,
+    pub arguments: TrafficMatchRule,
+    pub destinations: Vec<DestinationGroup>,
+}
+
+/// Which traffic a sub-rule is for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrafficMatchRule {
+    pub arguments: Vec<Argument<ArgumentType>>,
+    /// Percentage of the matching traffic that is taken: 1 to 100.
+    #[serde(alias = "randomPercent")]
+    pub random_percent: Uint32,
+    #[serde(rename = "matchMode", alias = "match_mode")]
+    pub match_mode: TrafficMatchMode,
+}
+
+impl Default for TrafficMatchRule {
+    fn default() -> Self {
+        TrafficMatchRule {
+            arguments: Vec::new(),
+            random_percent: Uint32(PERCENT_MAX),
+            match_mode: TrafficMatchMode::And,
+        }
+    }
+}
+
+/// Instances that traffic may go to. Groups of the lowest priority number share it by weight; the
+/// others wait until none of those is available.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DestinationGroup {
+    pub service: String,
+    pub namespace: String,
+    pub labels: BTreeMap<String, MatchString>,
+    /// 0 to 9, 0 first; a group without one comes after all that have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Uint32>,
+    /// Counts as 0 beside groups that have one; equal shares where none has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Uint32>,
+    /// A service that requests are forwarded to.
+    pub transfer: String,
+    /// No traffic at all.
+    pub isolate: bool,
+    pub name: String,
+}
+
+/// The second choice of a route by metadata.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MetadataFailover {
+    #[serde(alias = "failoverRange")]
+    pub failover_range: FailoverRange,
+    pub labels: BTreeMap<String, String>,
+}
+
+impl CustomRouteRule {
+    fn check(&self) -> Result<(), Fault> {
+        let percent = self.arguments.random_percent.0;
+        within_range("random_percent", percent, 1..=PERCENT_MAX, "1 to 100")
+            .and_then(|()| each("arguments", &self.arguments.arguments, Argument::check))
+            .map_err(|fault| fault.within("arguments"))?;
+        each("destinations", &self.destinations, DestinationGroup::check)
+    }
+}
+
+impl DestinationGroup {
+    fn check(&self) -> Result<(), Fault> {
+        let priority = self.priority.unwrap_or_default().0;
+        within_range("priority", priority, 0..=DESTINATION_PRIORITY_MAX, "0 to 9")?;
+        let checked = self.labels.iter().map(|(key, label)| (key, label.check()));
+        checked.map(|(key, fault)| fault.map_err(|fault| fault.within(&format!("labels.{key}")))).collect()
+    }
+}
+
+impl RoutingConfig {
+    /// The fields that are there and belong to no other policy than the given ones.
+    fn given(&self) -> impl Iterator<Item = (&'static str, &'static [RoutePolicy])> {
+        use RoutePolicy::{Metadata, Nearby, Rule};
+        let fields: [(&str, bool, &[RoutePolicy]); 8] = [
+            ("caller", self.caller.is_some(), &[Rule]),
+            ("callee", self.callee.is_some(), &[Rule]),
+            ("rules", self.rules.is_some(), &[Rule]),
+            ("labels", self.labels.is_some(), &[Metadata]),
+            ("failover", self.failover.is_some(), &[Metadata]),
+            ("match_level", self.match_level.is_some(), &[Nearby]),
+            ("max_match_level", self.max_match_level.is_some(), &[Nearby]),
+            ("strict_nearby", self.strict_nearby.is_some(), &[Nearby]),
+        ];
+        fields.into_iter().filter(|(_, given, _)| *given).map(|(field, _, policies)| (field, policies))
+    }
+
+    fn fits(&self, policy: RoutePolicy) -> Result<(), Fault> {
+        let messages: &[&str] = match policy {
+            RoutePolicy::Rule => &["CustomRoute", "RuleRoutingConfig"],
+            RoutePolicy::Metadata => &["MetadataRoutingConfig"],
+            RoutePolicy::Nearby => &["NearbyRoutingConfig"],
+        };
+        if let Some(url) = self.type_url.as_deref().filter(|url| !url.is_empty())
+            && !messages.iter().any(|message| url.rsplit(['.', '/']).next() == Some(message))
+        {
+            return Err(Fault::new("@type", format!("{url} is not read by {}", policy.word())));
+        }
+        match self.given().find(|(_, policies)| !policies.contains(&policy)) {
+            Some((field, _)) => Err(Fault::new(field, format!("does not belong to {}", policy.word()))),
+            None => Ok(()),
+        }
+    }
+
+    /// The sub-rules of a custom route.
+    pub fn custom_rules(&self) -> &[CustomRouteRule] {
+        self.rules.as_deref().unwrap_or_default()
+    }
+}
+
+impl Shape for Routing {
+    fn check(&self) -> Result<(), Fault> {
+        each("rules", self.routing_config.custom_rules(), CustomRouteRule::check)
+            .map_err(|fault| fault.within("routing_config"))
+    }
+
+    fn settle(&mut self) -> Result<(), Fault> {
+        let config = &mut self.routing_config;
+        config.fits(self.route_policy).map_err(|fault| fault.within("routing_config"))?;
+        match self.route_policy {
+            RoutePolicy::Rule => {
+                config.rules.get_or_insert_default();
+                (config.service, config.namespace) = (None, None);
+            }
+            RoutePolicy::Metadata => {
+                config.service.get_or_insert_default();
+                config.namespace.get_or_insert_default();
+                config.labels.get_or_insert_default();
+            }
+            RoutePolicy::Nearby => {
+                config.service.get_or_insert_default();
+                config.namespace.get_or_insert_default();
+                config.match_level.get_or_insert_default();
+                config.max_match_level.get_or_insert_default();
+                config.strict_nearby.get_or_insert_default();
+            }
+        }
+        Ok(())
+    }
+
+    fn ends(&self, namespace: &str) -> Vec<End> {
+        let config = &self.routing_config;
+        let keys = [&config.caller, &config.callee].into_iter().flatten().map(|key| (&key.namespace, &key.service));
+        let groups = config.custom_rules().iter().flat_map(|rule| &rule.destinations);
+        let named = keys.chain(groups.map(|group| (&group.namespace, &group.service)));
+        let own = config
+            .service
+            .as_ref()
+            .and_then(|service| End::of(config.namespace.as_deref().unwrap_or_default(), service, namespace));
+        let mut ends: Vec<End> = named.filter_map(|(of, service)| End::of(of, service, namespace)).chain(own).collect();
+        ends.sort();
+        ends.dedup();
+        ends
+    }
+}

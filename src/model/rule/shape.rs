@@ -1,0 +1,78 @@
+//! What a family of rules has to say of itself, and how its fields are declared.
+
+use std::fmt;
+
+use super::fault::Fault;
+
+/// The part of a rule that only its family has.
+pub trait Shape {
+    /// Refuses values that no rule of the family may hold, whatever its other fields say.
+    fn check(&self) -> Result<(), Fault>;
+
+    /// Brings fields that depend on each other in line, or refuses them.
+    fn settle(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// The services that the rule is about, on either end of a call; a rule without a namespace of
+    /// its own for one means that of the rule, `namespace`.
+    fn ends(&self, namespace: &str) -> Vec<End>;
+}
+
+/// A service that a rule is about; `*` stands for every one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct End {
+    pub namespace: String,
+    pub service: String,
+}
+
+impl End {
+    /// None for a service that is not named.
+    pub(super) fn of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
+        let namespace = if namespace.is_empty() { namespace_of_rule } else { namespace };
+        (!service.is_empty()).then(|| End { namespace: namespace.to_owned(), service: service.to_owned() })
+    }
+}
+
+impl fmt::Debug for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.service)
+    }
+}
+
+/// Declares the fields of a family twice: as they are kept, and as a patch in which every field may
+/// be absent. Fields under `written` are always shown; those under `optional` mean something by
+/// being absent, and are then left out.
+macro_rules! shape {
+    (
+        $(#[$meta:meta])*
+        pub struct $shape:ident / $patch:ident {
+            written { $( $(#[$written_meta:meta])* $written:ident: $written_type:ty, )* }
+            optional { $( $(#[$optional_meta:meta])* $optional:ident: $optional_type:ty, )* }
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
+        pub struct $shape {
+            $( $(#[$written_meta])* pub $written: $written_type, )*
+            $( $(#[$optional_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>, )*
+        }
+
+        #[doc = concat!("The fields of [`", stringify!($shape), "`] that a caller gives; an absent one stays as it is.")]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
+        pub struct $patch {
+            $( $(#[$written_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $written: Option<$written_type>, )*
+            $( $(#[$optional_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>, )*
+        }
+
+        impl $patch {
+            pub(super) fn lay_over(&self, shape: &mut $shape) {
+                $( $crate::model::replace(&mut shape.$written, &self.$written); )*
+                $( if self.$optional.is_some() { shape.$optional.clone_from(&self.$optional); } )*
+            }
+        }
+    };
+}
+pub(super) use shape;

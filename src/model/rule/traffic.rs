@@ -1,0 +1,95 @@
+//! The parts of a request that rules of all families look at.
+
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::matching::MatchString;
+use crate::model::wire::wire_enum;
+
+wire_enum! {
+    /// The part of a request that a condition looks at.
+    pub enum ArgumentType {
+        Custom = "CUSTOM",
+        Method = "METHOD",
+        Header = "HEADER",
+        Query = "QUERY",
+        CallerIp = "CALLER_IP",
+        Path = "PATH",
+        Cookie = "COOKIE",
+        CallerMetadata = "CALLER_METADATA",
+        CallerService = "CALLER_SERVICE",
+    }
+}
+
+wire_enum! {
+    /// [`ArgumentType`] with the numbers that the Polaris family gives it in rate limits.
+    pub enum LimitArgumentType {
+        Custom = "CUSTOM",
+        Method = "METHOD",
+        Header = "HEADER",
+        Query = "QUERY",
+        CallerService = "CALLER_SERVICE",
+        CallerIp = "CALLER_IP",
+        CallerMetadata = "CALLER_METADATA",
+        Path = "PATH",
+        Cookie = "COOKIE",
+    }
+}
+
+impl From<LimitArgumentType> for ArgumentType {
+    fn from(kind: LimitArgumentType) -> Self {
+        match kind {
+            LimitArgumentType::Custom => ArgumentType::Custom,
+            LimitArgumentType::Method => ArgumentType::Method,
+            LimitArgumentType::Header => ArgumentType::Header,
+            LimitArgumentType::Query => ArgumentType::Query,
+            LimitArgumentType::CallerService => ArgumentType::CallerService,
+            LimitArgumentType::CallerIp => ArgumentType::CallerIp,
+            LimitArgumentType::CallerMetadata => ArgumentType::CallerMetadata,
+            LimitArgumentType::Path => ArgumentType::Path,
+            LimitArgumentType::Cookie => ArgumentType::Cookie,
+        }
+    }
+}
+
+/// A condition on a part of the request; without a value the part only has to be there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Argument<T: Default> {
+    #[serde(rename = "type")]
+    pub kind: T,
+    /// Name of the header, query parameter, cookie, … that is looked at.
+    pub key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<MatchString>,
+}
+
+impl<T: Default> Argument<T> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        self.value.iter().try_for_each(|value| value.check().map_err(|fault| fault.within("value")))
+    }
+}
+
+/// A service by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceKey {
+    pub service: String,
+    pub namespace: String,
+}
+
+/// An interface of a service; `*` or nothing stands for all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Api {
+    pub protocol: String,
+    pub method: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<MatchString>,
+}
+
+impl Api {
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        self.path.iter().try_for_each(|path| path.check().map_err(|fault| fault.within("path")))
+    }
+}

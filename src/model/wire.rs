@@ -1,0 +1,273 @@
+//! How scalars of the specification's tables are read and written: enums by name or by number,
+//! whole numbers also as text, durations as protobuf's JSON has them.
+//!
+//! What is read leniently is written in one way only: names, numbers, `"1.5s"`.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A fieldless enum with its words on the wire, in order of their numbers.
+pub trait Words: Copy + Sized + 'static {
+    const ALL: &'static [(Self, &'static str)];
+
+    fn word(self) -> &'static str;
+
+    fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == word).map(|(value, _)| *value)
+    }
+
+    fn of_number(number: u64) -> Option<Self> {
+        usize::try_from(number).ok().and_then(|number| Self::ALL.get(number)).map(|(value, _)| *value)
+    }
+}
+
+/// Reads one of the words of an enum, or its number, also as text.
+pub(super) struct WordVisitor<T>(pub(super) PhantomData<T>);
+
+impl<T: Words> Visitor<'_> for WordVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<_> = T::ALL.iter().map(|(_, word)| *word).collect();
+        write!(f, "one of {}", words.join(", "))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        let by_number = || text.parse().ok().and_then(T::of_number);
+        T::of_word(text).or_else(by_number).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+        T::of_number(number).ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
+/// Declares an enum whose values have a word on the wire; the first is the default, numbers count
+/// from 0. A word that is equal to the variant's name is left out.
+macro_rules! wire_enum {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $( $(#[$variant_meta:meta])* $variant:ident $(= $word:literal)? ),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        $vis enum $name { $( $(#[$variant_meta])* $variant, )+ }
+
+        impl $crate::model::wire::Words for $name {
+            const ALL: &'static [(Self, &'static str)] =
+                &[ $( ($name::$variant, $crate::model::wire::wire_enum!(@word $variant $($word)?)), )+ ];
+
+            fn word(self) -> &'static str {
+                match self { $( $name::$variant => $crate::model::wire::wire_enum!(@word $variant $($word)?), )+ }
+            }
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                <$name as $crate::model::wire::Words>::ALL[0].0
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str($crate::model::wire::Words::word(*self))
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($crate::model::wire::WordVisitor(std::marker::PhantomData))
+            }
+        }
+    };
+    (@word $variant:ident) => { stringify!($variant) };
+    (@word $variant:ident $word:literal) => { $word };
+}
+pub(crate) use wire_enum;
+
+/// A whole number from 0 to 2^32 - 1, read as a number or as its text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct Uint32(pub u32);
+
+impl<'de> Deserialize<'de> for Uint32 {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Uint32;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number from 0 to 4294967295")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Uint32, E> {
+                let fitting = u32::try_from(number).map(Uint32);
+                fitting.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Uint32, E> {
+                text.parse().map(Uint32).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+const NANOS_PER_MS: u64 = 1_000_000;
+/// Longest duration in seconds, some 292 years: what counts nanoseconds in 63 bits.
+const SECONDS_MAX: u64 = 9_223_372_036;
+
+/// A span of time that is not negative. On the wire decimal seconds with an `s`, up to nine digits
+/// after the point: `"1s"`, `"0.500s"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span {
+    nanos: u64,
+}
+
+impl Span {
+    pub const fn of_seconds(seconds: u64) -> Self {
+        Span { nanos: seconds * NANOS_PER_SECOND }
+    }
+
+    fn of_ms(ms: u64) -> Option<Self> {
+        (ms / 1000 < SECONDS_MAX).then(|| Span { nanos: ms * NANOS_PER_MS })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let number = text.strip_suffix('s')?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        if !is_digits(whole) || !is_digits(fraction) || fraction.len() > 9 {
+            return None;
+        }
+        let seconds = whole.parse().ok().filter(|seconds| *seconds < SECONDS_MAX)?;
+        let nanos: u64 = format!("{fraction:0<9}").parse().ok()?;
+        Some(Span { nanos: Span::of_seconds(seconds).nanos + nanos })
+    }
+}
+
+/// With 0, 3, 6 or 9 digits after the point, as protobuf writes durations.
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.nanos / NANOS_PER_SECOND, self.nanos % NANOS_PER_SECOND);
+        if nanos == 0 {
+            write!(f, "{seconds}s")
+        } else if nanos.is_multiple_of(NANOS_PER_MS) {
+            write!(f, "{seconds}.{:03}s", nanos / NANOS_PER_MS)
+        } else if nanos.is_multiple_of(1000) {
+            write!(f, "{seconds}.{:06}s", nanos / 1000)
+        } else {
+            write!(f, "{seconds}.{nanos:09}s")
+        }
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(SpanVisitor { takes_ms: false })
+    }
+}
+
+struct SpanVisitor {
+    takes_ms: bool,
+}
+
+impl Visitor<'_> for SpanVisitor {
+    type Value = Span;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration in seconds such as \"1s\" or \"0.500s\"")?;
+        if self.takes_ms { f.write_str(", or a number of milliseconds") } else { Ok(()) }
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+        Span::parse(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Span, E> {
+        let span = if self.takes_ms { Span::of_ms(number) } else { None };
+        span.ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
+    }
+}
+
+/// For `deserialize_with`: a [`Span`], or a number of milliseconds.
+pub fn span_or_ms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+    deserializer.deserialize_any(SpanVisitor { takes_ms: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    wire_enum! {
+        enum Fruit { Apple, Pear = "PEAR" }
+    }
+
+    #[test]
+    fn enums_are_read_by_name_or_number_and_written_by_name() {
+        let read = |text: &str| serde_json::from_str::<Fruit>(text);
+        for (text, expected) in
+            [("\"Apple\"", Fruit::Apple), ("\"PEAR\"", Fruit::Pear), ("1", Fruit::Pear), ("\"1\"", Fruit::Pear)]
+        {
+            assert_eq!(read(text).expect(text), expected);
+        }
+        for text in ["\"Pear\"", "2", "-1", "\"\"", "true", "null", "[]"] {
+            let error = read(text).expect_err(text).to_string();
+            assert!(error.contains("expected one of Apple, PEAR"), "{text}: {error}");
+        }
+        assert_eq!(serde_json::to_string(&Fruit::Pear).expect("a word"), "\"PEAR\"");
+        assert_eq!(Fruit::default(), Fruit::Apple);
+    }
+
+    #[test]
+    fn numbers_are_read_as_text_too() {
+        let read = |text: &str| serde_json::from_str::<Uint32>(text).map(|number| number.0);
+        for (text, expected) in [("0", 0), ("\"7\"", 7), ("4294967295", u32::MAX)] {
+            assert_eq!(read(text).expect(text), expected);
+        }
+        for text in ["4294967296", "-1", "1.5", "\"x\"", "\"\"", "\"-1\"", "1e400", "null", "[1]"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        let rows = [
+            ("1s", "1s"),
+            ("1.5s", "1.500s"),
+            ("0.000001s", "0.000001s"),
+            ("2.000000001s", "2.000000001s"),
+            ("1.0s", "1s"),
+        ];
+        for (text, written) in rows {
+            assert_eq!(Span::parse(text).expect(text).to_string(), written);
+        }
+        for text in [
+            "",
+            "s",
+            "1",
+            "1h",
+            "-1s",
+            "1.s",
+            ".5s",
+            "1.0000000001s",
+            "999ms",
+            "1 s",
+            "99999999999999999999s",
+            "9223372036s",
+        ] {
+            assert_eq!(Span::parse(text), None, "{text}");
+        }
+        let mut ms = serde_json::Deserializer::from_str("1500");
+        assert_eq!(span_or_ms(&mut ms).expect("milliseconds").to_string(), "1.500s");
+        assert!(serde_json::from_str::<Span>("1500").is_err());
+        assert!(span_or_ms(&mut serde_json::Deserializer::from_str("18446744073709551615")).is_err());
+    }
+}
