@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::model::config_file::canonical_file;
+use crate::model::rule::Family;
 
 /// Waiters are spread over the shards, not keys: the whole herd of one hot key registers and
 /// leaves in parallel, while a wake-up visits every shard, which costs next to nothing.
@@ -36,6 +37,11 @@ impl WatchKey {
     /// A config file; all spellings that one lookup can resolve to share the key.
     pub fn config(namespace: &str, group: &str, file: &str) -> Self {
         Self::of("config", &(namespace, group, canonical_file(file)))
+    }
+
+    /// The rules of a family that clients of a service see; `*` stands for every service.
+    pub fn rules(family: Family, namespace: &str, service: &str) -> Self {
+        Self::of(family.kind(), &(namespace, service))
     }
 
     fn of(kind: &str, name: &impl Hash) -> Self {

@@ -114,7 +114,7 @@ async fn no_route_but_login_health_and_metrics_answers_without_a_token() {
             continue;
         }
         for (token, code) in [(None, 401002), (Some(""), 401002), (Some("Bearer "), 401002), (Some("guess"), 401004)] {
-            let (status, answer) = bench.send(route.method.as_str(), route.path, token, json!([{}])).await;
+            let (status, answer) = bench.send(route.method.as_str(), &route.path, token, json!([{}])).await;
             let shown = format!("{} {} with {token:?}", route.method, route.path);
             assert_eq!((status, &answer["code"]), (StatusCode::UNAUTHORIZED, &json!(code)), "{shown}");
         }

@@ -8,7 +8,11 @@ use crate::catalog::{Catalog, Entity};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Tag};
 use crate::model::namespace::Namespace;
+use crate::model::release::ClientLabel;
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::{Fields, Rule, RuleType};
 use crate::model::service::Service;
+use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 
 /// What the view of an entity shows beside the entity itself, derived from the catalog.
@@ -26,7 +30,12 @@ impl Derived {
             Entity::Namespace(namespace) => members = catalog.services.count_in(&namespace.name),
             Entity::ConfigGroup(group) => members = catalog.configs.file_count_in(group),
             Entity::ConfigFile(file) => status = FileStatus::of(file, catalog),
-            Entity::None | Entity::Service(_) | Entity::Alias(_) | Entity::ConfigRelease(_) => {}
+            Entity::None
+            | Entity::Service(_)
+            | Entity::Alias(_)
+            | Entity::ConfigRelease(_)
+            | Entity::Rule(_)
+            | Entity::RuleRelease(_) => {}
         }
         Derived { members, status }
     }
@@ -39,6 +48,8 @@ pub(super) enum View<'a> {
     Namespace(NamespaceView<'a>),
     Service(ServiceView<'a>),
     Alias(AliasView<'a>),
+    Rule(Box<RuleView<'a>>),
+    RuleRelease(Box<RuleReleaseView<'a>>),
     ConfigGroup(ConfigGroupView<'a>),
     ConfigFile(ConfigFileView<'a>),
     ConfigRelease(ConfigReleaseView<'a>),
@@ -54,6 +65,8 @@ impl<'a> View<'a> {
             }
             Entity::Service(service) => View::Service(ServiceView::new(service)),
             Entity::Alias(alias) => View::Alias(AliasView::new(alias)),
+            Entity::Rule(rule) => View::Rule(Box::new(RuleView::new(rule, true))),
+            Entity::RuleRelease(release) => View::RuleRelease(Box::new(RuleReleaseView::new(release, false))),
             Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, derived.members)),
             Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, derived.status)),
             Entity::ConfigRelease(release) => View::ConfigRelease(ConfigReleaseView::new(release)),
@@ -66,6 +79,8 @@ impl<'a> View<'a> {
             View::Namespace(_) => "namespace",
             View::Service(_) => "service",
             View::Alias(_) => "serviceAlias",
+            View::Rule(rule) => rule.element,
+            View::RuleRelease(_) => "ruleRelease",
             View::ConfigGroup(_) => "configFileGroup",
             View::ConfigFile(_) => "configFile",
             View::ConfigRelease(_) => "configFileRelease",
@@ -198,6 +213,96 @@ impl<'a> AliasView<'a> {
             mtime: alias.mtime.text(),
             editable: true,
             deleteable: true,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct RuleView<'a> {
+    #[serde(skip)]
+    element: &'static str,
+    id: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    enable: bool,
+    disable: bool,
+    description: &'a str,
+    priority: u32,
+    metadata: &'a BTreeMap<String, String>,
+    #[serde(flatten)]
+    fields: Option<Fields<'a>>,
+    revision: &'a str,
+    ctime: String,
+    mtime: String,
+    etime: String,
+    editable: bool,
+    deleteable: bool,
+}
+
+impl<'a> RuleView<'a> {
+    pub(super) fn new(rule: &'a Rule, with_body: bool) -> Self {
+        RuleView {
+            element: rule.family().element(),
+            id: &rule.id,
+            name: &rule.name,
+            namespace: &rule.namespace,
+            enable: rule.enable,
+            disable: !rule.enable,
+            description: &rule.description,
+            priority: rule.priority,
+            metadata: &rule.metadata,
+            fields: with_body.then(|| rule.body.fields()),
+            revision: &rule.revision,
+            ctime: rule.created.time.text(),
+            mtime: rule.modified.time.text(),
+            etime: rule.enabled_at.map(Timestamp::text).unwrap_or_default(),
+            editable: true,
+            deleteable: true,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct RuleReleaseView<'a> {
+    id: &'a str,
+    rule_id: &'a str,
+    rule_name: &'a str,
+    namespace: &'a str,
+    release_name: &'a str,
+    description: &'a str,
+    release_type: &'static str,
+    client_labels: &'a [ClientLabel],
+    version: u64,
+    resource: RuleType,
+    active: bool,
+    ctime: String,
+    create_by: &'a str,
+    mtime: String,
+    modify_by: &'a str,
+    /// The rule as released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<RuleView<'a>>,
+}
+
+impl<'a> RuleReleaseView<'a> {
+    pub(super) fn new(release: &'a RuleRelease, with_rule: bool) -> Self {
+        RuleReleaseView {
+            id: &release.id,
+            rule_id: &release.rule.id,
+            rule_name: &release.rule.name,
+            namespace: &release.rule.namespace,
+            release_name: &release.name,
+            description: &release.description,
+            release_type: release.release_type.word(),
+            client_labels: &release.client_labels,
+            version: release.version,
+            resource: release.rule.family().resource(),
+            active: release.active,
+            ctime: release.created.time.text(),
+            create_by: &release.created.by,
+            mtime: release.modified.time.text(),
+            modify_by: &release.modified.by,
+            rule: with_rule.then(|| RuleView::new(&release.rule, true)),
         }
     }
 }

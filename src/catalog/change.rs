@@ -8,6 +8,8 @@ use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::namespace::Namespace;
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::{End, Family, Rule};
 use crate::model::service::Service;
 
 /// The answer to one item of a command.
@@ -25,6 +27,8 @@ pub enum Entity {
     Namespace(Arc<Namespace>),
     Service(Arc<Service>),
     Alias(Arc<ServiceAlias>),
+    Rule(Arc<Rule>),
+    RuleRelease(Arc<RuleRelease>),
     ConfigGroup(Arc<ConfigGroup>),
     ConfigFile(Arc<ConfigFile>),
     ConfigRelease(Arc<ConfigRelease>),
@@ -68,6 +72,8 @@ impl Outcome {
 pub enum Change {
     /// A release of this file came, went or was exchanged.
     Config(ConfigKey),
+    /// What clients see of the rules of a family for these services.
+    Rules(Family, Vec<End>),
 }
 
 /// Collects, during one apply, the rows that change and what watchers should hear.

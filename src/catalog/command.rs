@@ -12,6 +12,9 @@ use crate::model::access::{TokenHash, User};
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::namespace::NamespaceDraft;
+use crate::model::release::ReleaseOp;
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
 
 /// What to do with each item of a batch.
@@ -51,4 +54,7 @@ pub enum Command {
     ConfigRollback(Vec<ConfigReleaseDraft>),
     ConfigDeleteReleases(Vec<ConfigReleaseDraft>),
     Aliases(Op, Vec<AliasDraft>),
+    Rules(Op, Vec<RuleDraft>),
+    PublishRules(Family, Vec<RuleReleaseDraft>),
+    RuleReleases(Family, ReleaseOp, Vec<RuleReleaseDraft>),
 }

@@ -23,17 +23,13 @@ use super::ctx::Ctx;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
-    ConfigReleaseDraft, Format, Stamp,
+    ConfigReleaseDraft, Format,
 };
 use crate::model::properties;
 use crate::model::release::ReleaseType;
 
 /// To Apollo clients, which leave the suffix out, a name without one is a properties file.
 const FORMAT_WITHOUT_SUFFIX: Format = Format::Properties;
-
-fn stamp(ctx: &Ctx) -> Stamp {
-    Stamp { time: ctx.time, by: ctx.by.clone() }
-}
 
 fn md5_of(content: &str) -> String {
     hex::encode(Md5::digest(content))
@@ -63,7 +59,7 @@ impl Catalog {
                 if group == *old {
                     return Outcome::unchanged(Entity::ConfigGroup(old));
                 }
-                group.modified = stamp(ctx);
+                group.modified = ctx.stamp();
                 Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
             }
             (Op::Delete, None) => Outcome::default(),
@@ -197,11 +193,11 @@ impl Catalog {
             release_type: ReleaseType::Normal,
             version,
             active: true,
-            created: stamp(ctx),
-            modified: stamp(ctx),
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
         };
         self.retire_active(ctx, &file.key, journal);
-        self.configs.put_file(ConfigFile { released: Some(stamp(ctx)), ..file.clone() }, journal);
+        self.configs.put_file(ConfigFile { released: Some(ctx.stamp()), ..file.clone() }, journal);
         let release = self.configs.put_release(release, journal);
         self.configs.mark(&file.key, journal);
         release
@@ -222,7 +218,7 @@ impl Catalog {
 
     fn retire_active(&mut self, ctx: &Ctx, key: &ConfigKey, journal: &mut Journal) {
         if let Some(active) = self.configs.active_release(key).cloned() {
-            let retired = ConfigRelease { active: false, modified: stamp(ctx), ..ConfigRelease::clone(&active) };
+            let retired = ConfigRelease { active: false, modified: ctx.stamp(), ..ConfigRelease::clone(&active) };
             self.configs.put_release(retired, journal);
         }
     }
@@ -248,7 +244,7 @@ impl Catalog {
         }
         self.retire_active(ctx, &target.key, journal);
         let version = self.configs.next_version(&target.key, journal);
-        let release = ConfigRelease { active: true, version, modified: stamp(ctx), ..ConfigRelease::clone(&target) };
+        let release = ConfigRelease { active: true, version, modified: ctx.stamp(), ..ConfigRelease::clone(&target) };
         let release = self.configs.put_release(release, journal);
         self.configs.mark(&target.key, journal);
         Outcome::done(Entity::ConfigRelease(release))
@@ -276,7 +272,7 @@ fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft) -> 
     };
     draft.lay_over(&mut file);
     if old.is_some_and(|old| **old != file) {
-        file.modified = stamp(ctx);
+        file.modified = ctx.stamp();
     }
     file
 }
@@ -286,8 +282,8 @@ fn new_file(ctx: &Ctx, key: ConfigKey) -> ConfigFile {
         id: ctx.draw_number(),
         format: Format::of_suffix(&key.file).unwrap_or(FORMAT_WITHOUT_SUFFIX),
         key,
-        created: stamp(ctx),
-        modified: stamp(ctx),
+        created: ctx.stamp(),
+        modified: ctx.stamp(),
         ..ConfigFile::default()
     }
 }
@@ -306,8 +302,8 @@ fn new_group(ctx: &Ctx, namespace: &str, name: &str) -> ConfigGroup {
         id: ctx.draw_number(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
-        created: stamp(ctx),
-        modified: stamp(ctx),
+        created: ctx.stamp(),
+        modified: ctx.stamp(),
         ..ConfigGroup::default()
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::model::config_file::Stamp;
 use crate::model::time::Timestamp;
 
 /// Names one proposal for as long as its sender may repeat it.
@@ -46,6 +47,11 @@ impl Ctx {
     /// be behind the old one's.
     pub(super) fn not_before(&self, clock: Timestamp) -> Ctx {
         Ctx { time: self.time.max(clock), drawn: Cell::new(0), ..self.clone() }
+    }
+
+    /// Who proposed this entry, and when.
+    pub(super) fn stamp(&self) -> Stamp {
+        Stamp { time: self.time, by: self.by.clone() }
     }
 
     /// The next number of this entry, for things that clients know by number: unique because the

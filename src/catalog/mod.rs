@@ -10,17 +10,21 @@
 //! set of maps with the rules of change and the queries of one kind of thing.
 
 pub mod access;
+pub mod active;
 pub mod aliases;
 pub mod change;
 pub mod command;
 mod config_changes;
 pub mod configs;
 pub mod ctx;
+mod ledger;
 pub mod namespaces;
 pub mod nodes;
 pub mod page;
 mod requests;
 pub mod row;
+mod rule_changes;
+pub mod rules;
 pub mod services;
 
 #[cfg(test)]
@@ -37,6 +41,8 @@ use crate::model::access::{Token, User};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
 use crate::model::namespace::Namespace;
+use crate::model::rule::Rule;
+use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
 use access::Access;
 use aliases::{Aliases, Cl5Counter};
@@ -44,6 +50,7 @@ use configs::{ConfigMark, ConfigVersion, Configs};
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
 use requests::{Remembered, Requests};
+use rules::Rules;
 use services::Services;
 
 /// Stored bytes that this version cannot read: fatal to a node, never shown to a caller.
@@ -67,6 +74,7 @@ pub struct Catalog {
     pub services: Services,
     pub aliases: Aliases,
     pub configs: Configs,
+    pub rules: Rules,
     requests: Requests,
 }
 
@@ -93,6 +101,11 @@ impl Catalog {
             Command::Namespaces(op, items) => each(items, |item| self.write_namespace(ctx, op, &item, journal)),
             Command::Services(op, items) => each(items, |item| self.write_service(ctx, op, &item, journal)),
             Command::Aliases(op, items) => each(items, |item| self.write_alias(ctx, op, &item, journal)),
+            Command::Rules(op, items) => each(items, |item| self.write_rule(ctx, op, &item, journal)),
+            Command::PublishRules(family, items) => each(items, |item| self.publish_rule(ctx, family, &item, journal)),
+            Command::RuleReleases(family, op, items) => {
+                each(items, |item| self.change_release(ctx, family, op, &item, journal))
+            }
             Command::ConfigGroups(op, items) => each(items, |item| self.write_config_group(ctx, op, &item, journal)),
             Command::ConfigFiles(op, items) => each(items, |item| self.write_config_file(ctx, op, &item, journal)),
             Command::ConfigPublish(items) => each(items, |item| self.publish_config(ctx, &item, journal)),
@@ -127,6 +140,8 @@ impl Catalog {
             Table::Service => drop(self.services.load(Service::read(value)?)),
             Table::Alias => drop(self.aliases.load(ServiceAlias::read(value)?)),
             Table::Cl5Counter => self.aliases.load_counter(Cl5Counter::read(value)?),
+            Table::Rule => self.rules.load_rule(Rule::read(value)?),
+            Table::RuleRelease => self.rules.load_release(RuleRelease::read(value)?),
             Table::ConfigGroup => drop(self.configs.load_group(ConfigGroup::read(value)?)),
             Table::ConfigFile => drop(self.configs.load_file(ConfigFile::read(value)?)),
             Table::ConfigRelease => drop(self.configs.load_release(ConfigRelease::read(value)?)),
@@ -137,11 +152,13 @@ impl Catalog {
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 7] {
+    pub fn counts(&self) -> [(&'static str, usize); 9] {
         [
             ("namespace", self.namespaces.len()),
             ("service", self.services.len()),
             ("alias", self.aliases.len()),
+            ("rule", self.rules.len()),
+            ("rule_release", self.rules.release_count()),
             ("config_group", self.configs.group_count()),
             ("config_file", self.configs.file_count()),
             ("config_release", self.configs.release_count()),

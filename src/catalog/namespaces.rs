@@ -137,6 +137,9 @@ impl Catalog {
         if self.configs.has_groups_in(&old.name) {
             return Code::NamespaceExistedConfigGroups.into();
         }
+        if self.rules.has_any_in(&old.name) {
+            return Code::NamespaceExistedGovernanceRules.into();
+        }
         journal.delete(&**old);
         self.namespaces.by_name.remove(&old.name);
         Outcome::done(Entity::Namespace(old.clone()))

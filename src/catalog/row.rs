@@ -30,10 +30,12 @@ pub enum Table {
     ConfigVersion = 12,
     Alias = 13,
     Cl5Counter = 14,
+    Rule = 15,
+    RuleRelease = 16,
 }
 
 impl Table {
-    const ALL: [Table; 14] = [
+    const ALL: [Table; 16] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -48,6 +50,8 @@ impl Table {
         Table::ConfigVersion,
         Table::Alias,
         Table::Cl5Counter,
+        Table::Rule,
+        Table::RuleRelease,
     ];
 
     /// The table that a row key belongs to.

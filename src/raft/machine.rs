@@ -152,7 +152,7 @@ impl Machine {
     fn tell(&self, news: News) {
         self.metrics.applied_index.set(i64::try_from(news.applied.index).unwrap_or(i64::MAX));
         self.state.applied.send_replace(news.applied);
-        self.state.hub().wake(news.changes.iter().map(watch_key));
+        self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
         for (request, outcomes) in news.replies {
             self.state.replies.answer(request, outcomes);
         }
@@ -179,9 +179,12 @@ struct News {
     replies: Vec<(RequestId, Vec<Outcome>)>,
 }
 
-fn watch_key(change: &Change) -> WatchKey {
+fn watch_keys(change: &Change) -> Vec<WatchKey> {
     match change {
-        Change::Config(key) => WatchKey::config(&key.namespace, &key.group, &key.file),
+        Change::Config(key) => vec![WatchKey::config(&key.namespace, &key.group, &key.file)],
+        Change::Rules(family, ends) => {
+            ends.iter().map(|end| WatchKey::rules(*family, &end.namespace, &end.service)).collect()
+        }
     }
 }
 

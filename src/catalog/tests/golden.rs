@@ -1,6 +1,9 @@
 //! Bytes that every later version has to read.
 
+use super::rules::{gray, of_rule, rule_for};
 use super::*;
+use crate::model::release::ReleaseOp;
+use crate::model::rule::Family;
 use crate::pack;
 
 /// One command of each kind in the bytes in which the first release wrote it to its log.
@@ -48,6 +51,9 @@ fn golden_bytes_of_every_command() {
         Command::ConfigRollback(vec![release.clone()]),
         Command::ConfigDeleteReleases(vec![release]),
         Command::Aliases(Op::Create, vec![AliasDraft { kind: Some(AliasType::Cl5Sid), ..alias("o", "s") }]),
+        Command::Rules(Op::Create, Family::ALL.iter().map(|family| rule_for(*family, "r", "s")).collect()),
+        Command::PublishRules(Family::RateLimit, vec![gray("r", "g", "one,two")]),
+        Command::RuleReleases(Family::Routing, ReleaseOp::StopGray, vec![of_rule("r", "g")]),
     ];
     let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();
     let golden: Vec<&str> = include_str!("golden_commands.txt").lines().collect();

@@ -2,6 +2,7 @@
 
 mod golden;
 mod properties;
+mod rules;
 
 use std::collections::BTreeMap;
 

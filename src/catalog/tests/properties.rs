@@ -3,8 +3,12 @@
 
 use proptest::prelude::*;
 
+use super::rules::{gray, of_rule, rule_for};
 use super::*;
 use crate::catalog::configs::FileFilter;
+use crate::model::release::ReleaseOp;
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Family, RuleDraft};
 
 fn some_name() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c.properties", "C", "c"]).prop_map(str::to_owned)
@@ -35,6 +39,31 @@ fn some_release() -> impl Strategy<Value = ConfigReleaseDraft> {
     (some_name(), prop::sample::select(vec!["x", "k=v", "none"])).prop_map(|(file, name)| release(&file, name))
 }
 
+fn some_family() -> impl Strategy<Value = Family> {
+    prop::sample::select(Family::ALL)
+}
+
+fn some_release_op() -> impl Strategy<Value = ReleaseOp> {
+    prop::sample::select(vec![ReleaseOp::Rollback, ReleaseOp::StopGray, ReleaseOp::Delete])
+}
+
+fn some_rule() -> impl Strategy<Value = RuleDraft> {
+    (some_family(), some_name(), some_name(), prop::option::of(some_name()), prop::option::of(any::<bool>())).prop_map(
+        |(family, name, service, id, enable)| {
+            let mut draft = rule_for(family, &name, &service);
+            (draft.head.id, draft.head.enable) = (id, enable);
+            draft
+        },
+    )
+}
+
+fn some_rule_release() -> impl Strategy<Value = RuleReleaseDraft> {
+    (some_name(), prop::option::of(some_name()), any::<bool>()).prop_map(|(rule, name, is_gray)| {
+        let draft = if is_gray { gray(&rule, "", "one") } else { of_rule(&rule, "") };
+        RuleReleaseDraft { release_name: name, ..draft }
+    })
+}
+
 fn some_command() -> impl Strategy<Value = Command> {
     let namespace = some_name().prop_map(|name| NamespaceDraft { name, ..NamespaceDraft::default() });
     let group = (some_name(), some_name(), some_text()).prop_map(|(namespace, name, comment)| ConfigGroupDraft {
@@ -54,6 +83,11 @@ fn some_command() -> impl Strategy<Value = Command> {
         ..AliasDraft::default()
     });
     prop_oneof![
+        (some_op(), prop::collection::vec(some_rule(), 1..4_usize)).prop_map(|(op, items)| Command::Rules(op, items)),
+        (some_family(), prop::collection::vec(some_rule_release(), 1..4_usize))
+            .prop_map(|(family, items)| Command::PublishRules(family, items)),
+        (some_family(), some_release_op(), prop::collection::vec(some_rule_release(), 1..4_usize))
+            .prop_map(|(family, op, items)| Command::RuleReleases(family, op, items)),
         (some_op(), prop::collection::vec(alias, 1..4_usize)).prop_map(|(op, items)| Command::Aliases(op, items)),
         (some_op(), prop::collection::vec(namespace, several.clone()))
             .prop_map(|(op, items)| Command::Namespaces(op, items)),

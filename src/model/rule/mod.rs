@@ -154,6 +154,8 @@ pub struct Rule {
     /// The last switch-on, if it was ever on.
     pub enabled_at: Option<Timestamp>,
     pub revision: String,
+    /// How many versions its releases were given: the next one takes the number after it.
+    pub versions: u64,
 }
 
 impl Rule {
@@ -272,6 +274,7 @@ impl RuleDraft {
             modified: stamp,
             enabled_at: None,
             revision,
+            versions: 0,
         };
         self.lay_over(&mut rule)?;
         Ok(rule)

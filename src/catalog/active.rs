@@ -1,0 +1,113 @@
+//! What clients see of the releases of one family: for each rule the newest active gray release
+//! whose labels all match the client, else the active normal one, else nothing.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::model::release::ReleaseType;
+use crate::model::rule::End;
+use crate::model::rule::matching::ALL;
+use crate::model::rule::release::RuleRelease;
+
+/// The active releases of one family.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Active {
+    /// By id of the rule.
+    of_rule: BTreeMap<String, ActiveOfRule>,
+    /// Every end of an active release, to the rules.
+    of_end: BTreeMap<End, BTreeSet<String>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ActiveOfRule {
+    normal: Option<Arc<RuleRelease>>,
+    /// Highest version first.
+    grays: Vec<Arc<RuleRelease>>,
+}
+
+impl ActiveOfRule {
+    fn all(&self) -> impl Iterator<Item = &Arc<RuleRelease>> {
+        self.grays.iter().chain(&self.normal)
+    }
+
+    fn ends(&self) -> BTreeSet<End> {
+        self.all().flat_map(|release| release.rule.ends()).collect()
+    }
+}
+
+/// The ends under which rules for this service are found.
+pub fn ends_of(namespace: &str, service: &str) -> [End; 4] {
+    let end = |namespace: &str, service: &str| End { namespace: namespace.to_owned(), service: service.to_owned() };
+    [end(namespace, service), end(namespace, ALL), end(ALL, service), end(ALL, ALL)]
+}
+
+impl Active {
+    /// The releases that concern a service, as a client with these labels sees them: by priority of
+    /// the rule, 0 first, then by its id.
+    pub fn of_service<'a>(
+        &self,
+        namespace: &str,
+        service: &str,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> Vec<Arc<RuleRelease>> {
+        let ends = ends_of(namespace, service);
+        let rules: BTreeSet<&String> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
+        let chosen = rules
+            .into_iter()
+            .filter_map(|rule| self.of_rule.get(rule))
+            .filter_map(|active| active.all().find(|release| release.is_for(&label)));
+        let mut chosen: Vec<_> =
+            chosen.filter(|release| release.rule.ends().iter().any(|end| ends.contains(end))).cloned().collect();
+        chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
+        chosen
+    }
+
+    /// The normal release of a rule that clients see.
+    pub(super) fn normal(&self, rule_id: &str) -> Option<&Arc<RuleRelease>> {
+        self.of_rule.get(rule_id)?.normal.as_ref()
+    }
+
+    pub(super) fn has_gray(&self, rule_id: &str) -> bool {
+        self.of_rule.get(rule_id).is_some_and(|active| !active.grays.is_empty())
+    }
+
+    /// Takes a release in, if it is active.
+    pub(super) fn insert(&mut self, release: &Arc<RuleRelease>) {
+        if !release.active {
+            return;
+        }
+        self.change(&release.rule.id, |active| match release.release_type {
+            ReleaseType::Normal => active.normal = Some(release.clone()),
+            ReleaseType::Gray => {
+                active.grays.push(release.clone());
+                active.grays.sort_by_key(|gray| Reverse(gray.version));
+            }
+        });
+    }
+
+    /// Takes a release out, if it is here.
+    pub(super) fn remove(&mut self, release: &RuleRelease) {
+        self.change(&release.rule.id, |active| {
+            active.normal.take_if(|normal| normal.id == release.id);
+            active.grays.retain(|gray| gray.id != release.id);
+        });
+    }
+
+    fn change(&mut self, rule_id: &str, change: impl FnOnce(&mut ActiveOfRule)) {
+        let mut active = self.of_rule.remove(rule_id).unwrap_or_default();
+        for end in active.ends() {
+            let rules = self.of_end.get_mut(&end);
+            if rules.is_some_and(|rules| rules.remove(rule_id) && rules.is_empty()) {
+                self.of_end.remove(&end);
+            }
+        }
+        change(&mut active);
+        for end in active.ends() {
+            self.of_end.entry(end).or_default().insert(rule_id.to_owned());
+        }
+        if active.all().next().is_some() {
+            self.of_rule.insert(rule_id.to_owned(), active);
+        }
+    }
+}
