@@ -8,6 +8,7 @@ use axum::extract::{FromRequest, Request};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use serde_path_to_error::Path;
 
 use super::App;
 use super::auth::Caller;
@@ -52,6 +53,16 @@ impl<T: DeserializeOwned> FromRequest<App> for Batch<T> {
 
 impl<T: DeserializeOwned> Batch<T> {
     pub(super) fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        Batch::parse_with(body, parse_item)
+    }
+}
+
+impl<T> Batch<T> {
+    /// A batch whose items are read by `parse_item`.
+    pub(super) fn parse_with(
+        body: &[u8],
+        parse_item: impl Fn(&RawValue) -> Result<T, Refusal>,
+    ) -> Result<Self, ApiError> {
         let text = text_of(body)?;
         let is_single = text.trim_start().starts_with('{');
         let raw: Vec<&RawValue> = if is_single {
@@ -96,16 +107,21 @@ fn unparsable(error: serde_json::Error) -> ApiError {
 }
 
 /// A wrong type is refused by the name of its field.
-fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refusal> {
-    let refuse = |why: String| Refusal::new(Code::ParseException, why);
+pub(super) fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refusal> {
     if !raw.get().starts_with('{') {
-        return Err(refuse("an object is expected".into()));
+        return Err(Refusal::new(Code::ParseException, "an object is expected"));
     }
     let mut json = serde_json::Deserializer::from_str(raw.get());
-    serde_path_to_error::deserialize(&mut json).map_err(|error| match error.path().to_string() {
-        path if path == "." => refuse(error.inner().to_string()),
-        path => refuse(format!("{path}: {}", error.inner())),
-    })
+    serde_path_to_error::deserialize(&mut json).map_err(|error| name_field(error.path(), error.inner()))
+}
+
+/// The refusal of what could not be read at `path`.
+pub(super) fn name_field(path: &Path, error: &serde_json::Error) -> Refusal {
+    let why = match path.to_string() {
+        path if path == "." => error.to_string(),
+        path => format!("{path}: {error}"),
+    };
+    Refusal::new(Code::ParseException, why)
 }
 
 /// Counts brackets outside of strings; the parser itself would recurse.

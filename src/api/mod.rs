@@ -15,6 +15,7 @@ mod layers;
 mod login;
 mod namespaces;
 mod query;
+mod rules;
 mod services;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ mod view;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::Extension;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -32,6 +34,7 @@ use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use crate::model::code::Code;
+use crate::model::rule::Family;
 use crate::raft::node::Node;
 use error::ApiError;
 use throttle::LoginThrottle;
@@ -96,12 +99,12 @@ struct Route {
     /// For the walk through the table in the tests; the handler holds it too.
     #[cfg(test)]
     method: Method,
-    path: &'static str,
+    path: String,
     access: Access,
     handler: MethodRouter<App>,
 }
 
-fn open<H, T>(method: Method, path: &'static str, handler: H) -> Route
+fn open<H, T>(method: Method, path: &str, handler: H) -> Route
 where
     H: Handler<T, App>,
     T: 'static,
@@ -110,13 +113,13 @@ where
     Route {
         #[cfg(test)]
         method,
-        path,
+        path: path.to_owned(),
         access: Access::Anyone,
         handler: on(filter, handler),
     }
 }
 
-fn guarded<H, T>(method: Method, path: &'static str, handler: H) -> Route
+fn guarded<H, T>(method: Method, path: &str, handler: H) -> Route
 where
     H: Handler<T, App>,
     T: 'static,
@@ -124,12 +127,37 @@ where
     Route { access: Access::TokenHolder, ..open(method, path, handler) }
 }
 
+const GET: Method = Method::GET;
+const POST: Method = Method::POST;
+const PUT: Method = Method::PUT;
+const DELETE: Method = Method::DELETE;
+
 /// Every route of the surface.
 fn routes() -> Vec<Route> {
-    const GET: Method = Method::GET;
-    const POST: Method = Method::POST;
-    const PUT: Method = Method::PUT;
-    const DELETE: Method = Method::DELETE;
+    let rules = Family::ALL.iter().flat_map(|family| rule_routes(*family));
+    fixed_routes().into_iter().chain(rules).collect()
+}
+
+/// The routes that every family of rules has; the handlers are told which family it is.
+fn rule_routes(family: Family) -> Vec<Route> {
+    let path = |rest: &str| format!("/naming/v1/{}{rest}", family.kind());
+    let routes = vec![
+        guarded(GET, &path(""), rules::list),
+        guarded(GET, &path("/detail"), rules::detail),
+        guarded(POST, &path(""), rules::create),
+        guarded(PUT, &path(""), rules::update),
+        guarded(POST, &path("/delete"), rules::delete),
+        guarded(POST, &path("/releases"), rules::publish),
+        guarded(GET, &path("/releases"), rules::list_releases),
+        guarded(PUT, &path("/releases/rollback"), rules::roll_back),
+        guarded(PUT, &path("/releases/stopbeta"), rules::stop_gray),
+        guarded(POST, &path("/releases/delete"), rules::delete_releases),
+    ];
+    let of_family = |route: Route| Route { handler: route.handler.layer(Extension(family)), ..route };
+    routes.into_iter().map(of_family).collect()
+}
+
+fn fixed_routes() -> Vec<Route> {
     vec![
         open(GET, "/livez", health::live),
         open(GET, "/readyz", health::ready),
@@ -194,7 +222,7 @@ pub fn router(app: App) -> Router {
             Access::Anyone => route.handler,
             Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),
         };
-        router = router.route(route.path, handler);
+        router = router.route(&route.path, handler);
     }
     router
         .fallback(|| async { ApiError::from(Code::UnknownRoute) })

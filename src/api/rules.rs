@@ -1,0 +1,178 @@
+//! `/naming/v1/{kind}` and `/naming/v1/{kind}/releases`, once for all families of rules: which one
+//! a request is about comes with the route.
+
+use axum::extract::{Extension, FromRequest, Request, State};
+use axum::response::Response;
+use serde::de::DeserializeSeed;
+use serde_json::value::RawValue;
+
+use super::App;
+use super::auth::Caller;
+use super::envelope;
+use super::error::ApiError;
+use super::extract::{Batch, Write, name_field, parse_item, read_body};
+use super::query::{Fresh, Query};
+use super::view::{RuleReleaseView, RuleView};
+use crate::catalog::rules::{ReleaseFilter, RuleFilter};
+use crate::catalog::{Command, Op};
+use crate::model::code::{Code, Refusal};
+use crate::model::release::ReleaseOp;
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{BodyPatch, Family, RuleDraft};
+
+/// A page of rules, newest change first. They are whole, unless `brief` asks for the fields that
+/// all families have.
+pub(super) async fn list(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+) -> Result<Response, ApiError> {
+    let with_body = !query.flag("brief")?.unwrap_or(false);
+    answer_list(&app, family, &query, with_body)
+}
+
+/// A page of whole rules; takes what [`list`] takes.
+pub(super) async fn detail(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+) -> Result<Response, ApiError> {
+    answer_list(&app, family, &query, true)
+}
+
+fn answer_list(app: &App, family: Family, query: &Query, with_body: bool) -> Result<Response, ApiError> {
+    let filter = RuleFilter {
+        id: query.text("id"),
+        name: query.name("name"),
+        namespace: query.name("namespace"),
+        service: query.name("service"),
+        enable: query.flag("enable")?,
+    };
+    let page = query.page()?;
+    let listed = app.node.state().catalog().rules.of(family).list(&filter, page);
+    Ok(envelope::list("data", &listed, |rule| RuleView::new(rule, with_body)))
+}
+
+/// The items of a write on rules: which fields they have, the family says.
+pub(super) struct RuleBatch(Batch<RuleDraft>);
+
+impl FromRequest<App> for RuleBatch {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let family = *request.extensions().get::<Family>().expect("every route of rules has its family");
+        Ok(RuleBatch(Batch::parse_with(&read_body(request.into_body()).await?, |raw| parse_rule(family, raw))?))
+    }
+}
+
+/// Head and body are read one after the other from the same object, each ignoring the other's
+/// fields, so that a wrong type is refused by the path of its field.
+fn parse_rule(family: Family, raw: &RawValue) -> Result<RuleDraft, Refusal> {
+    let head = parse_item(raw)?;
+    Ok(RuleDraft { head, body: parse_body(family, raw)? })
+}
+
+fn parse_body(family: Family, raw: &RawValue) -> Result<BodyPatch, Refusal> {
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    let mut track = serde_path_to_error::Track::new();
+    let read = family.deserialize(serde_path_to_error::Deserializer::new(&mut json, &mut track));
+    read.map_err(|error| name_field(&track.path(), &error))
+}
+
+/// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.
+pub(super) async fn create(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> Result<Response, ApiError> {
+    write(&app, &caller, Op::Create, batch.checked(RuleDraft::check_new)).await
+}
+
+/// Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
+pub(super) async fn update(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> Result<Response, ApiError> {
+    write(&app, &caller, Op::Update, batch.checked(RuleDraft::check_update)).await
+}
+
+/// Per item 200000, also if it was not there. The releases go with the rule.
+pub(super) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> Result<Response, ApiError> {
+    write(&app, &caller, Op::Delete, batch.checked(RuleDraft::check_named)).await
+}
+
+async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> Result<Response, ApiError> {
+    Write::new(app, caller).batch(batch, |items| Command::Rules(op, items)).await
+}
+
+// ---- releases ----
+
+/// The releases of one rule, highest version first; with `brief=false` the rule as released in each.
+/// 400103 without `id` (of the rule), `rule_id` and `rule_name`.
+pub(super) async fn list_releases(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+) -> Result<Response, ApiError> {
+    let filter = ReleaseFilter {
+        rule_id: query.text("id").or_else(|| query.text("rule_id")),
+        rule_name: query.text("rule_name"),
+        only_active: query.flag("only_active")?.unwrap_or(false),
+    };
+    if filter.rule_id.is_none() && filter.rule_name.is_none() {
+        return Err(ApiError::new(Code::InvalidParameter, "id (of the rule), rule_id or rule_name is required"));
+    }
+    let with_rule = query.flag("brief")? == Some(false);
+    let page = query.page()?;
+    let listed = app.node.state().catalog().rules.of(family).list_releases(&filter, page);
+    Ok(envelope::list("data", &listed, |release| RuleReleaseView::new(release, with_rule)))
+}
+
+/// Per item 200000; 400202 no such rule; 400201 the rule has a release of this name; 409000 a gray
+/// release is active; 400904 gray without labels.
+pub(super) async fn publish(
+    app: State<App>,
+    Extension(family): Extension<Family>,
+    caller: Caller,
+    batch: Batch<RuleReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(|draft| draft.check_publish(family));
+    Write::new(&app, &caller).batch(batch, |items| Command::PublishRules(family, items)).await
+}
+
+/// Per item 200000; 200002 it is active; 400000 it is gray; 400202 missing.
+pub(super) async fn roll_back(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    batch: Batch<RuleReleaseDraft>,
+) -> Result<Response, ApiError> {
+    change_releases(&app, &caller, *family, ReleaseOp::Rollback, batch).await
+}
+
+/// Per item 200000; 200002 it was stopped before; 400000 it is not gray; 400202 missing.
+pub(super) async fn stop_gray(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    batch: Batch<RuleReleaseDraft>,
+) -> Result<Response, ApiError> {
+    change_releases(&app, &caller, *family, ReleaseOp::StopGray, batch).await
+}
+
+/// Per item 200000, also if it was not there; 400000 it is active.
+pub(super) async fn delete_releases(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    batch: Batch<RuleReleaseDraft>,
+) -> Result<Response, ApiError> {
+    change_releases(&app, &caller, *family, ReleaseOp::Delete, batch).await
+}
+
+async fn change_releases(
+    app: &App,
+    caller: &Caller,
+    family: Family,
+    op: ReleaseOp,
+    batch: Batch<RuleReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(|draft| draft.check_named(family));
+    Write::new(app, caller).batch(batch, |items| Command::RuleReleases(family, op, items)).await
+}
