@@ -28,8 +28,8 @@ impl From<Fault> for Refusal {
 
 /// Checks each item of a list under its index.
 pub(super) fn each<T>(field: &str, items: &[T], check: impl Fn(&T) -> Result<(), Fault>) -> Result<(), Fault> {
-    let checked = items.iter().enumerate();
-    checked.map(|(index, item)| check(item).map_err(|fault| fault.within(&format!("{field}[{index}]")))).collect()
+    let mut numbered = items.iter().enumerate();
+    numbered.try_for_each(|(index, item)| check(item).map_err(|fault| fault.within(&format!("{field}[{index}]"))))
 }
 
 /// Refuses a number outside of `range`, whose words go into the text.

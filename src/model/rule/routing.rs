@@ -168,8 +168,8 @@ impl DestinationGroup {
     fn check(&self) -> Result<(), Fault> {
         let priority = self.priority.unwrap_or_default().0;
         within_range("priority", priority, 0..=DESTINATION_PRIORITY_MAX, "0 to 9")?;
-        let checked = self.labels.iter().map(|(key, label)| (key, label.check()));
-        checked.map(|(key, fault)| fault.map_err(|fault| fault.within(&format!("labels.{key}")))).collect()
+        let mut labels = self.labels.iter();
+        labels.try_for_each(|(key, label)| label.check().map_err(|fault| fault.within(&format!("labels.{key}"))))
     }
 }
 
