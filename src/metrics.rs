@@ -9,6 +9,7 @@ use prometheus::{
     Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, TextEncoder,
 };
+use tokio::time::Instant;
 
 /// Seconds: from 100 µs, the floor of a served request, to the request time-out.
 const LATENCY_BUCKETS: &[f64] =
@@ -174,6 +175,32 @@ impl<'a> OneMore<'a> {
 impl Drop for OneMore<'_> {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+/// Counts a poll while it is held; dropped without an outcome, its client has hung up.
+pub struct Held<'a> {
+    metrics: &'a Metrics,
+    began: Instant,
+    pub outcome: &'static str,
+}
+
+impl<'a> Held<'a> {
+    pub fn begin(metrics: &'a Metrics) -> Self {
+        metrics.polls_held.inc();
+        Held { metrics, began: Instant::now(), outcome: "dropped" }
+    }
+
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.metrics.polls_held.dec();
+        self.metrics.polls_ended.with_label_values(&[self.outcome]).inc();
+        self.metrics.poll_hold.with_label_values(&[self.outcome]).observe(self.began.elapsed().as_secs_f64());
     }
 }
 

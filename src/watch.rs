@@ -44,6 +44,20 @@ impl WatchKey {
         Self::of(family.kind(), &(namespace, service))
     }
 
+    pub fn namespaces() -> Self {
+        Self::of("namespaces", &())
+    }
+
+    /// The services of a namespace, or of all.
+    pub fn services(namespace: Option<&str>) -> Self {
+        Self::of("services", &namespace)
+    }
+
+    /// One service, by its name or by that of an alias.
+    pub fn service(namespace: &str, name: &str) -> Self {
+        Self::of("service", &(namespace, name))
+    }
+
     fn of(kind: &str, name: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (kind, name).hash(&mut hasher);

@@ -1,10 +1,13 @@
 //! Bodies: read within limits, cut into the items of a batch, judged item by item.
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -14,6 +17,7 @@ use super::App;
 use super::auth::Caller;
 use super::envelope::{self, Item};
 use super::error::ApiError;
+use crate::address::client_address;
 use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -84,6 +88,28 @@ impl<T> Batch<T> {
     pub(super) fn checked(self, check: impl Fn(&T) -> Result<(), Refusal>) -> Self {
         let judge = |item: Result<T, Refusal>| item.and_then(|item| check(&item).map(|()| item));
         Batch { items: self.items.into_iter().map(judge).collect(), is_single: self.is_single }
+    }
+}
+
+/// The address of the client, as far as it is known.
+pub(super) struct ClientAddress(pub(super) Option<IpAddr>);
+
+impl FromRequestParts<App> for ClientAddress {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(ClientAddress(client_address(&parts.headers, &parts.extensions, &app.settings.trusted_proxies)))
+    }
+}
+
+/// The body of a request that is one object.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        parse_object(&read_body(request.into_body()).await?).map(Object)
     }
 }
 

@@ -24,8 +24,9 @@ const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
 /// A longer id of the caller is replaced by one of ours.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 const UNKNOWN_ROUTE: &str = "unknown";
-/// Held on purpose: its durations have a histogram of their own, and would drown all others.
-const HELD_ROUTE: &str = "/notifications/v2";
+pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
+/// Held on purpose: their durations have a histogram of their own, and would drown all others.
+const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
 
 /// What [`track`] needs: the surface's name in metrics, and the node.
 #[derive(Clone)]
@@ -51,10 +52,11 @@ pub async fn track(State(tracked): State<Tracked>, request: Request, next: Next)
     let route = path.as_deref().unwrap_or(UNKNOWN_ROUTE);
     let consistency = read_consistency(tracked.surface, &request);
     let span = tracing::info_span!("request", request.id = %id.to_str().unwrap_or(""), http.route = route, %method);
-    let in_flight = (route != HELD_ROUTE).then(|| OneMore::of(&metrics.requests_in_flight));
+    let is_held = HELD_ROUTES.contains(&route);
+    let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
     let mut response = next.run(request).instrument(span).await;
     drop(in_flight);
-    if route != HELD_ROUTE {
+    if !is_held {
         let status = response.status();
         let labels = [tracked.surface, route, method_label(&method), status.as_str()];
         metrics.request_duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());

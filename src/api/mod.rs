@@ -7,6 +7,7 @@ mod aliases;
 mod auth;
 mod cluster;
 mod configs;
+mod discover;
 mod envelope;
 mod error;
 mod extract;
@@ -101,6 +102,7 @@ struct Route {
     method: Method,
     path: String,
     access: Access,
+    is_held: bool,
     handler: MethodRouter<App>,
 }
 
@@ -115,6 +117,7 @@ where
         method,
         path: path.to_owned(),
         access: Access::Anyone,
+        is_held: false,
         handler: on(filter, handler),
     }
 }
@@ -131,6 +134,15 @@ const GET: Method = Method::GET;
 const POST: Method = Method::POST;
 const PUT: Method = Method::PUT;
 const DELETE: Method = Method::DELETE;
+
+/// Held on purpose, within limits of its own.
+fn held<H, T>(method: Method, path: &str, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    Route { is_held: true, ..guarded(method, path, handler) }
+}
 
 /// Every route of the surface.
 fn routes() -> Vec<Route> {
@@ -184,6 +196,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/naming/v1/service/alias", aliases::create),
         guarded(PUT, "/naming/v1/service/alias", aliases::update),
         guarded(POST, "/naming/v1/service/aliases/delete", aliases::delete),
+        held(POST, layers::DISCOVER_ROUTE, discover::discover),
         guarded(GET, "/config/v1/configfilegroups", configs::list_groups),
         guarded(POST, "/config/v1/configfilegroups", configs::create_groups),
         guarded(PUT, "/config/v1/configfilegroups", configs::update_groups),
@@ -222,12 +235,12 @@ pub fn router(app: App) -> Router {
             Access::Anyone => route.handler,
             Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),
         };
+        let handler = if route.is_held { handler } else { handler.layer(from_fn(layers::limit_time)) };
         router = router.route(&route.path, handler);
     }
     router
         .fallback(|| async { ApiError::from(Code::UnknownRoute) })
         .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })
-        .layer(from_fn(layers::limit_time))
         .layer(layers::catch_panics())
         .layer(from_fn_with_state(layers::Tracked::new("api", &app.node), layers::track))
         .with_state(app)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
-use super::change::{Entity, Journal, Outcome};
+use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page, cut_sorted};
@@ -141,11 +141,13 @@ impl Aliases {
 
     fn insert(&mut self, alias: ServiceAlias, journal: &mut Journal) -> Arc<ServiceAlias> {
         journal.put(&alias);
+        journal.changed(Change::service(&alias.alias_namespace, &alias.alias));
         self.load(alias)
     }
 
     fn remove(&mut self, alias: &ServiceAlias, journal: &mut Journal) {
         journal.delete(alias);
+        journal.changed(Change::service(&alias.alias_namespace, &alias.alias));
         self.unlink(alias);
     }
 

@@ -72,8 +72,20 @@ impl Outcome {
 pub enum Change {
     /// A release of this file came, went or was exchanged.
     Config(ConfigKey),
+    Namespaces,
+    /// A service, or an alias of one, by the name under which clients ask for it.
+    Service {
+        namespace: String,
+        name: String,
+    },
     /// What clients see of the rules of a family for these services.
     Rules(Family, Vec<End>),
+}
+
+impl Change {
+    pub(super) fn service(namespace: &str, name: &str) -> Change {
+        Change::Service { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
 }
 
 /// Collects, during one apply, the rows that change and what watchers should hear.

@@ -17,6 +17,7 @@ pub mod command;
 mod config_changes;
 pub mod configs;
 pub mod ctx;
+pub mod fold;
 mod ledger;
 pub mod namespaces;
 pub mod nodes;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Catalog;
-use super::change::{Entity, Journal, Outcome};
+use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
+use super::fold::Fold;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
 use crate::model::code::Code;
@@ -49,6 +50,16 @@ impl Namespaces {
         self.by_name.is_empty()
     }
 
+    /// By name.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Namespace>> {
+        self.by_name.values()
+    }
+
+    /// Changes with every change of a namespace.
+    pub fn fold(&self) -> Fold {
+        self.all().map(|namespace| Fold::of(&namespace.name, &namespace.revision)).sum()
+    }
+
     /// Newest first, then by name.
     pub fn list(&self, filter: &NamespaceFilter, page: Page) -> Listed<Arc<Namespace>> {
         let wanted = |namespace: &&Arc<Namespace>| {
@@ -78,6 +89,7 @@ impl Namespaces {
 
     fn insert(&mut self, namespace: Namespace, journal: &mut Journal) -> Arc<Namespace> {
         journal.put(&namespace);
+        journal.changed(Change::Namespaces);
         let namespace = Arc::new(namespace);
         self.by_name.insert(namespace.name.clone(), namespace.clone());
         namespace
@@ -141,6 +153,7 @@ impl Catalog {
             return Code::NamespaceExistedGovernanceRules.into();
         }
         journal.delete(&**old);
+        journal.changed(Change::Namespaces);
         self.namespaces.by_name.remove(&old.name);
         Outcome::done(Entity::Namespace(old.clone()))
     }

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Catalog;
-use super::change::{Entity, Journal, Outcome};
+use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
+use super::fold::Fold;
 use super::page::{Listed, Page};
 use super::row::{Row, Table};
 use crate::model::code::{Code, Refusal};
@@ -28,10 +29,16 @@ type ListOrder = (Reverse<Timestamp>, String);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Services {
-    /// Namespace, then name: the identity.
-    by_name: BTreeMap<String, BTreeMap<String, Arc<Service>>>,
+    by_namespace: BTreeMap<String, InNamespace>,
     by_id: BTreeMap<String, Arc<Service>>,
     in_list_order: BTreeMap<ListOrder, Arc<Service>>,
+}
+
+/// The services of one namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct InNamespace {
+    by_name: BTreeMap<String, Arc<Service>>,
+    fold: Fold,
 }
 
 /// Which services a list wants; an absent part wants all.
@@ -72,7 +79,25 @@ impl ServiceFilter {
 
 impl Services {
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Service>> {
-        self.by_name.get(namespace)?.get(name)
+        self.by_namespace.get(namespace)?.by_name.get(name)
+    }
+
+    /// All services of a namespace, or of all.
+    pub fn all_in(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Service>> {
+        self.namespaces(namespace).flat_map(|services| services.by_name.values())
+    }
+
+    /// Changes with every change of a service in the namespace, or in any.
+    pub fn fold_of(&self, namespace: Option<&str>) -> Fold {
+        self.namespaces(namespace).map(|services| services.fold).sum()
+    }
+
+    fn namespaces(&self, namespace: Option<&str>) -> impl Iterator<Item = &InNamespace> {
+        let (one, all) = match namespace {
+            Some(namespace) => (self.by_namespace.get(namespace), None),
+            None => (None, Some(self.by_namespace.values())),
+        };
+        one.into_iter().chain(all.into_iter().flatten())
     }
 
     pub fn len(&self) -> usize {
@@ -84,7 +109,7 @@ impl Services {
     }
 
     pub fn count_in(&self, namespace: &str) -> usize {
-        self.by_name.get(namespace).map_or(0, BTreeMap::len)
+        self.by_namespace.get(namespace).map_or(0, |services| services.by_name.len())
     }
 
     /// Newest first, then by id. A filter that names one service looks it up, one that names a
@@ -112,21 +137,24 @@ impl Services {
 
     fn insert(&mut self, service: Service, journal: &mut Journal) -> Arc<Service> {
         journal.put(&service);
+        journal.changed(Change::service(&service.namespace, &service.name));
         self.load(service)
     }
 
     fn remove(&mut self, service: &Arc<Service>, journal: &mut Journal) {
         journal.delete(&**service);
+        journal.changed(Change::service(&service.namespace, &service.name));
         self.unlink(service);
     }
 
     fn unlink(&mut self, service: &Arc<Service>) {
         self.by_id.remove(&service.id);
         self.in_list_order.remove(&(Reverse(service.mtime), service.id.clone()));
-        if let Some(names) = self.by_name.get_mut(&service.namespace) {
-            names.remove(&service.name);
-            if names.is_empty() {
-                self.by_name.remove(&service.namespace);
+        if let Some(services) = self.by_namespace.get_mut(&service.namespace) {
+            services.by_name.remove(&service.name);
+            services.fold.toggle(Fold::of(&service.id, &service.revision));
+            if services.by_name.is_empty() {
+                self.by_namespace.remove(&service.namespace);
             }
         }
     }
@@ -138,7 +166,9 @@ impl Services {
         let service = Arc::new(service);
         self.by_id.insert(service.id.clone(), service.clone());
         self.in_list_order.insert((Reverse(service.mtime), service.id.clone()), service.clone());
-        self.by_name.entry(service.namespace.clone()).or_default().insert(service.name.clone(), service.clone());
+        let services = self.by_namespace.entry(service.namespace.clone()).or_default();
+        services.fold.toggle(Fold::of(&service.id, &service.revision));
+        services.by_name.insert(service.name.clone(), service.clone());
         service
     }
 }

@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::{
     ConfigSource, Surface,
@@ -23,7 +23,7 @@ use super::{
     wanted::{self, Wanted},
 };
 use crate::{
-    metrics::Metrics,
+    metrics::Held,
     model::config_lookup::{ClientLabels, Lookup, chain},
     watch::{Wake, Watch, WatchKey},
 };
@@ -53,7 +53,7 @@ impl<S: ConfigSource> Surface<S> {
 
     async fn hold(&self, ask: &Ask, poll: &Poll, watch: &Watch) -> Response {
         let mut held = Held::begin(&self.metrics);
-        let deadline = held.began + jittered(self.settings.hold);
+        let deadline = held.began() + jittered(self.settings.hold);
         let request = (ask.address, ask.query.raw());
         let mut waited = false;
         loop {
@@ -162,27 +162,5 @@ impl Poll {
             notification_id: id,
             messages: Messages { details: details() },
         })
-    }
-}
-
-/// Counts a poll while it is held; dropped without an outcome, its client has hung up.
-struct Held<'a> {
-    metrics: &'a Metrics,
-    began: Instant,
-    outcome: &'static str,
-}
-
-impl<'a> Held<'a> {
-    fn begin(metrics: &'a Metrics) -> Self {
-        metrics.polls_held.inc();
-        Held { metrics, began: Instant::now(), outcome: "dropped" }
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.metrics.polls_held.dec();
-        self.metrics.polls_ended.with_label_values(&[self.outcome]).inc();
-        self.metrics.poll_hold.with_label_values(&[self.outcome]).observe(self.began.elapsed().as_secs_f64());
     }
 }

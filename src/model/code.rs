@@ -42,6 +42,7 @@ codes! {
     ParseException = 400001 "request decode failed";
     EmptyRequest = 400002 "empty request";
     BatchSizeOverLimit = 400003 "batch size over the limit";
+    InvalidDiscoverResource = 400004 "invalid discover resource";
     InvalidParameter = 400103 "invalid parameter";
     InvalidNamespaceName = 400110 "invalid namespace name";
     InvalidServiceName = 400120 "invalid service name";
@@ -88,6 +89,7 @@ codes! {
     ExecuteException = 500000 "execute exception";
     StoreLayerException = 500001 "store layer exception";
     NoLeader = 503001 "no leader is known, nothing was changed, it is safe to retry";
+    TooManyWaiters = 503002 "too many held requests, try another node";
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
 }
 

@@ -46,6 +46,8 @@ pub const CLIENT_LABELS_MAX: usize = 64;
 pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;
 /// Namespaces that one long poll may watch.
 pub const POLL_NAMESPACES_MAX: usize = 200;
+/// Milliseconds that a discovery is held at most, as the poll of a config client is by default.
+pub const DISCOVER_HOLD_MS_MAX: u64 = 55_000;
 /// Long polls that one node holds at a time.
 pub const POLL_WAITERS_MAX: usize = 100_000;
 

@@ -85,32 +85,46 @@ macro_rules! wire_enum {
 }
 pub(crate) use wire_enum;
 
-/// A whole number from 0 to 2^32 - 1, read as a number or as its text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct Uint32(pub u32);
+macro_rules! whole_number {
+    ($(#[$meta:meta])* $name:ident($inner:ty), $range:literal) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
 
-impl<'de> Deserialize<'de> for Uint32 {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Number;
-        impl Visitor<'_> for Number {
-            type Value = Uint32;
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Number;
+                impl Visitor<'_> for Number {
+                    type Value = $name;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number from 0 to 4294967295")
-            }
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str(concat!("a whole number from ", $range))
+                    }
 
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Uint32, E> {
-                let fitting = u32::try_from(number).map(Uint32);
-                fitting.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
-            }
+                    fn visit_u64<E: de::Error>(self, number: u64) -> Result<$name, E> {
+                        let fitting = <$inner>::try_from(number).map($name);
+                        fitting.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+                    }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Uint32, E> {
-                text.parse().map(Uint32).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+                    fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
+                        text.parse().map($name).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+                    }
+                }
+                deserializer.deserialize_any(Number)
             }
         }
-        deserializer.deserialize_any(Number)
-    }
+    };
+}
+
+whole_number! {
+    /// A whole number from 0 to 2^32 - 1, read as a number or as its text.
+    Uint32(u32), "0 to 4294967295"
+}
+
+whole_number! {
+    /// A whole number from 0 to 2^64 - 1, read as a number or as its text.
+    Uint64(u64), "0 to 18446744073709551615"
 }
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;

@@ -182,6 +182,10 @@ struct News {
 fn watch_keys(change: &Change) -> Vec<WatchKey> {
     match change {
         Change::Config(key) => vec![WatchKey::config(&key.namespace, &key.group, &key.file)],
+        Change::Namespaces => vec![WatchKey::namespaces()],
+        Change::Service { namespace, name } => {
+            vec![WatchKey::service(namespace, name), WatchKey::services(Some(namespace)), WatchKey::services(None)]
+        }
         Change::Rules(family, ends) => {
             ends.iter().map(|end| WatchKey::rules(*family, &end.namespace, &end.service)).collect()
         }

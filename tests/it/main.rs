@@ -8,6 +8,7 @@ mod harness;
 mod aliases;
 mod catch_up;
 mod config_surface;
+mod discover;
 mod envelope;
 mod graceful;
 mod leader_kill;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Body;
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
 use super::shape::{End, Shape, shape};
@@ -114,13 +115,6 @@ fn check_port(port: Uint32) -> Result<(), Fault> {
 }
 
 impl FaultDetect {
-    /// All ways to probe, the flat form included.
-    pub fn sub_rules(&self) -> Vec<FaultDetectSubRule> {
-        let mut all = self.rules.clone();
-        all.extend(self.flat());
-        all
-    }
-
     /// The probe whose fields stand at the rule itself.
     fn flat(&self) -> Option<FaultDetectSubRule> {
         let is_flat = self.interval.is_some()
@@ -151,6 +145,14 @@ impl Shape for FaultDetect {
         let conditions =
             target.flat_map(|target| [target.method.as_ref(), target.api.as_ref().and_then(|api| api.path.as_ref())]);
         conditions.flatten().try_for_each(|condition| condition.check().map_err(|fault| fault.within("target_service")))
+    }
+
+    fn as_clients_see(&self) -> Option<Body> {
+        let flat = self.flat()?;
+        let mut rules = self.rules.clone();
+        rules.push(flat);
+        let (target_service, service) = (self.target_service.clone(), self.service.clone());
+        Some(Body::FaultDetect(FaultDetect { rules, target_service, service, ..FaultDetect::default() }))
     }
 
     fn ends(&self, namespace: &str) -> Vec<End> {

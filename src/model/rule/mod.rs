@@ -14,6 +14,7 @@ pub mod routing;
 mod shape;
 pub mod traffic;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeSeed;
@@ -40,7 +41,7 @@ wire_enum! {
 }
 
 macro_rules! families {
-    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $kind:literal, $element:literal, $resource:ident; )+) => {
+    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $kind:literal, $element:literal, $resource:ident, $discover:literal $number:literal $found:literal; )+) => {
         /// A family of rules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Family { $( $(#[$meta])* $family, )+ }
@@ -60,6 +61,12 @@ macro_rules! families {
 
             pub const fn resource(self) -> RuleType {
                 match self { $( Family::$family => RuleType::$resource, )+ }
+            }
+
+            /// What a client asks for who wants to discover its rules, by word and by number, and
+            /// the element that answers.
+            pub const fn discovery(self) -> (&'static str, u64, &'static str) {
+                match self { $( Family::$family => ($discover, $number, $found), )+ }
             }
 
             /// The body of a rule of which nothing is said.
@@ -130,10 +137,10 @@ macro_rules! families {
 }
 
 families! {
-    // family: patch, path segment, element in write answers, resource of its releases;
-    FaultDetect: FaultDetectPatch, "faultdetectors", "faultDetectRule", FaultDetectRules;
-    RateLimit: RateLimitPatch, "ratelimits", "rateLimit", RateLimitRules;
-    Routing: RoutingPatch, "routings", "routeRule", RouteRules;
+    // family: patch, path segment, element in write answers, resource of its releases, discovery;
+    FaultDetect: FaultDetectPatch, "faultdetectors", "faultDetectRule", FaultDetectRules, "FAULT_DETECTOR" 13 "faultDetector";
+    RateLimit: RateLimitPatch, "ratelimits", "rateLimit", RateLimitRules, "RATE_LIMIT" 4 "rateLimit";
+    Routing: RoutingPatch, "routings", "routeRule", RouteRules, "ROUTING" 3 "routing";
 }
 
 /// A rule as it is kept.
@@ -161,6 +168,14 @@ pub struct Rule {
 impl Rule {
     pub fn family(&self) -> Family {
         self.body.family()
+    }
+
+    /// The rule in the form in which clients get it.
+    pub fn as_clients_see(&self) -> Cow<'_, Rule> {
+        match self.body.shape().as_clients_see() {
+            Some(body) => Cow::Owned(Rule { body, ..self.clone() }),
+            None => Cow::Borrowed(self),
+        }
     }
 
     /// The services on either end of the calls that the rule is about.

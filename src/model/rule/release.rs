@@ -8,6 +8,7 @@ use super::{Family, Rule, RuleType};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
 use crate::model::release::{ClientLabel, ReleaseState, ReleaseType, all_match, check_labels};
+use crate::model::wire::Uint64;
 use crate::model::{limits, name};
 
 /// A rule as it stood when it was published. Only `active`, `version`, `revision` and `modified`
@@ -67,6 +68,9 @@ pub struct RuleReleaseDraft {
     /// All of them have to match; a gray release needs at least one.
     #[serde(alias = "clientLabels", skip_serializing_if = "Option::is_none")]
     pub client_labels: Option<Vec<ClientLabel>>,
+    /// Given by the server; read so that a wrong type is refused, and not kept.
+    #[serde(skip_serializing)]
+    pub version: Option<Uint64>,
     /// The path says it; a contradiction is 400103.
     #[serde(skip_serializing)]
     pub resource: Option<RuleType>,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Body;
 use super::fault::Fault;
 
 /// The part of a rule that only its family has.
@@ -12,6 +13,11 @@ pub trait Shape {
     /// Brings fields that depend on each other in line, or refuses them.
     fn settle(&mut self) -> Result<(), Fault> {
         Ok(())
+    }
+
+    /// The body in the form in which clients get it, if that is another than it is kept in.
+    fn as_clients_see(&self) -> Option<Body> {
+        None
     }
 
     /// The services that the rule is about, on either end of a call; a rule without a namespace of

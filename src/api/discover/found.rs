@@ -1,0 +1,160 @@
+//! What a client is answered.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use sha2::{Digest, Sha256};
+
+use super::request::{Identity, Question, Wanted};
+use crate::api::envelope;
+use crate::api::error::ApiError;
+use crate::api::view::{NamespaceView, RuleView, ServiceView};
+use crate::catalog::Catalog;
+use crate::model::code::Code;
+use crate::model::namespace::Namespace;
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::routing::{RoutePolicy, Routing};
+use crate::model::rule::{Body, Rule};
+use crate::model::service::Service;
+
+/// The state of what was asked for, at one moment.
+pub(super) struct Found {
+    pub(super) revision: String,
+    /// The service that was meant.
+    pub(super) service: Identity,
+    applied_index: u64,
+    content: Content,
+}
+
+enum Content {
+    /// The client has it.
+    Unchanged,
+    Services(Vec<Arc<Service>>),
+    Namespaces(Vec<(usize, Arc<Namespace>)>),
+    Rules(Vec<Arc<RuleRelease>>),
+}
+
+impl Found {
+    pub(super) fn read(catalog: &Catalog, question: &Question, applied_index: u64) -> Result<Found, ApiError> {
+        let service = question.resolve(catalog);
+        let (revision, content) = match question.wanted {
+            Wanted::Services => services(catalog, question),
+            Wanted::Namespaces => (catalog.namespaces.fold().text(), namespaces(catalog)),
+            Wanted::Rules(family, policy) => {
+                let label = |key: &str| question.label(key);
+                let mut releases = catalog.rules.of(family).active().of_service(&service.0, &service.1, label);
+                releases.retain(|release| release.rule.enable && has_policy(&release.rule, policy));
+                (revision_of(&releases), Content::Rules(releases))
+            }
+        };
+        let content = if revision == question.revision { Content::Unchanged } else { content };
+        Ok(Found { revision, service, applied_index, content })
+    }
+
+    pub(super) fn answer(&self, question: &Question) -> Response {
+        let code = match self.content {
+            Content::Unchanged => Code::DataNoChange,
+            _ => Code::ExecuteSuccess,
+        };
+        envelope::answer(code, &Answer { code, found: self, question })
+    }
+}
+
+fn services(catalog: &Catalog, question: &Question) -> (String, Content) {
+    let revision = catalog.services.fold_of(question.namespace_if_any()).text();
+    let wanted =
+        |service: &&Arc<Service>| question.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value));
+    if revision == question.revision {
+        return (revision, Content::Unchanged);
+    }
+    let services = catalog.services.all_in(question.namespace_if_any()).filter(wanted).cloned().collect();
+    (revision, Content::Services(services))
+}
+
+fn namespaces(catalog: &Catalog) -> Content {
+    let counted = |namespace: &Arc<Namespace>| (catalog.services.count_in(&namespace.name), namespace.clone());
+    Content::Namespaces(catalog.namespaces.all().map(counted).collect())
+}
+
+fn has_policy(rule: &Rule, wanted: Option<RoutePolicy>) -> bool {
+    match (wanted, &rule.body) {
+        (Some(wanted), Body::Routing(Routing { route_policy, .. })) => *route_policy == wanted,
+        _ => true,
+    }
+}
+
+/// Changes with every activation: release ids name one snapshot, versions are never used twice.
+fn revision_of(releases: &[Arc<RuleRelease>]) -> String {
+    let mut hash = Sha256::new();
+    for release in releases {
+        hash.update(&release.id);
+        hash.update([0]);
+        hash.update(release.version.to_be_bytes());
+    }
+    hex::encode(&hash.finalize()[..16])
+}
+
+struct Answer<'a> {
+    code: Code,
+    found: &'a Found,
+    question: &'a Question,
+}
+
+#[derive(Serialize)]
+struct ServiceEcho<'a> {
+    namespace: &'a str,
+    name: &'a str,
+    revision: &'a str,
+}
+
+#[derive(Serialize)]
+struct Target<'a> {
+    namespace: &'a str,
+    name: &'a str,
+}
+
+/// Rules as the Polaris family wraps them.
+#[derive(Serialize)]
+struct RuleSet<'a> {
+    rules: Vec<RuleView<'a>>,
+    revision: &'a str,
+}
+
+impl Serialize for Answer<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Answer { code, found, question } = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", code)?;
+        map.serialize_entry("info", code.info())?;
+        map.serialize_entry("type", question.type_word)?;
+        let (namespace, name, revision) = (&question.namespace, &question.name, &found.revision);
+        map.serialize_entry("service", &ServiceEcho { namespace, name, revision })?;
+        map.serialize_entry("applied_index", &found.applied_index)?;
+        if found.service.1 != *name || found.service.0 != *namespace {
+            map.serialize_entry("aliasFor", &Target { namespace: &found.service.0, name: &found.service.1 })?;
+        }
+        match &found.content {
+            Content::Unchanged => {}
+            Content::Services(services) => {
+                let views: Vec<_> = services.iter().map(|service| ServiceView::new(service)).collect();
+                map.serialize_entry(question.element, &views)?;
+            }
+            Content::Namespaces(namespaces) => {
+                let views: Vec<_> =
+                    namespaces.iter().map(|(services, namespace)| NamespaceView::new(namespace, *services)).collect();
+                map.serialize_entry(question.element, &views)?;
+            }
+            Content::Rules(releases) => {
+                let rules: Vec<_> = releases.iter().map(|release| release.rule.as_clients_see()).collect();
+                let rules: Vec<_> = rules.iter().map(|rule| RuleView::new(rule, true)).collect();
+                match question.wanted {
+                    Wanted::Rules(_, Some(_)) => map.serialize_entry(question.element, &rules)?,
+                    _ => map.serialize_entry(question.element, &RuleSet { rules, revision })?,
+                }
+            }
+        }
+        map.end()
+    }
+}

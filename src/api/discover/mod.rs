@@ -1,0 +1,88 @@
+//! `POST /v1/Discover`: what clients see of services and of the rules in force. Answered from this
+//! node's memory; with `timeout_ms` it is held until the revision is another than the client's.
+//!
+//! The order is that of every held request: watch all that the answer can depend on, THEN read,
+//! then wait, and read again at every wake-up.
+
+mod found;
+mod request;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use tokio::time::{Instant, timeout_at};
+
+use super::App;
+use super::error::ApiError;
+use super::extract::{ClientAddress, Object};
+use crate::metrics::Held;
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::watch::Wake;
+use found::Found;
+use request::{Question, Request};
+
+/// How long a question may wait for the index that its client has seen elsewhere.
+const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
+
+/// 200000 with what was asked for; 200001 the client has it already (after `timeout_ms` without a
+/// change, too); 400004 an unknown type; 400202 no such service; 503001 this node is behind the
+/// `applied_index` that the client names.
+pub(super) async fn discover(
+    State(app): State<App>,
+    ClientAddress(address): ClientAddress,
+    Object(request): Object<Request>,
+) -> Result<Response, ApiError> {
+    let hold = request.hold();
+    let seen = request.applied_index();
+    let question = request.question(address.map(|address: IpAddr| address.to_string()))?;
+    if !app.node.state().wait_applied(CATCH_UP_WITHIN, |applied| applied.index >= seen).await {
+        return Err(ApiError::new(Code::NoLeader, format!("this node has not applied index {seen} yet")));
+    }
+    if hold.is_zero() {
+        return Ok(find(&app, &question)?.answer(&question));
+    }
+    held(&app, &question, hold).await
+}
+
+async fn held(app: &App, question: &Question, hold: Duration) -> Result<Response, ApiError> {
+    let mut held = Held::begin(app.node.metrics());
+    let deadline = Instant::now() + hold;
+    loop {
+        let service = question.resolve(&app.node.state().catalog());
+        let Ok(watch) = app.node.state().hub().watch(question.keys(&service)) else {
+            held.outcome = "refused";
+            return Err(ApiError::new(Code::TooManyWaiters, format!("at most {}", limits::POLL_WAITERS_MAX)));
+        };
+        let found = find(app, question).inspect_err(|_| held.outcome = "refused")?;
+        if found.service != service {
+            continue;
+        }
+        if found.revision != question.revision {
+            held.outcome = "changed";
+            return Ok(found.answer(question));
+        }
+        match timeout_at(deadline, watch.changed()).await {
+            Ok(Wake::Changed) => {}
+            Ok(Wake::Closed) => {
+                held.outcome = "shutdown";
+                let mut response = found.answer(question);
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                return Ok(response);
+            }
+            Err(_) => {
+                held.outcome = "unchanged";
+                return Ok(found.answer(question));
+            }
+        }
+    }
+}
+
+fn find(app: &App, question: &Question) -> Result<Found, ApiError> {
+    // Read before the catalog: what is found is then at least as new as it says.
+    let applied_index = app.node.state().applied().index;
+    Found::read(&app.node.state().catalog(), question, applied_index)
+}

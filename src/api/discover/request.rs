@@ -1,0 +1,171 @@
+//! What a client asks for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::api::error::ApiError;
+use crate::catalog::Catalog;
+use crate::catalog::active::ends_of;
+use crate::model::code::Code;
+use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
+use crate::model::limits;
+use crate::model::name;
+use crate::model::rule::Family;
+use crate::model::rule::routing::RoutePolicy;
+use crate::model::wire::{Uint32, Uint64};
+use crate::watch::WatchKey;
+
+/// The body of the request.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(in crate::api) struct Request {
+    /// What is wanted: `INSTANCE`, `SERVICES`, `NAMESPACES`, `ROUTING`, `CUSTOM_ROUTE_RULE`,
+    /// `NEARBY_ROUTE_RULE`, `RATE_LIMIT` or `FAULT_DETECTOR`, or its number in the Polaris family.
+    r#type: Option<TypeName>,
+    service: Service,
+    #[serde(alias = "Filter")]
+    filter: Filter,
+    /// Milliseconds to wait for another revision than the client's; 0 answers at once.
+    #[serde(alias = "timeoutMs")]
+    timeout_ms: Uint32,
+    /// From an earlier answer: this node answers nothing older.
+    #[serde(alias = "appliedIndex")]
+    applied_index: Uint64,
+}
+
+/// The service that is asked about, and the revision that the client has.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Service {
+    namespace: String,
+    #[serde(alias = "service")]
+    name: String,
+    revision: String,
+    /// `SERVICES`: all pairs have to be there.
+    metadata: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Filter {
+    caller: Caller,
+}
+
+/// Who asks: the labels that choose gray releases. `CLIENT_IP` is the address of the client where
+/// it is not given.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Caller {
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum TypeName {
+    Number(u64),
+    Word(String),
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Services,
+    Namespaces,
+    /// The rules of a family that concern a service; of routes perhaps those of one policy only.
+    Rules(Family, Option<RoutePolicy>),
+}
+
+/// One row for each type: word, number, element of the answer. The families bring their own.
+const TYPES: [(&str, u64, &str, Wanted); 4] = [
+    ("SERVICES", 6, "services", Wanted::Services),
+    ("NAMESPACES", 12, "namespaces", Wanted::Namespaces),
+    ("CUSTOM_ROUTE_RULE", 101, "customRouteRules", Wanted::Rules(Family::Routing, Some(RoutePolicy::Rule))),
+    ("NEARBY_ROUTE_RULE", 102, "nearbyRouteRules", Wanted::Rules(Family::Routing, Some(RoutePolicy::Nearby))),
+];
+
+fn types() -> impl Iterator<Item = (&'static str, u64, &'static str, Wanted)> {
+    let of_families = Family::ALL.iter().map(|family| {
+        let (word, number, element) = family.discovery();
+        (word, number, element, Wanted::Rules(*family, None))
+    });
+    TYPES.into_iter().chain(of_families)
+}
+
+/// A request that makes sense.
+pub(super) struct Question {
+    pub(super) type_word: &'static str,
+    pub(super) element: &'static str,
+    pub(super) wanted: Wanted,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) revision: String,
+    pub(super) metadata: BTreeMap<String, String>,
+    labels: BTreeMap<String, String>,
+}
+
+/// A service by namespace and name.
+pub(super) type Identity = (String, String);
+
+impl Request {
+    /// At most as long as a config client's poll may be held.
+    pub(super) fn hold(&self) -> Duration {
+        Duration::from_millis(u64::from(self.timeout_ms.0).min(limits::DISCOVER_HOLD_MS_MAX))
+    }
+
+    pub(super) fn applied_index(&self) -> u64 {
+        self.applied_index.0
+    }
+
+    pub(super) fn question(self, address: Option<String>) -> Result<Question, ApiError> {
+        let unknown = || ApiError::new(Code::InvalidDiscoverResource, "type names nothing that can be discovered");
+        let named = |(word, number, ..): &(&str, u64, &str, Wanted)| match &self.r#type {
+            Some(TypeName::Word(asked)) => asked == word || asked.parse() == Ok(*number),
+            Some(TypeName::Number(asked)) => asked == number,
+            None => false,
+        };
+        let (type_word, _, element, wanted) = types().find(named).ok_or_else(unknown)?;
+        let Service { namespace, name, revision, metadata } = self.service;
+        if matches!(wanted, Wanted::Rules(..)) {
+            name::check_namespace(&namespace)?;
+            name::check_service(&name)?;
+        }
+        let mut labels = self.filter.caller.labels;
+        if let Some(address) = address {
+            labels.entry(CLIENT_ADDRESS_LABEL.to_owned()).or_insert(address);
+        }
+        Ok(Question { type_word, element, wanted, namespace, name, revision, metadata, labels })
+    }
+}
+
+impl Question {
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        self.labels.get(key).map(String::as_str)
+    }
+
+    /// The namespace that services are wanted of; none stands for all.
+    pub(super) fn namespace_if_any(&self) -> Option<&str> {
+        Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
+    }
+
+    /// The service that is meant: the asked one, or the one that an alias stands for.
+    pub(super) fn resolve(&self, catalog: &Catalog) -> Identity {
+        let alias = catalog.aliases.get(&self.namespace, &self.name);
+        let (namespace, name) = alias.map_or((&self.namespace, &self.name), |alias| (&alias.namespace, &alias.service));
+        (namespace.clone(), name.clone())
+    }
+
+    /// Everything that the answer can depend on.
+    pub(super) fn keys(&self, (namespace, name): &Identity) -> Vec<WatchKey> {
+        match self.wanted {
+            Wanted::Services => vec![WatchKey::services(self.namespace_if_any())],
+            Wanted::Namespaces => vec![WatchKey::namespaces()],
+            Wanted::Rules(family, _) => {
+                let ends = ends_of(namespace, name);
+                let rules = ends.iter().map(|end| WatchKey::rules(family, &end.namespace, &end.service));
+                rules.chain([WatchKey::service(&self.namespace, &self.name)]).collect()
+            }
+        }
+    }
+}
