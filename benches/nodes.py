@@ -49,7 +49,13 @@ def call(address, path, body=None, token=None, method=None):
         return json.load(answer)
 
 
-def eventually(what, probe):
+def resident_mib(pid):
+    """Resident memory of a process."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
+
+
+def eventually(what, probe, pause_s=0.05):
     """Repeats `probe` until it gives something true; fails with the last error after a limit."""
     end = time.monotonic() + START_LIMIT_S
     last = None
@@ -60,7 +66,7 @@ def eventually(what, probe):
                 return value
         except (OSError, urllib.error.URLError, KeyError) as error:
             last = error
-        time.sleep(0.05)
+        time.sleep(pause_s)
     raise SystemExit(f"not within {START_LIMIT_S} s: {what}; last: {last}")
 
 

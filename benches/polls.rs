@@ -1,15 +1,18 @@
-//! Many long polls held on a cluster, and one publish: how soon is the last of them answered, and
-//! what does a held poll cost in memory?
+//! Many held requests on a cluster, and one publish: how soon is the last of them answered, and what
+//! does a held request cost in memory? First long polls of config clients, then discoveries of the
+//! rules of a service.
 //!
 //! `scripts/bench-polls` runs it with enough file descriptors. `THUBAN_BENCH_POLLS` (5,000) sets the
-//! polls on all nodes together, `THUBAN_BENCH_ROUNDS` (5) the publishes. The clients are bare sockets
-//! in this process, so what they cost is not in the memory told; their work is in the times told.
+//! polls on all nodes together, `THUBAN_BENCH_DISCOVERIES` (1,000) the discoveries,
+//! `THUBAN_BENCH_ROUNDS` (5) the publishes of each. The clients are bare sockets in this process, so
+//! what they cost is not in the memory told; their work is in the times told.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -28,16 +31,26 @@ const FILE: &str = "application";
 
 #[tokio::main]
 async fn main() {
-    let polls: usize = setting("THUBAN_BENCH_POLLS", 5_000);
     let cluster = Cluster::start_with(3, &["--long-poll-timeout-ms", "85000"]).await;
+    poll_configs(&cluster, setting("THUBAN_BENCH_POLLS", 5_000)).await;
+    discover_rules(&cluster, setting("THUBAN_BENCH_DISCOVERIES", 1_000)).await;
+}
+
+fn rounds() -> impl Iterator<Item = u64> {
+    0..setting("THUBAN_BENCH_ROUNDS", 5_u64)
+}
+
+async fn poll_configs(cluster: &Cluster, polls: usize) {
     cluster.api(1).publish("default", "app", FILE, "round=start").await;
     cluster.expect_equal_state().await;
     let mut id = cluster.apollo(1).current_id("app", "default", FILE).await;
-    let idle = resident(&cluster);
-    for round in 0..setting("THUBAN_BENCH_ROUNDS", 5_u64) {
-        let held = hold(&cluster, polls, id).await;
+    let idle = resident(cluster);
+    for round in rounds() {
+        let path = poll_path("app", "default", &[(FILE, id)], "");
+        let request = |node: u64| (cluster.ports(node).compat, format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n"));
+        let held = hold(cluster, polls, request, "HTTP/1.1 200").await;
         if round == 0 {
-            tell_memory(idle, resident(&cluster), polls);
+            tell_memory(idle, resident(cluster), polls);
         }
         let taker = 1 + round % 3;
         cluster.api(taker).publish("default", "app", FILE, &format!("round={round}")).await;
@@ -46,17 +59,56 @@ async fn main() {
     }
 }
 
+/// A limit of its own for each round, so that every answer holds one rule more.
+async fn discover_rules(cluster: &Cluster, discoveries: usize) {
+    const LIMITS: &str = "/naming/v1/ratelimits";
+    let mut question = json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay"}});
+    let (idle, token) = (resident(cluster), cluster.token());
+    for round in rounds() {
+        let seen = cluster.api(1).post("/v1/Discover", &question).await;
+        question["service"]["revision"] = seen.body["service"]["revision"].clone();
+        question["applied_index"] = seen.body["applied_index"].clone();
+        question["timeout_ms"] = json!(50_000);
+        let (body, name) = (question.to_string(), format!("limit-{round}"));
+        let length = body.len();
+        let request = |node: u64| {
+            let head = format!("POST /v1/Discover HTTP/1.1\r\nHost: bench\r\nAuthorization: {token}\r\n");
+            (cluster.ports(node).api, format!("{head}Content-Length: {length}\r\n\r\n{body}"))
+        };
+        let held = hold(cluster, discoveries, request, "{\"code\":200000,").await;
+        if round == 0 {
+            tell_memory(idle, resident(cluster), discoveries);
+        }
+        let taker = 1 + round % 3;
+        let limit = json!([{"namespace": "shop", "name": name, "service": "pay"}]);
+        cluster.api(taker).post(LIMITS, &limit).await.expect_code(200_000);
+        cluster
+            .api(taker)
+            .post(&format!("{LIMITS}/releases"), &json!([{"rule_name": name}]))
+            .await
+            .expect_code(200_000);
+        tell_times(taker, Instant::now(), held).await;
+        question["timeout_ms"] = json!(0);
+        question["service"]["revision"] = json!("");
+    }
+}
+
 /// Reading of every held poll is under way: the node that holds it, and when its answer came.
 type Held = JoinSet<(u64, Instant)>;
 
-/// Opens the polls, spread equally, and returns when the nodes say that they hold them all.
-async fn hold(cluster: &Cluster, polls: usize, id: i64) -> Held {
-    let path = poll_path("app", "default", &[(FILE, id)], "");
+/// Sends the requests, spread equally, and returns when the nodes say that they hold them all.
+async fn hold(
+    cluster: &Cluster,
+    polls: usize,
+    request: impl Fn(u64) -> (SocketAddr, String),
+    expected: &'static str,
+) -> Held {
     let mut held = Held::new();
     for number in 0..polls {
         let node = 1 + number as u64 % 3;
-        let stream = send(cluster.ports(node).compat, &path).await;
-        held.spawn(async move { (node, answered(stream).await) });
+        let (address, request) = request(node);
+        let stream = send(address, &request).await;
+        held.spawn(async move { (node, answered(stream, expected).await) });
     }
     for node in cluster.ids() {
         let expected = (0..polls).filter(|number| 1 + *number as u64 % 3 == node).count() as f64;
@@ -72,11 +124,10 @@ async fn hold(cluster: &Cluster, polls: usize, id: i64) -> Held {
     held
 }
 
-async fn send(address: SocketAddr, path: &str) -> TcpStream {
+async fn send(address: SocketAddr, request: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address)
         .await
         .unwrap_or_else(|error| panic!("{error}; is the limit of open files high enough? see scripts/bench-polls"));
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("the request is sent");
     stream
 }
@@ -93,20 +144,20 @@ async fn tell_times(taker: u64, acknowledged: Instant, mut held: Held) {
         let mut delays: Vec<Duration> = wanted.map(|(_, delay)| *delay).collect();
         format!("p50 {:?}, last {:?}", percentile(&mut delays, 0.5), percentile(&mut delays, 1.0))
     };
-    println!("publish through node {taker}, {} polls answered: {}", delays.len(), of(None));
+    println!("publish through node {taker}, {} requests answered: {}", delays.len(), of(None));
     for node in 1..=3 {
         println!("    node {node}: {}", of(Some(node)));
     }
 }
 
-/// When the answer's first bytes came; fails unless it is a 200.
-async fn answered(mut stream: TcpStream) -> Instant {
+/// When the answer's first bytes came; fails unless they hold what is expected.
+async fn answered(mut stream: TcpStream, expected: &str) -> Instant {
     let mut buffer = [0; 1024];
     let read = tokio::time::timeout(ANSWER_LIMIT, stream.read(&mut buffer)).await.expect("the poll is answered");
     let at = Instant::now();
     let length = read.expect("the connection holds");
     let head = String::from_utf8_lossy(&buffer[..length]);
-    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    assert!(head.contains(expected), "{head}");
     at
 }
 
@@ -125,7 +176,7 @@ fn tell_memory(idle: u64, holding: u64, polls: usize) {
     let each = holding.saturating_sub(idle) / polls as u64;
     let mib = |bytes: u64| bytes >> 20;
     println!(
-        "memory of three nodes: idle {} MiB, holding {polls} polls {} MiB, {each} bytes a poll",
+        "memory of three nodes: idle {} MiB, holding {polls} requests {} MiB, {each} bytes a request",
         mib(idle),
         mib(holding)
     );
