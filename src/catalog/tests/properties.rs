@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use super::rules::{gray, of_rule, rule_for};
 use super::*;
 use crate::catalog::configs::FileFilter;
-use crate::model::release::ReleaseOp;
+use crate::catalog::rules::RuleFilter;
+use crate::model::release::{ReleaseOp, ReleaseState};
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
 
@@ -104,6 +105,44 @@ fn some_command() -> impl Strategy<Value = Command> {
     ]
 }
 
+/// One command for each item of a batch.
+fn items_of(command: &Command) -> Vec<Command> {
+    fn each<T: Clone>(items: &[T], command: impl Fn(Vec<T>) -> Command) -> Vec<Command> {
+        items.iter().map(|item| command(vec![item.clone()])).collect()
+    }
+    match command {
+        Command::Namespaces(op, items) => each(items, |item| Command::Namespaces(*op, item)),
+        Command::Services(op, items) => each(items, |item| Command::Services(*op, item)),
+        Command::Aliases(op, items) => each(items, |item| Command::Aliases(*op, item)),
+        Command::Rules(op, items) => each(items, |item| Command::Rules(*op, item)),
+        Command::PublishRules(family, items) => each(items, |item| Command::PublishRules(*family, item)),
+        Command::RuleReleases(family, op, items) => each(items, |item| Command::RuleReleases(*family, *op, item)),
+        Command::ConfigGroups(op, items) => each(items, |item| Command::ConfigGroups(*op, item)),
+        Command::ConfigFiles(op, items) => each(items, |item| Command::ConfigFiles(*op, item)),
+        Command::ConfigPublish(items) => each(items, Command::ConfigPublish),
+        Command::ConfigCreateAndPublish(items) => each(items, Command::ConfigCreateAndPublish),
+        Command::ConfigRollback(items) => each(items, Command::ConfigRollback),
+        Command::ConfigDeleteReleases(items) => each(items, Command::ConfigDeleteReleases),
+        alone => vec![alone.clone()],
+    }
+}
+
+impl Bench {
+    /// The row keys of what has a name of its own. Ids are drawn by entry and position, generated
+    /// names of config releases hold the second: they differ with the way in which items came.
+    fn names(&self) -> Vec<Vec<u8>> {
+        let named = [
+            Table::Namespace,
+            Table::Service,
+            Table::Alias,
+            Table::ConfigGroup,
+            Table::ConfigFile,
+            Table::ConfigVersion,
+        ];
+        self.rows.keys().filter(|key| named.contains(&Table::of_key(key).expect("a table"))).cloned().collect()
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -123,23 +162,15 @@ proptest! {
         prop_assert_eq!(one.reloaded(), one.catalog);
     }
 
-    /// A batch does what its items do one by one.
+    /// A batch does what its items do one by one: the same answers, the same things left.
     #[test]
-    fn a_batch_is_its_items(services in prop::collection::vec((some_op(), some_service()), 1..20)) {
+    fn a_batch_is_its_items(commands in prop::collection::vec(some_command(), 1..30)) {
         let (mut whole, mut single) = (Bench::default(), Bench::default());
-        for (op, _) in services.iter().take(1) {
-            let items: Vec<_> = services.iter().map(|(_, item)| item.clone()).collect();
-            let together = whole.codes(Command::Services(*op, items.clone()));
-            let apart: Vec<u32> = items.into_iter().flat_map(|item| single.codes(Command::Services(*op, vec![item]))).collect();
-            prop_assert_eq!(together, apart);
+        for command in commands {
+            let apart: Vec<u32> = items_of(&command).into_iter().flat_map(|item| single.codes(item)).collect();
+            prop_assert_eq!(whole.codes(command), apart);
         }
-        let names = |bench: &Bench| -> Vec<_> {
-            let listed = bench.catalog.services.list(&ServiceFilter::default(), Page::ALL);
-            let mut names: Vec<_> = listed.rows.iter().map(|one| (one.namespace.clone(), one.name.clone(), one.comment.clone())).collect();
-            names.sort();
-            names
-        };
-        prop_assert_eq!(names(&whole), names(&single));
+        prop_assert_eq!(whole.names(), single.names());
     }
 
     /// At most one release of a file is active, versions of a file are never used twice.
@@ -160,6 +191,31 @@ proptest! {
             active.sort();
             active.dedup();
             prop_assert_eq!(active.len(), count);
+        }
+    }
+
+    /// At most one normal release of a rule is active, versions of a rule are never used twice, and
+    /// what a release holds never changes.
+    #[test]
+    fn one_normal_release_of_a_rule_is_active(commands in prop::collection::vec(some_command(), 1..60)) {
+        let mut bench = Bench::default();
+        let mut seen: BTreeMap<(Family, String, u64), (String, String)> = BTreeMap::new();
+        for command in commands {
+            bench.apply(command);
+            for family in Family::ALL {
+                let book = bench.catalog.rules.of(*family);
+                for rule in book.list(&RuleFilter::default(), Page::ALL).rows {
+                    let releases: Vec<_> = book.releases_of(&rule.id).collect();
+                    let normal = releases.iter().filter(|release| release.state() == ReleaseState::NormalActive);
+                    prop_assert!(normal.count() <= 1);
+                    for release in releases {
+                        prop_assert!(release.version <= rule.versions);
+                        let key = (*family, format!("{} {:?}", rule.id, rule.created), release.version);
+                        let held = (release.id.clone(), release.rule.revision.clone());
+                        prop_assert_eq!(seen.entry(key).or_insert_with(|| held.clone()), &held);
+                    }
+                }
+            }
         }
     }
 }
