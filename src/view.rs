@@ -31,7 +31,7 @@ impl ConfigSource for LocalView {
 
     fn resolve(&self, lookup: &Lookup) -> Option<Arc<Released>> {
         let catalog = self.node.state().catalog();
-        let find = |namespace: &String| catalog.configs.find(namespace, &lookup.group, &lookup.file);
+        let find = |namespace: &String| catalog.configs.find(namespace, &lookup.group, &lookup.file, &lookup.client);
         lookup.namespaces.iter().find_map(find).cloned()
     }
 

@@ -18,6 +18,7 @@ use crate::catalog::{Command, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Tag};
 use crate::model::name;
+use crate::model::release::ClientLabel;
 
 // ---- groups ----
 
@@ -168,7 +169,8 @@ async fn write_files(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFile
 
 // ---- releases ----
 
-/// 200000; 400202 no such file; 400201 the file has a release of this name.
+/// 200000; 400202 no such file; 400201 the file has a release of this name; 409000 a gray release is
+/// active; 400904 gray without labels.
 pub(super) async fn publish(
     app: State<App>,
     caller: Caller,
@@ -195,6 +197,8 @@ pub(super) struct PublishBody {
     release_description: Option<String>,
     #[serde(alias = "releaseType")]
     release_type: Option<String>,
+    #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
+    beta_labels: Option<Vec<ClientLabel>>,
     tags: Option<Vec<Tag>>,
     md5: Option<String>,
 }
@@ -209,6 +213,7 @@ impl From<PublishBody> for ConfigPublish {
             file_name: body.file_name.clone(),
             release_description: body.release_description,
             release_type: body.release_type,
+            beta_labels: body.beta_labels,
         };
         let file = ConfigFileDraft {
             namespace: body.namespace,
@@ -238,7 +243,17 @@ pub(super) async fn create_and_publish(
     Write::new(&app, &caller).one_or_batch(batch, Command::ConfigCreateAndPublish).await
 }
 
-/// Per item 200000; 200002 it is active; 400202 missing.
+/// Per item 200000; 200002 it was stopped before; 400000 it is not gray; 400202 missing.
+pub(super) async fn stop_gray(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(ConfigReleaseDraft::check_named);
+    Write::new(&app, &caller).batch(batch, Command::ConfigStopGray).await
+}
+
+/// Per item 200000; 200002 it is active; 400000 it is gray; 400202 missing.
 pub(super) async fn roll_back(
     app: State<App>,
     caller: Caller,

@@ -216,6 +216,8 @@ fn fixed_routes() -> Vec<Route> {
         guarded(GET, "/config/v1/configfiles/releases", configs::list_releases),
         guarded(GET, "/config/v1/configfiles/release/versions", configs::list_versions),
         guarded(PUT, "/config/v1/configfiles/releases/rollback", configs::roll_back),
+        guarded(POST, "/config/v1/configfiles/releases/stopbeta", configs::stop_gray),
+        guarded(PUT, "/config/v1/configfiles/releases/stopbeta", configs::stop_gray),
         guarded(POST, "/config/v1/configfiles/releases/delete", configs::delete_releases),
         guarded(DELETE, "/config/v1/configfiles/releases", configs::delete_release),
         guarded(GET, "/admin/v1/cluster", cluster::status),

@@ -356,10 +356,15 @@ pub(super) enum FileStatus {
     ToBeReleased,
     #[serde(rename = "normal")]
     Normal,
+    #[serde(rename = "betaing")]
+    Betaing,
 }
 
 impl FileStatus {
     pub(super) fn of(file: &ConfigFile, catalog: &Catalog) -> Self {
+        if catalog.configs.has_gray(&file.key) {
+            return FileStatus::Betaing;
+        }
         match catalog.configs.active_release(&file.key) {
             Some(release) if release.content == file.content && release.format == file.format => FileStatus::Normal,
             _ => FileStatus::ToBeReleased,
@@ -425,6 +430,7 @@ pub(super) struct ConfigReleaseView<'a> {
     tags: &'a [Tag],
     release_description: &'a str,
     release_type: &'static str,
+    beta_labels: &'a [ClientLabel],
     version: u64,
     active: bool,
     create_time: String,
@@ -448,6 +454,7 @@ impl<'a> ConfigReleaseView<'a> {
             tags: &release.tags,
             release_description: &release.description,
             release_type: release.release_type.word(),
+            beta_labels: &release.labels,
             version: release.version,
             active: release.active,
             create_time: release.created.time.text(),

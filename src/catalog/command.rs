@@ -56,5 +56,6 @@ pub enum Command {
     Aliases(Op, Vec<AliasDraft>),
     Rules(Op, Vec<RuleDraft>),
     PublishRules(Family, Vec<RuleReleaseDraft>),
+    ConfigStopGray(Vec<ConfigReleaseDraft>),
     RuleReleases(Family, ReleaseOp, Vec<RuleReleaseDraft>),
 }

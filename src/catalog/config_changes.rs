@@ -1,16 +1,10 @@
 //! The configuration store: rules of change.
 //!
-//! | State | Operation | Result |
-//! |---|---|---|
-//! | any | publish | a new active release, version = highest of this file + 1; the previous one inactive |
-//! | release name taken for this file | publish | 400201 |
-//! | inactive | rollback | its content is active again under a new version; the active one inactive |
-//! | active | rollback | 200002 |
-//! | missing | rollback | 400202 |
-//! | inactive | delete | gone |
-//! | active | delete | 400000 |
-//! | missing | delete | 200000 |
-//! | any | delete of the file | file and releases gone; versions and notification ids live on |
+//! What may become of a release is the table in `model::release`, the same as for rules. With the
+//! file its releases go; versions and notification ids live on.
+//!
+//! Two more rules: a release name that is taken for the file is 400201, and what no client could
+//! read is not published.
 
 use std::sync::Arc;
 
@@ -26,7 +20,7 @@ use crate::model::config_file::{
     ConfigReleaseDraft, Format,
 };
 use crate::model::properties;
-use crate::model::release::ReleaseType;
+use crate::model::release::{ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition};
 
 /// To Apollo clients, which leave the suffix out, a name without one is a properties file.
 const FORMAT_WITHOUT_SUFFIX: Format = Format::Properties;
@@ -120,7 +114,7 @@ impl Catalog {
     }
 
     fn delete_config_file(&mut self, old: &Arc<ConfigFile>, journal: &mut Journal) -> Outcome {
-        let was_visible = self.configs.active_release(&old.key).is_some();
+        let was_visible = self.configs.active_release(&old.key).is_some() || self.configs.has_gray(&old.key);
         for release in self.configs.versions_of(&old.key) {
             self.configs.remove_release(&release, journal);
         }
@@ -135,9 +129,9 @@ impl Catalog {
         let Some(file) = self.configs.files.get(&draft.key()).cloned() else {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
-        match self.refuse_taken_release(draft).or_else(|| refuse_unreadable(&file)) {
+        match self.refuse_release(draft).or_else(|| refuse_unreadable(&file)) {
             Some(refused) => refused,
-            None => Outcome::done(Entity::ConfigRelease(self.release(ctx, &file, draft, journal))),
+            None => self.release(ctx, &file, draft, journal),
         }
     }
 
@@ -155,7 +149,7 @@ impl Catalog {
                 return Refusal::new(Code::DataConflict, "the published content has another md5").into();
             }
         }
-        if let Some(refused) = self.refuse_taken_release(&publish.release) {
+        if let Some(refused) = self.refuse_release(&publish.release) {
             return refused;
         }
         let file = edited(ctx, self.configs.files.get(&key), &publish.file);
@@ -163,22 +157,20 @@ impl Catalog {
             return refused;
         }
         self.ensure_group(ctx, &key, journal);
-        Outcome::done(Entity::ConfigRelease(self.release(ctx, &file, &publish.release, journal)))
+        self.release(ctx, &file, &publish.release, journal)
     }
 
-    fn refuse_taken_release(&self, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+    fn refuse_release(&self, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+        let is_gray_active = self.configs.has_gray(&draft.key());
+        if let Err(refusal) = publishable(draft.release_type(), draft.labels(), is_gray_active) {
+            return Some(refusal.into());
+        }
         let taken = self.configs.release(&draft.key(), draft.given_name()?)?.clone();
         let refusal = Refusal::new(Code::ExistedResource, "the file has a release of this name");
         Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
     }
 
-    fn release(
-        &mut self,
-        ctx: &Ctx,
-        file: &ConfigFile,
-        draft: &ConfigReleaseDraft,
-        journal: &mut Journal,
-    ) -> Arc<ConfigRelease> {
+    fn release(&mut self, ctx: &Ctx, file: &ConfigFile, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
         let version = self.configs.next_version(&file.key, journal);
         let release = ConfigRelease {
             id: ctx.draw_number(),
@@ -190,17 +182,18 @@ impl Catalog {
             comment: file.comment.clone(),
             tags: file.tags.clone(),
             description: draft.release_description.clone().unwrap_or_default(),
-            release_type: ReleaseType::Normal,
+            release_type: draft.release_type(),
+            labels: draft.labels().to_vec(),
             version,
             active: true,
             created: ctx.stamp(),
             modified: ctx.stamp(),
         };
-        self.retire_active(ctx, &file.key, journal);
+        if release.release_type == ReleaseType::Normal {
+            self.retire_active(ctx, &file.key, journal);
+        }
         self.configs.put_file(ConfigFile { released: Some(ctx.stamp()), ..file.clone() }, journal);
-        let release = self.configs.put_release(release, journal);
-        self.configs.mark(&file.key, journal);
-        release
+        self.show(release, journal)
     }
 
     /// The name given, else one made of the file, the second and the version; a caller may have
@@ -235,32 +228,53 @@ impl Catalog {
         }
     }
 
-    pub(super) fn roll_back_config(&mut self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
-        let Some(target) = self.named_release(draft) else {
-            return Refusal::new(Code::NotFoundResource, "no such release of this file").into();
-        };
-        if target.active {
-            return Outcome::unchanged(Entity::ConfigRelease(target));
-        }
-        self.retire_active(ctx, &target.key, journal);
-        let version = self.configs.next_version(&target.key, journal);
-        let release = ConfigRelease { active: true, version, modified: ctx.stamp(), ..ConfigRelease::clone(&target) };
-        let release = self.configs.put_release(release, journal);
-        self.configs.mark(&target.key, journal);
-        Outcome::done(Entity::ConfigRelease(release))
+    pub(super) fn change_config_releases(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        drafts: Vec<ConfigReleaseDraft>,
+        journal: &mut Journal,
+    ) -> Vec<Outcome> {
+        drafts.iter().map(|draft| self.change_config_release(ctx, op, draft, journal)).collect()
     }
 
-    pub(super) fn delete_config_release(&mut self, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
-        match self.named_release(draft) {
-            None => Outcome::default(),
-            Some(release) if release.active => {
-                Refusal::new(Code::BadRequest, "an active release cannot be deleted, publish or roll back first").into()
+    fn change_config_release(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        draft: &ConfigReleaseDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let Some(target) = self.named_release(draft) else {
+            return match transition(op, ReleaseState::Missing) {
+                Transition::Refuse(refusal) => refusal.into(),
+                _ => Outcome::default(),
+            };
+        };
+        match transition(op, ReleaseState::of(target.release_type, target.active)) {
+            Transition::Activate => {
+                let version = self.configs.next_version(&target.key, journal);
+                self.retire_active(ctx, &target.key, journal);
+                let release =
+                    ConfigRelease { active: true, version, modified: ctx.stamp(), ..ConfigRelease::clone(&target) };
+                self.show(release, journal)
             }
-            Some(release) => {
-                self.configs.remove_release(&release, journal);
-                Outcome::done(Entity::ConfigRelease(release))
+            Transition::Deactivate => self
+                .show(ConfigRelease { active: false, modified: ctx.stamp(), ..ConfigRelease::clone(&target) }, journal),
+            Transition::Remove => {
+                self.configs.remove_release(&target, journal);
+                Outcome::done(Entity::ConfigRelease(target))
             }
+            Transition::Refuse(refusal) => Outcome { entity: Entity::ConfigRelease(target), ..refusal.into() },
+            Transition::Stay(code) => Outcome { entity: Entity::ConfigRelease(target), ..code.into() },
         }
+    }
+
+    /// Clients see another state of the release's file from now on.
+    fn show(&mut self, release: ConfigRelease, journal: &mut Journal) -> Outcome {
+        let release = self.configs.put_release(release, journal);
+        self.configs.mark(&release.key, journal);
+        Outcome::done(Entity::ConfigRelease(release))
     }
 }
 

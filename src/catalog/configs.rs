@@ -9,10 +9,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Journal};
+use super::config_active::ActiveConfigs;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
-use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
-use crate::model::config_lookup::Released;
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
+use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::text::NameFilter;
 
 /// The newest notification id of anything that a lookup of this canonical name could see. Kept over
@@ -81,34 +82,10 @@ pub struct Configs {
     pub(super) groups: BTreeMap<(String, String), Arc<ConfigGroup>>,
     pub(super) files: BTreeMap<ConfigKey, Arc<ConfigFile>>,
     pub(super) releases: BTreeMap<ConfigKey, Releases>,
-    /// Canonical key to the stored names that have an active release.
-    active: BTreeMap<ConfigKey, BTreeMap<String, Active>>,
+    active: ActiveConfigs,
     marks: BTreeMap<ConfigKey, u32>,
     versions: BTreeMap<ConfigKey, u64>,
     newest_notification_id: u32,
-}
-
-/// The active release of a file, and the form of it that config clients share.
-#[derive(Clone, Debug)]
-struct Active {
-    release: Arc<ConfigRelease>,
-    released: Arc<Released>,
-}
-
-impl Active {
-    fn new(release: Arc<ConfigRelease>) -> Self {
-        let ConfigKey { namespace, group, file } = &release.key;
-        let content = release.content.clone();
-        let released = Arc::new(Released::new(namespace, group, file, release.version, release.format, content));
-        Active { release, released }
-    }
-}
-
-/// What is derived from the release needs no comparing.
-impl PartialEq for Active {
-    fn eq(&self, other: &Self) -> bool {
-        self.release == other.release
-    }
 }
 
 /// Which groups a list wants.
@@ -140,21 +117,9 @@ impl FileFilter {
 impl Configs {
     // ---- what config clients see ----
 
-    /// The active release that a client finds under `file` in one step of its lookup: the name as
-    /// given, then with `.properties` added or taken off, then both without regard to case if that
-    /// leaves one file.
-    pub fn find(&self, namespace: &str, group: &str, file: &str) -> Option<&Arc<Released>> {
-        let names = self.active.get(&ConfigKey::new(namespace, group, canonical_file(file)))?;
-        let toggled = toggle_suffix(file);
-        if let Some(active) = names.get(file).or_else(|| names.get(&toggled)) {
-            return Some(&active.released);
-        }
-        [file, &toggled].into_iter().find_map(|wanted| {
-            let wanted = wanted.to_lowercase();
-            let mut equal = names.iter().filter(|(name, _)| name.to_lowercase() == wanted);
-            let (_, active) = equal.next()?;
-            equal.next().is_none().then_some(&active.released)
-        })
+    /// What a client finds under `file` in one step of its lookup.
+    pub fn find(&self, namespace: &str, group: &str, file: &str, client: &ClientLabels) -> Option<&Arc<Released>> {
+        self.active.find(namespace, group, file, client)
     }
 
     /// The newest notification id of one step of a lookup.
@@ -184,7 +149,12 @@ impl Configs {
 
     /// The active normal release of exactly this file.
     pub fn active_release(&self, key: &ConfigKey) -> Option<&Arc<ConfigRelease>> {
-        self.active.get(&key.canonical())?.get(&key.file).map(|active| &active.release)
+        self.active.normal(key)
+    }
+
+    /// True if an active gray release is beside it, or alone.
+    pub fn has_gray(&self, key: &ConfigKey) -> bool {
+        self.active.has_gray(key)
     }
 
     pub fn files_in_group(&self, namespace: &str, group: &str) -> impl Iterator<Item = &Arc<ConfigFile>> {
@@ -287,7 +257,7 @@ impl Configs {
 
     pub(super) fn remove_release(&mut self, release: &ConfigRelease, journal: &mut Journal) {
         journal.delete(release);
-        self.set_inactive(release);
+        self.active.remove(release);
         if let Some(releases) = self.releases.get_mut(&release.key) {
             releases.remove(&release.name);
             if releases.is_empty() {
@@ -332,26 +302,9 @@ impl Configs {
 
     pub(super) fn load_release(&mut self, release: ConfigRelease) -> Arc<ConfigRelease> {
         let release = Arc::new(release);
-        if release.active {
-            let names = self.active.entry(release.key.canonical()).or_default();
-            names.insert(release.key.file.clone(), Active::new(release.clone()));
-        } else {
-            self.set_inactive(&release);
-        }
+        self.active.insert(&release);
         self.releases.entry(release.key.clone()).or_default().insert(release.name.clone(), release.clone());
         release
-    }
-
-    /// Takes a release out of the clients' view, if it is the one there.
-    fn set_inactive(&mut self, release: &ConfigRelease) {
-        let canonical = release.key.canonical();
-        let Some(names) = self.active.get_mut(&canonical) else { return };
-        if names.get(&release.key.file).is_some_and(|active| active.release.name == release.name) {
-            names.remove(&release.key.file);
-            if names.is_empty() {
-                self.active.remove(&canonical);
-            }
-        }
     }
 
     pub(super) fn load_mark(&mut self, mark: ConfigMark) {
@@ -361,14 +314,5 @@ impl Configs {
 
     pub(super) fn load_version(&mut self, version: ConfigVersion) {
         self.versions.insert(version.key, version.version);
-    }
-}
-
-/// `a` to `a.properties` and back; the suffix is recognised in any letter case.
-fn toggle_suffix(file: &str) -> String {
-    let cut = file.len().checked_sub(PROPERTIES_SUFFIX.len()).filter(|cut| file.is_char_boundary(*cut));
-    match cut {
-        Some(cut) if file[cut..].eq_ignore_ascii_case(PROPERTIES_SUFFIX) => file[..cut].to_owned(),
-        _ => format!("{file}{PROPERTIES_SUFFIX}"),
     }
 }

@@ -14,6 +14,7 @@ pub mod active;
 pub mod aliases;
 pub mod change;
 pub mod command;
+mod config_active;
 mod config_changes;
 pub mod configs;
 pub mod ctx;
@@ -42,6 +43,7 @@ use crate::model::access::{Token, User};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
 use crate::model::namespace::Namespace;
+use crate::model::release::ReleaseOp;
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
@@ -113,8 +115,9 @@ impl Catalog {
             Command::ConfigCreateAndPublish(items) => {
                 each(items, |item| self.create_and_publish_config(ctx, &item, journal))
             }
-            Command::ConfigRollback(items) => each(items, |item| self.roll_back_config(ctx, &item, journal)),
-            Command::ConfigDeleteReleases(items) => each(items, |item| self.delete_config_release(&item, journal)),
+            Command::ConfigRollback(items) => self.change_config_releases(ctx, ReleaseOp::Rollback, items, journal),
+            Command::ConfigDeleteReleases(items) => self.change_config_releases(ctx, ReleaseOp::Delete, items, journal),
+            Command::ConfigStopGray(items) => self.change_config_releases(ctx, ReleaseOp::StopGray, items, journal),
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
-use super::release::ReleaseType;
+use super::release::{ClientLabel, ReleaseType, all_match, check_labels};
 use super::time::Timestamp;
 use super::{limits, name};
 
@@ -158,6 +158,9 @@ pub struct ConfigRelease {
     pub tags: Vec<Tag>,
     pub description: String,
     pub release_type: ReleaseType,
+    /// Of a gray release: whom it is for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<ClientLabel>,
     /// Counts all releases of this file, also over its deletion; moved forward by a rollback.
     pub version: u64,
     pub active: bool,
@@ -166,6 +169,11 @@ pub struct ConfigRelease {
 }
 
 impl ConfigRelease {
+    /// True if a client with these labels sees it: always for a normal release.
+    pub fn is_for<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        self.release_type == ReleaseType::Normal || all_match(&self.labels, label)
+    }
+
     /// `namespace-group-file-version`, what config clients compare.
     pub fn release_key(&self) -> String {
         format!("{}-{}", self.key, self.version)
@@ -304,6 +312,14 @@ pub struct ConfigReleaseDraft {
     pub release_description: Option<String>,
     #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
     pub release_type: Option<String>,
+    /// All of them have to match; a gray release needs at least one.
+    #[serde(
+        rename = "betaLabels",
+        alias = "beta_labels",
+        alias = "client_labels",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub beta_labels: Option<Vec<ClientLabel>>,
 }
 
 impl ConfigReleaseDraft {
@@ -321,10 +337,17 @@ impl ConfigReleaseDraft {
         let description = self.release_description.as_deref().unwrap_or("");
         let code = Code::InvalidParameter;
         name::check_length("release description", description, limits::COMMENT_CHARS_MAX, code)?;
-        match self.release_type.as_deref().unwrap_or("") {
-            "" | "normal" | "full" | "ReleaseTypeNormal" => Ok(()),
-            word => Err(Refusal::new(code, format!("release type {word:?} is not supported, only normal"))),
-        }
+        ReleaseType::read(self.release_type.as_deref())?;
+        check_labels(self.labels())
+    }
+
+    /// An unknown word was refused before.
+    pub fn release_type(&self) -> ReleaseType {
+        ReleaseType::read(self.release_type.as_deref()).unwrap_or_default()
+    }
+
+    pub fn labels(&self) -> &[ClientLabel] {
+        self.beta_labels.as_deref().unwrap_or_default()
     }
 
     /// For rollback and delete, which need to be told which release.

@@ -11,6 +11,7 @@ mod config_surface;
 mod discover;
 mod envelope;
 mod graceful;
+mod gray_configs;
 mod leader_kill;
 mod linearizable;
 mod observation;

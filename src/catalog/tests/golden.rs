@@ -49,10 +49,14 @@ fn golden_bytes_of_every_command() {
         Command::ConfigPublish(vec![release.clone()]),
         Command::ConfigCreateAndPublish(vec![publish]),
         Command::ConfigRollback(vec![release.clone()]),
-        Command::ConfigDeleteReleases(vec![release]),
+        Command::ConfigDeleteReleases(vec![release.clone()]),
         Command::Aliases(Op::Create, vec![AliasDraft { kind: Some(AliasType::Cl5Sid), ..alias("o", "s") }]),
         Command::Rules(Op::Create, Family::ALL.iter().map(|family| rule_for(*family, "r", "s")).collect()),
         Command::PublishRules(Family::RateLimit, vec![gray("r", "g", "one,two")]),
+        Command::ConfigStopGray(vec![ConfigReleaseDraft {
+            beta_labels: gray("r", "g", "one").client_labels,
+            ..release
+        }]),
         Command::RuleReleases(Family::Routing, ReleaseOp::StopGray, vec![of_rule("r", "g")]),
     ];
     let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();

@@ -14,6 +14,7 @@ use super::*;
 use crate::model::access::{PasswordHash, Role, TokenHash};
 use crate::model::alias::{AliasDraft, AliasType};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_lookup::ClientLabels;
 use crate::model::limits;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::service::ServiceDraft;
@@ -285,9 +286,9 @@ fn versions_and_notification_ids_outlive_a_deletion() {
     assert_eq!(bench.codes(Command::ConfigFiles(Op::Delete, vec![file("a.properties", "")])), [200000]);
     let deleted = bench.catalog.configs.notification_id("prod", "shop", "a").expect("remembered");
     assert!(deleted > before);
-    assert!(bench.catalog.configs.find("prod", "shop", "a").is_none());
+    assert!(bench.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).is_none());
     bench.codes(publish("a.properties", "k=3", ""));
-    let again = bench.catalog.configs.find("prod", "shop", "a").expect("published again");
+    let again = bench.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).expect("published again");
     assert_eq!(again.release_key(), "prod-shop-a.properties-3");
     assert_eq!(bench.reloaded(), bench.catalog);
 }
@@ -313,7 +314,11 @@ fn a_lookup_tries_the_name_then_the_suffix_then_the_letter_case() {
         for name in *stored {
             bench.codes(publish(name, "x", ""));
         }
-        let found = bench.catalog.configs.find("prod", "shop", asked).map(|released| released.file.as_str());
+        let found = bench
+            .catalog
+            .configs
+            .find("prod", "shop", asked, &ClientLabels::default())
+            .map(|released| released.file.as_str());
         assert_eq!(found, *expected, "{asked} among {stored:?}");
     }
 }

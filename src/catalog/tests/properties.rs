@@ -7,7 +7,7 @@ use super::rules::{gray, of_rule, rule_for};
 use super::*;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::rules::RuleFilter;
-use crate::model::release::{ReleaseOp, ReleaseState};
+use crate::model::release::{ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
 
@@ -37,7 +37,14 @@ fn some_publish() -> impl Strategy<Value = ConfigPublish> {
 }
 
 fn some_release() -> impl Strategy<Value = ConfigReleaseDraft> {
-    (some_name(), prop::sample::select(vec!["x", "k=v", "none"])).prop_map(|(file, name)| release(&file, name))
+    (some_name(), prop::sample::select(vec!["x", "k=v", "none"]), any::<bool>()).prop_map(|(file, name, is_gray)| {
+        let gray = gray("", "", "one");
+        ConfigReleaseDraft {
+            release_type: is_gray.then_some(gray.release_type).flatten(),
+            beta_labels: is_gray.then_some(gray.client_labels).flatten(),
+            ..release(&file, name)
+        }
+    })
 }
 
 fn some_family() -> impl Strategy<Value = Family> {
@@ -101,6 +108,7 @@ fn some_command() -> impl Strategy<Value = Command> {
         prop::collection::vec(some_publish(), several.clone()).prop_map(Command::ConfigCreateAndPublish),
         prop::collection::vec(some_release(), several.clone()).prop_map(Command::ConfigPublish),
         prop::collection::vec(some_release(), several.clone()).prop_map(Command::ConfigRollback),
+        prop::collection::vec(some_release(), several.clone()).prop_map(Command::ConfigStopGray),
         prop::collection::vec(some_release(), several).prop_map(Command::ConfigDeleteReleases),
     ]
 }
@@ -122,6 +130,7 @@ fn items_of(command: &Command) -> Vec<Command> {
         Command::ConfigPublish(items) => each(items, Command::ConfigPublish),
         Command::ConfigCreateAndPublish(items) => each(items, Command::ConfigCreateAndPublish),
         Command::ConfigRollback(items) => each(items, Command::ConfigRollback),
+        Command::ConfigStopGray(items) => each(items, Command::ConfigStopGray),
         Command::ConfigDeleteReleases(items) => each(items, Command::ConfigDeleteReleases),
         alone => vec![alone.clone()],
     }
@@ -173,7 +182,7 @@ proptest! {
         prop_assert_eq!(whole.names(), single.names());
     }
 
-    /// At most one release of a file is active, versions of a file are never used twice.
+    /// At most one normal release of a file is active, versions of a file are never used twice.
     #[test]
     fn one_release_is_active(commands in prop::collection::vec(some_command(), 1..60)) {
         let mut bench = Bench::default();
@@ -185,7 +194,7 @@ proptest! {
                 let first = seen.entry((release.key.clone(), release.version)).or_insert_with(|| release.content.to_string());
                 prop_assert_eq!(&*release.content, first.as_str());
             }
-            let mut active: Vec<_> = releases.iter().filter(|release| release.active).map(|release| &release.key).collect();
+            let mut active: Vec<_> = releases.iter().filter(|release| release.active && release.release_type == ReleaseType::Normal).map(|release| &release.key).collect();
             let count = active.len();
             active.dedup();
             active.sort();

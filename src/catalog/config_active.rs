@@ -1,0 +1,143 @@
+//! What config clients see of the releases: of each file the newest active gray whose labels all
+//! match the client, else the active normal one.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
+use crate::model::config_lookup::{ClientLabels, Released};
+use crate::model::release::ReleaseType;
+
+/// The active releases of all files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct ActiveConfigs {
+    /// Canonical key to the stored names that have an active release.
+    files: BTreeMap<ConfigKey, BTreeMap<String, ActiveFile>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ActiveFile {
+    normal: Option<Active>,
+    /// Highest version first.
+    grays: Vec<Active>,
+}
+
+/// An active release, and the form of it that config clients share.
+#[derive(Clone, Debug)]
+struct Active {
+    release: Arc<ConfigRelease>,
+    released: Arc<Released>,
+}
+
+impl Active {
+    fn new(release: Arc<ConfigRelease>) -> Self {
+        let ConfigKey { namespace, group, file } = &release.key;
+        let content = release.content.clone();
+        let released = Arc::new(Released::new(namespace, group, file, release.version, release.format, content));
+        Active { release, released }
+    }
+}
+
+/// What is derived from the release needs no comparing.
+impl PartialEq for Active {
+    fn eq(&self, other: &Self) -> bool {
+        self.release == other.release
+    }
+}
+
+impl ActiveFile {
+    fn for_client(&self, client: &ClientLabels) -> Option<&Arc<Released>> {
+        let mut all = self.grays.iter().chain(&self.normal);
+        all.find(|active| active.release.is_for(|key| client.get(key))).map(|active| &active.released)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.normal.is_none() && self.grays.is_empty()
+    }
+
+    fn put(&mut self, active: Active) {
+        match active.release.release_type {
+            ReleaseType::Normal => self.normal = Some(active),
+            ReleaseType::Gray => {
+                self.grays.push(active);
+                self.grays.sort_by_key(|gray| Reverse(gray.release.version));
+            }
+        }
+    }
+
+    fn take(&mut self, name: &str) {
+        self.normal.take_if(|normal| normal.release.name == name);
+        self.grays.retain(|gray| gray.release.name != name);
+    }
+}
+
+impl ActiveConfigs {
+    /// The release that a client finds under `file` in one step of its lookup: the name as given,
+    /// then with `.properties` added or taken off, then both without regard to case if that leaves
+    /// one file.
+    pub(super) fn find(
+        &self,
+        namespace: &str,
+        group: &str,
+        file: &str,
+        client: &ClientLabels,
+    ) -> Option<&Arc<Released>> {
+        let names = self.files.get(&ConfigKey::new(namespace, group, canonical_file(file)))?;
+        let toggled = toggle_suffix(file);
+        let exact = [file, &toggled].into_iter().find_map(|name| names.get(name)?.for_client(client));
+        exact.or_else(|| {
+            [file, &toggled].into_iter().find_map(|wanted| {
+                let wanted = wanted.to_lowercase();
+                let equal = names.iter().filter(|(name, _)| name.to_lowercase() == wanted);
+                let mut seen = equal.filter_map(|(_, active)| active.for_client(client));
+                let released = seen.next()?;
+                seen.next().is_none().then_some(released)
+            })
+        })
+    }
+
+    fn of_file(&self, key: &ConfigKey) -> Option<&ActiveFile> {
+        self.files.get(&key.canonical())?.get(&key.file)
+    }
+
+    pub(super) fn normal(&self, key: &ConfigKey) -> Option<&Arc<ConfigRelease>> {
+        self.of_file(key)?.normal.as_ref().map(|active| &active.release)
+    }
+
+    pub(super) fn has_gray(&self, key: &ConfigKey) -> bool {
+        self.of_file(key).is_some_and(|active| !active.grays.is_empty())
+    }
+
+    /// Takes a release in, in place of an earlier state of it.
+    pub(super) fn insert(&mut self, release: &Arc<ConfigRelease>) {
+        self.remove(release);
+        if release.active {
+            let names = self.files.entry(release.key.canonical()).or_default();
+            names.entry(release.key.file.clone()).or_default().put(Active::new(release.clone()));
+        }
+    }
+
+    /// Takes a release out, if it is here.
+    pub(super) fn remove(&mut self, release: &ConfigRelease) {
+        let canonical = release.key.canonical();
+        let Some(names) = self.files.get_mut(&canonical) else { return };
+        let Some(active) = names.get_mut(&release.key.file) else { return };
+        active.take(&release.name);
+        if active.is_empty() {
+            names.remove(&release.key.file);
+            if names.is_empty() {
+                self.files.remove(&canonical);
+            }
+        }
+    }
+}
+
+/// `a` to `a.properties` and back; the suffix is recognised in any letter case.
+fn toggle_suffix(file: &str) -> String {
+    let cut = file.len().checked_sub(PROPERTIES_SUFFIX.len()).filter(|cut| file.is_char_boundary(*cut));
+    match cut {
+        Some(cut) if file[cut..].eq_ignore_ascii_case(PROPERTIES_SUFFIX) => file[..cut].to_owned(),
+        _ => format!("{file}{PROPERTIES_SUFFIX}"),
+    }
+}
