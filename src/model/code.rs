@@ -44,6 +44,8 @@ codes! {
     BatchSizeOverLimit = 400003 "batch size over the limit";
     InvalidDiscoverResource = 400004 "invalid discover resource";
     InvalidParameter = 400103 "invalid parameter";
+    EmptyQueryParameter = 400104 "query instance parameter is empty";
+    InvalidQueryInstanceParameter = 400105 "query instance, service or namespace or host is required";
     InvalidNamespaceName = 400110 "invalid namespace name";
     InvalidServiceName = 400120 "invalid service name";
     InvalidServiceOwners = 400121 "invalid service owners";
@@ -54,9 +56,17 @@ codes! {
     InvalidServiceCmdb = 400127 "invalid service CMDB";
     InvalidServiceComment = 400128 "invalid service comment";
     InvalidServiceAliasComment = 400129 "invalid service alias comment";
+    InvalidInstanceId = 400130 "invalid instance id";
+    InvalidInstanceHost = 400131 "invalid instance host";
+    InvalidInstancePort = 400132 "invalid instance port";
     InvalidServiceAlias = 400133 "invalid service alias";
     InvalidNamespaceWithAlias = 400134 "request namespace is not allow to create sid type alias";
     InvalidServiceAliasOwners = 400135 "invalid service alias owners";
+    InvalidInstanceProtocol = 400136 "invalid instance protocol";
+    InvalidInstanceVersion = 400137 "invalid instance version";
+    InvalidInstanceLogicSet = 400138 "invalid instance logic set";
+    InvalidInstanceIsolate = 400139 "invalid instance isolate";
+    HealthCheckNotOpen = 400140 "server not open health check";
     InvalidMetadata = 400150 "the length of metadata is too long or metadata contains invalid characters";
     ExistedResource = 400201 "existed resource";
     NotFoundResource = 400202 "not found resource";
@@ -66,7 +76,9 @@ codes! {
     NamespaceExistedConfigGroups = 400219 "some config group existed in namespace";
     NamespaceExistedGovernanceRules = 400220 "some governance rules existed in namespace";
     NotFoundService = 400301 "not found service";
+    NotFoundInstance = 400303 "not found instances";
     NotFoundServiceAlias = 400304 "not found service alias";
+    NotAllowAliasCreateInstance = 400502 "not allow service alias creating instance";
     NotAllowCreateAliasForAlias = 400504 "only source service can create alias";
     InvalidConfigFileGroupName = 400801 "invalid config file group name";
     InvalidConfigFileName = 400802 "invalid config file name";

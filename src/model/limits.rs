@@ -28,6 +28,18 @@ pub const BUSINESS_CHARS_MAX: usize = 128;
 pub const PORTS_CHARS_MAX: usize = 8192;
 /// Token of a service.
 pub const SERVICE_TOKEN_CHARS_MAX: usize = 2048;
+/// Host of an instance.
+pub const HOST_CHARS_MAX: usize = 128;
+/// Protocol and version of an instance.
+pub const PROTOCOL_CHARS_MAX: usize = 32;
+/// Logic set, VPC and each part of the location of an instance.
+pub const PLACE_CHARS_MAX: usize = 128;
+/// Seconds between two heartbeats of an instance that gives none, or none in range,
+pub const HEARTBEAT_TTL_SECONDS: u32 = 5;
+/// and the longest that one may give.
+pub const HEARTBEAT_TTL_SECONDS_MAX: u32 = 60;
+/// Times the ttl without a heartbeat before an instance counts as unhealthy.
+pub const HEARTBEATS_MISSED_MAX: u32 = 3;
 /// Identifiers that a caller gives.
 pub const ID_CHARS_MAX: usize = 128;
 /// Entries of a metadata map, of an export list, of the tags of a config file.

@@ -1,0 +1,397 @@
+//! Instances of a service: the addresses at which it answers, and whether each of them is well.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
+
+use super::code::{Code, Refusal};
+use super::time::Timestamp;
+use super::wire::{Uint32, wire_enum};
+use super::{limits, name};
+
+/// An instance as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    pub id: String,
+    pub namespace: String,
+    pub service: String,
+    pub vpc_id: String,
+    pub host: String,
+    pub port: u16,
+    pub protocol: String,
+    pub version: String,
+    pub priority: u32,
+    pub weight: u32,
+    /// Seconds between two heartbeats; `None` where health is not checked.
+    pub heartbeat_ttl: Option<u32>,
+    pub healthy: bool,
+    /// An operator keeps traffic away from it.
+    pub isolate: bool,
+    pub location: Location,
+    pub metadata: BTreeMap<String, String>,
+    pub logic_set: String,
+    pub ctime: Timestamp,
+    pub mtime: Timestamp,
+    pub revision: String,
+}
+
+/// Where an instance runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Location {
+    pub region: String,
+    pub zone: String,
+    pub campus: String,
+}
+
+wire_enum! {
+    /// How health is checked. There is one way; clients that name none mean it.
+    pub enum CheckType { Unknown = "UNKNOWN", Heartbeat = "HEARTBEAT" }
+}
+
+/// What a caller says of the health check.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthCheckDraft {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<CheckType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<HeartbeatDraft>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeartbeatDraft {
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Uint32>,
+}
+
+impl HealthCheckDraft {
+    /// The ttl in seconds; what is out of range counts as not given.
+    fn ttl(&self) -> u32 {
+        let given = self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.ttl).map(|ttl| ttl.0);
+        let in_range = given.filter(|ttl| (1..=limits::HEARTBEAT_TTL_SECONDS_MAX).contains(ttl));
+        in_range.unwrap_or(limits::HEARTBEAT_TTL_SECONDS)
+    }
+}
+
+/// What a caller says of an instance; an absent field stays as it is. It names the instance by id,
+/// or by what the id is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InstanceDraft {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    #[serde(alias = "vpcId", skip_serializing_if = "Option::is_none")]
+    pub vpc_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<Uint32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Uint32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Uint32>,
+    /// Absent, it is on where a health check is given.
+    #[serde(rename = "enableHealthCheck", alias = "enable_health_check", skip_serializing_if = "Option::is_none")]
+    pub enable_health_check: Option<bool>,
+    #[serde(rename = "healthCheck", alias = "health_check", skip_serializing_if = "Option::is_none")]
+    pub health_check: Option<HealthCheckDraft>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolate: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<Location>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    #[serde(alias = "logicSet", skip_serializing_if = "Option::is_none")]
+    pub logic_set: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl InstanceDraft {
+    /// The id, where the caller gave one; an empty one counts as none.
+    fn given_id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The given id, else the one that the address makes: SHA-1 in hex, the same on every registry of
+    /// the Polaris family.
+    pub fn instance_id(&self) -> String {
+        if let Some(id) = self.given_id() {
+            return id.to_owned();
+        }
+        let (namespace, service) = self.service_name();
+        let port = self.port.unwrap_or_default().0.to_string();
+        let mut parts = vec![namespace, service];
+        parts.extend(Some(text(&self.vpc_id)).filter(|vpc_id| !vpc_id.is_empty()));
+        parts.extend([text(&self.host), &port]);
+        hex::encode(Sha1::digest(parts.join("##")))
+    }
+
+    /// Namespace and name of the service.
+    pub fn service_name(&self) -> (&str, &str) {
+        (text(&self.namespace), text(&self.service))
+    }
+
+    /// Whether everything that the draft says of the identity is true of `instance`.
+    pub fn names(&self, instance: &Instance) -> bool {
+        let equal = |given: &Option<String>, value: &String| given.as_ref().is_none_or(|given| given == value);
+        equal(&self.namespace, &instance.namespace)
+            && equal(&self.service, &instance.service)
+            && equal(&self.vpc_id, &instance.vpc_id)
+            && equal(&self.host, &instance.host)
+            && self.port.is_none_or(|port| port.0 == u32::from(instance.port))
+    }
+
+    /// A registration needs namespace, service, host and port, whether or not it gives an id.
+    pub fn check_new(&self) -> Result<(), Refusal> {
+        self.given_id().map_or(Ok(()), check_id)?;
+        self.check_address()?;
+        self.check_texts()
+    }
+
+    pub fn check_update(&self) -> Result<(), Refusal> {
+        self.check_named()?;
+        self.check_texts()
+    }
+
+    /// Named by id, or by namespace, service, host and port.
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        match self.given_id() {
+            Some(id) => check_id(id),
+            None => self.check_address(),
+        }
+    }
+
+    /// All instances of a service on a host.
+    pub fn check_host(&self) -> Result<(), Refusal> {
+        name::check_namespace(text(&self.namespace))?;
+        name::check_service(text(&self.service))?;
+        check_host(text(&self.host))
+    }
+
+    /// [`InstanceDraft::check_host`], with the word whether to isolate.
+    pub fn check_isolate_host(&self) -> Result<(), Refusal> {
+        self.check_host()?;
+        let missing = Refusal::new(Code::InvalidInstanceIsolate, "isolate is required");
+        self.isolate.map(|_| ()).ok_or(missing)
+    }
+
+    fn check_address(&self) -> Result<(), Refusal> {
+        self.check_host()?;
+        match self.port {
+            None => Err(Refusal::new(Code::InvalidInstancePort, "port is required")),
+            Some(port) if u16::try_from(port.0).is_err() => {
+                Err(Refusal::new(Code::InvalidInstancePort, "port has to be at most 65535"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn check_texts(&self) -> Result<(), Refusal> {
+        let none = Location::default();
+        let location = self.location.as_ref().unwrap_or(&none);
+        let (place, invalid) = (limits::PLACE_CHARS_MAX, Code::InvalidParameter);
+        let texts = [
+            ("protocol", text(&self.protocol), limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceProtocol),
+            ("version", text(&self.version), limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceVersion),
+            ("logic_set", text(&self.logic_set), place, Code::InvalidInstanceLogicSet),
+            ("vpc_id", text(&self.vpc_id), place, invalid),
+            ("location.region", &location.region, place, invalid),
+            ("location.zone", &location.zone, place, invalid),
+            ("location.campus", &location.campus, place, invalid),
+        ];
+        for (field, value, chars_max, code) in texts {
+            name::check_length(field, value, chars_max, code)?;
+        }
+        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
+    }
+
+    /// The instance that a registration asks for: what is not given has its default.
+    pub fn registered(&self) -> Instance {
+        let (namespace, service) = self.service_name();
+        let mut instance = Instance {
+            id: self.instance_id(),
+            namespace: namespace.to_owned(),
+            service: service.to_owned(),
+            vpc_id: text(&self.vpc_id).to_owned(),
+            host: text(&self.host).to_owned(),
+            port: u16::try_from(self.port.unwrap_or_default().0).unwrap_or_default(),
+            weight: 100,
+            healthy: true,
+            ..Instance::default()
+        };
+        self.lay_over(&mut instance);
+        instance
+    }
+
+    /// Lays the given fields over `instance`; absent ones stay. What identifies is never changed.
+    pub fn lay_over(&self, instance: &mut Instance) {
+        super::replace(&mut instance.protocol, &self.protocol);
+        super::replace(&mut instance.version, &self.version);
+        super::replace(&mut instance.priority, &self.priority.map(|priority| priority.0));
+        super::replace(&mut instance.weight, &self.weight.map(|weight| weight.0));
+        super::replace(&mut instance.healthy, &self.healthy);
+        super::replace(&mut instance.isolate, &self.isolate);
+        super::replace(&mut instance.location, &self.location);
+        super::replace(&mut instance.metadata, &self.metadata);
+        super::replace(&mut instance.logic_set, &self.logic_set);
+        instance.heartbeat_ttl = self.heartbeat_ttl(instance.heartbeat_ttl);
+    }
+
+    /// A health check that is switched on without a word about it is the old one, else the default.
+    fn heartbeat_ttl(&self, old: Option<u32>) -> Option<u32> {
+        let given = self.health_check.as_ref().map(HealthCheckDraft::ttl);
+        match self.enable_health_check {
+            Some(false) => None,
+            Some(true) => given.or(old).or(Some(limits::HEARTBEAT_TTL_SECONDS)),
+            None => given.or(old),
+        }
+    }
+}
+
+fn text(field: &Option<String>) -> &str {
+    field.as_deref().unwrap_or("")
+}
+
+fn check_id(id: &str) -> Result<(), Refusal> {
+    name::check_id(id).map_err(|refusal| Refusal::new(Code::InvalidInstanceId, refusal.detail))
+}
+
+fn check_host(host: &str) -> Result<(), Refusal> {
+    let refuse = |why: &str| Err(Refusal::new(Code::InvalidInstanceHost, why));
+    if host.is_empty() {
+        return refuse("host is required");
+    }
+    name::check_length("host", host, limits::HOST_CHARS_MAX, Code::InvalidInstanceHost)?;
+    if host.chars().any(|character| character.is_whitespace() || character.is_control()) {
+        return refuse("host may not hold blanks or control characters");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn draft(json: Value) -> InstanceDraft {
+        serde_json::from_value(json).expect("a draft")
+    }
+
+    fn with(more: Value) -> InstanceDraft {
+        let mut whole = json!({"namespace": "n", "service": "s", "host": "10.0.0.1", "port": 80});
+        whole.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        draft(whole)
+    }
+
+    #[test]
+    fn a_registration_is_checked_field_by_field() {
+        let long = |chars: usize| "é".repeat(chars);
+        let rows = [
+            (json!({}), None),
+            (json!({"port": "65535", "weight": "0", "priority": 9, "id": "my-id"}), None),
+            (json!({"protocol": long(32), "version": long(32), "logic_set": long(128), "host": long(128)}), None),
+            (json!({"namespace": ""}), Some(400110)),
+            (json!({"service": "a b"}), Some(400120)),
+            (json!({"id": "a b"}), Some(400130)),
+            (json!({"host": ""}), Some(400131)),
+            (json!({"host": long(129)}), Some(400131)),
+            (json!({"host": "a b"}), Some(400131)),
+            (json!({"port": null}), Some(400132)),
+            (json!({"port": 65536}), Some(400132)),
+            (json!({"protocol": long(33)}), Some(400136)),
+            (json!({"version": long(33)}), Some(400137)),
+            (json!({"logicSet": long(129)}), Some(400138)),
+            (json!({"vpcId": long(129)}), Some(400103)),
+            (json!({"location": {"zone": long(129)}}), Some(400103)),
+            (json!({"metadata": {"": "v"}}), Some(400150)),
+        ];
+        for (more, code) in rows {
+            let refusal = with(more.clone()).check_new().err();
+            assert_eq!(refusal.map(|refusal| refusal.code.number()), code, "{more}");
+        }
+    }
+
+    #[test]
+    fn an_instance_is_named_by_id_or_address() {
+        assert_eq!(draft(json!({"id": "x"})).check_named(), Ok(()));
+        assert_eq!(
+            draft(json!({"id": "x"})).check_new().map_err(|refusal| refusal.code),
+            Err(Code::InvalidNamespaceName)
+        );
+        assert_eq!(
+            draft(json!({"id": ""})).check_named().map_err(|refusal| refusal.code),
+            Err(Code::InvalidNamespaceName)
+        );
+        let isolate = draft(json!({"namespace": "n", "service": "s", "host": "h"}));
+        assert_eq!(isolate.check_host(), Ok(()));
+        assert_eq!(isolate.check_isolate_host().map_err(|refusal| refusal.code), Err(Code::InvalidInstanceIsolate));
+        let instance = with(json!({})).registered();
+        for (named, expected) in [
+            (json!({"id": instance.id}), true),
+            (json!({"id": instance.id, "port": 80, "vpc_id": ""}), true),
+            (json!({"id": instance.id, "service": "t"}), false),
+            (json!({"id": instance.id, "port": 81}), false),
+        ] {
+            assert_eq!(draft(named.clone()).names(&instance), expected, "{named}");
+        }
+    }
+
+    /// Checked against `printf 'n##s##10.0.0.1##80' | sha1sum`.
+    #[test]
+    fn ids_are_those_of_the_family() {
+        let rows = [
+            (json!({}), "16db9d232ebfcce9a118c6f3457cc6eee61b7464"),
+            (json!({"vpc_id": "v"}), "a6bead110d8cf3f52357128339115cbb153a4aa7"),
+            (json!({"id": "given"}), "given"),
+        ];
+        for (more, id) in rows {
+            assert_eq!(with(more.clone()).instance_id(), id, "{more}");
+        }
+    }
+
+    #[test]
+    fn a_health_check_is_kept_where_it_is_on() {
+        let beat = |ttl: Value| json!({"type": "HEARTBEAT", "heartbeat": {"ttl": ttl}});
+        let rows = [
+            (json!({}), None, None),
+            (json!({"enableHealthCheck": true}), None, Some(5)),
+            (json!({"enable_health_check": true, "health_check": {"type": 1}}), None, Some(5)),
+            (json!({"healthCheck": beat(json!("7"))}), None, Some(7)),
+            (json!({"enableHealthCheck": true, "healthCheck": beat(json!(60))}), None, Some(60)),
+            (json!({"enableHealthCheck": true, "healthCheck": beat(json!(61))}), None, Some(5)),
+            (json!({"enableHealthCheck": true, "healthCheck": beat(json!(0))}), Some(9), Some(5)),
+            (json!({"enableHealthCheck": false, "healthCheck": beat(json!(7))}), Some(9), None),
+            (json!({"enableHealthCheck": true}), Some(9), Some(9)),
+            (json!({}), Some(9), Some(9)),
+        ];
+        for (more, old, expected) in rows {
+            let mut instance = Instance { heartbeat_ttl: old, ..Instance::default() };
+            with(more.clone()).lay_over(&mut instance);
+            assert_eq!(instance.heartbeat_ttl, expected, "{more} over {old:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_given_has_its_default() {
+        let instance = with(json!({})).registered();
+        assert_eq!((instance.weight, instance.priority, instance.healthy, instance.isolate), (100, 0, true, false));
+        let instance = with(json!({"weight": 0, "healthy": false, "location": {"zone": "z"}})).registered();
+        assert_eq!((instance.weight, instance.healthy, instance.location.zone.as_str()), (0, false, "z"));
+    }
+}
