@@ -58,6 +58,11 @@ impl WatchKey {
         Self::of("service", &(namespace, name))
     }
 
+    /// The instances of a service.
+    pub fn instances(namespace: &str, service: &str) -> Self {
+        Self::of("instances", &(namespace, service))
+    }
+
     fn of(kind: &str, name: &impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (kind, name).hash(&mut hasher);

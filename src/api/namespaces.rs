@@ -23,10 +23,15 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
     let page = query.page()?;
     let counted = {
         let catalog = app.node.state().catalog();
-        let with_services = |namespace: Arc<Namespace>| (catalog.services.count_in(&namespace.name), namespace);
-        catalog.namespaces.list(&filter, page).map(with_services)
+        let count = |namespace: Arc<Namespace>| {
+            let services = catalog.services.count_in(&namespace.name);
+            (services, catalog.instances.of_namespace(&namespace.name), namespace)
+        };
+        catalog.namespaces.list(&filter, page).map(count)
     };
-    Ok(envelope::list("namespaces", &counted, |(services, namespace)| NamespaceView::new(namespace, *services)))
+    Ok(envelope::list("namespaces", &counted, |(services, instances, namespace)| {
+        NamespaceView::new(namespace, *services, *instances)
+    }))
 }
 
 /// Per item 200000; 400110 bad name; 400201 exists.

@@ -1,6 +1,7 @@
 //! Query strings: form decoding, typed access, and what every read takes (paging, consistency).
 
 use std::convert::Infallible;
+use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -62,6 +63,16 @@ impl Query {
         values.flat_map(|(_, value)| value.split(',')).filter(|value| !value.is_empty()).collect()
     }
 
+    /// [`Query::all`], kept.
+    pub(super) fn texts(&self, key: &str) -> Vec<String> {
+        self.all(key).into_iter().map(str::to_owned).collect()
+    }
+
+    pub(super) fn ports(&self, key: &str) -> Result<Vec<u16>, ApiError> {
+        let refuse = |_| ApiError::new(Code::InvalidParameter, format!("{key} has to be a number up to 65535"));
+        self.all(key).into_iter().map(|port| port.parse().map_err(refuse)).collect()
+    }
+
     /// Two lists of equal length as pairs.
     pub(super) fn pairs(&self, keys: &str, values: &str) -> Result<Vec<(String, String)>, ApiError> {
         let (names, texts) = (self.all(keys), self.all(values));
@@ -74,13 +85,13 @@ impl Query {
 
     /// `offset` (default 0) and `limit` (default and at most 100).
     pub(super) fn page(&self) -> Result<Page, ApiError> {
-        Ok(Page::new(self.number("offset", 0)?, self.number("limit", limits::PAGE_ROWS_MAX)?))
+        let (offset, limit) = (self.number("offset")?, self.number("limit")?);
+        Ok(Page::new(offset.unwrap_or_default(), limit.unwrap_or(limits::PAGE_ROWS_MAX)))
     }
 
-    fn number(&self, key: &str, default: usize) -> Result<usize, ApiError> {
-        let Some(text) = self.get(key) else { return Ok(default) };
-        text.parse()
-            .map_err(|_| ApiError::new(Code::InvalidParameter, format!("{key} has to be a whole number from 0 on")))
+    pub(super) fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, ApiError> {
+        let refuse = |_| ApiError::new(Code::InvalidParameter, format!("{key} has to be a whole number from 0 on"));
+        self.get(key).map(|text| text.parse().map_err(refuse)).transpose()
     }
 }
 

@@ -1,5 +1,7 @@
 //! `/naming/v1/services`.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 
@@ -10,14 +12,21 @@ use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
 use super::view::ServiceView;
-use crate::catalog::page::{Listed, Page};
+use crate::catalog::instances::InstanceNeeds;
+use crate::catalog::page::Page;
 use crate::catalog::services::ServiceFilter;
 use crate::catalog::{Command, Op};
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
 
 fn filter(query: &Query) -> Result<ServiceFilter, ApiError> {
-    let by_instance = ["host", "port", "instance_keys", "instance_values"];
+    let pairs = query.pairs("instance_keys", "instance_values")?.into_iter();
+    let instances = InstanceNeeds {
+        hosts: query.texts("host"),
+        ports: query.ports("port")?,
+        metadata: pairs.map(|(key, value)| (key, NameFilter::parse(&value))).collect(),
+        callable: query.flag("only_exist_health_instance")?.unwrap_or_default(),
+    };
     Ok(ServiceFilter {
         name: query.name("name"),
         namespace: query.name("namespace"),
@@ -28,30 +37,34 @@ fn filter(query: &Query) -> Result<ServiceFilter, ApiError> {
         cmdb_mod3: query.text("cmdb_mod3"),
         owner: query.text("owner"),
         metadata: query.pairs("keys", "values")?,
-        by_instance: by_instance.iter().any(|key| query.get(key).is_some()),
+        instances,
     })
 }
 
-/// A page of services, newest change first; 400103 for a bad page or unpaired `keys` and `values`.
+/// A page of services, newest change first; 400103 for a bad page, port or flag, or unpaired keys and
+/// values. What is asked of instances may be found in several instances of the service.
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    let (filter, page) = (filter(&query)?, query.page()?);
-    let listed = app.node.state().catalog().services.list(&filter, page);
-    Ok(envelope::list("services", &listed, |service| ServiceView::new(service)))
+    Ok(answer(&app, &filter(&query)?, query.page()?))
 }
 
 /// All services of a namespace, never cut; 400103 without `namespace`.
 pub(super) async fn all(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let namespace = NameFilter::Exact(query.required("namespace")?.to_owned());
-    let filter = ServiceFilter { namespace: Some(namespace), ..ServiceFilter::default() };
-    let listed = app.node.state().catalog().services.list(&filter, Page::ALL);
-    Ok(envelope::list("services", &listed, |service| ServiceView::new(service)))
+    Ok(answer(&app, &ServiceFilter { namespace: Some(namespace), ..ServiceFilter::default() }, Page::ALL))
 }
 
 /// The number of services in `amount`.
-pub(super) async fn count(State(app): State<App>, _: Fresh) -> Result<Response, ApiError> {
-    let amount = app.node.state().catalog().services.len();
-    let none: Listed<std::sync::Arc<Service>> = Listed { amount, rows: Vec::new() };
-    Ok(envelope::list("services", &none, |service| ServiceView::new(service)))
+pub(super) async fn count(State(app): State<App>, _: Fresh) -> Response {
+    answer(&app, &ServiceFilter::default(), Page::new(0, 0))
+}
+
+fn answer(app: &App, filter: &ServiceFilter, page: Page) -> Response {
+    let counted = {
+        let catalog = app.node.state().catalog();
+        let count = |service: Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service);
+        catalog.services.list(filter, &catalog.instances, page).map(count)
+    };
+    envelope::list("services", &counted, |(instances, service)| ServiceView::new(service, *instances))
 }
 
 /// Per item 200000 with the token; 400110, 400120 … bad field; 400201 name or id is taken.
@@ -64,7 +77,7 @@ pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<Service
     write(&app, &caller, Op::Update, batch.checked(ServiceDraft::check)).await
 }
 
-/// Per item 200000, also if it was not there.
+/// Per item 200000, also if it was not there; 400204 has instances; 400210 has aliases.
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Delete, batch.checked(ServiceDraft::check_name)).await
 }

@@ -1,9 +1,12 @@
 //! Entities as the management surface shows them: whole, with the response-only fields.
 
+mod instance;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::catalog::instances::InstanceCounts;
 use crate::catalog::{Catalog, Entity};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Tag};
@@ -15,29 +18,37 @@ use crate::model::service::Service;
 use crate::model::time::Timestamp;
 use crate::model::wire::Words;
 
+pub(super) use instance::InstanceView;
+
 /// What the view of an entity shows beside the entity itself, derived from the catalog.
 #[derive(Clone, Copy)]
 pub(super) struct Derived {
     /// Services of a namespace, files of a group.
     members: usize,
     status: FileStatus,
+    /// Of a service, or of all services of a namespace.
+    instances: InstanceCounts,
 }
 
 impl Derived {
     pub(super) fn of(entity: &Entity, catalog: &Catalog) -> Self {
-        let (mut members, mut status) = (0, FileStatus::ToBeReleased);
+        let (mut members, mut status, mut instances) = (0, FileStatus::ToBeReleased, InstanceCounts::default());
         match entity {
-            Entity::Namespace(namespace) => members = catalog.services.count_in(&namespace.name),
+            Entity::Namespace(namespace) => {
+                members = catalog.services.count_in(&namespace.name);
+                instances = catalog.instances.of_namespace(&namespace.name);
+            }
+            Entity::Service(service) => instances = catalog.instances.of_service(&service.namespace, &service.name),
             Entity::ConfigGroup(group) => members = catalog.configs.file_count_in(group),
             Entity::ConfigFile(file) => status = FileStatus::of(file, catalog),
             Entity::None
-            | Entity::Service(_)
             | Entity::Alias(_)
             | Entity::ConfigRelease(_)
             | Entity::Rule(_)
-            | Entity::RuleRelease(_) => {}
+            | Entity::RuleRelease(_)
+            | Entity::Instance(_) => {}
         }
-        Derived { members, status }
+        Derived { members, status, instances }
     }
 }
 
@@ -53,23 +64,27 @@ pub(super) enum View<'a> {
     ConfigGroup(ConfigGroupView<'a>),
     ConfigFile(ConfigFileView<'a>),
     ConfigRelease(ConfigReleaseView<'a>),
+    Instance(InstanceView<'a>),
 }
 
 impl<'a> View<'a> {
     pub(super) fn of(entity: &'a Entity, derived: Derived, with_secrets: bool) -> Option<Self> {
         Some(match entity {
             Entity::None => return None,
-            Entity::Namespace(namespace) => View::Namespace(NamespaceView::new(namespace, derived.members)),
-            Entity::Service(service) if with_secrets => {
-                View::Service(ServiceView { token: Some(&service.token), ..ServiceView::new(service) })
+            Entity::Namespace(namespace) => {
+                View::Namespace(NamespaceView::new(namespace, derived.members, derived.instances))
             }
-            Entity::Service(service) => View::Service(ServiceView::new(service)),
+            Entity::Service(service) => {
+                let token = with_secrets.then_some(service.token.as_str());
+                View::Service(ServiceView { token, ..ServiceView::new(service, derived.instances) })
+            }
             Entity::Alias(alias) => View::Alias(AliasView::new(alias)),
             Entity::Rule(rule) => View::Rule(Box::new(RuleView::new(rule, true))),
             Entity::RuleRelease(release) => View::RuleRelease(Box::new(RuleReleaseView::new(release, false))),
             Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, derived.members)),
             Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, derived.status)),
             Entity::ConfigRelease(release) => View::ConfigRelease(ConfigReleaseView::new(release)),
+            Entity::Instance(instance) => View::Instance(InstanceView::new(instance)),
         })
     }
 
@@ -84,6 +99,7 @@ impl<'a> View<'a> {
             View::ConfigGroup(_) => "configFileGroup",
             View::ConfigFile(_) => "configFile",
             View::ConfigRelease(_) => "configFileRelease",
+            View::Instance(_) => "instance",
         }
     }
 }
@@ -97,8 +113,8 @@ pub(super) struct NamespaceView<'a> {
     metadata: &'a BTreeMap<String, String>,
     service_export_to: &'a [String],
     total_service_count: usize,
-    total_health_instance_count: u32,
-    total_instance_count: u32,
+    total_health_instance_count: usize,
+    total_instance_count: usize,
     ctime: String,
     mtime: String,
     revision: &'a str,
@@ -107,7 +123,7 @@ pub(super) struct NamespaceView<'a> {
 }
 
 impl<'a> NamespaceView<'a> {
-    pub(super) fn new(namespace: &'a Namespace, total_service_count: usize) -> Self {
+    pub(super) fn new(namespace: &'a Namespace, total_service_count: usize, instances: InstanceCounts) -> Self {
         NamespaceView {
             id: &namespace.name,
             name: &namespace.name,
@@ -116,8 +132,8 @@ impl<'a> NamespaceView<'a> {
             metadata: &namespace.metadata,
             service_export_to: &namespace.service_export_to,
             total_service_count,
-            total_health_instance_count: 0,
-            total_instance_count: 0,
+            total_health_instance_count: instances.healthy,
+            total_instance_count: instances.total,
             ctime: namespace.ctime.text(),
             mtime: namespace.mtime.text(),
             revision: &namespace.revision,
@@ -144,8 +160,8 @@ pub(super) struct ServiceView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
     export_to: &'a [String],
-    total_instance_count: u32,
-    healthy_instance_count: u32,
+    total_instance_count: usize,
+    healthy_instance_count: usize,
     ctime: String,
     mtime: String,
     revision: &'a str,
@@ -155,7 +171,7 @@ pub(super) struct ServiceView<'a> {
 
 impl<'a> ServiceView<'a> {
     /// Without the token, which lists never show.
-    pub(super) fn new(service: &'a Service) -> Self {
+    pub(super) fn new(service: &'a Service, instances: InstanceCounts) -> Self {
         ServiceView {
             id: &service.id,
             name: &service.name,
@@ -171,8 +187,8 @@ impl<'a> ServiceView<'a> {
             owners: &service.owners,
             token: None,
             export_to: &service.export_to,
-            total_instance_count: 0,
-            healthy_instance_count: 0,
+            total_instance_count: instances.total,
+            healthy_instance_count: instances.healthy,
             ctime: service.ctime.text(),
             mtime: service.mtime.text(),
             revision: &service.revision,

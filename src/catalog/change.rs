@@ -7,6 +7,7 @@ use super::row::{Edit, Row};
 use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
+use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{End, Family, Rule};
@@ -32,6 +33,7 @@ pub enum Entity {
     ConfigGroup(Arc<ConfigGroup>),
     ConfigFile(Arc<ConfigFile>),
     ConfigRelease(Arc<ConfigRelease>),
+    Instance(Arc<Instance>),
 }
 
 impl Default for Outcome {
@@ -80,6 +82,11 @@ pub enum Change {
     },
     /// What clients see of the rules of a family for these services.
     Rules(Family, Vec<End>),
+    /// An instance of this service came, went or changed.
+    Instances {
+        namespace: String,
+        service: String,
+    },
 }
 
 impl Change {

@@ -11,6 +11,7 @@ use super::nodes::NodeRecord;
 use crate::model::access::{TokenHash, User};
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
@@ -58,4 +59,18 @@ pub enum Command {
     PublishRules(Family, Vec<RuleReleaseDraft>),
     ConfigStopGray(Vec<ConfigReleaseDraft>),
     RuleReleases(Family, ReleaseOp, Vec<RuleReleaseDraft>),
+    /// A create is a registration: it replaces what is there.
+    Instances(Op, Vec<InstanceDraft>),
+    /// All instances of a service on a host.
+    InstancesDeleteHost(Vec<InstanceDraft>),
+    InstancesIsolateHost(Vec<InstanceDraft>),
+    /// What the leader found out by heartbeats, or by their absence.
+    InstanceHealth(Vec<InstanceHealth>),
+}
+
+/// An instance whose health has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceHealth {
+    pub id: String,
+    pub healthy: bool,
 }

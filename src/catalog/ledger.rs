@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::page::{Listed, Page};
@@ -46,6 +47,11 @@ impl<T: Entry> Ledger<T> {
         let old = self.by_id.remove(id)?;
         self.in_list_order.remove(&Self::place(&old));
         Some(old)
+    }
+
+    /// By id, those behind `id`.
+    pub(super) fn behind(&self, id: &str) -> impl Iterator<Item = &Arc<T>> {
+        self.by_id.range::<str, _>((Bound::Excluded(id), Bound::Unbounded)).map(|(_, entry)| entry)
     }
 
     pub(super) fn list(&self, wanted: impl Fn(&T) -> bool, page: Page) -> Listed<Arc<T>> {

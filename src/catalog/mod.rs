@@ -19,6 +19,8 @@ mod config_changes;
 pub mod configs;
 pub mod ctx;
 pub mod fold;
+mod instance_changes;
+pub mod instances;
 mod ledger;
 pub mod namespaces;
 pub mod nodes;
@@ -35,13 +37,14 @@ mod tests;
 use std::fmt;
 
 pub use change::{Applied, Change, Entity, Journal, Outcome};
-pub use command::{Command, Op};
+pub use command::{Command, InstanceHealth, Op};
 pub use ctx::{Ctx, RequestId};
 pub use row::{Edit, Row, Table};
 
 use crate::model::access::{Token, User};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
+use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Rule;
@@ -50,6 +53,7 @@ use crate::model::service::Service;
 use access::Access;
 use aliases::{Aliases, Cl5Counter};
 use configs::{ConfigMark, ConfigVersion, Configs};
+use instances::Instances;
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
 use requests::{Remembered, Requests};
@@ -78,6 +82,7 @@ pub struct Catalog {
     pub aliases: Aliases,
     pub configs: Configs,
     pub rules: Rules,
+    pub instances: Instances,
     requests: Requests,
 }
 
@@ -118,6 +123,12 @@ impl Catalog {
             Command::ConfigRollback(items) => self.change_config_releases(ctx, ReleaseOp::Rollback, items, journal),
             Command::ConfigDeleteReleases(items) => self.change_config_releases(ctx, ReleaseOp::Delete, items, journal),
             Command::ConfigStopGray(items) => self.change_config_releases(ctx, ReleaseOp::StopGray, items, journal),
+            Command::Instances(op, items) => each(items, |item| self.write_instance(ctx, op, &item, journal)),
+            Command::InstancesDeleteHost(items) => each(items, |item| self.delete_instances_of_host(&item, journal)),
+            Command::InstancesIsolateHost(items) => {
+                each(items, |item| self.isolate_instances_of_host(ctx, &item, journal))
+            }
+            Command::InstanceHealth(items) => each(items, |item| self.change_health(ctx, &item, journal)),
         }
     }
 
@@ -151,18 +162,23 @@ impl Catalog {
             Table::ConfigRelease => drop(self.configs.load_release(ConfigRelease::read(value)?)),
             Table::ConfigMark => self.configs.load_mark(ConfigMark::read(value)?),
             Table::ConfigVersion => self.configs.load_version(ConfigVersion::read(value)?),
+            Table::Instance => drop(self.instances.load(Instance::read(value)?)),
         }
         Ok(())
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 9] {
+    pub fn counts(&self) -> [(&'static str, usize); 12] {
+        let instances = self.instances.counts();
         [
             ("namespace", self.namespaces.len()),
             ("service", self.services.len()),
             ("alias", self.aliases.len()),
             ("rule", self.rules.len()),
             ("rule_release", self.rules.release_count()),
+            ("instance_healthy", instances.healthy),
+            ("instance_unhealthy", instances.total - instances.healthy - instances.isolated),
+            ("instance_isolated", instances.isolated),
             ("config_group", self.configs.group_count()),
             ("config_file", self.configs.file_count()),
             ("config_release", self.configs.release_count()),

@@ -32,10 +32,11 @@ pub enum Table {
     Cl5Counter = 14,
     Rule = 15,
     RuleRelease = 16,
+    Instance = 17,
 }
 
 impl Table {
-    const ALL: [Table; 16] = [
+    const ALL: [Table; 17] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -52,6 +53,7 @@ impl Table {
         Table::Cl5Counter,
         Table::Rule,
         Table::RuleRelease,
+        Table::Instance,
     ];
 
     /// The table that a row key belongs to.

@@ -10,6 +10,7 @@ use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::fold::Fold;
+use super::instances::{InstanceNeeds, Instances};
 use super::page::{Listed, Page};
 use super::row::{Row, Table};
 use crate::model::code::{Code, Refusal};
@@ -56,16 +57,14 @@ pub struct ServiceFilter {
     pub owner: Option<String>,
     /// All pairs have to be there.
     pub metadata: Vec<(String, String)>,
-    /// What an instance of the service has to have. Instances cannot be registered yet, so a filter
-    /// by instance finds nothing.
-    pub by_instance: bool,
+    /// What the instances of the service have to have.
+    pub instances: InstanceNeeds,
 }
 
 impl ServiceFilter {
-    fn matches(&self, service: &Service) -> bool {
+    fn matches(&self, service: &Service, instances: &Instances) -> bool {
         let equal = |wanted: &Option<String>, value: &String| wanted.as_ref().is_none_or(|wanted| wanted == value);
-        !self.by_instance
-            && self.name.as_ref().is_none_or(|name| name.matches(&service.name))
+        self.name.as_ref().is_none_or(|name| name.matches(&service.name))
             && self.namespace.as_ref().is_none_or(|namespace| namespace.matches(&service.namespace))
             && self.business.as_ref().is_none_or(|part| service.business.to_lowercase().contains(&part.to_lowercase()))
             && equal(&self.department, &service.department)
@@ -74,6 +73,7 @@ impl ServiceFilter {
             && equal(&self.cmdb_mod3, &service.cmdb_mod3)
             && self.owner.as_ref().is_none_or(|part| service.owners.contains(part.as_str()))
             && self.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
+            && instances.satisfy(&service.namespace, &service.name, &self.instances)
     }
 }
 
@@ -114,13 +114,14 @@ impl Services {
 
     /// Newest first, then by id. A filter that names one service looks it up, one that names a
     /// namespace walks that alone.
-    pub fn list(&self, filter: &ServiceFilter, page: Page) -> Listed<Arc<Service>> {
+    pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: Page) -> Listed<Arc<Service>> {
+        let matches = |service: &&Arc<Service>| filter.matches(service, instances);
         match (&filter.namespace, &filter.name) {
             (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => {
                 let found = self.get(namespace, name);
-                Listed::cut(found.into_iter().filter(|service| filter.matches(service)), page)
+                Listed::cut(found.into_iter().filter(matches), page)
             }
-            _ => Listed::cut(self.in_list_order.values().filter(|service| filter.matches(service)), page),
+            _ => Listed::cut(self.in_list_order.values().filter(matches), page),
         }
     }
 
@@ -183,6 +184,9 @@ impl Catalog {
             },
             Op::Delete => match self.services.named_by(draft) {
                 None => Outcome::default(),
+                Some(old) if self.instances.of_service(&old.namespace, &old.name).total > 0 => {
+                    Outcome { entity: Entity::Service(old), ..Code::ServiceExistedInstances.into() }
+                }
                 Some(old) if self.aliases.has_any_of(&old.namespace, &old.name) => {
                     Outcome { entity: Entity::Service(old), ..Code::ServiceExistedAlias.into() }
                 }
@@ -218,6 +222,26 @@ impl Catalog {
         };
         draft.lay_over(&mut service);
         Outcome::done(Entity::Service(self.services.insert(service, journal)))
+    }
+
+    /// Makes the service on the fly where it is missing: a registration may. Refused where the name is
+    /// an alias.
+    pub(super) fn ensure_service(
+        &mut self,
+        ctx: &Ctx,
+        namespace: &str,
+        name: &str,
+        journal: &mut Journal,
+    ) -> Result<(), Refusal> {
+        if self.services.get(namespace, name).is_some() {
+            return Ok(());
+        }
+        if self.aliases.get(namespace, name).is_some() {
+            return Err(Code::NotAllowAliasCreateInstance.into());
+        }
+        let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
+        self.create_service(ctx, &ServiceDraft { namespace, name, ..ServiceDraft::default() }, journal);
+        Ok(())
     }
 
     fn update_service(

@@ -189,6 +189,7 @@ fn watch_keys(change: &Change) -> Vec<WatchKey> {
         Change::Rules(family, ends) => {
             ends.iter().map(|end| WatchKey::rules(*family, &end.namespace, &end.service)).collect()
         }
+        Change::Instances { namespace, service } => vec![WatchKey::instances(namespace, service)],
     }
 }
 

@@ -12,6 +12,7 @@ use crate::api::envelope;
 use crate::api::error::ApiError;
 use crate::api::view::{NamespaceView, RuleView, ServiceView};
 use crate::catalog::Catalog;
+use crate::catalog::instances::InstanceCounts;
 use crate::model::code::Code;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
@@ -31,8 +32,8 @@ pub(super) struct Found {
 enum Content {
     /// The client has it.
     Unchanged,
-    Services(Vec<Arc<Service>>),
-    Namespaces(Vec<(usize, Arc<Namespace>)>),
+    Services(Vec<(InstanceCounts, Arc<Service>)>),
+    Namespaces(Vec<(usize, InstanceCounts, Arc<Namespace>)>),
     Rules(Vec<Arc<RuleRelease>>),
 }
 
@@ -69,12 +70,17 @@ fn services(catalog: &Catalog, question: &Question) -> (String, Content) {
     if revision == question.revision {
         return (revision, Content::Unchanged);
     }
-    let services = catalog.services.all_in(question.namespace_if_any()).filter(wanted).cloned().collect();
+    let counted =
+        |service: &Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service.clone());
+    let services = catalog.services.all_in(question.namespace_if_any()).filter(wanted).map(counted).collect();
     (revision, Content::Services(services))
 }
 
 fn namespaces(catalog: &Catalog) -> Content {
-    let counted = |namespace: &Arc<Namespace>| (catalog.services.count_in(&namespace.name), namespace.clone());
+    let counted = |namespace: &Arc<Namespace>| {
+        let (services, instances) = (&catalog.services, &catalog.instances);
+        (services.count_in(&namespace.name), instances.of_namespace(&namespace.name), namespace.clone())
+    };
     Content::Namespaces(catalog.namespaces.all().map(counted).collect())
 }
 
@@ -138,12 +144,14 @@ impl Serialize for Answer<'_> {
         match &found.content {
             Content::Unchanged => {}
             Content::Services(services) => {
-                let views: Vec<_> = services.iter().map(|service| ServiceView::new(service)).collect();
+                let views: Vec<_> =
+                    services.iter().map(|(instances, service)| ServiceView::new(service, *instances)).collect();
                 map.serialize_entry(question.element, &views)?;
             }
             Content::Namespaces(namespaces) => {
+                let views = namespaces.iter();
                 let views: Vec<_> =
-                    namespaces.iter().map(|(services, namespace)| NamespaceView::new(namespace, *services)).collect();
+                    views.map(|(services, counts, one)| NamespaceView::new(one, *services, *counts)).collect();
                 map.serialize_entry(question.element, &views)?;
             }
             Content::Rules(releases) => {

@@ -1,10 +1,38 @@
 //! Bytes that every later version has to read.
 
+use super::instances::instance;
 use super::rules::{gray, of_rule, rule_for};
 use super::*;
+use crate::model::instance::{CheckType, HealthCheckDraft, HeartbeatDraft, Location};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
+use crate::model::wire::Uint32;
 use crate::pack;
+
+/// An instance with every field given.
+fn whole_instance() -> InstanceDraft {
+    let text = |text: &str| Some(text.to_owned());
+    InstanceDraft {
+        id: text("i"),
+        vpc_id: text("v"),
+        protocol: text("grpc"),
+        version: text("1"),
+        priority: Some(Uint32(2)),
+        weight: Some(Uint32(3)),
+        enable_health_check: Some(true),
+        health_check: Some(HealthCheckDraft {
+            kind: Some(CheckType::Heartbeat),
+            heartbeat: Some(HeartbeatDraft { ttl: Some(Uint32(4)) }),
+        }),
+        healthy: Some(true),
+        isolate: Some(false),
+        location: Some(Location { region: "r".into(), zone: "z".into(), campus: "c".into() }),
+        metadata: Some(BTreeMap::from([("k".into(), "v".into())])),
+        logic_set: text("l"),
+        revision: text("x"),
+        ..instance("n", "s", "h", 80)
+    }
+}
 
 /// One command of each kind in the bytes in which the first release wrote it to its log.
 #[test]
@@ -58,6 +86,10 @@ fn golden_bytes_of_every_command() {
             ..release
         }]),
         Command::RuleReleases(Family::Routing, ReleaseOp::StopGray, vec![of_rule("r", "g")]),
+        Command::Instances(Op::Create, vec![whole_instance()]),
+        Command::InstancesDeleteHost(vec![InstanceDraft { port: None, ..instance("n", "s", "h", 0) }]),
+        Command::InstancesIsolateHost(vec![InstanceDraft { isolate: Some(true), ..instance("n", "s", "h", 80) }]),
+        Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), healthy: false }]),
     ];
     let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();
     let golden: Vec<&str> = include_str!("golden_commands.txt").lines().collect();

@@ -1,10 +1,11 @@
 //! The catalog as tables of commands and expected answers.
 
 mod golden;
+mod instances;
 mod properties;
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::aliases::AliasFilter;
 use super::nodes::NodeRecord;
@@ -15,6 +16,7 @@ use crate::model::access::{PasswordHash, Role, TokenHash};
 use crate::model::alias::{AliasDraft, AliasType};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_lookup::ClientLabels;
+use crate::model::instance::InstanceDraft;
 use crate::model::limits;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::service::ServiceDraft;
@@ -147,7 +149,7 @@ fn services_are_listed_newest_first_and_filtered() {
             namespace: namespace.map(NameFilter::parse),
             ..ServiceFilter::default()
         };
-        let listed = bench.catalog.services.list(&filter, page);
+        let listed = bench.catalog.services.list(&filter, &bench.catalog.instances, page);
         (listed.amount, listed.rows.iter().map(|service| service.name.clone()).collect::<Vec<_>>())
     };
     let all = Page::new(0, 100);

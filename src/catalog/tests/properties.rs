@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::instances::instance;
 use super::rules::{gray, of_rule, rule_for};
 use super::*;
 use crate::catalog::configs::FileFilter;
@@ -72,6 +73,26 @@ fn some_rule_release() -> impl Strategy<Value = RuleReleaseDraft> {
     })
 }
 
+fn some_instance() -> impl Strategy<Value = InstanceDraft> {
+    let given = (prop::option::of(some_name()), some_name(), some_name(), some_name());
+    let state = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    (given, state, some_text()).prop_map(|((id, namespace, service, host), (healthy, isolate, checked), version)| {
+        InstanceDraft {
+            id,
+            healthy,
+            isolate,
+            enable_health_check: checked,
+            version,
+            ..instance(&namespace, &service, &host, 80)
+        }
+    })
+}
+
+/// Ids that [`some_instance`] may give, or none that anyone has.
+fn some_health() -> impl Strategy<Value = InstanceHealth> {
+    (some_name(), any::<bool>()).prop_map(|(id, healthy)| InstanceHealth { id, healthy })
+}
+
 fn some_command() -> impl Strategy<Value = Command> {
     let namespace = some_name().prop_map(|name| NamespaceDraft { name, ..NamespaceDraft::default() });
     let group = (some_name(), some_name(), some_text()).prop_map(|(namespace, name, comment)| ConfigGroupDraft {
@@ -109,7 +130,12 @@ fn some_command() -> impl Strategy<Value = Command> {
         prop::collection::vec(some_release(), several.clone()).prop_map(Command::ConfigPublish),
         prop::collection::vec(some_release(), several.clone()).prop_map(Command::ConfigRollback),
         prop::collection::vec(some_release(), several.clone()).prop_map(Command::ConfigStopGray),
-        prop::collection::vec(some_release(), several).prop_map(Command::ConfigDeleteReleases),
+        prop::collection::vec(some_release(), several.clone()).prop_map(Command::ConfigDeleteReleases),
+        (some_op(), prop::collection::vec(some_instance(), several.clone()))
+            .prop_map(|(op, items)| Command::Instances(op, items)),
+        prop::collection::vec(some_instance(), several.clone()).prop_map(Command::InstancesDeleteHost),
+        prop::collection::vec(some_instance(), several.clone()).prop_map(Command::InstancesIsolateHost),
+        prop::collection::vec(some_health(), several).prop_map(Command::InstanceHealth),
     ]
 }
 
@@ -132,6 +158,10 @@ fn items_of(command: &Command) -> Vec<Command> {
         Command::ConfigRollback(items) => each(items, Command::ConfigRollback),
         Command::ConfigStopGray(items) => each(items, Command::ConfigStopGray),
         Command::ConfigDeleteReleases(items) => each(items, Command::ConfigDeleteReleases),
+        Command::Instances(op, items) => each(items, |item| Command::Instances(*op, item)),
+        Command::InstancesDeleteHost(items) => each(items, Command::InstancesDeleteHost),
+        Command::InstancesIsolateHost(items) => each(items, Command::InstancesIsolateHost),
+        Command::InstanceHealth(items) => each(items, Command::InstanceHealth),
         alone => vec![alone.clone()],
     }
 }
@@ -147,6 +177,7 @@ impl Bench {
             Table::ConfigGroup,
             Table::ConfigFile,
             Table::ConfigVersion,
+            Table::Instance,
         ];
         self.rows.keys().filter(|key| named.contains(&Table::of_key(key).expect("a table"))).cloned().collect()
     }
@@ -180,6 +211,31 @@ proptest! {
             prop_assert_eq!(whole.codes(command), apart);
         }
         prop_assert_eq!(whole.names(), single.names());
+    }
+
+    /// What is kept per service is what its instances make.
+    #[test]
+    fn services_count_their_instances(commands in prop::collection::vec(some_command(), 1..60)) {
+        let mut bench = Bench::default();
+        for command in commands {
+            let before = bench.catalog.instances.clone();
+            let applied = bench.apply(command);
+            let instances = &bench.catalog.instances;
+            let mut total = 0;
+            for service in bench.catalog.services.list(&ServiceFilter::default(), instances, Page::ALL).rows {
+                let (namespace, name) = (&service.namespace, &service.name);
+                let all: Vec<_> = instances.all_of(namespace, name).collect();
+                let counts = instances.of_service(namespace, name);
+                let callable = all.iter().filter(|one| one.healthy && !one.isolate).count();
+                let isolated = all.iter().filter(|one| one.isolate).count();
+                prop_assert_eq!((counts.total, counts.healthy, counts.isolated), (all.len(), callable, isolated));
+                let change = Change::Instances { namespace: namespace.clone(), service: name.clone() };
+                let has_changed = before.fold(namespace, name) != instances.fold(namespace, name);
+                prop_assert_eq!(applied.changes.contains(&change), has_changed);
+                total += counts.total;
+            }
+            prop_assert_eq!(instances.counts().total, total, "no instance without its service");
+        }
     }
 
     /// At most one normal release of a file is active, versions of a file are never used twice.

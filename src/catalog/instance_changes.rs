@@ -1,0 +1,143 @@
+//! Instances: the rules of change.
+
+use std::sync::Arc;
+
+use super::Catalog;
+use super::change::{Change, Entity, Journal, Outcome};
+use super::command::{InstanceHealth, Op};
+use super::ctx::Ctx;
+use crate::model::code::{Code, Refusal};
+use crate::model::instance::{Instance, InstanceDraft};
+
+impl Catalog {
+    pub(super) fn write_instance(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &InstanceDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let named = self.instances.get(&draft.instance_id()).filter(|instance| draft.names(instance)).cloned();
+        match (op, named) {
+            (Op::Create, _) => self.register_instance(ctx, draft, journal).unwrap_or_else(Outcome::from),
+            (Op::Update, None) => Code::NotFoundInstance.into(),
+            (Op::Update, Some(old)) => self.update_instance(ctx, &old, draft, journal),
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => {
+                self.remove_instance(&old, journal);
+                Outcome::done(Entity::Instance(old))
+            }
+        }
+    }
+
+    /// Puts the instance as it is asked for in place of what is there; a registration that is repeated
+    /// as it was changes nothing. The isolate flag is an operator's, not the instance's own.
+    fn register_instance(
+        &mut self,
+        ctx: &Ctx,
+        draft: &InstanceDraft,
+        journal: &mut Journal,
+    ) -> Result<Outcome, Refusal> {
+        let mut instance = draft.registered();
+        let old = self.instances.get(&instance.id).cloned();
+        if let Some(old) = &old {
+            if (&old.namespace, &old.service) != (&instance.namespace, &instance.service) {
+                return Err(Refusal::new(Code::ExistedResource, "an instance of another service has this id"));
+            }
+            instance = Instance {
+                isolate: old.isolate,
+                ctime: old.ctime,
+                mtime: old.mtime,
+                revision: old.revision.clone(),
+                ..instance
+            };
+            if instance == **old {
+                return Ok(Outcome::done(Entity::Instance(old.clone())));
+            }
+        } else {
+            instance.ctime = ctx.time;
+        }
+        self.ensure_service(ctx, &instance.namespace, &instance.service, journal)?;
+        Ok(Outcome::done(Entity::Instance(self.put_instance(ctx, instance, journal))))
+    }
+
+    fn update_instance(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<Instance>,
+        draft: &InstanceDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        if draft.revision.as_ref().is_some_and(|revision| *revision != old.revision) {
+            return Outcome { entity: Entity::Instance(old.clone()), ..Code::DataConflict.into() };
+        }
+        let mut instance = Instance::clone(old);
+        draft.lay_over(&mut instance);
+        if instance == **old {
+            return Outcome::unchanged(Entity::Instance(old.clone()));
+        }
+        Outcome::done(Entity::Instance(self.put_instance(ctx, instance, journal)))
+    }
+
+    /// Like every deletion, one of nothing is a success.
+    pub(super) fn delete_instances_of_host(&mut self, draft: &InstanceDraft, journal: &mut Journal) -> Outcome {
+        for instance in self.instances_of_host(draft) {
+            self.remove_instance(&instance, journal);
+        }
+        Outcome::default()
+    }
+
+    pub(super) fn isolate_instances_of_host(
+        &mut self,
+        ctx: &Ctx,
+        draft: &InstanceDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let isolate = draft.isolate.unwrap_or_default();
+        let on_host = self.instances_of_host(draft);
+        if on_host.is_empty() {
+            return Code::NotFoundInstance.into();
+        }
+        let changing: Vec<_> = on_host.into_iter().filter(|instance| instance.isolate != isolate).collect();
+        if changing.is_empty() {
+            return Code::NoNeedUpdate.into();
+        }
+        for old in changing {
+            self.put_instance(ctx, Instance { isolate, ..Instance::clone(&old) }, journal);
+        }
+        Outcome::default()
+    }
+
+    /// What the leader found may be overtaken: by a deregistration, or by a check that was switched off.
+    pub(super) fn change_health(&mut self, ctx: &Ctx, found: &InstanceHealth, journal: &mut Journal) -> Outcome {
+        let Some(old) = self.instances.get(&found.id).cloned() else { return Code::NotFoundInstance.into() };
+        if old.heartbeat_ttl.is_none() || old.healthy == found.healthy {
+            return Code::NoNeedUpdate.into();
+        }
+        self.put_instance(ctx, Instance { healthy: found.healthy, ..Instance::clone(&old) }, journal);
+        Outcome::default()
+    }
+
+    fn instances_of_host(&self, draft: &InstanceDraft) -> Vec<Arc<Instance>> {
+        let (namespace, service) = draft.service_name();
+        let on_host = |instance: &&Arc<Instance>| draft.host.as_ref() == Some(&instance.host);
+        self.instances.all_of(namespace, service).filter(on_host).cloned().collect()
+    }
+
+    /// Keeps a changed instance under a new revision.
+    fn put_instance(&mut self, ctx: &Ctx, mut instance: Instance, journal: &mut Journal) -> Arc<Instance> {
+        instance.mtime = ctx.time;
+        instance.revision = ctx.draw_id();
+        journal.changed(change_of(&instance));
+        self.instances.insert(instance, journal)
+    }
+
+    fn remove_instance(&mut self, instance: &Instance, journal: &mut Journal) {
+        journal.changed(change_of(instance));
+        self.instances.remove(instance, journal);
+    }
+}
+
+fn change_of(instance: &Instance) -> Change {
+    Change::Instances { namespace: instance.namespace.clone(), service: instance.service.clone() }
+}

@@ -1,0 +1,270 @@
+//! Instances: the book and its queries. The rules of change are in `instance_changes`.
+//!
+//! Counts and revisions per service are kept with every change, so that a service list and a client
+//! that asks "has anything changed?" cost the same whether a service has one instance or thousands.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::iter::Sum;
+use std::ops::{Add, Sub};
+use std::sync::Arc;
+
+use super::change::Journal;
+use super::fold::Fold;
+use super::ledger::{Entry, Ledger};
+use super::page::{Listed, Page, cut_sorted};
+use super::row::{Row, Table};
+use crate::model::instance::Instance;
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+
+impl Row for Instance {
+    const TABLE: Table = Table::Instance;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![self.id.as_bytes().into()]
+    }
+}
+
+impl Entry for Instance {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn mtime(&self) -> Timestamp {
+        self.mtime
+    }
+}
+
+/// How many instances there are, by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InstanceCounts {
+    pub total: usize,
+    /// Healthy and not isolated: what clients may call.
+    pub healthy: usize,
+    pub isolated: usize,
+}
+
+impl InstanceCounts {
+    fn of(instance: &Instance) -> Self {
+        InstanceCounts {
+            total: 1,
+            healthy: usize::from(instance.healthy && !instance.isolate),
+            isolated: usize::from(instance.isolate),
+        }
+    }
+}
+
+impl Add for InstanceCounts {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        InstanceCounts {
+            total: self.total + more.total,
+            healthy: self.healthy + more.healthy,
+            isolated: self.isolated + more.isolated,
+        }
+    }
+}
+
+impl Sub for InstanceCounts {
+    type Output = Self;
+
+    fn sub(self, less: Self) -> Self {
+        InstanceCounts {
+            total: self.total - less.total,
+            healthy: self.healthy - less.healthy,
+            isolated: self.isolated - less.isolated,
+        }
+    }
+}
+
+impl Sum for InstanceCounts {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(InstanceCounts::default(), Add::add)
+    }
+}
+
+/// The instances of one service.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct OfService {
+    by_id: BTreeMap<String, Arc<Instance>>,
+    counts: InstanceCounts,
+    fold: Fold,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Instances {
+    all: Ledger<Instance>,
+    /// Namespace, then service; only services that have instances.
+    by_service: BTreeMap<String, BTreeMap<String, OfService>>,
+}
+
+/// Which instances a list wants; an absent or empty part wants all.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceFilter {
+    pub id: Option<String>,
+    pub namespace: Option<NameFilter>,
+    pub service: Option<NameFilter>,
+    pub vpc_id: Option<String>,
+    /// Any of them.
+    pub hosts: Vec<String>,
+    /// Any of them.
+    pub ports: Vec<u16>,
+    pub protocol: Option<String>,
+    pub version: Option<String>,
+    pub logic_set: Option<String>,
+    pub region: Option<String>,
+    pub zone: Option<String>,
+    pub campus: Option<String>,
+    pub healthy: Option<bool>,
+    pub isolate: Option<bool>,
+    pub priority: Option<u32>,
+    pub weight: Option<u32>,
+    /// All pairs have to be there.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl InstanceFilter {
+    fn matches(&self, instance: &Instance) -> bool {
+        let named = |wanted: &Option<NameFilter>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
+        named(&self.namespace, &instance.namespace)
+            && named(&self.service, &instance.service)
+            && wants(&self.id, &instance.id)
+            && wants(&self.vpc_id, &instance.vpc_id)
+            && (self.hosts.is_empty() || self.hosts.contains(&instance.host))
+            && (self.ports.is_empty() || self.ports.contains(&instance.port))
+            && wants(&self.protocol, &instance.protocol)
+            && wants(&self.version, &instance.version)
+            && wants(&self.logic_set, &instance.logic_set)
+            && wants(&self.region, &instance.location.region)
+            && wants(&self.zone, &instance.location.zone)
+            && wants(&self.campus, &instance.location.campus)
+            && wants(&self.healthy, &instance.healthy)
+            && wants(&self.isolate, &instance.isolate)
+            && wants(&self.priority, &instance.priority)
+            && wants(&self.weight, &instance.weight)
+            && self.metadata.iter().all(|(key, value)| instance.metadata.get(key) == Some(value))
+    }
+}
+
+fn wants<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
+    wanted.as_ref().is_none_or(|wanted| wanted == value)
+}
+
+/// What a service has to have among its instances; each part may be found in another instance.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceNeeds {
+    /// One on any of these hosts.
+    pub hosts: Vec<String>,
+    /// One at any of these ports.
+    pub ports: Vec<u16>,
+    /// One with all these pairs.
+    pub metadata: Vec<(String, NameFilter)>,
+    /// One that clients may call.
+    pub callable: bool,
+}
+
+impl Instances {
+    pub fn get(&self, id: &str) -> Option<&Arc<Instance>> {
+        self.all.get(id)
+    }
+
+    /// Those of all services.
+    pub fn counts(&self) -> InstanceCounts {
+        self.by_service.values().flat_map(BTreeMap::values).map(|service| service.counts).sum()
+    }
+
+    pub fn of_service(&self, namespace: &str, service: &str) -> InstanceCounts {
+        self.service(namespace, service).map(|service| service.counts).unwrap_or_default()
+    }
+
+    pub fn of_namespace(&self, namespace: &str) -> InstanceCounts {
+        self.by_service.get(namespace).into_iter().flat_map(BTreeMap::values).map(|service| service.counts).sum()
+    }
+
+    /// What changes with every change of an instance of the service, and with nothing else.
+    pub fn fold(&self, namespace: &str, service: &str) -> Fold {
+        self.service(namespace, service).map(|service| service.fold).unwrap_or_default()
+    }
+
+    /// By id.
+    pub fn all_of(&self, namespace: &str, service: &str) -> impl Iterator<Item = &Arc<Instance>> {
+        self.service(namespace, service).into_iter().flat_map(|service| service.by_id.values())
+    }
+
+    /// By id, those behind `after`.
+    pub fn behind(&self, after: &str) -> impl Iterator<Item = &Arc<Instance>> {
+        self.all.behind(after)
+    }
+
+    /// Newest change first, then by id. A filter that names one instance looks it up, one that names a
+    /// service walks that alone.
+    pub fn list(&self, filter: &InstanceFilter, page: Page) -> Listed<Arc<Instance>> {
+        let matches = |instance: &&Arc<Instance>| filter.matches(instance);
+        match (&filter.id, &filter.namespace, &filter.service) {
+            (Some(id), _, _) => Listed::cut(self.all.get(id).into_iter().filter(matches), page),
+            (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {
+                let matching = self.all_of(namespace, service).filter(matches).cloned().collect();
+                cut_sorted(matching, |instance| (Reverse(instance.mtime), instance.id.clone()), page)
+            }
+            _ => self.all.list(|instance| filter.matches(instance), page),
+        }
+    }
+
+    pub(super) fn satisfy(&self, namespace: &str, service: &str, needs: &InstanceNeeds) -> bool {
+        let any = |has: &dyn Fn(&Instance) -> bool| self.all_of(namespace, service).any(|instance| has(instance));
+        let has_pairs = |instance: &Instance| {
+            let has =
+                |(key, value): &(String, NameFilter)| instance.metadata.get(key).is_some_and(|is| value.matches(is));
+            needs.metadata.iter().all(has)
+        };
+        (needs.hosts.is_empty() || any(&|instance| needs.hosts.contains(&instance.host)))
+            && (needs.ports.is_empty() || any(&|instance| needs.ports.contains(&instance.port)))
+            && (needs.metadata.is_empty() || any(&has_pairs))
+            && (!needs.callable || self.of_service(namespace, service).healthy > 0)
+    }
+
+    fn service(&self, namespace: &str, service: &str) -> Option<&OfService> {
+        self.by_service.get(namespace)?.get(service)
+    }
+
+    pub(super) fn insert(&mut self, instance: Instance, journal: &mut Journal) -> Arc<Instance> {
+        journal.put(&instance);
+        self.load(instance)
+    }
+
+    pub(super) fn remove(&mut self, instance: &Instance, journal: &mut Journal) {
+        journal.delete(instance);
+        self.unlink(instance);
+    }
+
+    fn unlink(&mut self, instance: &Instance) {
+        self.all.remove(&instance.id);
+        let Some(services) = self.by_service.get_mut(&instance.namespace) else { return };
+        let Some(service) = services.get_mut(&instance.service) else { return };
+        service.by_id.remove(&instance.id);
+        service.counts = service.counts - InstanceCounts::of(instance);
+        service.fold.toggle(Fold::of(&instance.id, &instance.revision));
+        if service.by_id.is_empty() {
+            services.remove(&instance.service);
+        }
+        if services.is_empty() {
+            self.by_service.remove(&instance.namespace);
+        }
+    }
+
+    pub(super) fn load(&mut self, instance: Instance) -> Arc<Instance> {
+        if let Some(old) = self.all.get(&instance.id).cloned() {
+            self.unlink(&old);
+        }
+        let instance = Arc::new(instance);
+        self.all.insert(instance.clone());
+        let services = self.by_service.entry(instance.namespace.clone()).or_default();
+        let service = services.entry(instance.service.clone()).or_default();
+        service.counts = service.counts + InstanceCounts::of(&instance);
+        service.fold.toggle(Fold::of(&instance.id, &instance.revision));
+        service.by_id.insert(instance.id.clone(), instance.clone());
+        instance
+    }
+}
