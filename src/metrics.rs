@@ -140,6 +140,10 @@ metrics! {
     /// RocksDB, estimated number of keys by column family.
     rocksdb_keys: IntGaugeVec "thuban_rocksdb_estimated_keys" ["cf"];
 
+    /// Heartbeats of instances that came to this node, by outcome: taken by the leader, or no leader.
+    heartbeats: IntCounterVec "thuban_heartbeats_total" ["outcome"];
+    /// On the leader: instances that became unhealthy, or healthy again, by heartbeats.
+    health_changes: IntCounterVec "thuban_instance_health_changes_total" ["to"];
     /// Objects in the catalog by kind.
     objects: IntGaugeVec "thuban_catalog_objects" ["kind"];
     /// Newest notification id of the configuration store.

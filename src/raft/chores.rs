@@ -1,5 +1,5 @@
 //! What a node does unasked: found the cluster, announce itself, keep links to all members, take
-//! snapshots, watch its disk.
+//! snapshots, watch over the instances.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use openraft::async_runtime::WatchReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::beats;
 use super::leading;
 use super::node::Node;
 use crate::catalog::Command;
@@ -25,11 +26,14 @@ pub(super) struct Orders {
 }
 
 pub(super) fn start(node: &Node, orders: Orders, tasks: &TaskTracker, shutdown: &CancellationToken) {
-    let keep_house = keep_house(node.clone(), orders);
-    let (watch_leader, shutdown) = (watch_leader(node.clone()), shutdown.clone());
+    run(keep_house(node.clone(), orders), tasks, shutdown);
+    run(watch_leader(node.clone()), tasks, shutdown);
+    run(beats::watch_over(node.clone()), tasks, shutdown);
+}
+
+fn run(chore: impl Future<Output = ()> + Send + 'static, tasks: &TaskTracker, shutdown: &CancellationToken) {
     let until = shutdown.clone();
-    tasks.spawn(async move { until.run_until_cancelled(keep_house).await });
-    tasks.spawn(async move { shutdown.run_until_cancelled(watch_leader).await });
+    tasks.spawn(async move { until.run_until_cancelled(chore).await });
 }
 
 async fn keep_house(node: Node, orders: Orders) {

@@ -9,11 +9,13 @@ use bytes::Bytes;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::{ChangeMembers, ReadPolicy, ServerState};
 
+use super::beats;
 use super::errand::{Errand, MembershipChange};
 use super::node::{Attempt, Node};
-use super::peer::{ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
+use super::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
 use super::proposal;
 use super::types::{Member, TypeConfig};
+use crate::catalog::{Command, RequestId};
 use crate::model::time::Timestamp;
 
 type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
@@ -46,6 +48,11 @@ pub(super) async fn carry_out(node: &Node, errand: Errand) -> Carried {
         // Boxed: it is rare, and its size would be that of every proposal otherwise.
         Errand::Membership(change) => Box::pin(change_membership(node, change)).await,
     }
+}
+
+/// Proposes what this node decided as the leader: one attempt, here or nowhere.
+pub(super) async fn propose_here(node: &Node, command: Command) -> Carried {
+    append(node, &proposal::draft(RequestId(rand::random()), "cluster", &command)).await
 }
 
 /// Stamps never run backwards on one leader; over leaders the catalog sees to it.
@@ -203,6 +210,10 @@ impl PeerService for Service {
     fn progress(&self) -> PeerProgress {
         let last_log = self.0.raft_metrics().last_log_index.unwrap_or_default();
         PeerProgress { last_log, applied: self.0.state().applied().index }
+    }
+
+    fn beats(&self, ids: &[String]) -> BeatsAnswer {
+        beats::take(&self.0, ids)
     }
 }
 

@@ -154,6 +154,7 @@ impl Machine {
         self.state.applied.send_replace(news.applied);
         self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
         for (request, outcomes) in news.replies {
+            self.state.beats.see_written(&outcomes);
             self.state.replies.answer(request, outcomes);
         }
     }

@@ -3,8 +3,10 @@
 //! [`node::Node`] is what the surfaces hold. Behind it: [`proposal`] (the byte form of a command),
 //! [`leading`] (what only the leader does), [`machine`] (openraft's state machine over the catalog
 //! and the store), [`state`] (the applied state that everyone reads), [`peer`] (the wire between
-//! nodes), [`start`] and [`chores`] (how a node comes up and what it does unasked).
+//! nodes), [`beats`] (the heartbeats of instances), [`start`] and [`chores`] (how a node comes up and
+//! what it does unasked).
 
+mod beats;
 mod chores;
 pub mod codec;
 mod errand;

@@ -32,7 +32,7 @@ const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
 /// enough for a caller on a node that is cut off.
 pub(super) const LEADER_PATIENCE: Duration = Duration::from_secs(3);
 /// Between two attempts while the leader changes.
-const RETRY_PAUSE: Duration = Duration::from_millis(20);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 pub type ClusterRaft = Raft<TypeConfig, Machine>;
 

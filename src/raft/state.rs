@@ -1,5 +1,6 @@
 //! The applied state of this node, as everyone else in the process sees it: the catalog to read,
-//! how far it is applied, who waits for changes, and who waits for the answer of a command.
+//! how far it is applied, who waits for changes, and who waits for the answer of a command. Beside it
+//! what is known of the instances' heartbeats, which is never replicated.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
+use super::beats::Beats;
 use crate::catalog::{Catalog, Outcome, RequestId};
 use crate::watch::Hub;
 
@@ -24,13 +26,20 @@ pub struct State {
     pub(super) catalog: RwLock<Catalog>,
     pub(super) applied: watch::Sender<Applied>,
     pub(super) replies: Replies,
+    pub(super) beats: Beats,
     hub: Hub,
 }
 
 impl State {
     pub(super) fn new(catalog: Catalog, applied_index: u64, hub: Hub) -> Self {
         let applied = Applied { index: applied_index, notification_id: catalog.configs.newest_notification_id() };
-        State { catalog: RwLock::new(catalog), applied: watch::Sender::new(applied), replies: Replies::default(), hub }
+        State {
+            catalog: RwLock::new(catalog),
+            applied: watch::Sender::new(applied),
+            replies: Replies::default(),
+            beats: Beats::default(),
+            hub,
+        }
     }
 
     /// The catalog as it stands. Hold it shortly: apply waits for it.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
+use openraft::metrics::RaftMetrics;
 use tokio::time::timeout;
 
 use super::errand::{Errand, MembershipChange};
 use super::leading::{self, Carried, TRANSFER_WITHIN};
 use super::node::{LEADER_PATIENCE, Node, NodeError};
 use super::peer::{CallError, ForwardAnswer};
-use super::types::NodeId;
+use super::types::{NodeId, TypeConfig};
 use crate::catalog::Command;
 
 /// How long a change of the membership may take.
@@ -180,12 +181,23 @@ impl Node {
         match metrics.current_leader {
             None => false,
             Some(leader) if leader != self.id() => self.is_reachable(leader),
-            Some(_) => {
-                let voters: Vec<NodeId> = metrics.membership_config.membership().voter_ids().collect();
-                let in_reach = voters.iter().filter(|voter| self.is_reachable(**voter)).count();
-                in_reach > voters.len() / 2
-            }
+            Some(_) => self.reaches_majority(&metrics),
         }
+    }
+
+    fn reaches_majority(&self, metrics: &RaftMetrics<TypeConfig>) -> bool {
+        let voters: Vec<NodeId> = metrics.membership_config.membership().voter_ids().collect();
+        let in_reach = voters.iter().filter(|voter| self.is_reachable(**voter)).count();
+        in_reach > voters.len() / 2
+    }
+
+    /// The term in which this node leads, while a majority is in reach: a leader that was cut off goes on
+    /// believing in its lead for as long as it hears of no other.
+    pub(super) fn leading_term(&self) -> Option<u64> {
+        let metrics = self.inner().raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let leads = metrics.state == ServerState::Leader && self.reaches_majority(&metrics);
+        leads.then_some(metrics.current_term)
     }
 
     fn is_founded(&self) -> bool {

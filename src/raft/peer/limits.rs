@@ -40,6 +40,8 @@ pub(super) const WORK_IN_FLIGHT_MAX: usize = 16_384;
 /// Messages of Raft served at once. They have room of their own, so that a flood of forwards never
 /// costs an election.
 pub(super) const RAFT_IN_FLIGHT_MAX: usize = 256;
+/// Heartbeats of instances in one call; more are sent in several.
+pub const BEATS_PER_CALL_MAX: usize = 4096;
 /// Answers ready to be written on one control connection.
 pub(super) const ANSWERS_QUEUED_MAX: usize = 1024;
 

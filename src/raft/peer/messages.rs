@@ -32,10 +32,11 @@ pub(super) enum Kind {
     Forward = 6,
     ReadIndex = 7,
     Progress = 8,
+    Beats = 9,
 }
 
 impl Kind {
-    const ALL: [Kind; 8] = [
+    const ALL: [Kind; 9] = [
         Kind::Ping,
         Kind::Vote,
         Kind::PreVote,
@@ -44,6 +45,7 @@ impl Kind {
         Kind::Forward,
         Kind::ReadIndex,
         Kind::Progress,
+        Kind::Beats,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
@@ -114,6 +116,18 @@ pub enum ReadIndexAnswer {
     Unconfirmed {
         text: String,
     },
+    Overloaded,
+}
+
+/// The leader's answer to the heartbeats that a peer took from its clients; the call is the list of
+/// the instances' ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BeatsAnswer {
+    /// The instances count as alive from now on.
+    Taken,
+    /// This node does not lead, or not for sure.
+    NotLeader,
     Overloaded,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | purpose | connections | carries |
 //! |---|---|---|
-//! | control | one per peer, long-lived ([`link`]) | votes, heartbeats, forwards, read indexes, pings: multiplexed calls |
+//! | control | one per peer, long-lived ([`link`]) | votes, heartbeats, forwards, read indexes, beats of instances, pings: multiplexed calls |
 //! | append | one per peer that a leader replicates to ([`append`]) | a pipeline of log entries, so that bulk never delays a heartbeat |
 //! | snapshot | one per transfer ([`snapshot`]) | one snapshot |
 //!
@@ -40,8 +40,8 @@ mod tests;
 pub use call::CallError;
 pub use handshake::{IntroduceError, PROTOCOL_VERSION, Secret, introduce};
 pub use introductions::{Hello, Introductions, Refusal, RefusalReason, Welcome};
-pub use limits::{FRAME_BYTES_MAX, REACHABLE_WITHIN};
-pub use messages::{ForwardAnswer, PeerProgress, ReadIndexAnswer};
+pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, REACHABLE_WITHIN};
+pub use messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
 pub use network::{PeerClient, PeerNetwork};
 pub use peers::Peers;
 pub use server::{PeerServer, PeerService};

@@ -15,7 +15,7 @@ use super::call::CallError;
 use super::handshake::Secret;
 use super::introductions::Introductions;
 use super::link::Link;
-use super::messages::{ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
+use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
 use crate::metrics::Metrics;
 use crate::raft::codec;
 use crate::raft::types::NodeId;
@@ -106,6 +106,12 @@ impl Peers {
     /// Asks `target` how far it is.
     pub async fn progress(&self, target: NodeId, within: Duration) -> Result<PeerProgress, CallError> {
         read(&self.find(target)?.call(Kind::Progress, Bytes::new(), within).await?)
+    }
+
+    /// Hands heartbeats of the instances `ids`, at most [`super::BEATS_PER_CALL_MAX`], to `leader`.
+    /// Sending them twice does no harm.
+    pub async fn beats(&self, leader: NodeId, ids: &[String], within: Duration) -> Result<BeatsAnswer, CallError> {
+        read(&self.find(leader)?.call(Kind::Beats, codec::to_bytes(ids).into(), within).await?)
     }
 }
 

@@ -20,7 +20,7 @@ use super::introductions::Introductions;
 use super::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, STRANGERS_MAX, WORK_IN_FLIGHT_MAX,
 };
-use super::messages::{ForwardAnswer, PeerProgress, ReadIndexAnswer};
+use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
 use crate::metrics::Metrics;
@@ -39,6 +39,9 @@ pub trait PeerService: Send + Sync + 'static {
 
     /// How far this node is.
     fn progress(&self) -> PeerProgress;
+
+    /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
+    fn beats(&self, ids: &[String]) -> BeatsAnswer;
 }
 
 /// Everything a connection needs.

@@ -16,9 +16,10 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::frame::{Connection, FrameReader, Outbox};
 use super::limits::{
-    ANSWERS_QUEUED_MAX, APPEND_SILENCE_MAX, APPENDS_QUEUED_MAX, CONTROL_IDLE_MAX, LINGER_MAX, OUTBOX_BYTES_MAX,
+    ANSWERS_QUEUED_MAX, APPEND_SILENCE_MAX, APPENDS_QUEUED_MAX, BEATS_PER_CALL_MAX, CONTROL_IDLE_MAX, LINGER_MAX,
+    OUTBOX_BYTES_MAX,
 };
-use super::messages::{ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
+use super::messages::{BeatsAnswer, ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
 use super::server::{Hall, PeerService};
 use super::snapshot::SnapshotPort;
 use crate::raft::codec;
@@ -107,10 +108,12 @@ fn admit<SM, S, P>(hall: &Hall<SM, S, P>, kind: Kind) -> Result<OwnedSemaphorePe
 where
     SM: RaftStateMachine<TypeConfig>,
 {
-    let room = if matches!(kind, Kind::Forward | Kind::ReadIndex) { &hall.work } else { &hall.raft_calls };
+    let is_work = matches!(kind, Kind::Forward | Kind::ReadIndex | Kind::Beats);
+    let room = if is_work { &hall.work } else { &hall.raft_calls };
     room.clone().try_acquire_owned().map_err(|_| match kind {
         Kind::Forward => answered(&ForwardAnswer::Overloaded),
         Kind::ReadIndex => answered(&ReadIndexAnswer::Overloaded),
+        Kind::Beats => answered(&BeatsAnswer::Overloaded),
         _ => refused("too many calls in flight"),
     })
 }
@@ -131,6 +134,11 @@ where
         Kind::Forward => answered(&hall.service.forward(body).await),
         Kind::ReadIndex => answered(&hall.service.read_index().await),
         Kind::Progress => answered(&hall.service.progress()),
+        Kind::Beats => match codec::from_bytes::<Vec<String>>(&body) {
+            Ok(ids) if ids.len() <= BEATS_PER_CALL_MAX => answered(&hall.service.beats(&ids)),
+            Ok(_) => refused("too many heartbeats in one call"),
+            Err(error) => refused(&format!("the call cannot be read: {error}")),
+        },
     }
 }
 

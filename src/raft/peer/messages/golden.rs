@@ -65,7 +65,7 @@ fn the_bytes_of_calls() {
     put_call(&mut out, Kind::Forward as u8, 258, b"command");
     assert_eq!(hex::encode(&out), "060000000000000102636f6d6d616e64");
     let numbers: Vec<u8> = Kind::ALL.into_iter().map(|kind| kind as u8).collect();
-    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
 }
 
 #[test]
@@ -112,6 +112,10 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(ReadIndexAnswer::NotLeader { leader: None }, "81aa6e6f745f6c656164657281a66c6561646572c0");
     pinned(ReadIndexAnswer::Unconfirmed { text: "t".into() }, "81ab756e636f6e6669726d656481a474657874a174");
     pinned(ReadIndexAnswer::Overloaded, "aa6f7665726c6f61646564");
+    pinned(vec!["i1".to_owned(), "i2".to_owned()], "92a26931a26932");
+    pinned(BeatsAnswer::Taken, "a574616b656e");
+    pinned(BeatsAnswer::NotLeader, "aa6e6f745f6c6561646572");
+    pinned(BeatsAnswer::Overloaded, "aa6f7665726c6f61646564");
 }
 
 /// Two entries of three quarters of a frame do not fit into one; the second part follows the

@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::memory::{MemoryLog, MemoryMachine, MemoryPort};
 use crate::metrics::Metrics;
 use crate::raft::peer::{
-    ForwardAnswer, Hello, Introductions, PeerNetwork, PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer,
-    Refusal, RefusalReason, Secret, Welcome,
+    BeatsAnswer, ForwardAnswer, Hello, Introductions, PeerNetwork, PeerProgress, PeerServer, PeerService, Peers,
+    ReadIndexAnswer, Refusal, RefusalReason, Secret, Welcome,
 };
 use crate::raft::types::{Member, NodeId, Proposal, TypeConfig};
 
@@ -113,6 +113,10 @@ impl PeerService for Proposer {
 
     async fn read_index(&self) -> ReadIndexAnswer {
         ReadIndexAnswer::Ready { log_index: 7 }
+    }
+
+    fn beats(&self, ids: &[String]) -> BeatsAnswer {
+        if ids == ["taken"] { BeatsAnswer::Taken } else { BeatsAnswer::NotLeader }
     }
 }
 
