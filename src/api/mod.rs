@@ -12,6 +12,7 @@ mod envelope;
 mod error;
 mod extract;
 mod health;
+mod instances;
 mod layers;
 mod login;
 mod namespaces;
@@ -196,6 +197,17 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/naming/v1/service/alias", aliases::create),
         guarded(PUT, "/naming/v1/service/alias", aliases::update),
         guarded(POST, "/naming/v1/service/aliases/delete", aliases::delete),
+        guarded(GET, "/naming/v1/instances", instances::list),
+        guarded(POST, "/naming/v1/instances", instances::register),
+        guarded(PUT, "/naming/v1/instances", instances::update),
+        guarded(POST, "/naming/v1/instances/delete", instances::delete),
+        guarded(POST, "/naming/v1/instances/delete/host", instances::delete_host),
+        guarded(PUT, "/naming/v1/instances/isolate/host", instances::isolate_host),
+        guarded(GET, "/naming/v1/instances/count", instances::count),
+        guarded(GET, "/naming/v1/instances/labels", instances::labels),
+        guarded(POST, "/v1/RegisterInstance", instances::register_one),
+        guarded(POST, "/v1/DeregisterInstance", instances::deregister_one),
+        guarded(POST, "/v1/Heartbeat", instances::heartbeat),
         held(POST, layers::DISCOVER_ROUTE, discover::discover),
         guarded(GET, "/config/v1/configfilegroups", configs::list_groups),
         guarded(POST, "/config/v1/configfilegroups", configs::create_groups),
