@@ -12,6 +12,7 @@ mod discover;
 mod envelope;
 mod graceful;
 mod gray_configs;
+mod instances;
 mod leader_kill;
 mod linearizable;
 mod observation;

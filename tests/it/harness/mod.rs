@@ -8,6 +8,7 @@
 mod api;
 pub(crate) mod apollo;
 mod balancer;
+mod beaters;
 mod clients;
 mod cluster;
 mod history;
@@ -19,6 +20,7 @@ mod wait;
 pub(crate) use api::{Answer, Api};
 pub(crate) use apollo::{Apollo, Polled};
 pub(crate) use balancer::Balancer;
+pub(crate) use beaters::Beaters;
 pub(crate) use clients::{Kind, RealClient};
 pub(crate) use cluster::{ADMIN_PASSWORD, Cluster, member_flags};
 pub(crate) use history::{Kind as OperationKind, Operation, is_linearizable};
