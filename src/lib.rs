@@ -52,6 +52,14 @@
 //! wake-up. Apply wakes the keys it changed; an installed snapshot and a shutdown wake all. Woken, the
 //! poll reads again and answers only what is newer than what its client holds.
 //!
+//! # The path of a heartbeat
+//!
+//! `POST /v1/Heartbeat` on any node: the node gathers what its clients send for 30 ms and hands it to
+//! the leader in one call; the client is answered when the leader has it. There it stays in memory
+//! (`raft::beats`) and never reaches the log. Twice a second the leader looks who has been silent for
+//! three times its ttl; only who became unhealthy, or has beaten again, is proposed, many in one
+//! command. From there on it is a write like any other, and wakes those who watch the service.
+//!
 //! # Invariants
 //!
 //! * Apply is a pure function of the log: equal index, equal catalog, equal rows, equal hash.
@@ -67,6 +75,9 @@
 //!   `store::power_loss_test` for what happens otherwise).
 //! * Every wait, queue and body has a limit; they are in [`model::limits`], [`config`] and
 //!   `raft::peer::limits`.
+//! * Nobody is declared unhealthy before its whole window has passed under the present leader, and none
+//!   of it while that leader was stalled or cut off; a verdict is proposed in the term in which it was
+//!   found, or not at all.
 //! * There is no global state: two nodes live in one test process.
 //!
 //! # How the gaps of the specification are filled
@@ -81,7 +92,9 @@
 //! | body of `/notifications/v2` | Apollo's bare array; ids are one counter of visible changes below 2^31 |
 //! | hold of the long poll | 55 s, at most 5 % less; no answer without a change comes faster than once a second |
 //! | format of a file without suffix | properties, as Apollo's clients leave the suffix out |
-//! | filters by instance | accepted; nothing is found, as instances cannot be registered yet |
+//! | filters by instance | host, port and metadata may each be true of another instance of the service |
+//! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |
+//! | health of an instance | by heartbeats, where it asks for that; unhealthy after three times its ttl |
 
 mod address;
 pub mod api;

@@ -5,7 +5,7 @@ mod instances;
 mod properties;
 mod rules;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::aliases::AliasFilter;
 use super::nodes::NodeRecord;
