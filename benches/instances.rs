@@ -45,7 +45,8 @@ async fn register(nodes: &[Api], count: usize) -> Vec<String> {
     let started = Instant::now();
     let mut ids = Vec::with_capacity(count);
     let item = |number: usize| {
-        let (service, host) = (format!("service-{}", number % SERVICES), format!("10.0.{}.{}", number / 250, number % 250));
+        let (service, host) =
+            (format!("service-{}", number % SERVICES), format!("10.0.{}.{}", number / 250, number % 250));
         json!({"namespace": "fleet", "service": service, "host": host, "port": 80, "enableHealthCheck": true})
     };
     for first in (0..count).step_by(BATCH) {
@@ -110,7 +111,8 @@ async fn kill_leader(cluster: &mut Cluster) {
     let leader = cluster.leader().await;
     cluster.kill(leader).await;
     let killed = Instant::now();
-    let canary = json!([{"namespace": "canary", "service": "silent", "host": "h", "port": 1, "enableHealthCheck": true}]);
+    let canary =
+        json!([{"namespace": "canary", "service": "silent", "host": "h", "port": 1, "enableHealthCheck": true}]);
     api.post("/naming/v1/instances", &canary).await.expect_code(200_000);
     let writable = killed.elapsed();
     let api = &api;
@@ -120,7 +122,10 @@ async fn kill_leader(cluster: &mut Cluster) {
     })
     .await;
     let flipped = revisions(api).await.iter().filter(|(id, revision)| before.get(*id) != Some(*revision)).count();
-    println!("leader killed: writes again after {writable:.2?}; a silent instance found out after {:.1?}", killed.elapsed());
+    println!(
+        "leader killed: writes again after {writable:.2?}; a silent instance found out after {:.1?}",
+        killed.elapsed()
+    );
     println!("    {flipped} of {} living instances flipped", before.len());
     assert_eq!(flipped, 0, "a living instance was declared dead");
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::envelope::both;
 use crate::harness::{Api, Beaters, Cluster, eventually};
@@ -248,6 +249,48 @@ async fn health_follows_the_heartbeats() {
     drop(beaters);
     await_health(&api, &id, false).await;
     cluster.expect_equal_state().await;
+}
+
+/// A held discovery is answered on every node when the health of an instance changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_discover_instances_and_what_becomes_of_them() {
+    let cluster = Cluster::start(3).await;
+    let api = cluster.api(1);
+    let ids = register(&api, vec![instance("pay", "mortal", json!({})), instance("pay", "eternal", json!({}))]).await;
+    let alias = json!({"namespace": "fleet", "service": "pay", "alias": "checkout", "alias_namespace": "fleet"});
+    api.post("/naming/v1/service/alias", &alias).await.expect_code(200_000);
+    let question = |revision: &Value, more: Value| {
+        let service = json!({"namespace": "fleet", "name": "checkout", "revision": revision});
+        let mut question = json!({"type": "INSTANCE", "service": service});
+        question.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        question
+    };
+    let found = api.post("/v1/Discover", &question(&json!(""), json!({}))).await.expect_code(200_000);
+    assert_eq!(found.body["instances"].as_array().map(Vec::len), Some(2), "{found}");
+    assert_eq!(found.body["aliasFor"]["name"], "pay", "{found}");
+    let (revision, index) = (&found.body["service"]["revision"], &found.body["applied_index"]);
+    api.post("/v1/Discover", &question(revision, json!({}))).await.expect_code(200_001);
+    let wait = json!({"timeout_ms": 14_000, "applied_index": index, "filter": {"OnlyHealthyInstance": true}});
+    let mut waiting = JoinSet::new();
+    for id in cluster.ids() {
+        let (api, held) = (cluster.api(id), question(revision, wait.clone()));
+        waiting.spawn(async move { api.post("/v1/Discover", &held).await });
+        let api = &cluster.api(id);
+        eventually(FOUND_OUT_LIMIT, "the question is held", || async move {
+            let polls = api.metric("thuban_long_polls_held").await;
+            if polls == Some(1.0) { Ok(()) } else { Err(format!("{polls:?}")) }
+        })
+        .await;
+    }
+    api.put(INSTANCES, &json!([{"id": ids[0], "healthy": false}])).await.expect_code(200_000);
+    while let Some(answer) = waiting.join_next().await {
+        let answer = answer.expect("no panic").expect_code(200_000);
+        let healthy = answer.body["instances"].as_array().expect("instances");
+        let hosts: Vec<_> = healthy.iter().map(|one| text(&one["host"])).collect();
+        assert_eq!(hosts, ["eternal"], "{answer}");
+    }
+    let nobody = json!({"type": 1, "service": {"namespace": "fleet", "name": "none"}});
+    api.post("/v1/Discover", &nobody).await.expect_code(400_202);
 }
 
 /// The instances of a fleet that beats; a change of health would renew their revisions.

@@ -10,10 +10,12 @@ use sha2::{Digest, Sha256};
 use super::request::{Identity, Question, Wanted};
 use crate::api::envelope;
 use crate::api::error::ApiError;
-use crate::api::view::{NamespaceView, RuleView, ServiceView};
+use crate::api::view::{InstanceView, NamespaceView, RuleView, ServiceView};
 use crate::catalog::Catalog;
+use crate::catalog::fold::Fold;
 use crate::catalog::instances::InstanceCounts;
 use crate::model::code::Code;
+use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::routing::{RoutePolicy, Routing};
@@ -34,6 +36,7 @@ enum Content {
     Unchanged,
     Services(Vec<(InstanceCounts, Arc<Service>)>),
     Namespaces(Vec<(usize, InstanceCounts, Arc<Namespace>)>),
+    Instances(Vec<Arc<Instance>>),
     Rules(Vec<Arc<RuleRelease>>),
 }
 
@@ -42,6 +45,7 @@ impl Found {
         let service = question.resolve(catalog);
         let (revision, content) = match question.wanted {
             Wanted::Services => services(catalog, question),
+            Wanted::Instances => instances(catalog, question, &service)?,
             Wanted::Namespaces => (catalog.namespaces.fold().text(), namespaces(catalog)),
             Wanted::Rules(family, policy) => {
                 let label = |key: &str| question.label(key);
@@ -74,6 +78,20 @@ fn services(catalog: &Catalog, question: &Question) -> (String, Content) {
         |service: &Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service.clone());
     let services = catalog.services.all_in(question.namespace_if_any()).filter(wanted).map(counted).collect();
     (revision, Content::Services(services))
+}
+
+/// The revision is that of the service and of all its instances.
+fn instances(catalog: &Catalog, question: &Question, service: &Identity) -> Result<(String, Content), ApiError> {
+    let (namespace, name) = service;
+    let service = catalog.services.get(namespace, name).ok_or(Code::NotFoundResource)?;
+    let folds = [Fold::of(&service.id, &service.revision), catalog.instances.fold(namespace, name)];
+    let revision = folds.into_iter().sum::<Fold>().text();
+    if revision == question.revision {
+        return Ok((revision, Content::Unchanged));
+    }
+    let wanted = |instance: &&Arc<Instance>| !question.only_healthy || (instance.healthy && !instance.isolate);
+    let instances = catalog.instances.all_of(namespace, name).filter(wanted).cloned().collect();
+    Ok((revision, Content::Instances(instances)))
 }
 
 fn namespaces(catalog: &Catalog) -> Content {
@@ -152,6 +170,10 @@ impl Serialize for Answer<'_> {
                 let views = namespaces.iter();
                 let views: Vec<_> =
                     views.map(|(services, counts, one)| NamespaceView::new(one, *services, *counts)).collect();
+                map.serialize_entry(question.element, &views)?;
+            }
+            Content::Instances(instances) => {
+                let views: Vec<_> = instances.iter().map(|instance| InstanceView::new(instance)).collect();
                 map.serialize_entry(question.element, &views)?;
             }
             Content::Rules(releases) => {

@@ -51,6 +51,9 @@ struct Service {
 #[serde(default)]
 struct Filter {
     caller: Caller,
+    /// `INSTANCE`: leaves out what is unhealthy or isolated.
+    #[serde(alias = "OnlyHealthyInstance", alias = "onlyHealthyInstance")]
+    only_healthy_instance: bool,
 }
 
 /// Who asks: the labels that choose gray releases. `CLIENT_IP` is the address of the client where
@@ -71,6 +74,8 @@ enum TypeName {
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
+    /// The instances of a service.
+    Instances,
     Services,
     Namespaces,
     /// The rules of a family that concern a service; of routes perhaps those of one policy only.
@@ -78,7 +83,8 @@ pub(super) enum Wanted {
 }
 
 /// One row for each type: word, number, element of the answer. The families bring their own.
-const TYPES: [(&str, u64, &str, Wanted); 4] = [
+const TYPES: [(&str, u64, &str, Wanted); 5] = [
+    ("INSTANCE", 1, "instances", Wanted::Instances),
     ("SERVICES", 6, "services", Wanted::Services),
     ("NAMESPACES", 12, "namespaces", Wanted::Namespaces),
     ("CUSTOM_ROUTE_RULE", 101, "customRouteRules", Wanted::Rules(Family::Routing, Some(RoutePolicy::Rule))),
@@ -102,6 +108,7 @@ pub(super) struct Question {
     pub(super) name: String,
     pub(super) revision: String,
     pub(super) metadata: BTreeMap<String, String>,
+    pub(super) only_healthy: bool,
     labels: BTreeMap<String, String>,
 }
 
@@ -127,15 +134,15 @@ impl Request {
         };
         let (type_word, _, element, wanted) = types().find(named).ok_or_else(unknown)?;
         let Service { namespace, name, revision, metadata } = self.service;
-        if matches!(wanted, Wanted::Rules(..)) {
+        if matches!(wanted, Wanted::Instances | Wanted::Rules(..)) {
             name::check_namespace(&namespace)?;
             name::check_service(&name)?;
         }
-        let mut labels = self.filter.caller.labels;
+        let Filter { caller: Caller { mut labels }, only_healthy_instance: only_healthy } = self.filter;
         if let Some(address) = address {
             labels.entry(CLIENT_ADDRESS_LABEL.to_owned()).or_insert(address);
         }
-        Ok(Question { type_word, element, wanted, namespace, name, revision, metadata, labels })
+        Ok(Question { type_word, element, wanted, namespace, name, revision, metadata, only_healthy, labels })
     }
 }
 
@@ -161,6 +168,11 @@ impl Question {
         match self.wanted {
             Wanted::Services => vec![WatchKey::services(self.namespace_if_any())],
             Wanted::Namespaces => vec![WatchKey::namespaces()],
+            Wanted::Instances => vec![
+                WatchKey::instances(namespace, name),
+                WatchKey::service(namespace, name),
+                WatchKey::service(&self.namespace, &self.name),
+            ],
             Wanted::Rules(family, _) => {
                 let ends = ends_of(namespace, name);
                 let rules = ends.iter().map(|end| WatchKey::rules(family, &end.namespace, &end.service));
