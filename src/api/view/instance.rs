@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::model::instance::{CheckType, Instance, Location};
 
 #[derive(Serialize)]
-pub(crate) struct InstanceView<'a> {
+pub(in crate::api) struct InstanceView<'a> {
     id: &'a str,
     service: &'a str,
     namespace: &'a str,
@@ -45,7 +45,7 @@ struct HeartbeatView {
 }
 
 impl<'a> InstanceView<'a> {
-    pub(crate) fn new(instance: &'a Instance) -> Self {
+    pub(in crate::api) fn new(instance: &'a Instance) -> Self {
         let check = |ttl| HealthCheckView { r#type: CheckType::Heartbeat, heartbeat: HeartbeatView { ttl } };
         InstanceView {
             id: &instance.id,

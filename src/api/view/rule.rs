@@ -1,0 +1,101 @@
+//! Rules and their releases as the management surface shows them, and clients see them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::release::ClientLabel;
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::{Fields, Rule, RuleType};
+use crate::model::time::Timestamp;
+use crate::model::wire::Words;
+
+#[derive(Serialize)]
+pub(in crate::api) struct RuleView<'a> {
+    #[serde(skip)]
+    pub(super) element: &'static str,
+    id: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    enable: bool,
+    disable: bool,
+    description: &'a str,
+    priority: u32,
+    metadata: &'a BTreeMap<String, String>,
+    #[serde(flatten)]
+    fields: Option<Fields<'a>>,
+    revision: &'a str,
+    ctime: String,
+    mtime: String,
+    etime: String,
+    editable: bool,
+    deleteable: bool,
+}
+
+impl<'a> RuleView<'a> {
+    pub(in crate::api) fn new(rule: &'a Rule, with_body: bool) -> Self {
+        RuleView {
+            element: rule.family().element(),
+            id: &rule.id,
+            name: &rule.name,
+            namespace: &rule.namespace,
+            enable: rule.enable,
+            disable: !rule.enable,
+            description: &rule.description,
+            priority: rule.priority,
+            metadata: &rule.metadata,
+            fields: with_body.then(|| rule.body.fields()),
+            revision: &rule.revision,
+            ctime: rule.created.time.text(),
+            mtime: rule.modified.time.text(),
+            etime: rule.enabled_at.map(Timestamp::text).unwrap_or_default(),
+            editable: true,
+            deleteable: true,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub(in crate::api) struct RuleReleaseView<'a> {
+    id: &'a str,
+    rule_id: &'a str,
+    rule_name: &'a str,
+    namespace: &'a str,
+    release_name: &'a str,
+    description: &'a str,
+    release_type: &'static str,
+    client_labels: &'a [ClientLabel],
+    version: u64,
+    resource: RuleType,
+    active: bool,
+    ctime: String,
+    create_by: &'a str,
+    mtime: String,
+    modify_by: &'a str,
+    /// The rule as released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<RuleView<'a>>,
+}
+
+impl<'a> RuleReleaseView<'a> {
+    pub(in crate::api) fn new(release: &'a RuleRelease, with_rule: bool) -> Self {
+        RuleReleaseView {
+            id: &release.id,
+            rule_id: &release.rule.id,
+            rule_name: &release.rule.name,
+            namespace: &release.rule.namespace,
+            release_name: &release.name,
+            description: &release.description,
+            release_type: release.release_type.word(),
+            client_labels: &release.client_labels,
+            version: release.version,
+            resource: release.rule.family().resource(),
+            active: release.active,
+            ctime: release.created.time.text(),
+            create_by: &release.created.by,
+            mtime: release.modified.time.text(),
+            modify_by: &release.modified.by,
+            rule: with_rule.then(|| RuleView::new(&release.rule, true)),
+        }
+    }
+}
