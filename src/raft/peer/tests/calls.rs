@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::harness::{LIMIT, Names, Node, eventually, secret};
 use crate::metrics::Metrics;
-use crate::raft::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
+use crate::raft::peer::{BEATS_PER_CALL_MAX, BeatsAnswer, CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 
 const DONE: Result<ForwardAnswer, CallError> = Ok(ForwardAnswer::Done { log_index: 0 });
 
@@ -38,6 +38,20 @@ async fn answers_come_in_any_order() {
     assert!(!slow.is_finished());
     assert_eq!(peers.forward(1, Bytes::from_static(b"release"), LIMIT).await, DONE);
     assert_eq!(slow.await.expect("no panic"), DONE);
+}
+
+#[tokio::test]
+async fn heartbeats_are_taken_turned_down_or_too_many() {
+    let node = Node::start(1).await;
+    let peers = caller(1, &node.address);
+    let beats = |ids: Vec<String>| {
+        let peers = peers.clone();
+        async move { peers.beats(1, &ids, LIMIT).await }
+    };
+    assert_eq!(beats(vec!["taken".into()]).await, Ok(BeatsAnswer::Taken));
+    assert_eq!(beats(vec!["other".into(); BEATS_PER_CALL_MAX]).await, Ok(BeatsAnswer::NotLeader));
+    let refused = beats(vec!["taken".into(); BEATS_PER_CALL_MAX + 1]).await;
+    assert_eq!(refused, Err(CallError::NotSent("too many heartbeats in one call".into())));
 }
 
 #[tokio::test]
@@ -99,6 +113,7 @@ async fn work_above_the_limit_is_turned_down_and_raft_is_not() {
     let command = Bytes::from_static(b"release");
     assert_eq!(peers.forward(1, command.clone(), LIMIT).await, Ok(ForwardAnswer::Overloaded));
     assert_eq!(peers.read_index(1, LIMIT).await, Ok(ReadIndexAnswer::Overloaded));
+    assert_eq!(peers.beats(1, &[], LIMIT).await, Ok(BeatsAnswer::Overloaded));
     eventually("pings are still answered", || peers.reachable(1)).await;
     drop(taken);
     assert_eq!(peers.forward(1, command, LIMIT).await, DONE);

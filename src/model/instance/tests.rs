@@ -1,0 +1,105 @@
+//! Drafts of instances as tables.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn draft(json: Value) -> InstanceDraft {
+    serde_json::from_value(json).expect("a draft")
+}
+
+fn with(more: Value) -> InstanceDraft {
+    let mut whole = json!({"namespace": "n", "service": "s", "host": "10.0.0.1", "port": 80});
+    whole.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    draft(whole)
+}
+
+#[test]
+fn a_registration_is_checked_field_by_field() {
+    let long = |chars: usize| "é".repeat(chars);
+    let rows = [
+        (json!({}), None),
+        (json!({"port": "65535", "weight": "0", "priority": 9, "id": "my-id"}), None),
+        (json!({"protocol": long(32), "version": long(32), "logic_set": long(128), "host": long(128)}), None),
+        (json!({"namespace": ""}), Some(400110)),
+        (json!({"service": "a b"}), Some(400120)),
+        (json!({"id": "a b"}), Some(400130)),
+        (json!({"host": ""}), Some(400131)),
+        (json!({"host": long(129)}), Some(400131)),
+        (json!({"host": "a b"}), Some(400131)),
+        (json!({"port": null}), Some(400132)),
+        (json!({"port": 65536}), Some(400132)),
+        (json!({"protocol": long(33)}), Some(400136)),
+        (json!({"version": long(33)}), Some(400137)),
+        (json!({"logicSet": long(129)}), Some(400138)),
+        (json!({"vpcId": long(129)}), Some(400103)),
+        (json!({"location": {"zone": long(129)}}), Some(400103)),
+        (json!({"metadata": {"": "v"}}), Some(400150)),
+    ];
+    for (more, code) in rows {
+        let refusal = with(more.clone()).check_new().err();
+        assert_eq!(refusal.map(|refusal| refusal.code.number()), code, "{more}");
+    }
+}
+
+#[test]
+fn an_instance_is_named_by_id_or_address() {
+    assert_eq!(draft(json!({"id": "x"})).check_named(), Ok(()));
+    assert_eq!(draft(json!({"id": "x"})).check_new().map_err(|refusal| refusal.code), Err(Code::InvalidNamespaceName));
+    assert_eq!(draft(json!({"id": ""})).check_named().map_err(|refusal| refusal.code), Err(Code::InvalidNamespaceName));
+    let isolate = draft(json!({"namespace": "n", "service": "s", "host": "h"}));
+    assert_eq!(isolate.check_host(), Ok(()));
+    assert_eq!(isolate.check_isolate_host().map_err(|refusal| refusal.code), Err(Code::InvalidInstanceIsolate));
+    let instance = with(json!({})).registered();
+    for (named, expected) in [
+        (json!({"id": instance.id}), true),
+        (json!({"id": instance.id, "port": 80, "vpc_id": ""}), true),
+        (json!({"id": instance.id, "service": "t"}), false),
+        (json!({"id": instance.id, "port": 81}), false),
+    ] {
+        assert_eq!(draft(named.clone()).names(&instance), expected, "{named}");
+    }
+}
+
+/// Checked against `printf 'n##s##10.0.0.1##80' | sha1sum`.
+#[test]
+fn ids_are_those_of_the_family() {
+    let rows = [
+        (json!({}), "16db9d232ebfcce9a118c6f3457cc6eee61b7464"),
+        (json!({"vpc_id": "v"}), "a6bead110d8cf3f52357128339115cbb153a4aa7"),
+        (json!({"id": "given"}), "given"),
+    ];
+    for (more, id) in rows {
+        assert_eq!(with(more.clone()).instance_id(), id, "{more}");
+    }
+}
+
+#[test]
+fn a_health_check_is_kept_where_it_is_on() {
+    let beat = |ttl: Value| json!({"type": "HEARTBEAT", "heartbeat": {"ttl": ttl}});
+    let rows = [
+        (json!({}), None, None),
+        (json!({"enableHealthCheck": true}), None, Some(5)),
+        (json!({"enable_health_check": true, "health_check": {"type": 1}}), None, Some(5)),
+        (json!({"healthCheck": beat(json!("7"))}), None, Some(7)),
+        (json!({"enableHealthCheck": true, "healthCheck": beat(json!(60))}), None, Some(60)),
+        (json!({"enableHealthCheck": true, "healthCheck": beat(json!(61))}), None, Some(5)),
+        (json!({"enableHealthCheck": true, "healthCheck": beat(json!(0))}), Some(9), Some(5)),
+        (json!({"enableHealthCheck": false, "healthCheck": beat(json!(7))}), Some(9), None),
+        (json!({"enableHealthCheck": true}), Some(9), Some(9)),
+        (json!({}), Some(9), Some(9)),
+    ];
+    for (more, old, expected) in rows {
+        let mut instance = Instance { heartbeat_ttl: old, ..Instance::default() };
+        with(more.clone()).lay_over(&mut instance);
+        assert_eq!(instance.heartbeat_ttl, expected, "{more} over {old:?}");
+    }
+}
+
+#[test]
+fn what_is_not_given_has_its_default() {
+    let instance = with(json!({})).registered();
+    assert_eq!((instance.weight, instance.priority, instance.healthy, instance.isolate), (100, 0, true, false));
+    let instance = with(json!({"weight": 0, "healthy": false, "location": {"zone": "z"}})).registered();
+    assert_eq!((instance.weight, instance.healthy, instance.location.zone.as_str()), (0, false, "z"));
+}
