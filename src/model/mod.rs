@@ -9,6 +9,7 @@ pub mod alias;
 pub mod code;
 pub mod config_file;
 pub mod config_lookup;
+pub mod explain;
 pub mod instance;
 pub mod limits;
 pub mod name;

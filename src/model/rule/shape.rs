@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::Body;
 use super::fault::Fault;
+use super::matching::ALL;
 
 /// The part of a rule that only its family has.
 pub trait Shape {
@@ -34,9 +35,15 @@ pub struct End {
 
 impl End {
     /// None for a service that is not named.
-    pub(super) fn of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
+    pub(in crate::model) fn of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
         let namespace = if namespace.is_empty() { namespace_of_rule } else { namespace };
         (!service.is_empty()).then(|| End { namespace: namespace.to_owned(), service: service.to_owned() })
+    }
+
+    /// True if this end is the service, or stands for it.
+    pub fn covers(&self, namespace: &str, service: &str) -> bool {
+        let is = |pattern: &str, name: &str| pattern == ALL || pattern == name;
+        is(&self.namespace, namespace) && is(&self.service, service)
     }
 }
 

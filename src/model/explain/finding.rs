@@ -1,0 +1,86 @@
+//! Conditions judged on a sketch: each on its own, with the reason.
+
+use serde::Serialize;
+
+use super::sketch::{Sketch, named};
+use crate::model::rule::matching::{ALL, MatchString};
+use crate::model::rule::routing::TrafficMatchMode;
+use crate::model::rule::traffic::{Api, Argument, ArgumentType};
+
+/// What became of one condition.
+#[derive(Debug, Serialize)]
+pub struct Finding<'a> {
+    #[serde(rename = "type")]
+    pub kind: ArgumentType,
+    pub key: &'a str,
+    pub condition: Option<&'a MatchString>,
+    /// What the request carries.
+    pub value: Option<&'a str>,
+    pub matched: bool,
+    pub info: String,
+}
+
+impl<'a> Finding<'a> {
+    pub(super) fn of<T>(argument: &'a Argument<T>, sketch: &'a Sketch) -> Self
+    where
+        T: Default + Copy + Into<ArgumentType>,
+    {
+        let (kind, key, condition) = (argument.kind.into(), argument.key.as_str(), argument.value.as_ref());
+        let value = sketch.value(kind, key);
+        let matched = value.is_some_and(|value| condition.is_none_or(|condition| holds(condition, value)));
+        let part = named(kind, key);
+        let info = match (value, condition) {
+            (None, _) => format!("the request has no {part}"),
+            (Some(value), None) => format!("{part} is {value}, and it is enough that it is there"),
+            (Some(value), Some(condition)) => {
+                let verdict = if matched { "meets" } else { "does not meet" };
+                format!("{part} is {value}: {verdict} {}", condition.shown())
+            }
+        };
+        Finding { kind, key, condition, value, matched, info }
+    }
+}
+
+/// Clients take an empty value for `*`.
+fn holds(condition: &MatchString, value: &str) -> bool {
+    condition.is_open() || condition.matches(value)
+}
+
+/// Why a list of conditions as a whole does not hold; none if it does.
+pub(super) fn objection(mode: TrafficMatchMode, findings: &[Finding<'_>]) -> Option<String> {
+    let mut failed = findings.iter().filter(|finding| !finding.matched);
+    match mode {
+        TrafficMatchMode::And => failed.next().map(|finding| finding.info.clone()),
+        TrafficMatchMode::Or if !findings.is_empty() && failed.count() == findings.len() => {
+            Some("none of the conditions holds".into())
+        }
+        TrafficMatchMode::Or => None,
+    }
+}
+
+/// An interface of a service, and whether the request is for it.
+#[derive(Debug, Serialize)]
+pub struct ApiFinding<'a> {
+    #[serde(flatten)]
+    pub api: &'a Api,
+    pub matched: bool,
+}
+
+impl<'a> ApiFinding<'a> {
+    pub(super) fn of(api: &'a Api, sketch: &Sketch) -> Self {
+        let protocol = sketch.protocol.as_deref().unwrap_or_default();
+        let matched = (is_all(&api.protocol) || api.protocol.eq_ignore_ascii_case(protocol))
+            && (is_all(&api.method) || sketch.method.as_ref() == Some(&api.method))
+            && is_met(api.path.as_ref(), sketch.path.as_deref());
+        ApiFinding { api, matched }
+    }
+}
+
+fn is_all(name: &str) -> bool {
+    name.is_empty() || name == ALL
+}
+
+/// For conditions that an absent value meets if they are open.
+pub(super) fn is_met(condition: Option<&MatchString>, value: Option<&str>) -> bool {
+    condition.is_none_or(|condition| condition.is_open() || value.is_some_and(|value| condition.matches(value)))
+}

@@ -1,0 +1,160 @@
+//! Destination groups: which of them take traffic, and how much each.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Share;
+use super::finding::Finding;
+use crate::model::rule::matching::{MatchString, ValueType};
+use crate::model::rule::routing::DestinationGroup;
+use crate::model::rule::traffic::ArgumentType;
+use crate::model::wire::Uint32;
+
+/// What becomes of a destination group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupState {
+    InUse,
+    /// Waits until no group before it is available.
+    Standby,
+    Isolated,
+    WithoutWeight,
+    /// A label is to be a value that the request does not carry.
+    Unresolved,
+    OtherService,
+}
+
+/// A destination group with the requests that it takes.
+#[derive(Debug, Serialize)]
+pub struct Group<'a> {
+    pub name: &'a str,
+    pub service: &'a str,
+    pub namespace: &'a str,
+    pub labels: BTreeMap<&'a str, Label<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Uint32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<Uint32>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub transfer: &'a str,
+    pub state: GroupState,
+    pub share: Share,
+}
+
+/// A condition on a label of the instances.
+#[derive(Debug, Serialize)]
+pub struct Label<'a> {
+    #[serde(flatten)]
+    pub condition: &'a MatchString,
+    /// What a PARAMETER stands for in this request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolved: Option<&'a str>,
+}
+
+/// The groups of a route, with their shares of what the route takes.
+pub(super) fn groups<'a>(
+    configured: &'a [DestinationGroup],
+    arguments: &[Finding<'a>],
+    reaches: &dyn Fn(&str, &str) -> bool,
+) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group> = configured
+        .iter()
+        .map(|group| {
+            let labels = labels(group, arguments);
+            let state = state(group, &labels, configured, reaches(&group.namespace, &group.service));
+            shown(group, labels, state)
+        })
+        .collect();
+    let able = || groups.iter().zip(configured).filter(|(group, _)| group.state == GroupState::InUse);
+    let first = able().map(|(_, configured)| rank(configured)).min();
+    let in_use = |group: &DestinationGroup| Some(rank(group)) == first;
+    let total = able().filter(|(_, group)| in_use(group)).map(|(_, group)| weight(group, configured)).sum();
+    for (group, of) in groups.iter_mut().zip(configured).filter(|(group, _)| group.state == GroupState::InUse) {
+        match in_use(of) {
+            true => group.share = Share::of(weight(of, configured), total),
+            false => group.state = GroupState::Standby,
+        }
+    }
+    groups
+}
+
+/// Priorities in the order of their use; a group without one comes last.
+fn rank(group: &DestinationGroup) -> (bool, Option<Uint32>) {
+    (group.priority.is_none(), group.priority)
+}
+
+/// The weight that counts beside the other groups of the same priority.
+fn weight(group: &DestinationGroup, all: &[DestinationGroup]) -> u64 {
+    let none_has_one = all.iter().filter(|other| other.priority == group.priority).all(|other| other.weight.is_none());
+    if none_has_one { 1 } else { group.weight.unwrap_or_default().0.into() }
+}
+
+/// Takes all that could take traffic for in use: which priority is, depends on the others.
+fn state(
+    group: &DestinationGroup,
+    labels: &BTreeMap<&str, Label<'_>>,
+    all: &[DestinationGroup],
+    is_reached: bool,
+) -> GroupState {
+    let is_lost = |label: &Label<'_>| label.condition.value_type == ValueType::Parameter && label.resolved.is_none();
+    if !is_reached {
+        GroupState::OtherService
+    } else if group.isolate {
+        GroupState::Isolated
+    } else if labels.values().any(is_lost) {
+        GroupState::Unresolved
+    } else if weight(group, all) == 0 {
+        GroupState::WithoutWeight
+    } else {
+        GroupState::InUse
+    }
+}
+
+fn labels<'a>(group: &'a DestinationGroup, arguments: &[Finding<'a>]) -> BTreeMap<&'a str, Label<'a>> {
+    let resolve = |condition: &MatchString| match condition.value_type {
+        ValueType::Text => None,
+        ValueType::Parameter => {
+            arguments.iter().filter(|found| is_named(found, &condition.value)).find_map(|f| f.value)
+        }
+    };
+    group
+        .labels
+        .iter()
+        .map(|(key, condition)| (key.as_str(), Label { condition, resolved: resolve(condition) }))
+        .collect()
+}
+
+/// True for a PARAMETER condition that goes by `name`: the name that it gives, its key, or the name
+/// that clients give it.
+fn is_named(finding: &Finding<'_>, name: &str) -> bool {
+    let Some(condition) = finding.condition.filter(|condition| condition.value_type == ValueType::Parameter) else {
+        return false;
+    };
+    let part = match finding.kind {
+        ArgumentType::Header => "$header.",
+        ArgumentType::Query => "$query.",
+        ArgumentType::Cookie => "$cookie.",
+        ArgumentType::CallerMetadata => "$caller_metadata.",
+        ArgumentType::Method => "$method",
+        ArgumentType::Path => "$path",
+        ArgumentType::CallerIp => "$caller_ip",
+        ArgumentType::Custom | ArgumentType::CallerService => "",
+    };
+    let is_given = [condition.value.as_str(), finding.key].iter().any(|known| !known.is_empty() && *known == name);
+    is_given || (!part.is_empty() && name.strip_prefix(part) == Some(finding.key))
+}
+
+fn shown<'a>(group: &'a DestinationGroup, labels: BTreeMap<&'a str, Label<'a>>, state: GroupState) -> Group<'a> {
+    Group {
+        name: &group.name,
+        service: &group.service,
+        namespace: &group.namespace,
+        labels,
+        priority: group.priority,
+        weight: group.weight,
+        transfer: &group.transfer,
+        state,
+        share: Share::NONE,
+    }
+}

@@ -1,0 +1,244 @@
+//! "Which rule would apply to this request?": the answer, with the verdict of every condition.
+//!
+//! [`explain`] is a pure function of rules and the sketch of a request. It decides as clients of the
+//! Polaris family do, where the specification leaves it open:
+//!
+//! | question | answer |
+//! |---|---|
+//! | order of rules | priority, 0 first; then the older one; then by id |
+//! | order of sub-rules | that of their list |
+//! | several that match | routing: the first takes the request. Rate limits: each counts it. Fault detection: each probes |
+//! | switched off | judged and shown, but never applies |
+//! | value not carried | meets no condition, not `*`, NOT_EQUALS or NOT_IN either |
+//! | condition without value, or with an empty one for EXACT | any value that is there |
+//! | CALLER_SERVICE | key is the namespace, `*` or nothing for any; the service is compared |
+//! | no conditions | all requests |
+//! | `random_percent` | of what earlier sub-rules have left; the rest goes on to the next |
+//! | route without a group that takes traffic | passed over, the search goes on |
+//! | policies of routing | each decides on its own; clients narrow the instances by one after another |
+//! | destination of another service | takes traffic only if the rule's `callee` is the service that is called |
+//! | destination priority | the lowest number that takes traffic is used; none comes last; the others stand by |
+//! | destination weight | unset is 0 beside set ones of the same priority, equal where none is set; 0 takes nothing |
+//! | destination label PARAMETER | takes the value of the PARAMETER condition that it names: by that one's value, its key, or as `$header.key`; a group for a value that is not carried finds no instance |
+//! | API of a quota | protocol without regard to case; `*` or nothing for all; a path that is not carried meets `*` alone |
+//! | key of a counter | a value of its own for each value that a condition lets through, unless `regex_combine` |
+//! | API of a fault detection | not asked for a request without method and path: that is about the service as a whole |
+
+mod fault_detect;
+mod finding;
+mod groups;
+mod rate_limit;
+mod routing;
+mod share;
+mod sketch;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::release::ReleaseType;
+use super::rule::fault_detect::FaultDetectSubRule;
+use super::rule::release::RuleRelease;
+use super::rule::routing::RoutePolicy;
+use super::rule::{Body, Family, Rule};
+
+pub use finding::{ApiFinding, Finding};
+pub use groups::{Group, GroupState, Label};
+pub use rate_limit::Quota;
+pub use routing::{Labels, Nearness, Route};
+pub use share::Share;
+pub use sketch::Sketch;
+
+/// A rule that may apply, as it is saved or as it is released.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub rule: Arc<Rule>,
+    pub release: Option<ReleaseBrief>,
+}
+
+/// Which release a rule was taken from.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReleaseBrief {
+    pub id: String,
+    pub release_name: String,
+    pub release_type: ReleaseType,
+    pub version: u64,
+}
+
+impl Candidate {
+    pub fn saved(rule: Arc<Rule>) -> Self {
+        Candidate { rule, release: None }
+    }
+
+    pub fn released(release: &RuleRelease) -> Self {
+        let brief = ReleaseBrief {
+            id: release.id.clone(),
+            release_name: release.name.clone(),
+            release_type: release.release_type,
+            version: release.version,
+        };
+        Candidate { rule: release.rule.clone(), release: Some(brief) }
+    }
+}
+
+/// What becomes of a rule or sub-rule, from the least to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Disabled,
+    NotMatched,
+    /// It matches, but holds nothing that could apply.
+    Empty,
+    /// It matches, but those before it have taken all requests.
+    Shadowed,
+    Applies,
+}
+
+impl Verdict {
+    fn of(is_on: bool, matched: bool, has_effect: bool) -> Self {
+        match (is_on, matched, has_effect) {
+            (false, _, _) => Verdict::Disabled,
+            (true, false, _) => Verdict::NotMatched,
+            (true, true, false) => Verdict::Empty,
+            (true, true, true) => Verdict::Applies,
+        }
+    }
+}
+
+/// What happens to a request, and why.
+#[derive(Debug, Serialize)]
+pub struct Explanation<'a> {
+    pub kind: &'static str,
+    /// The service that is called, by its own name if the sketch had an alias.
+    pub service: &'a str,
+    pub namespace: &'a str,
+    /// Saved rules were judged, not released ones.
+    pub draft: bool,
+    pub info: String,
+    /// The sub-rules that apply, in order.
+    pub applies: Vec<Applied<'a>>,
+    /// The rules of the service, in order.
+    pub candidates: Vec<Judged<'a>>,
+}
+
+/// Points at a sub-rule that applies.
+#[derive(Debug, Serialize)]
+pub struct Applied<'a> {
+    pub rule_id: &'a str,
+    pub rule_name: &'a str,
+    pub index: usize,
+    pub name: &'a str,
+    pub share: Share,
+}
+
+/// A rule with what became of it.
+#[derive(Debug, Serialize)]
+pub struct Judged<'a> {
+    pub rule_id: &'a str,
+    pub rule_name: &'a str,
+    pub namespace: &'a str,
+    pub priority: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route_policy: Option<RoutePolicy>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<&'a ReleaseBrief>,
+    /// That of the sub-rule that comes furthest.
+    pub verdict: Verdict,
+    pub rules: Vec<Part<'a>>,
+}
+
+/// A sub-rule with what became of it.
+#[derive(Debug, Serialize)]
+pub struct Part<'a> {
+    /// Its place in the rule, from 0.
+    pub index: usize,
+    pub name: &'a str,
+    pub verdict: Verdict,
+    /// How many of the requests like this one it applies to.
+    pub share: Share,
+    pub info: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub apis: Vec<ApiFinding<'a>>,
+    pub arguments: Vec<Finding<'a>>,
+    #[serde(flatten)]
+    pub effect: Effect<'a>,
+}
+
+/// What a sub-rule does where it applies.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect<'a> {
+    Route(Route<'a>),
+    Metadata(Labels<'a>),
+    Nearby(Nearness),
+    Quota(Box<Quota<'a>>),
+    Probe(Box<FaultDetectSubRule>),
+}
+
+/// Judges `candidates`, all of one family, on the request. One that is for another service is left
+/// out.
+pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidate]) -> Explanation<'a> {
+    let mut ordered: Vec<&Candidate> = candidates.iter().collect();
+    ordered.sort_by_key(|candidate| {
+        let rule = &candidate.rule;
+        (rule.priority, rule.created.time, &rule.id)
+    });
+    let mut traffic = routing::Traffic::default();
+    let candidates: Vec<Judged> =
+        ordered.into_iter().filter_map(|candidate| judge(candidate, sketch, &mut traffic)).collect();
+    let applies: Vec<Applied> = candidates.iter().flat_map(applied).collect();
+    let info = match family {
+        Family::FaultDetect => fault_detect::summary(applies.len()),
+        Family::RateLimit => rate_limit::summary(applies.len()),
+        Family::Routing => routing::summary(&candidates, &traffic),
+    };
+    Explanation {
+        kind: family.kind(),
+        service: &sketch.service,
+        namespace: &sketch.namespace,
+        draft: sketch.draft,
+        info,
+        applies,
+        candidates,
+    }
+}
+
+/// None for a rule that is not about the service that is called.
+fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, traffic: &mut routing::Traffic) -> Option<Judged<'a>> {
+    let rule = &*candidate.rule;
+    let (route_policy, rules) = match &rule.body {
+        Body::FaultDetect(body) => (None, fault_detect::parts(rule, body, sketch)?),
+        Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)?),
+        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, traffic)?),
+    };
+    let furthest = rules.iter().map(|part| part.verdict).max();
+    Some(Judged {
+        rule_id: &rule.id,
+        rule_name: &rule.name,
+        namespace: &rule.namespace,
+        priority: rule.priority,
+        route_policy,
+        release: candidate.release.as_ref(),
+        verdict: furthest.unwrap_or(Verdict::of(rule.enable, true, false)),
+        rules,
+    })
+}
+
+fn applied<'a>(judged: &Judged<'a>) -> Vec<Applied<'a>> {
+    let (rule_id, rule_name) = (judged.rule_id, judged.rule_name);
+    let applying = judged.rules.iter().filter(|part| part.verdict == Verdict::Applies);
+    applying.map(|part| Applied { rule_id, rule_name, index: part.index, name: part.name, share: part.share }).collect()
+}
+
+/// What is said of a sub-rule that does not apply, whatever its family; `objection` is why it does
+/// not match.
+fn refusal(verdict: Verdict, objection: Option<String>) -> Option<String> {
+    match verdict {
+        Verdict::Disabled => Some("switched off".into()),
+        Verdict::NotMatched => Some(objection.unwrap_or_default()),
+        Verdict::Empty | Verdict::Shadowed | Verdict::Applies => None,
+    }
+}

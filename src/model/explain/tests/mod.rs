@@ -1,0 +1,60 @@
+//! Sketches and what should come of them, as the specification's words have it. Each file is a table
+//! of one family: rules as callers send them, requests, and the sub-rules that have to apply.
+
+mod conditions;
+mod destinations;
+mod fault_detect;
+mod rate_limit;
+mod routing;
+
+use std::sync::Arc;
+
+use serde::de::DeserializeSeed;
+use serde_json::Value;
+
+use super::*;
+use crate::model::config_file::Stamp;
+use crate::model::rule::RuleDraft;
+use crate::model::time::Timestamp;
+
+/// Saved rules, made in the order of the list; the name is the id too.
+fn saved(family: Family, rules: &Value) -> Vec<Candidate> {
+    let rules = rules.as_array().expect("a list of rules").iter().enumerate();
+    rules.map(|(age, json)| Candidate::saved(Arc::new(rule(family, json, age as u64)))).collect()
+}
+
+fn rule(family: Family, json: &Value, age: u64) -> Rule {
+    let head = serde_json::from_value(json.clone()).expect("the head of a rule");
+    let body = family.deserialize(json.clone()).expect("the body of a rule");
+    let draft = RuleDraft { head, body };
+    draft.check_new().expect("a rule that would be accepted");
+    let created = Stamp { time: Timestamp(age), by: "admin".into() };
+    draft.rule(json["name"].as_str().unwrap_or_default().to_owned(), String::new(), created).expect("a rule")
+}
+
+fn sketch(json: Value) -> Sketch {
+    let sketch: Sketch = serde_json::from_value(json).expect("a sketch");
+    sketch.check().expect("a sketch that says who is called");
+    sketch
+}
+
+/// A request to `shop/order` with what `more` adds.
+fn request(more: Value) -> Sketch {
+    let mut json = serde_json::json!({ "service": "order", "namespace": "shop" });
+    json.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    sketch(json)
+}
+
+/// What applies, as `rule#index percent`, in order.
+fn applying(family: Family, candidates: &[Candidate], sketch: &Sketch) -> Vec<String> {
+    let explanation = explain(family, sketch, candidates);
+    let applies = explanation.applies.iter();
+    applies.map(|part| format!("{}#{} {}", part.rule_name, part.index, part.share.percent())).collect()
+}
+
+/// What became of every sub-rule, as `rule#index verdict`, in order.
+fn verdicts(family: Family, candidates: &[Candidate], sketch: &Sketch) -> Vec<String> {
+    let explanation = explain(family, sketch, candidates);
+    let parts = explanation.candidates.iter().flat_map(|judged| judged.rules.iter().map(move |part| (judged, part)));
+    parts.map(|(judged, part)| format!("{}#{} {:?}", judged.rule_name, part.index, part.verdict)).collect()
+}
