@@ -25,6 +25,8 @@ const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
 const REQUEST_ID_BYTES_MAX: usize = 128;
 const UNKNOWN_ROUTE: &str = "unknown";
 pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
+/// How the one kind of reads ends that has a body.
+pub(super) const EXPLAIN: &str = "/explain";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
 const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
 
@@ -81,7 +83,7 @@ fn request_id(request: &Request) -> HeaderValue {
 
 /// What a read of this surface answers from; config clients always read the node's own state.
 fn read_consistency(surface: &str, request: &Request) -> Option<Consistency> {
-    if *request.method() != Method::GET {
+    if *request.method() != Method::GET && !request.uri().path().ends_with(EXPLAIN) {
         return None;
     }
     let asks_local = Query::parse(request.uri().query().unwrap_or("")).get("consistency") == Some("local");

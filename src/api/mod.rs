@@ -10,6 +10,7 @@ mod configs;
 mod discover;
 mod envelope;
 mod error;
+mod explain;
 mod extract;
 mod health;
 mod instances;
@@ -160,6 +161,7 @@ fn rule_routes(family: Family) -> Vec<Route> {
         guarded(POST, &path(""), rules::create),
         guarded(PUT, &path(""), rules::update),
         guarded(POST, &path("/delete"), rules::delete),
+        guarded(POST, &path(layers::EXPLAIN), explain::explain),
         guarded(POST, &path("/releases"), rules::publish),
         guarded(GET, &path("/releases"), rules::list_releases),
         guarded(PUT, &path("/releases/rollback"), rules::roll_back),

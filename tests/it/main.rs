@@ -10,6 +10,7 @@ mod catch_up;
 mod config_surface;
 mod discover;
 mod envelope;
+mod explain;
 mod graceful;
 mod gray_configs;
 mod instances;

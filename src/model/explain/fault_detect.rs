@@ -3,16 +3,20 @@
 use super::finding::{ApiFinding, is_met};
 use super::sketch::Sketch;
 use super::{Effect, Part, Share, Verdict, refusal};
-use crate::model::rule::Rule;
 use crate::model::rule::fault_detect::{FaultDetect, FaultDetectSubRule};
 use crate::model::rule::traffic::Api;
+use crate::model::rule::{Body, Rule};
 
 pub(super) fn parts<'a>(rule: &'a Rule, body: &'a FaultDetect, sketch: &'a Sketch) -> Option<Vec<Part<'a>>> {
     if !sketch.calls_any(rule.ends()) {
         return None;
     }
-    let probes = body.sub_rules().into_iter().enumerate();
-    Some(probes.map(|(index, probe)| part(rule.enable, index, probe, body, sketch)).collect())
+    let probes = match &rule.as_clients_see().body {
+        Body::FaultDetect(seen) => seen.rules.clone(),
+        _ => Vec::new(),
+    };
+    let numbered = probes.into_iter().enumerate();
+    Some(numbered.map(|(index, probe)| part(rule.enable, index, probe, body, sketch)).collect())
 }
 
 fn part<'a>(

@@ -5,7 +5,7 @@
 //!
 //! | question | answer |
 //! |---|---|
-//! | order of rules | priority, 0 first; then the older one; then by id |
+//! | order of rules | priority, 0 first; then by id: as clients get them |
 //! | order of sub-rules | that of their list |
 //! | several that match | routing: the first takes the request. Rate limits: each counts it. Fault detection: each probes |
 //! | switched off | judged and shown, but never applies |
@@ -182,10 +182,7 @@ pub enum Effect<'a> {
 /// out.
 pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidate]) -> Explanation<'a> {
     let mut ordered: Vec<&Candidate> = candidates.iter().collect();
-    ordered.sort_by_key(|candidate| {
-        let rule = &candidate.rule;
-        (rule.priority, rule.created.time, &rule.id)
-    });
+    ordered.sort_by_key(|candidate| (candidate.rule.priority, &candidate.rule.id));
     let mut traffic = routing::Traffic::default();
     let candidates: Vec<Judged> =
         ordered.into_iter().filter_map(|candidate| judge(candidate, sketch, &mut traffic)).collect();

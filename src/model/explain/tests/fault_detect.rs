@@ -58,7 +58,7 @@ fn a_released_rule_says_of_which_release_it_is() {
         client_labels: Vec::new(),
         version: 3,
         active: true,
-        rule: Arc::new(rule(Family::FaultDetect, &json, 0)),
+        rule: Arc::new(rule(Family::FaultDetect, &json)),
         created: stamp.clone(),
         modified: stamp,
     };

@@ -17,18 +17,18 @@ use crate::model::config_file::Stamp;
 use crate::model::rule::RuleDraft;
 use crate::model::time::Timestamp;
 
-/// Saved rules, made in the order of the list; the name is the id too.
+/// Saved rules; the name is the id too.
 fn saved(family: Family, rules: &Value) -> Vec<Candidate> {
-    let rules = rules.as_array().expect("a list of rules").iter().enumerate();
-    rules.map(|(age, json)| Candidate::saved(Arc::new(rule(family, json, age as u64)))).collect()
+    let rules = rules.as_array().expect("a list of rules").iter();
+    rules.map(|json| Candidate::saved(Arc::new(rule(family, json)))).collect()
 }
 
-fn rule(family: Family, json: &Value, age: u64) -> Rule {
+fn rule(family: Family, json: &Value) -> Rule {
     let head = serde_json::from_value(json.clone()).expect("the head of a rule");
     let body = family.deserialize(json.clone()).expect("the body of a rule");
     let draft = RuleDraft { head, body };
     draft.check_new().expect("a rule that would be accepted");
-    let created = Stamp { time: Timestamp(age), by: "admin".into() };
+    let created = Stamp { time: Timestamp(0), by: "admin".into() };
     draft.rule(json["name"].as_str().unwrap_or_default().to_owned(), String::new(), created).expect("a rule")
 }
 

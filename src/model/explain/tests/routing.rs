@@ -37,10 +37,10 @@ fn the_first_that_matches_takes_the_request() {
             &["b#0 100"],
         ),
         (
-            "older first on a tie",
+            "by id on a tie",
             json!([rule_of("z", 1, json!([all()])), rule_of("a", 1, json!([all()]))]),
             &env,
-            &["z#0 100"],
+            &["a#0 100"],
         ),
         ("sub-rules in order", json!([rule_of("a", 0, json!([gray(), all()]))]), &env, &["a#0 100"]),
         ("first match, not first", json!([rule_of("a", 0, json!([gray(), all()]))]), &json!({}), &["a#1 100"]),

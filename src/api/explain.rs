@@ -1,0 +1,52 @@
+//! `POST /naming/v1/{kind}/explain`: which rule would apply to a request, once for all families.
+
+use axum::extract::{Extension, State};
+use axum::response::Response;
+
+use super::App;
+use super::envelope;
+use super::error::ApiError;
+use super::extract::Object;
+use super::query::Fresh;
+use crate::catalog::Catalog;
+use crate::catalog::page::Page;
+use crate::catalog::rules::RuleFilter;
+use crate::model::code::Code;
+use crate::model::explain::{Candidate, Sketch, explain as judge};
+use crate::model::rule::Family;
+use crate::model::text::NameFilter;
+
+/// The rules of the service in order, each with the verdict of its conditions, and what comes of it.
+/// Judges what clients with the sketch's labels see, with `draft` what is saved; changes nothing.
+/// 400103 without `service` or `namespace`.
+pub(super) async fn explain(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    _: Fresh,
+    Object(sketch): Object<Sketch>,
+) -> Result<Response, ApiError> {
+    sketch.check()?;
+    let (sketch, candidates) = candidates(&app.node.state().catalog(), family, sketch);
+    // Many rules have many expressions to compile: not on a thread that others wait for.
+    let judged =
+        tokio::task::spawn_blocking(move || envelope::single("explanation", &judge(family, &sketch, &candidates)));
+    judged.await.map_err(|_| ApiError::from(Code::ExecuteException))
+}
+
+/// The rules that may be about the service that is called. One called by its alias is called by its
+/// name from here on, as rules know no aliases.
+fn candidates(catalog: &Catalog, family: Family, mut sketch: Sketch) -> (Sketch, Vec<Candidate>) {
+    if let Some(alias) = catalog.aliases.get(&sketch.namespace, &sketch.service) {
+        (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
+    }
+    let book = catalog.rules.of(family);
+    let candidates = if sketch.draft {
+        let service = Some(NameFilter::Exact(sketch.service.clone()));
+        let saved = book.list(&RuleFilter { service, ..RuleFilter::default() }, Page::ALL);
+        saved.rows.into_iter().map(Candidate::saved).collect()
+    } else {
+        let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));
+        seen.iter().map(|release| Candidate::released(release)).collect()
+    };
+    (sketch, candidates)
+}

@@ -1,0 +1,109 @@
+//! "Which rule would apply?", asked of any node: what is released, what is only saved, and for whom.
+
+use serde_json::{Value, json};
+
+use crate::envelope::both;
+use crate::harness::{Answer, Api, Cluster};
+
+const ROUTES: &str = "/naming/v1/routings";
+
+fn route(name: &str, priority: u32, header: Value) -> Value {
+    let arguments = match header {
+        Value::Null => json!([]),
+        value => json!([{"type": "HEADER", "key": "env", "value": {"type": "EXACT", "value": value}}]),
+    };
+    json!([{"name": name, "namespace": "shop", "priority": priority, "route_policy": "RulePolicy", "routing_config": {
+        "rules": [{"name": "only", "arguments": {"arguments": arguments}, "destinations": [
+            {"service": "order", "namespace": "shop", "name": "old", "weight": 3},
+            {"service": "order", "namespace": "shop", "name": "new", "weight": 1},
+        ]}]
+    }}])
+}
+
+async fn publish(api: &Api, name: &str, more: Value) {
+    let mut release = json!({"rule_name": name});
+    release.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    api.post(&format!("{ROUTES}/releases"), &json!([release])).await.expect_code(200_000);
+}
+
+async fn explained(api: &Api, service: &str, more: Value) -> Answer {
+    let mut sketch = json!({"service": service, "namespace": "shop"});
+    sketch.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    api.post(&format!("{ROUTES}/explain"), &sketch).await.expect_code(200_000)
+}
+
+fn names(answer: &Answer) -> Vec<&str> {
+    let applies = answer.body["explanation"]["applies"].as_array().expect("a list");
+    applies.iter().map(|part| part["rule_name"].as_str().expect("a name")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn released_and_saved_rules_are_explained_on_every_node() {
+    let cluster = Cluster::start(3).await;
+    let [(_, leader), (_, follower)] = both(&cluster).await;
+    for (name, priority, header) in [("gray", 0, json!("gray")), ("main", 1, Value::Null)] {
+        leader.post(ROUTES, &route(name, priority, header)).await.expect_code(200_000);
+    }
+    let gray = json!({"headers": {"Env": "gray"}});
+    assert_eq!(names(&explained(&follower, "order", gray.clone()).await), [""; 0], "nothing is released");
+    let draft = json!({"headers": {"Env": "gray"}, "draft": true});
+    assert_eq!(names(&explained(&follower, "order", draft).await), ["gray"]);
+
+    publish(&leader, "main", json!({"release_name": "first"})).await;
+    let labels = json!([{"key": "zone", "value": {"value": "a"}}]);
+    publish(&leader, "gray", json!({"release_type": "gray", "client_labels": labels})).await;
+    assert_eq!(names(&explained(&follower, "order", gray.clone()).await), ["main"], "the client has no zone");
+    let labelled = json!({"headers": {"Env": "gray"}, "client_labels": {"zone": "a"}});
+    assert_eq!(names(&explained(&follower, "order", labelled).await), ["gray"]);
+
+    let alias = json!([{"namespace": "shop", "service": "order", "alias": "checkout", "alias_namespace": "shop"}]);
+    leader.post("/naming/v1/services", &json!([{"namespace": "shop", "name": "order"}])).await.expect_code(200_000);
+    leader.post("/naming/v1/service/alias", &alias).await.expect_code(200_000);
+    let answer = explained(&follower, "checkout", gray).await;
+    let explanation = &answer.body["explanation"];
+    assert_eq!((names(&answer), &explanation["service"]), (vec!["main"], &json!("order")), "{answer}");
+    assert_eq!(answer.header("x-thuban-consistency"), "linearizable");
+    let main = &explanation["candidates"][0];
+    assert_eq!((&main["verdict"], &main["release"]["release_name"]), (&json!("applies"), &json!("first")), "{answer}");
+    let shares: Vec<_> = main["rules"][0]["route"]["destinations"]
+        .as_array()
+        .expect("destinations")
+        .iter()
+        .map(|group| (&group["name"], &group["share"]))
+        .collect();
+    assert_eq!(shares, [(&json!("old"), &json!(75.0)), (&json!("new"), &json!(25.0))], "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_family_explains_and_refuses_alike() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let of_service = json!({"name": "r", "namespace": "shop", "service": "order"});
+    let rows = [
+        ("faultdetectors", json!({"rules": [{"protocol": "TCP"}]}), "probe"),
+        ("ratelimits", json!({"rules": [{"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}), "quota"),
+        ("routings", json!({"service": null, "routing_config": {"service": "order"}, "route_policy": 2}), "nearby"),
+    ];
+    for (kind, more, effect) in rows {
+        let path = format!("/naming/v1/{kind}");
+        let mut rule = of_service.clone();
+        rule.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        api.post(&path, &json!([rule])).await.expect_code(200_000);
+        let sketch = json!({"service": "order", "namespace": "shop", "draft": true});
+        let answer = api.post(&format!("{path}/explain?consistency=local"), &sketch).await.expect_code(200_000);
+        let explanation = &answer.body["explanation"];
+        assert_eq!((&explanation["kind"], &explanation["draft"]), (&json!(kind), &json!(true)), "{answer}");
+        assert!(explanation["candidates"][0]["rules"][0][effect].is_object(), "no {effect} in {answer}");
+        assert_eq!(names(&answer), ["r"]);
+        assert_eq!(answer.header("x-thuban-consistency"), "local");
+        for (bad, code) in [
+            (json!({"service": "order"}), 400_103),
+            (json!({"namespace": "shop"}), 400_103),
+            (json!({"service": "order", "namespace": "shop", "headers": {"a": 1}}), 400_001),
+            (json!([]), 400_001),
+        ] {
+            api.post(&format!("{path}/explain"), &bad).await.expect_code(code);
+        }
+        api.clone().without_token().post(&format!("{path}/explain"), &sketch).await.expect_code(401_002);
+    }
+}
