@@ -35,6 +35,7 @@ mod sketch;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -147,6 +148,7 @@ pub struct Judged<'a> {
     pub release: Option<&'a ReleaseBrief>,
     /// That of the sub-rule that comes furthest.
     pub verdict: Verdict,
+    pub info: String,
     pub rules: Vec<Part<'a>>,
 }
 
@@ -211,7 +213,11 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, traffic: &mut routing
         Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)?),
         Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, traffic)?),
     };
-    let furthest = rules.iter().map(|part| part.verdict).max();
+    let furthest = rules.iter().max_by_key(|part| (part.verdict, Reverse(part.index)));
+    let (verdict, info) = match furthest {
+        Some(part) => (part.verdict, format!("sub-rule {}: {}", part.index, part.info)),
+        None => (Verdict::of(rule.enable, true, false), "has no sub-rules".into()),
+    };
     Some(Judged {
         rule_id: &rule.id,
         rule_name: &rule.name,
@@ -219,7 +225,8 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, traffic: &mut routing
         priority: rule.priority,
         route_policy,
         release: candidate.release.as_ref(),
-        verdict: furthest.unwrap_or(Verdict::of(rule.enable, true, false)),
+        verdict,
+        info,
         rules,
     })
 }

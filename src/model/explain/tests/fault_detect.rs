@@ -43,7 +43,9 @@ fn all_probes_of_the_service_are_at_work() {
     assert!(shown.contains(&("off", Verdict::Disabled)) && shown.contains(&("none", Verdict::Empty)), "{shown:?}");
     assert!(!shown.iter().any(|(name, _)| ["stock", "elsewhere"].contains(name)), "{shown:?}");
     assert_eq!(explanation.info, "6 probes watch the instances of the service");
-    assert_eq!(explanation.candidates[2].rules[0].info, "probes port 80 by HTTP every 5 s");
+    let infos: Vec<_> = explanation.candidates.iter().map(|judged| judged.info.as_str()).collect();
+    assert_eq!((infos[0], infos[2]), ("sub-rule 0: switched off", "sub-rule 0: probes port 80 by HTTP every 5 s"));
+    assert_eq!(infos.last(), Some(&"has no sub-rules"));
 }
 
 #[test]

@@ -27,7 +27,8 @@ fn the_first_that_matches_takes_the_request() {
     let gray = || to_order(json!([header("env", "gray")]), 100);
     let env = json!({ "headers": { "env": "gray" } });
     let off = json!({ "name": "off", "namespace": "shop", "enable": false, "routing_config": { "rules": [all()] } });
-    let rows: [(&str, Value, &Value, &[&str]); 13] = [
+    let closed = json!({ "destinations": [{ "service": "order", "namespace": "shop", "isolate": true }] });
+    let rows: [(&str, Value, &Value, &[&str]); 14] = [
         ("no rule", json!([]), &env, &[]),
         ("one", json!([rule_of("a", 0, json!([all()]))]), &env, &["a#0 100"]),
         (
@@ -52,6 +53,7 @@ fn the_first_that_matches_takes_the_request() {
         ),
         ("disabled", json!([off, rule_of("b", 1, json!([all()]))]), &env, &["b#0 100"]),
         ("without sub-rules", json!([rule_of("a", 0, json!([])), rule_of("b", 1, json!([all()]))]), &env, &["b#0 100"]),
+        ("isolated destinations", json!([rule_of("a", 0, json!([closed, all()]))]), &env, &["a#1 100"]),
         (
             "a percentage, then the rest",
             json!([rule_of("a", 0, json!([to_order(json!([]), 30)])), rule_of("b", 1, json!([all()]))]),
