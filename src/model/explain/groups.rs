@@ -1,6 +1,6 @@
 //! Destination groups: which of them take traffic, and how much each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -58,21 +58,22 @@ pub(super) fn groups<'a>(
     arguments: &[Finding<'a>],
     reaches: &dyn Fn(&str, &str) -> bool,
 ) -> Vec<Group<'a>> {
+    let weights = Weights::of(configured);
     let mut groups: Vec<Group> = configured
         .iter()
         .map(|group| {
             let labels = labels(group, arguments);
-            let state = state(group, &labels, configured, reaches(&group.namespace, &group.service));
+            let state = state(group, &labels, &weights, reaches(&group.namespace, &group.service));
             shown(group, labels, state)
         })
         .collect();
     let able = || groups.iter().zip(configured).filter(|(group, _)| group.state == GroupState::InUse);
     let first = able().map(|(_, configured)| rank(configured)).min();
     let in_use = |group: &DestinationGroup| Some(rank(group)) == first;
-    let total = able().filter(|(_, group)| in_use(group)).map(|(_, group)| weight(group, configured)).sum();
+    let total = able().filter(|(_, group)| in_use(group)).map(|(_, group)| weights.weight(group)).sum();
     for (group, of) in groups.iter_mut().zip(configured).filter(|(group, _)| group.state == GroupState::InUse) {
         match in_use(of) {
-            true => group.share = Share::of(weight(of, configured), total),
+            true => group.share = Share::of(weights.weight(of), total),
             false => group.state = GroupState::Standby,
         }
     }
@@ -84,17 +85,29 @@ fn rank(group: &DestinationGroup) -> (bool, Option<Uint32>) {
     (group.priority.is_none(), group.priority)
 }
 
-/// The weight that counts beside the other groups of the same priority.
-fn weight(group: &DestinationGroup, all: &[DestinationGroup]) -> u64 {
-    let none_has_one = all.iter().filter(|other| other.priority == group.priority).all(|other| other.weight.is_none());
-    if none_has_one { 1 } else { group.weight.unwrap_or_default().0.into() }
+/// The priorities at which some group has a weight.
+struct Weights(BTreeSet<Option<Uint32>>);
+
+impl Weights {
+    fn of(groups: &[DestinationGroup]) -> Self {
+        Weights(groups.iter().filter(|group| group.weight.is_some()).map(|group| group.priority).collect())
+    }
+
+    /// The weight that counts beside the other groups of the same priority.
+    fn weight(&self, group: &DestinationGroup) -> u64 {
+        match group.weight {
+            Some(weight) => weight.0.into(),
+            None if self.0.contains(&group.priority) => 0,
+            None => 1,
+        }
+    }
 }
 
 /// Takes all that could take traffic for in use: which priority is, depends on the others.
 fn state(
     group: &DestinationGroup,
     labels: &BTreeMap<&str, Label<'_>>,
-    all: &[DestinationGroup],
+    weights: &Weights,
     is_reached: bool,
 ) -> GroupState {
     let is_lost = |label: &Label<'_>| label.condition.value_type == ValueType::Parameter && label.resolved.is_none();
@@ -104,7 +117,7 @@ fn state(
         GroupState::Isolated
     } else if labels.values().any(is_lost) {
         GroupState::Unresolved
-    } else if weight(group, all) == 0 {
+    } else if weights.weight(group) == 0 {
         GroupState::WithoutWeight
     } else {
         GroupState::InUse

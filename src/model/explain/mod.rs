@@ -1,7 +1,8 @@
 //! "Which rule would apply to this request?": the answer, with the verdict of every condition.
 //!
-//! [`explain`] is a pure function of rules and the sketch of a request. It decides as clients of the
-//! Polaris family do, where the specification leaves it open:
+//! [`explain`] is a pure function of rules and the sketch of a request. Where the specification leaves
+//! it open, it decides as clients of the Polaris family do, and where those differ among themselves
+//! (whether `*` is met by nothing), as the stricter of them:
 //!
 //! | question | answer |
 //! |---|---|
