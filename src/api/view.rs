@@ -12,6 +12,7 @@ use crate::catalog::{Catalog, Entity};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Tag};
 use crate::model::namespace::Namespace;
+use crate::model::release::ClientLabel;
 use crate::model::service::Service;
 use crate::model::wire::Words;
 
