@@ -52,6 +52,19 @@
 //! wake-up. Apply wakes the keys it changed; an installed snapshot and a shutdown wake all. Woken, the
 //! poll reads again and answers only what is newer than what its client holds.
 //!
+//! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
+//! its answer can depend on, and compares revisions.
+//!
+//! # The path of a rule to its clients
+//!
+//! A rule is a head that all rules have and a body of its family ([`model::rule`]: one table of
+//! families, one trait for what a family says of itself). Saving it changes a draft. Publishing makes
+//! a copy, a release; what may become of it is the table in [`model::release`], which config files
+//! share. `catalog::active` keeps the releases in force by the services that they are about; a
+//! discovery chooses among them by the client's labels, and [`model::explain`] says which of them
+//! would apply to a request. A further family is a type with its `Shape`, a row in the table of
+//! families, and an arm where only the family itself can answer (explaining it).
+//!
 //! # The path of a heartbeat
 //!
 //! `POST /v1/Heartbeat` on any node: the node gathers what its clients send for 30 ms and hands it to
@@ -67,7 +80,8 @@
 //!   memory (a property test holds it).
 //! * Nothing is acknowledged before a majority has it on disk and this node can show it.
 //! * A check against state happens in apply, never in a handler.
-//! * Versions of a config file and notification ids never go down and are never used twice, not even
+//! * Saving a rule or a config file never changes what clients see; releasing it does.
+//! * Versions of a rule, of a config file and notification ids never go down and are never used twice, not even
 //!   after the file was deleted.
 //! * A node id belongs to one data directory. One that lost its directory lost its votes, and may
 //!   not come back under its id.
@@ -91,6 +105,9 @@
 //! | publishing of config | the Polaris paths under `/config/v1` |
 //! | body of `/notifications/v2` | Apollo's bare array; ids are one counter of visible changes below 2^31 |
 //! | hold of the long poll | 55 s, at most 5 % less; no answer without a change comes faster than once a second |
+//! | transitions of releases | the table in [`model::release`] |
+//! | discovery of the rules in force | `POST /v1/Discover` of the Polaris family; what is switched off is not sent |
+//! | fields of `routing_config` | those of its policy; a field of another policy is 400103 |
 //! | format of a file without suffix | properties, as Apollo's clients leave the suffix out |
 //! | filters by instance | host, port and metadata may each be true of another instance of the service |
 //! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |
