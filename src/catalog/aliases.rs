@@ -2,7 +2,6 @@
 //! of names; an alias of an alias is refused; a service with aliases is kept.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,11 +11,13 @@ use super::Catalog;
 use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::page::{Listed, Page, cut_sorted};
+use super::ledger::{Entry, Ledger};
+use super::page::{Listed, Page};
 use super::row::{Row, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
 use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
 
 /// Namespaces in which Cl5 names exist, by the number that the name carries.
 const CL5_LAYOUTS: [(&str, u32); 6] =
@@ -26,6 +27,16 @@ impl Row for ServiceAlias {
     const TABLE: Table = Table::Alias;
     fn name(&self) -> Vec<Cow<'_, [u8]>> {
         vec![self.alias_namespace.as_bytes().into(), self.alias.as_bytes().into()]
+    }
+}
+
+impl Entry for ServiceAlias {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn mtime(&self) -> Timestamp {
+        self.mtime
     }
 }
 
@@ -75,7 +86,7 @@ type Identity = (String, String);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aliases {
     by_name: BTreeMap<Identity, Arc<ServiceAlias>>,
-    by_id: BTreeMap<String, Identity>,
+    all: Ledger<ServiceAlias>,
     /// How many aliases a service has.
     of_service: BTreeMap<Identity, usize>,
     cl5: Cl5Counter,
@@ -117,21 +128,20 @@ impl Aliases {
     /// Newest change first, then by id.
     pub fn list(&self, filter: &AliasFilter, page: Page) -> Listed<Arc<ServiceAlias>> {
         let wanted = |name: &Option<NameFilter>, value: &str| name.as_ref().is_none_or(|name| name.matches(value));
-        let matches = |alias: &&Arc<ServiceAlias>| {
+        let matches = |alias: &ServiceAlias| {
             wanted(&filter.service, &alias.service)
                 && wanted(&filter.namespace, &alias.namespace)
                 && wanted(&filter.alias, &alias.alias)
                 && wanted(&filter.alias_namespace, &alias.alias_namespace)
                 && filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
         };
-        let matching = self.by_name.values().filter(matches).cloned().collect();
-        cut_sorted(matching, |alias| (Reverse(alias.mtime), alias.id.clone()), page)
+        self.all.list(matches, page)
     }
 
     /// Whom a draft names: by id if it gives no alias, else by alias namespace and alias.
     fn named_by(&self, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
         match (&draft.alias, draft.given_id()) {
-            (None, Some(id)) => self.by_name.get(self.by_id.get(id)?).cloned(),
+            (None, Some(id)) => self.all.get(id).cloned(),
             (Some(alias), id) => {
                 self.get(draft.alias_namespace(), alias).filter(|found| id.is_none_or(|id| id == found.id)).cloned()
             }
@@ -148,12 +158,12 @@ impl Aliases {
     fn remove(&mut self, alias: &ServiceAlias, journal: &mut Journal) {
         journal.delete(alias);
         journal.changed(Change::service(&alias.alias_namespace, &alias.alias));
+        self.all.remove(&alias.id);
         self.unlink(alias);
     }
 
     fn unlink(&mut self, alias: &ServiceAlias) {
         self.by_name.remove(&(alias.alias_namespace.clone(), alias.alias.clone()));
-        self.by_id.remove(&alias.id);
         let service = (alias.namespace.clone(), alias.service.clone());
         if let Some(count) = self.of_service.get_mut(&service) {
             *count -= 1;
@@ -164,14 +174,12 @@ impl Aliases {
     }
 
     pub(super) fn load(&mut self, alias: ServiceAlias) -> Arc<ServiceAlias> {
-        let identity = (alias.alias_namespace.clone(), alias.alias.clone());
-        if let Some(old) = self.by_name.get(&identity).cloned() {
+        let alias = Arc::new(alias);
+        if let Some(old) = self.all.insert(alias.clone()) {
             self.unlink(&old);
         }
-        let alias = Arc::new(alias);
         *self.of_service.entry((alias.namespace.clone(), alias.service.clone())).or_default() += 1;
-        self.by_id.insert(alias.id.clone(), identity.clone());
-        self.by_name.insert(identity, alias.clone());
+        self.by_name.insert((alias.alias_namespace.clone(), alias.alias.clone()), alias.clone());
         alias
     }
 
@@ -206,7 +214,7 @@ impl Catalog {
         if let Some(taken) = self.aliases.get(&alias_namespace, &alias).cloned() {
             return Ok(Outcome { entity: Entity::Alias(taken), ..Code::ExistedResource.into() });
         }
-        let is_id_taken = draft.given_id().is_some_and(|id| self.aliases.by_id.contains_key(id));
+        let is_id_taken = draft.given_id().is_some_and(|id| self.aliases.all.get(id).is_some());
         if is_id_taken || self.services.get(&alias_namespace, &alias).is_some() {
             return Err(Code::ExistedResource.into());
         }

@@ -1,7 +1,6 @@
 //! Services: rules of change and queries.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::fold::Fold;
 use super::instances::{InstanceNeeds, Instances};
+use super::ledger::{Entry, Ledger};
 use super::page::{Listed, Page};
 use super::row::{Row, Table};
 use crate::model::code::{Code, Refusal};
@@ -25,14 +25,20 @@ impl Row for Service {
     }
 }
 
-/// Place of a service in lists: newest change first, then by id.
-type ListOrder = (Reverse<Timestamp>, String);
+impl Entry for Service {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn mtime(&self) -> Timestamp {
+        self.mtime
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Services {
     by_namespace: BTreeMap<String, InNamespace>,
-    by_id: BTreeMap<String, Arc<Service>>,
-    in_list_order: BTreeMap<ListOrder, Arc<Service>>,
+    all: Ledger<Service>,
 }
 
 /// The services of one namespace.
@@ -101,11 +107,11 @@ impl Services {
     }
 
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.all.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
+        self.len() == 0
     }
 
     pub fn count_in(&self, namespace: &str) -> usize {
@@ -115,20 +121,20 @@ impl Services {
     /// Newest first, then by id. A filter that names one service looks it up, one that names a
     /// namespace walks that alone.
     pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: Page) -> Listed<Arc<Service>> {
-        let matches = |service: &&Arc<Service>| filter.matches(service, instances);
+        let matches = |service: &Service| filter.matches(service, instances);
         match (&filter.namespace, &filter.name) {
             (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => {
                 let found = self.get(namespace, name);
-                Listed::cut(found.into_iter().filter(matches), page)
+                Listed::cut(found.into_iter().filter(|service| matches(service)), page)
             }
-            _ => Listed::cut(self.in_list_order.values().filter(matches), page),
+            _ => self.all.list(matches, page),
         }
     }
 
     /// Whom a draft names: by id if it gives one, else by namespace and name.
     fn named_by(&self, draft: &ServiceDraft) -> Option<Arc<Service>> {
         match (draft.given_id(), &draft.namespace, &draft.name) {
-            (Some(id), None, None) => self.by_id.get(id).cloned(),
+            (Some(id), None, None) => self.all.get(id).cloned(),
             (id, Some(namespace), Some(name)) => {
                 self.get(namespace, name).filter(|service| id.is_none_or(|id| id == service.id)).cloned()
             }
@@ -145,12 +151,11 @@ impl Services {
     fn remove(&mut self, service: &Arc<Service>, journal: &mut Journal) {
         journal.delete(&**service);
         journal.changed(Change::service(&service.namespace, &service.name));
+        self.all.remove(&service.id);
         self.unlink(service);
     }
 
     fn unlink(&mut self, service: &Arc<Service>) {
-        self.by_id.remove(&service.id);
-        self.in_list_order.remove(&(Reverse(service.mtime), service.id.clone()));
         if let Some(services) = self.by_namespace.get_mut(&service.namespace) {
             services.by_name.remove(&service.name);
             services.fold.toggle(Fold::of(&service.id, &service.revision));
@@ -161,12 +166,10 @@ impl Services {
     }
 
     pub(super) fn load(&mut self, service: Service) -> Arc<Service> {
-        if let Some(old) = self.by_id.get(&service.id).cloned() {
+        let service = Arc::new(service);
+        if let Some(old) = self.all.insert(service.clone()) {
             self.unlink(&old);
         }
-        let service = Arc::new(service);
-        self.by_id.insert(service.id.clone(), service.clone());
-        self.in_list_order.insert((Reverse(service.mtime), service.id.clone()), service.clone());
         let services = self.by_namespace.entry(service.namespace.clone()).or_default();
         services.fold.toggle(Fold::of(&service.id, &service.revision));
         services.by_name.insert(service.name.clone(), service.clone());
@@ -203,7 +206,7 @@ impl Catalog {
             return Code::InvalidServiceName.into();
         };
         let taken = self.services.get(namespace, name);
-        if let Some(old) = taken.or_else(|| self.services.by_id.get(draft.given_id()?)) {
+        if let Some(old) = taken.or_else(|| self.services.all.get(draft.given_id()?)) {
             return Outcome { entity: Entity::Service(old.clone()), ..Code::ExistedResource.into() };
         }
         if self.aliases.get(namespace, name).is_some() {
