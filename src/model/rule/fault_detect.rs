@@ -65,6 +65,13 @@ pub struct DestinationService {
     pub api: Option<Api>,
 }
 
+impl DestinationService {
+    fn check(&self) -> Result<(), Fault> {
+        self.method.iter().try_for_each(|method| method.check().map_err(|fault| fault.within("method")))?;
+        self.api.iter().try_for_each(|api| api.check().map_err(|fault| fault.within("api")))
+    }
+}
+
 /// One way to probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -141,10 +148,7 @@ impl Shape for FaultDetect {
     fn check(&self) -> Result<(), Fault> {
         each("rules", &self.rules, |rule| check_port(rule.port))?;
         check_port(self.port.unwrap_or_default())?;
-        let target = self.target_service.iter();
-        let conditions =
-            target.flat_map(|target| [target.method.as_ref(), target.api.as_ref().and_then(|api| api.path.as_ref())]);
-        conditions.flatten().try_for_each(|condition| condition.check().map_err(|fault| fault.within("target_service")))
+        self.target_service.iter().try_for_each(|target| target.check().map_err(|fault| fault.within("target_service")))
     }
 
     fn as_clients_see(&self) -> Option<Body> {
