@@ -5,6 +5,7 @@ use std::any::Any;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -66,6 +67,8 @@ pub async fn track(State(tracked): State<Tracked>, request: Request, next: Next)
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id);
     headers.insert(NODE, HeaderValue::from(tracked.node.id()));
+    // Answers carry text of callers: no browser is to take one for a page.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(consistency) = consistency {
         headers.insert(CONSISTENCY, HeaderValue::from_static(consistency.word()));
     }
