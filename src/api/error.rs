@@ -51,7 +51,7 @@ impl From<ChangeError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = envelope::plain(self.0.code, self.0.info());
-        // The rest of the body was not read, so no other request can follow on the connection.
+        // Not all of the body is read, so no other request can follow on the connection.
         if self.0.code == Code::RequestTooLarge {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -25,19 +25,32 @@ use axum::response::Response;
 
 /// A body that trickles in is given up.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
+/// How long, and how much, a client may go on sending a body that is refused for its size.
+const REFUSED_WITHIN: Duration = Duration::from_secs(2);
+const REFUSED_BYTES_MAX: usize = 8 * limits::BODY_BYTES_MAX;
 
-/// The bytes of a body within [`limits::BODY_BYTES_MAX`].
-pub(super) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
-    let collect = Limited::new(body, limits::BODY_BYTES_MAX).collect();
+/// The bytes of a body within [`limits::BODY_BYTES_MAX`]; one that announces more is refused at once.
+pub(super) async fn read_body(mut body: Body) -> Result<Bytes, ApiError> {
+    if body.size_hint().lower() > limits::BODY_BYTES_MAX as u64 {
+        return Err(too_large(body));
+    }
+    let collect = Limited::new(&mut body, limits::BODY_BYTES_MAX).collect();
     match tokio::time::timeout(BODY_WITHIN, collect).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let why = format!("at most {} bytes", limits::BODY_BYTES_MAX);
-            Err(ApiError::new(Code::RequestTooLarge, why))
-        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(body)),
         Ok(Err(error)) => Err(ApiError::new(Code::ParseException, error.to_string())),
         Err(_) => Err(ApiError::new(Code::ParseException, "the body did not arrive in time")),
     }
+}
+
+/// The rest is read and dropped while the answer is on its way: a client that is cut off while it
+/// sends sees a broken connection instead of the reason.
+fn too_large(body: Body) -> ApiError {
+    tokio::spawn(tokio::time::timeout(REFUSED_WITHIN, async move {
+        let mut rest = Limited::new(body, REFUSED_BYTES_MAX);
+        while let Some(Ok(_)) = rest.frame().await {}
+    }));
+    ApiError::new(Code::RequestTooLarge, format!("at most {} bytes", limits::BODY_BYTES_MAX))
 }
 
 /// The items of a write, each parsed or refused on its own.
