@@ -9,14 +9,15 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::value::RawValue;
-use serde_path_to_error::Path;
+use serde_path_to_error::Track;
 
 use super::App;
 use super::auth::Caller;
 use super::envelope::{self, Item};
 use super::error::ApiError;
+use super::objects::Objects;
 use crate::address::client_address;
 use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
@@ -145,22 +146,24 @@ fn unparsable(error: serde_json::Error) -> ApiError {
     ApiError::new(Code::ParseException, error.to_string())
 }
 
-/// A wrong type is refused by the name of its field.
+/// An item of a type that says itself how it is read.
 pub(super) fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refusal> {
-    if !raw.get().starts_with('{') {
-        return Err(Refusal::new(Code::ParseException, "an object is expected"));
-    }
-    let mut json = serde_json::Deserializer::from_str(raw.get());
-    serde_path_to_error::deserialize(&mut json).map_err(|error| name_field(error.path(), error.inner()))
+    parse_seeded(PhantomData, raw)
 }
 
-/// The refusal of what could not be read at `path`.
-pub(super) fn name_field(path: &Path, error: &serde_json::Error) -> Refusal {
-    let why = match path.to_string() {
-        path if path == "." => error.to_string(),
-        path => format!("{path}: {error}"),
-    };
-    Refusal::new(Code::ParseException, why)
+/// A wrong type is refused by the name of its field.
+pub(super) fn parse_seeded<'de, S: DeserializeSeed<'de>>(seed: S, raw: &'de RawValue) -> Result<S::Value, Refusal> {
+    let refuse = |why: String| Refusal::new(Code::ParseException, why);
+    if !raw.get().starts_with('{') {
+        return Err(refuse("an object is expected".into()));
+    }
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    let mut track = Track::new();
+    let read = seed.deserialize(Objects(serde_path_to_error::Deserializer::new(&mut json, &mut track)));
+    read.map_err(|error| match track.path().to_string() {
+        path if path == "." => refuse(error.to_string()),
+        path => refuse(format!("{path}: {error}")),
+    })
 }
 
 /// Counts brackets outside of strings; the parser itself would recurse.

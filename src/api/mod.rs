@@ -17,6 +17,7 @@ mod instances;
 mod layers;
 mod login;
 mod namespaces;
+mod objects;
 mod query;
 mod rules;
 mod services;

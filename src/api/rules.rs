@@ -3,14 +3,13 @@
 
 use axum::extract::{Extension, FromRequest, Request, State};
 use axum::response::Response;
-use serde::de::DeserializeSeed;
 use serde_json::value::RawValue;
 
 use super::App;
 use super::auth::Caller;
 use super::envelope;
 use super::error::ApiError;
-use super::extract::{Batch, Write, name_field, parse_item, read_body};
+use super::extract::{Batch, Write, parse_item, parse_seeded, read_body};
 use super::query::{Fresh, Query};
 use super::view::{RuleReleaseView, RuleView};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
@@ -18,7 +17,7 @@ use crate::catalog::{Command, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
-use crate::model::rule::{BodyPatch, Family, RuleDraft};
+use crate::model::rule::{Family, RuleDraft};
 
 /// A page of rules, newest change first. They are whole, unless `brief` asks for the fields that
 /// all families have.
@@ -70,15 +69,7 @@ impl FromRequest<App> for RuleBatch {
 /// Head and body are read one after the other from the same object, each ignoring the other's
 /// fields, so that a wrong type is refused by the path of its field.
 fn parse_rule(family: Family, raw: &RawValue) -> Result<RuleDraft, Refusal> {
-    let head = parse_item(raw)?;
-    Ok(RuleDraft { head, body: parse_body(family, raw)? })
-}
-
-fn parse_body(family: Family, raw: &RawValue) -> Result<BodyPatch, Refusal> {
-    let mut json = serde_json::Deserializer::from_str(raw.get());
-    let mut track = serde_path_to_error::Track::new();
-    let read = family.deserialize(serde_path_to_error::Deserializer::new(&mut json, &mut track));
-    read.map_err(|error| name_field(&track.path(), &error))
+    Ok(RuleDraft { head: parse_item(raw)?, body: parse_seeded(family, raw)? })
 }
 
 /// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.
