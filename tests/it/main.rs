@@ -20,6 +20,7 @@ mod observation;
 mod polls;
 mod read_your_writes;
 mod real_clients;
+mod rules;
 mod services;
 mod start;
 mod tidy;
