@@ -6,6 +6,7 @@
 mod harness;
 
 mod aliases;
+mod bad_input;
 mod catch_up;
 mod config_surface;
 mod discover;

@@ -15,6 +15,7 @@ mod history;
 mod load;
 mod ports;
 mod process;
+mod raw;
 mod wait;
 
 pub(crate) use api::{Answer, Api};
@@ -27,4 +28,5 @@ pub(crate) use history::{Kind as OperationKind, Operation, is_linearizable};
 pub(crate) use load::{Journal, Load, Outcome};
 pub(crate) use ports::Ports;
 pub(crate) use process::{Exited, Process, thuban};
+pub(crate) use raw::{Raw, RawAnswer};
 pub(crate) use wait::{eventually, percentile, report, setting};
