@@ -228,8 +228,7 @@ async fn one_switch_has_two_names(suite: &Suite) {
         let rule = suite.rule("switch", said.clone()).await;
         assert_eq!((&rule["enable"], &rule["disable"]), (&json!(is_on), &json!(!is_on)), "{said}");
         assert_eq!(text(&rule["etime"]).is_empty(), !is_on, "{said}: {rule}");
-        for said_again in cases[1..].iter().map(|(said, is_on)| (said, *is_on)) {
-            let (said_again, is_on) = said_again;
+        for (said_again, is_on) in &cases[1..] {
             let update = json!([merged(&json!({"id": rule["id"]}), said_again)]);
             suite.put("", &update).await;
             let shown = suite.detail(&rule["id"]).await;
