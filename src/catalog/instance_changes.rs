@@ -8,6 +8,7 @@ use super::command::{InstanceHealth, Op};
 use super::ctx::Ctx;
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::{Instance, InstanceDraft};
+use crate::model::is_stale;
 
 impl Catalog {
     pub(super) fn write_instance(
@@ -68,7 +69,7 @@ impl Catalog {
         draft: &InstanceDraft,
         journal: &mut Journal,
     ) -> Outcome {
-        if draft.revision.as_ref().is_some_and(|revision| *revision != old.revision) {
+        if is_stale(&draft.revision, &old.revision) {
             return Outcome { entity: Entity::Instance(old.clone()), ..Code::DataConflict.into() };
         }
         let mut instance = Instance::clone(old);

@@ -12,6 +12,7 @@ use super::fold::Fold;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
 use crate::model::code::Code;
+use crate::model::is_stale;
 use crate::model::namespace::{Namespace, NamespaceDraft};
 use crate::model::text::NameFilter;
 
@@ -129,7 +130,7 @@ impl Catalog {
         draft: &NamespaceDraft,
         journal: &mut Journal,
     ) -> Outcome {
-        if draft.revision.as_ref().is_some_and(|revision| *revision != old.revision) {
+        if is_stale(&draft.revision, &old.revision) {
             return Outcome { entity: Entity::Namespace(old.clone()), ..Code::DataConflict.into() };
         }
         let mut namespace = Namespace::clone(old);

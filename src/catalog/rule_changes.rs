@@ -8,6 +8,7 @@ use super::change::{Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use crate::model::code::{Code, Refusal};
+use crate::model::is_stale;
 use crate::model::release::{ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition};
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
@@ -55,7 +56,7 @@ impl Catalog {
         draft: &RuleDraft,
         journal: &mut Journal,
     ) -> Result<Outcome, Refusal> {
-        if draft.head.revision.as_ref().is_some_and(|revision| *revision != old.revision) {
+        if is_stale(&draft.head.revision, &old.revision) {
             return Ok(Outcome { entity: Entity::Rule(old.clone()), ..Code::DataConflict.into() });
         }
         let mut rule = Rule::clone(old);

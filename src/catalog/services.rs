@@ -14,6 +14,7 @@ use super::ledger::{Entry, Ledger};
 use super::page::{Listed, Page};
 use super::row::{Row, Table};
 use crate::model::code::{Code, Refusal};
+use crate::model::is_stale;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
@@ -254,7 +255,7 @@ impl Catalog {
         draft: &ServiceDraft,
         journal: &mut Journal,
     ) -> Outcome {
-        if draft.revision.as_ref().is_some_and(|revision| *revision != old.revision) {
+        if is_stale(&draft.revision, &old.revision) {
             return Outcome { entity: Entity::Service(old.clone()), ..Code::DataConflict.into() };
         }
         let mut service = Service::clone(old);

@@ -22,6 +22,11 @@ pub mod text;
 pub mod time;
 pub mod wire;
 
+/// Compare-and-set: an update that names a revision is for that one alone. An empty one names none.
+pub(crate) fn is_stale(given: &Option<String>, current: &str) -> bool {
+    given.as_deref().is_some_and(|given| !given.is_empty() && given != current)
+}
+
 /// One rule of every update: an absent field stays, a present one replaces the old value whole.
 pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
     if let Some(new) = new {

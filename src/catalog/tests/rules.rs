@@ -76,6 +76,7 @@ fn rules_by_the_rules() {
             (Op::Update, vec![rule(family, "x"), rule(family, "none")], vec![200002, 400202]),
             (Op::Update, vec![with("x", |head| head.priority = Some(Uint32(3)))], vec![200000]),
             (Op::Update, vec![with("x", |head| head.revision = Some("stale".into()))], vec![409000]),
+            (Op::Update, vec![with("x", |head| head.revision = Some(String::new()))], vec![200002]),
             (
                 Op::Update,
                 vec![with("x", |head| head.disable = Some(true)), with("x", |head| head.enable = Some(true))],
