@@ -35,6 +35,10 @@ impl Entry for ServiceAlias {
         &self.id
     }
 
+    fn name(&self) -> &str {
+        &self.alias
+    }
+
     fn mtime(&self) -> Timestamp {
         self.mtime
     }
@@ -131,11 +135,10 @@ impl Aliases {
         let matches = |alias: &ServiceAlias| {
             wanted(&filter.service, &alias.service)
                 && wanted(&filter.namespace, &alias.namespace)
-                && wanted(&filter.alias, &alias.alias)
                 && wanted(&filter.alias_namespace, &alias.alias_namespace)
                 && filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
         };
-        self.all.list(matches, page)
+        self.all.list(filter.alias.as_ref(), Some(matches), page)
     }
 
     /// Whom a draft names: by id if it gives no alias, else by alias namespace and alias.

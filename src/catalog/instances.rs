@@ -31,6 +31,10 @@ impl Entry for Instance {
         &self.id
     }
 
+    fn name(&self) -> &str {
+        &self.host
+    }
+
     fn mtime(&self) -> Timestamp {
         self.mtime
     }
@@ -153,7 +157,7 @@ fn wants<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
 }
 
 /// What a service has to have among its instances; each part may be found in another instance.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceNeeds {
     /// One on any of these hosts.
     pub hosts: Vec<String>,
@@ -208,7 +212,7 @@ impl Instances {
                 let matching = self.all_of(namespace, service).filter(matches).cloned().collect();
                 cut_sorted(matching, |instance| (Reverse(instance.mtime), instance.id.clone()), page)
             }
-            _ => self.all.list(|instance| filter.matches(instance), page),
+            _ => self.all.list(None, Some(|instance: &Instance| filter.matches(instance)), page),
         }
     }
 

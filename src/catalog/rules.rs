@@ -37,6 +37,10 @@ impl Entry for Rule {
         &self.id
     }
 
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn mtime(&self) -> Timestamp {
         self.modified.time
     }
@@ -67,7 +71,7 @@ pub struct RuleBook {
 }
 
 /// Which rules a list wants; an absent part wants all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleFilter {
     pub id: Option<String>,
     pub name: Option<NameFilter>,
@@ -152,7 +156,15 @@ impl RuleBook {
         let one = match (&filter.id, &filter.namespace, &filter.name) {
             (Some(id), _, _) => self.get(id),
             (_, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => self.named(namespace, name),
-            _ => return self.rules.list(|rule| filter.matches(rule), page),
+            _ => {
+                let rest = RuleFilter { name: None, ..filter.clone() };
+                let asks_more = rest != RuleFilter::default();
+                return self.rules.list(
+                    filter.name.as_ref(),
+                    asks_more.then_some(|one: &Rule| rest.matches(one)),
+                    page,
+                );
+            }
         };
         Listed::cut(one.into_iter().filter(|rule| filter.matches(rule)), page)
     }

@@ -31,6 +31,10 @@ impl Entry for Service {
         &self.id
     }
 
+    fn name(&self) -> &str {
+        &self.name
+    }
+
     fn mtime(&self) -> Timestamp {
         self.mtime
     }
@@ -50,7 +54,7 @@ struct InNamespace {
 }
 
 /// Which services a list wants; an absent part wants all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceFilter {
     pub name: Option<NameFilter>,
     pub namespace: Option<NameFilter>,
@@ -128,7 +132,15 @@ impl Services {
                 let found = self.get(namespace, name);
                 Listed::cut(found.into_iter().filter(|service| matches(service)), page)
             }
-            _ => self.all.list(matches, page),
+            _ => {
+                let rest = ServiceFilter { name: None, ..filter.clone() };
+                let asks_more = rest != ServiceFilter::default();
+                self.all.list(
+                    filter.name.as_ref(),
+                    asks_more.then_some(|one: &Service| rest.matches(one, instances)),
+                    page,
+                )
+            }
         }
     }
 

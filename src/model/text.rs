@@ -1,5 +1,7 @@
 //! Matching of text in list filters.
 
+use super::limits;
+
 /// A `name` filter: exact, or with `*` (anywhere, any number) a glob that ignores case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameFilter {
@@ -20,9 +22,21 @@ impl NameFilter {
     pub fn matches(&self, value: &str) -> bool {
         match self {
             NameFilter::Exact(wanted) => value == wanted,
-            NameFilter::Glob(pieces) if value.is_ascii() => glob(pieces, &value.to_ascii_lowercase()),
-            NameFilter::Glob(pieces) => glob(pieces, &value.to_lowercase()),
+            NameFilter::Glob(pieces) => with_lower_case(value, |lower| glob(pieces, lower)),
         }
+    }
+}
+
+/// Lists try every name there is: one of usual length is lowered without an allocation.
+fn with_lower_case<T>(value: &str, read: impl FnOnce(&str) -> T) -> T {
+    let mut buffer = [0; limits::NAME_CHARS_MAX];
+    match buffer.get_mut(..value.len()) {
+        Some(lower) if value.is_ascii() => {
+            lower.copy_from_slice(value.as_bytes());
+            lower.make_ascii_lowercase();
+            read(str::from_utf8(lower).expect("ASCII is UTF-8"))
+        }
+        _ => read(&value.to_lowercase()),
     }
 }
 
