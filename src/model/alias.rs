@@ -1,5 +1,6 @@
 //! Service aliases: further names of a service, as the specification's table "ServiceAlias" has them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
@@ -34,24 +35,31 @@ pub struct ServiceAlias {
 }
 
 /// What a caller says of an alias; an absent field stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AliasDraft {
+    /// Printable ASCII of at most 128 characters; drawn where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 128 characters; absent for `CL5SID`, which generates it.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
     /// Absent, it is the namespace of the service.
     #[serde(alias = "aliasNamespace", skip_serializing_if = "Option::is_none")]
     pub alias_namespace: Option<String>,
+    /// The service that it stands for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// The namespace of that service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<AliasType>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owners: Option<String>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }

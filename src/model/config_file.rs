@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
@@ -53,7 +54,7 @@ pub fn canonical_file(file: &str) -> String {
 pub const PROPERTIES_SUFFIX: &str = ".properties";
 
 /// What the content of a file is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     #[default]
@@ -122,7 +123,7 @@ pub struct Stamp {
 }
 
 /// A tag of a config file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Tag {
     pub key: String,
@@ -181,20 +182,29 @@ impl ConfigRelease {
 }
 
 /// What a caller says of a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfigGroupDraft {
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub namespace: String,
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(alias = "group")]
     pub name: String,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// At most 1024 characters.
     #[serde(alias = "owners", skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// At most 128 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub business: Option<String>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub department: Option<String>,
+    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
 }
@@ -225,19 +235,28 @@ impl ConfigGroupDraft {
 }
 
 /// What a caller says of a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfigFileDraft {
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub namespace: String,
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub group: String,
+    /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
     #[serde(alias = "file_name", alias = "fileName")]
     pub name: String,
+    /// At most 1048576 characters, unless the operator set another limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// `text`, `yaml`, `xml`, `json`, `html` or `properties`; else what the suffix of the name says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// At most 64; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
 }
@@ -296,20 +315,28 @@ fn check_tags(tags: &[Tag]) -> Result<(), Refusal> {
 }
 
 /// Names a release, or asks for one to be made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfigReleaseDraft {
+    /// Names the release where `name` does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     /// The release's name; generated on publish where absent.
     #[serde(alias = "release_name", alias = "releaseName", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub namespace: String,
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub group: String,
+    /// 1 to 128 printable characters; slashes are allowed, `.` and `..` segments are not.
     #[serde(alias = "fileName")]
     pub file_name: String,
+    /// At most 1024 characters.
     #[serde(alias = "releaseDescription", skip_serializing_if = "Option::is_none")]
     pub release_description: Option<String>,
+    /// `normal`, also where absent, or `gray`.
     #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
     pub release_type: Option<String>,
     /// All of them have to match; a gray release needs at least one.

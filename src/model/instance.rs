@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 
@@ -37,7 +38,7 @@ pub struct Instance {
 }
 
 /// Where an instance runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Location {
     pub region: String,
@@ -51,7 +52,7 @@ wire_enum! {
 }
 
 /// What a caller says of the health check.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HealthCheckDraft {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -60,7 +61,7 @@ pub struct HealthCheckDraft {
     pub heartbeat: Option<HeartbeatDraft>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HeartbeatDraft {
     /// In seconds.
@@ -79,19 +80,25 @@ impl HealthCheckDraft {
 
 /// What a caller says of an instance; an absent field stays as it is. It names the instance by id,
 /// or by what the id is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InstanceDraft {
+    /// Made of service, host and port where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     #[serde(alias = "vpcId", skip_serializing_if = "Option::is_none")]
     pub vpc_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// At most 65535.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<Uint32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,6 +107,7 @@ pub struct InstanceDraft {
     pub version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Uint32>,
+    /// 100 where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<Uint32>,
     /// Absent, it is on where a health check is given.
@@ -113,10 +121,12 @@ pub struct InstanceDraft {
     pub isolate: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<Location>,
+    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
     #[serde(alias = "logicSet", skip_serializing_if = "Option::is_none")]
     pub logic_set: Option<String>,
+    /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use super::code::{Code, Refusal};
 use super::limits;
 
-/// `^[0-9A-Za-z-./:_]+$` within the limit: namespaces, services, aliases and config groups.
+/// What [`check_identifier`] lets pass, for descriptions.
+pub const IDENTIFIER_PATTERN: &str = "^[0-9A-Za-z./:_-]+$";
+
+/// [`IDENTIFIER_PATTERN`] within the limit: namespaces, services, aliases and config groups.
 pub fn check_identifier(field: &str, value: &str, chars_max: usize, code: Code) -> Result<(), Refusal> {
     if value.is_empty() {
         return Err(Refusal::new(code, format!("{field} is required")));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
@@ -22,18 +23,25 @@ pub struct Namespace {
 }
 
 /// What a caller says of a namespace; an absent field stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NamespaceDraft {
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     pub name: String,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owners: Option<String>,
+    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// Namespaces that may see its services, or `*`; at most 64.
     #[serde(alias = "serviceExportTo", skip_serializing_if = "Option::is_none")]
     pub service_export_to: Option<Vec<String>>,
+    /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

@@ -19,6 +19,7 @@
 //! names may be active beside it. Every activation takes a new version: the highest one ever given
 //! plus 1, one count over normal and gray.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
@@ -49,7 +50,7 @@ impl ReleaseType {
 }
 
 /// A condition on a label of a client. A client without the label does not meet it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClientLabel {
     pub key: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
@@ -32,37 +33,54 @@ pub struct Service {
 
 /// What a caller says of a service; an absent field stays as it is. It names the service by
 /// namespace and name, or by id alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceDraft {
+    /// Printable ASCII of at most 128 characters; drawn where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
+    /// At most 8192 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ports: Option<String>,
+    /// At most 128 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub business: Option<String>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub department: Option<String>,
+    /// At most 1024 characters.
     #[serde(alias = "cmdbMod1", skip_serializing_if = "Option::is_none")]
     pub cmdb_mod1: Option<String>,
+    /// At most 1024 characters.
     #[serde(alias = "cmdbMod2", skip_serializing_if = "Option::is_none")]
     pub cmdb_mod2: Option<String>,
+    /// At most 1024 characters.
     #[serde(alias = "cmdbMod3", skip_serializing_if = "Option::is_none")]
     pub cmdb_mod3: Option<String>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owners: Option<String>,
+    /// At most 2048 characters; drawn where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// Namespaces that may see it, or `*`; at most 64.
     #[serde(alias = "exportTo", skip_serializing_if = "Option::is_none")]
     pub export_to: Option<Vec<String>>,
+    /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

@@ -3,9 +3,11 @@
 //!
 //! What is read leniently is written in one way only: names, numbers, `"1.5s"`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -45,6 +47,15 @@ impl<T: Words> Visitor<'_> for WordVisitor<T> {
     }
 }
 
+/// By name, as it is written, or by number.
+pub(super) fn words_schema<T: Words>() -> Schema {
+    let words: Vec<_> = T::ALL.iter().map(|(_, word)| *word).collect();
+    json_schema!({ "anyOf": [
+        { "type": "string", "enum": words },
+        { "type": "integer", "minimum": 0, "maximum": words.len() - 1 },
+    ]})
+}
+
 /// Declares an enum whose values have a word on the wire; the first is the default, numbers count
 /// from 0. A word that is equal to the variant's name is left out.
 macro_rules! wire_enum {
@@ -77,6 +88,16 @@ macro_rules! wire_enum {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 deserializer.deserialize_any($crate::model::wire::WordVisitor(std::marker::PhantomData))
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $crate::model::wire::words_schema::<Self>()
             }
         }
     };
@@ -112,6 +133,21 @@ macro_rules! whole_number {
                     }
                 }
                 deserializer.deserialize_any(Number)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            /// As it is written.
+            fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+                <$inner>::json_schema(generator)
             }
         }
     };
@@ -186,6 +222,20 @@ impl Serialize for Span {
 impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(SpanVisitor { takes_ms: false })
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": r"^[0-9]{1,9}(\.[0-9]{1,9})?s$",
+            "description": "Seconds with an `s`, up to nine digits after the point: `1s`, `0.500s`.",
+        })
     }
 }
 

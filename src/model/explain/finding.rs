@@ -1,5 +1,6 @@
 //! Conditions judged on a sketch: each on its own, with the reason.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::sketch::{Sketch, named};
@@ -8,7 +9,7 @@ use crate::model::rule::routing::TrafficMatchMode;
 use crate::model::rule::traffic::{Api, Argument, ArgumentType};
 
 /// What became of one condition.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding<'a> {
     #[serde(rename = "type")]
     pub kind: ArgumentType,
@@ -59,7 +60,7 @@ pub(super) fn objection(mode: TrafficMatchMode, findings: &[Finding<'_>]) -> Opt
 }
 
 /// An interface of a service, and whether the request is for it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct ApiFinding<'a> {
     #[serde(flatten)]
     pub api: &'a Api,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Share;
@@ -12,7 +13,7 @@ use crate::model::rule::traffic::ArgumentType;
 use crate::model::wire::Uint32;
 
 /// What becomes of a destination group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupState {
     InUse,
@@ -26,7 +27,7 @@ pub enum GroupState {
 }
 
 /// A destination group with the requests that it takes.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Group<'a> {
     pub name: &'a str,
     pub service: &'a str,
@@ -43,7 +44,7 @@ pub struct Group<'a> {
 }
 
 /// A condition on a label of the instances.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Label<'a> {
     #[serde(flatten)]
     pub condition: &'a MatchString,

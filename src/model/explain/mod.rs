@@ -39,6 +39,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::release::ReleaseType;
@@ -62,7 +63,7 @@ pub struct Candidate {
 }
 
 /// Which release a rule was taken from.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReleaseBrief {
     pub id: String,
     pub release_name: String,
@@ -87,7 +88,7 @@ impl Candidate {
 }
 
 /// What becomes of a rule or sub-rule, from the least to the most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Disabled,
@@ -111,7 +112,7 @@ impl Verdict {
 }
 
 /// What happens to a request, and why.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Explanation<'a> {
     pub kind: &'static str,
     /// The service that is called, by its own name if the sketch had an alias.
@@ -127,7 +128,7 @@ pub struct Explanation<'a> {
 }
 
 /// Points at a sub-rule that applies.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Applied<'a> {
     pub rule_id: &'a str,
     pub rule_name: &'a str,
@@ -137,7 +138,7 @@ pub struct Applied<'a> {
 }
 
 /// A rule with what became of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Judged<'a> {
     pub rule_id: &'a str,
     pub rule_name: &'a str,
@@ -154,7 +155,7 @@ pub struct Judged<'a> {
 }
 
 /// A sub-rule with what became of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Part<'a> {
     /// Its place in the rule, from 0.
     pub index: usize,
@@ -171,7 +172,7 @@ pub struct Part<'a> {
 }
 
 /// What a sub-rule does where it applies.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect<'a> {
     Route(Route<'a>),

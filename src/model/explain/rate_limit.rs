@@ -1,5 +1,6 @@
 //! Rate limits: which quotas count the request, and by which key.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::{ApiFinding, Finding, objection};
@@ -15,7 +16,7 @@ use crate::model::rule::traffic::ArgumentType;
 use crate::model::wire::Uint32;
 
 /// What is counted, up to which amounts, and what happens beyond.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Quota<'a> {
     #[serde(rename = "type")]
     pub kind: LimitType,
@@ -33,7 +34,7 @@ pub struct Quota<'a> {
 }
 
 /// A part of the key of a counter.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Counted<'a> {
     #[serde(rename = "type")]
     pub kind: ArgumentType,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::{Finding, objection};
@@ -33,7 +34,7 @@ impl Traffic {
 }
 
 /// A custom route.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Route<'a> {
     pub match_mode: TrafficMatchMode,
     pub random_percent: Uint32,
@@ -41,7 +42,7 @@ pub struct Route<'a> {
 }
 
 /// A route by metadata: the labels that instances are asked for.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Labels<'a> {
     pub labels: Option<&'a BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +50,7 @@ pub struct Labels<'a> {
 }
 
 /// A route to the nearest.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Nearness {
     pub match_level: LocationLevel,
     pub max_match_level: LocationLevel,

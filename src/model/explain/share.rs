@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 /// A part of the requests like the sketch; on the wire in percent, with two decimals at most.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, JsonSchema)]
 pub struct Share(f64);
 
 impl Share {

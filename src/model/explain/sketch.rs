@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::model::code::{Code, Refusal};
@@ -11,8 +12,9 @@ use crate::model::rule::matching::ALL;
 use crate::model::rule::traffic::ArgumentType;
 
 /// A request as far as it is known; what is left out, it does not carry.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "RequestSketch")]
 pub struct Sketch {
     /// The service that is called.
     pub service: String,

@@ -1,5 +1,6 @@
 //! Fault detection: how the instances of a service are probed. Specification, "FaultDetectRule".
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Body;
@@ -53,7 +54,7 @@ shape! {
 }
 
 /// The service that a rule is for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DestinationService {
     pub service: String,
@@ -73,7 +74,7 @@ impl DestinationService {
 }
 
 /// One way to probe.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FaultDetectSubRule {
     /// Seconds between two probes.
@@ -93,7 +94,7 @@ pub struct FaultDetectSubRule {
 }
 
 /// A probe by an HTTP request. It is kept as data and carried out by clients, never by this server.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HttpProtocolConfig {
     pub method: String,
@@ -102,7 +103,7 @@ pub struct HttpProtocolConfig {
     pub body: String,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MessageHeader {
     pub key: String,
@@ -110,7 +111,7 @@ pub struct MessageHeader {
 }
 
 /// A probe by bytes over TCP or UDP: what is sent, and which answers are good.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SocketProtocolConfig {
     pub send: String,

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
@@ -38,7 +39,7 @@ wire_enum! {
 }
 
 /// A condition on a value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MatchString {
     #[serde(rename = "type")]

@@ -17,6 +17,7 @@ pub mod traffic;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -193,14 +194,17 @@ pub struct RuleDraft {
 }
 
 /// The fields that rules of all families have.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RuleHead {
+    /// Printable ASCII of at most 128 characters; drawn where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// 1 to 128 characters, none of them a control character.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// On, if neither this nor `disable` says otherwise.
@@ -209,11 +213,13 @@ pub struct RuleHead {
     /// The opposite of `enable`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable: Option<bool>,
+    /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// 0 is the highest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<Uint32>,
+    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
     /// On update: only if this is the current one, else 409000.

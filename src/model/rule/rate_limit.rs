@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
@@ -65,7 +66,7 @@ shape! {
 }
 
 /// When a client reports what it has used.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Report {
     /// Fixed period; also taken as a number of milliseconds.
@@ -77,7 +78,7 @@ pub struct Report {
 }
 
 /// One quota and the traffic that counts against it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LimitTrigger {
     pub name: String,
@@ -106,7 +107,7 @@ pub struct LimitTrigger {
 }
 
 /// The amount of one period.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Amount {
     /// Quota of the period.
@@ -127,7 +128,7 @@ pub struct Amount {
 }
 
 /// Requests that may be served at a time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConcurrencyAmount {
     #[serde(alias = "maxAmount")]
@@ -135,7 +136,7 @@ pub struct ConcurrencyAmount {
 }
 
 /// What a refused caller is answered.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CustomResponse {
     pub code: String,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Family, Rule, RuleType};
@@ -44,7 +45,7 @@ impl RuleRelease {
 }
 
 /// Names a release, or asks for one to be published.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RuleReleaseDraft {
     /// The release's id. On publish without `rule_id` and `rule_name` it is the RULE's.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
@@ -55,7 +56,7 @@ shape! {
 
 /// The configuration of all three policies: which of the fields may be there, the policy says.
 /// [`Shape::settle`] fills in the defaults of its own and refuses those of another.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RoutingConfig {
     /// The name of the message in protobuf's JSON, kept as sent.
@@ -94,7 +95,7 @@ pub struct RoutingConfig {
 }
 
 /// One sub-rule of a custom route.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CustomRouteRule {
     pub name: String,
@@ -103,7 +104,7 @@ pub struct CustomRouteRule {
 }
 
 /// Which traffic a sub-rule is for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TrafficMatchRule {
     pub arguments: Vec<Argument<ArgumentType>>,
@@ -126,7 +127,7 @@ impl Default for TrafficMatchRule {
 
 /// Instances that traffic may go to. Groups of the lowest priority number share it by weight; the
 /// others wait until none of those is available.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DestinationGroup {
     pub service: String,
@@ -146,7 +147,7 @@ pub struct DestinationGroup {
 }
 
 /// The second choice of a route by metadata.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MetadataFailover {
     #[serde(alias = "failoverRange")]

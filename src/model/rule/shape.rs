@@ -65,7 +65,7 @@ macro_rules! shape {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(default)]
         pub struct $shape {
             $( $(#[$written_meta])* pub $written: $written_type, )*
@@ -73,7 +73,7 @@ macro_rules! shape {
         }
 
         #[doc = concat!("The fields of [`", stringify!($shape), "`] that a caller gives; an absent one stays as it is.")]
-        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(default)]
         pub struct $patch {
             $( $(#[$written_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $written: Option<$written_type>, )*

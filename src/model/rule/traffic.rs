@@ -1,5 +1,6 @@
 //! The parts of a request that rules of all families look at.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
@@ -53,8 +54,9 @@ impl From<LimitArgumentType> for ArgumentType {
 }
 
 /// A condition on a part of the request; without a value the part only has to be there.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "{T}Condition")]
 pub struct Argument<T: Default> {
     #[serde(rename = "type")]
     pub kind: T,
@@ -71,7 +73,7 @@ impl<T: Default> Argument<T> {
 }
 
 /// A service by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceKey {
     pub service: String,
@@ -79,7 +81,7 @@ pub struct ServiceKey {
 }
 
 /// An interface of a service; `*` or nothing stands for all.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Api {
     pub protocol: String,
