@@ -36,7 +36,7 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_DATA_DIR", default_value = "./thuban-data")]
     pub data_dir: PathBuf,
 
-    /// Where the management API listens, with /metrics, /livez and /readyz
+    /// Where the management API listens, with /metrics, /livez, /readyz and /docs
     #[arg(long, env = "THUBAN_API_ADDR", default_value = "0.0.0.0:8090")]
     pub api_addr: String,
 

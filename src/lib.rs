@@ -12,6 +12,7 @@
 //!      view   address    what config clients may read of a node;  who a client is behind a proxy
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   catalog   watch      all replicated state as plain maps;  who waits for which change
+//!   openapi              the description of both surfaces: each row of their tables adds its own
 //!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
 //! ```
 //!
@@ -121,6 +122,7 @@ pub mod compat;
 pub mod config;
 pub mod metrics;
 pub mod model;
+pub mod openapi;
 pub mod pack;
 pub mod raft;
 pub mod server;

@@ -23,11 +23,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::api::{self, ApiSettings};
+use crate::api::{self, ApiSettings, App};
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config};
 use crate::metrics::Metrics;
 use crate::model::limits;
+use crate::openapi::Document;
 use crate::raft::node::Node;
 use crate::raft::peer::Secret;
 use crate::raft::start::{Setup, start};
@@ -100,14 +101,16 @@ impl Server {
             log_entries_kept: config.tuning.log_entries_kept,
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
-        let api = api::router(api::App::new(
+        let app = App::new(
             node.clone(),
             ApiSettings {
                 config_content_chars_max: config.tuning.config_content_max,
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
+                document: document(&bound).into_bytes(),
             },
-        ));
-        let compat = compat_router(&config, &node, bound.compat, metrics);
+        );
+        let compat = compat_router(&config, &node, &app, bound.compat, metrics);
+        let api = api::router(app);
         let listeners = [(api_listener, api), (compat_listener, compat)];
         Ok(Server { bound, node, generated_password, listeners, hub, tasks, shutdown, failed })
     }
@@ -171,7 +174,15 @@ fn first_password(config: &Config, store: &Store) -> anyhow::Result<(String, Opt
     Ok((generated.clone(), is_first.then_some(generated)))
 }
 
-fn compat_router(config: &Config, node: &Node, bound: SocketAddr, metrics: Arc<Metrics>) -> Router {
+/// What both surfaces say of themselves.
+fn document(bound: &Bound) -> Document {
+    let mut document = Document::new(bound.api, bound.compat);
+    api::describe(&mut document);
+    compat::describe::<LocalView>(&mut document);
+    document
+}
+
+fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, metrics: Arc<Metrics>) -> Router {
     let settings = CompatSettings {
         hold: config.hold,
         auth_required: config.tuning.compat_auth == CompatAuth::Required,
@@ -180,7 +191,7 @@ fn compat_router(config: &Config, node: &Node, bound: SocketAddr, metrics: Arc<M
     };
     let surface = compat::router(Surface::new(LocalView::new(node.clone()), settings, metrics));
     let tracked = api::Tracked::new("compat", node);
-    api::health_routes(node.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
+    api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
 }
 
 /// Accepts until `closing`, then lets what is open finish.

@@ -5,7 +5,8 @@ use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
-use super::envelope;
+use super::doc::{Doc, PAGING};
+use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
@@ -13,8 +14,36 @@ use super::view::AliasView;
 use crate::catalog::aliases::AliasFilter;
 use crate::catalog::{Command, Op};
 use crate::model::alias::AliasDraft;
+use crate::model::code::Code;
+use crate::openapi::Param;
 
-/// A page of aliases, newest change first; `namespace` and `service` are those of the target.
+const DOC: Doc = Doc::new("Service aliases");
+const WRITE: Doc = DOC.gives(Shape::batch::<AliasView>("serviceAlias"));
+/// What the fields of an item may be refused with.
+const FIELDS: &[Code] = &[
+    Code::InvalidNamespaceName,
+    Code::InvalidServiceName,
+    Code::InvalidServiceAlias,
+    Code::InvalidNamespaceWithAlias,
+    Code::InvalidServiceAliasComment,
+    Code::InvalidServiceAliasOwners,
+    Code::InvalidParameter,
+];
+/// What the service that it shall stand for may be refused with.
+const TARGET: &[Code] = &[Code::NotFoundService, Code::NotAllowCreateAliasForAlias];
+const FILTERS: &[Param] = &[
+    Param::text("service", "Name of the service; with `*` a glob that ignores case."),
+    Param::text("namespace", "Namespace of the service; with `*` a glob that ignores case."),
+    Param::text("alias", "Exact, or with `*` a glob that ignores case."),
+    Param::text("alias_namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("owner", "One of the owners."),
+];
+
+pub(super) const LIST: Doc = DOC
+    .says("A page of aliases, newest change first.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<AliasView>("aliases"));
+
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let filter = AliasFilter {
         service: query.name("service"),
@@ -28,18 +57,25 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
     Ok(envelope::list("aliases", &listed, |alias| AliasView::new(alias)))
 }
 
-/// Per item 200000; 400133 bad alias; 400301 no such service; 400504 the service is an alias;
-/// 400201 the name is taken; 400134 no CL5SID in this namespace.
+pub(super) const CREATE: Doc =
+    WRITE.says("Creates aliases of services.").codes(&[FIELDS, TARGET, &[Code::ExistedResource]]);
+
 pub(super) async fn create(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Create, batch.checked(AliasDraft::check_new)).await
 }
 
-/// Per item 200000; 200002 nothing changed; 400304 no such alias; 400301 no such service.
+pub(super) const UPDATE: Doc = WRITE
+    .says("Updates aliases: an absent field stays; `service` with `namespace` points it to another service.")
+    .codes(&[FIELDS, TARGET, &[Code::NoNeedUpdate, Code::NotFoundServiceAlias]]);
+
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Update, batch.checked(AliasDraft::check_update)).await
 }
 
-/// Per item 200000, also if it was not there.
+pub(super) const DELETE: Doc = WRITE
+    .says("Deletes aliases, by alias and alias namespace or by id; one that is not there is success.")
+    .codes(&[&[Code::InvalidServiceAlias, Code::InvalidNamespaceWithAlias]]);
+
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Delete, batch.checked(AliasDraft::check_named)).await
 }

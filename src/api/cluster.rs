@@ -2,19 +2,25 @@
 
 use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::auth::Caller;
-use super::envelope;
+use super::doc::{Doc, Input, Sketch};
+use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{parse_object, read_body};
+use super::extract::Object;
 use crate::model::access::Role;
 use crate::model::code::Code;
 use crate::raft::MembershipChange;
 
-#[derive(Serialize)]
+const DOC: Doc = Doc::new("Cluster");
+/// What a change of the membership may be refused with, for a reason that `info` names.
+const REFUSED: &[Code] = &[Code::BadRequest, Code::InvalidParameter];
+
+#[derive(Serialize, JsonSchema)]
 struct StatusBody {
     code: u32,
     info: &'static str,
@@ -27,7 +33,7 @@ struct StatusBody {
     state_hash: StateHash,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct MemberBody {
     id: u64,
     role: &'static str,
@@ -41,13 +47,16 @@ struct MemberBody {
 }
 
 /// Equal on two nodes at the same index, or something is badly wrong.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct StateHash {
     index: u64,
     hash: String,
 }
 
-/// What this node knows, and how far the members that answer at once say they are. Needs no majority.
+pub(super) const STATUS: Doc =
+    DOC.says("The cluster as this node sees it; needs no majority.").gives(Shape::whole::<StatusBody>());
+
+/// What this node knows, and how far the members that answer at once say they are.
 pub(super) async fn status(State(app): State<App>, _: Caller) -> Response {
     let status = app.node.cluster_survey().await;
     let members = status.members.into_iter().map(|member| MemberBody {
@@ -80,35 +89,43 @@ pub(super) struct Order<T>(T);
 impl<T: DeserializeOwned> FromRequest<App> for Order<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
         match request.extensions().get::<Caller>() {
             Some(Caller { role: Role::Admin, .. }) => {}
             None => return Err(Code::EmptyAuthToken.into()),
         }
-        Ok(Order(parse_object(&read_body(request.into_body()).await?)?))
+        let Object(order) = Object::from_request(request, app).await?;
+        Ok(Order(order))
     }
 }
 
-#[derive(Deserialize)]
+impl<T: DeserializeOwned + JsonSchema> Input for Order<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        Object::<T>::describe(sketch);
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Addition {
     id: u64,
     peer: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Member {
     id: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Successor {
     to: u64,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Nothing {}
 
-/// A new node receives the log, without a vote. 400000 with the reason where it cannot be done.
+pub(super) const ADD: Doc = DOC.says("A new node receives the log, without a vote.").codes(&[REFUSED]);
+
 pub(super) async fn add(app: State<App>, order: Order<Addition>) -> Result<Response, ApiError> {
     let Addition { id, peer } = order.0;
     if id == 0 || !crate::config::is_host_and_port(&peer) {
@@ -117,22 +134,26 @@ pub(super) async fn add(app: State<App>, order: Order<Addition>) -> Result<Respo
     change(&app, MembershipChange::Add { node_id: id, peer }).await
 }
 
-/// A member that has caught up gets a vote.
+pub(super) const PROMOTE: Doc = DOC.says("A member that has caught up gets a vote.").codes(&[REFUSED]);
+
 pub(super) async fn promote(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
     change(&app, MembershipChange::Promote { node_id: order.0.id }).await
 }
 
-/// A member leaves for good.
+pub(super) const REMOVE: Doc = DOC.says("A member leaves for good.").codes(&[REFUSED]);
+
 pub(super) async fn remove(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
     change(&app, MembershipChange::Remove { node_id: order.0.id }).await
 }
 
-/// Another voter takes the lead.
+pub(super) const TRANSFER: Doc = DOC.says("Another voter takes the lead.").codes(&[REFUSED]);
+
 pub(super) async fn transfer(app: State<App>, order: Order<Successor>) -> Result<Response, ApiError> {
     change(&app, MembershipChange::Transfer { node_id: order.0.to }).await
 }
 
-/// This node writes a snapshot of its state, in the background.
+pub(super) const SNAPSHOT: Doc = DOC.says("This node writes a snapshot of its state, in the background.");
+
 pub(super) async fn snapshot(app: State<App>, _: Order<Nothing>) -> Result<Response, ApiError> {
     app.node.snapshot().await?;
     Ok(done())

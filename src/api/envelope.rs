@@ -1,15 +1,19 @@
-//! The bodies of all answers: `code` and `info` always, then what the operation adds.
+//! The bodies of all answers: `code` and `info` always, then what the operation adds. Beside what
+//! writes them stands [`Shape`], which describes them.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
 
 use super::error::status;
 use super::view::{Derived, View};
 use crate::catalog::page::Listed;
 use crate::catalog::{Catalog, Outcome};
 use crate::model::code::Code;
+use crate::openapi::{SchemaOf, schema_of};
 
 const JSON: &str = "application/json";
 
@@ -24,13 +28,14 @@ pub(super) fn answer(code: Code, body: &impl Serialize) -> Response {
     }
 }
 
+#[derive(Serialize)]
+struct Plain {
+    code: u32,
+    info: String,
+}
+
 /// Code and info alone.
 pub(super) fn plain(code: Code, info: String) -> Response {
-    #[derive(Serialize)]
-    struct Plain {
-        code: u32,
-        info: String,
-    }
     let body = serde_json::to_vec(&Plain { code: code.number(), info }).expect("a number and a text");
     (status(code), [(CONTENT_TYPE, JSON)], body).into_response()
 }
@@ -113,24 +118,165 @@ pub(super) fn list<'a, T, V: Serialize>(
     listed: &'a Listed<T>,
     view: impl Fn(&'a T) -> V,
 ) -> Response {
-    struct List<V> {
-        name: &'static str,
-        amount: usize,
-        rows: Vec<V>,
-    }
-    impl<V: Serialize> Serialize for List<V> {
-        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            let mut map = serializer.serialize_map(None)?;
-            map.serialize_entry("code", &Code::ExecuteSuccess)?;
-            map.serialize_entry("info", Code::ExecuteSuccess.info())?;
-            map.serialize_entry("amount", &self.amount)?;
-            // The configuration centre's word for the same number.
-            map.serialize_entry("total", &self.amount)?;
-            map.serialize_entry("size", &self.rows.len())?;
-            map.serialize_entry(self.name, &self.rows)?;
-            map.end()
-        }
-    }
     let rows = listed.rows.iter().map(view).collect();
     answer(Code::ExecuteSuccess, &List { name, amount: listed.amount, rows })
+}
+
+struct List<V> {
+    name: &'static str,
+    amount: usize,
+    rows: Vec<V>,
+}
+
+impl<V: Serialize> Serialize for List<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", &Code::ExecuteSuccess)?;
+        map.serialize_entry("info", Code::ExecuteSuccess.info())?;
+        map.serialize_entry("amount", &self.amount)?;
+        // The configuration centre's word for the same number.
+        map.serialize_entry("total", &self.amount)?;
+        map.serialize_entry("size", &self.rows.len())?;
+        map.serialize_entry(self.name, &self.rows)?;
+        map.end()
+    }
+}
+
+/// An element of an answer: its name, and what it holds.
+type Element = (&'static str, SchemaOf);
+
+/// What an answer looks like.
+#[derive(Clone, Copy)]
+pub(super) enum Shape {
+    /// [`plain`].
+    Plain,
+    /// [`single`].
+    Single(Element),
+    /// [`batch`].
+    Batch(Element),
+    /// [`one`] for a single object, else [`batch`].
+    OneOrBatch(Element),
+    /// [`list`].
+    List(Element),
+    /// A body of its own kind, which holds `code` and `info`.
+    Whole(SchemaOf),
+}
+
+/// The codes that can be seen in an answer of one status: that of the whole, and those of items.
+#[derive(Clone, Copy)]
+pub(super) struct Coded<'a> {
+    pub(super) whole: &'a [Code],
+    pub(super) items: &'a [Code],
+}
+
+impl Shape {
+    pub(super) const fn single<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::Single((name, schema_of::<V>()))
+    }
+
+    pub(super) const fn batch<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::Batch((name, schema_of::<V>()))
+    }
+
+    pub(super) const fn one_or_batch<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::OneOrBatch((name, schema_of::<V>()))
+    }
+
+    pub(super) const fn list<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::List((name, schema_of::<V>()))
+    }
+
+    pub(super) const fn whole<B: JsonSchema>() -> Self {
+        Shape::Whole(schema_of::<B>())
+    }
+
+    pub(super) fn schema(self, schemas: &mut SchemaGenerator, codes: Coded<'_>) -> Value {
+        let items = Coded { whole: codes.items, ..codes };
+        let count = || json!({ "type": "integer", "minimum": 0 });
+        match self {
+            Shape::Plain => coded(codes, [], []),
+            Shape::Single((name, element)) => coded(codes, [(name, element(schemas).to_value())], []),
+            Shape::Batch((name, element)) => {
+                let item = coded(items, [], [(name, element(schemas).to_value())]);
+                let responses = json!({ "type": "array", "items": item });
+                coded(codes, [("amount", count()), ("size", count()), ("responses", responses)], [])
+            }
+            Shape::OneOrBatch((name, element)) => {
+                let one = coded(codes, [], [(name, element(schemas).to_value())]);
+                json!({ "anyOf": [Shape::Batch((name, element)).schema(schemas, codes), one] })
+            }
+            Shape::List((name, element)) => {
+                let rows = json!({ "type": "array", "items": element(schemas) });
+                coded(codes, [("amount", count()), ("total", count()), ("size", count()), (name, rows)], [])
+            }
+            Shape::Whole(body) => body(schemas).to_value(),
+        }
+    }
+
+    /// A request that is refused as a whole answers code and info alone; a batch whose items are
+    /// refused tells of each.
+    pub(super) fn refusal_schema(self, schemas: &mut SchemaGenerator, codes: Coded<'_>) -> Value {
+        let plain = coded(codes, [], []);
+        match self {
+            Shape::Batch(_) => json!({ "anyOf": [self.schema(schemas, codes), plain] }),
+            Shape::OneOrBatch(_) => self.schema(schemas, codes),
+            Shape::Plain | Shape::Single(_) | Shape::List(_) | Shape::Whole(_) => plain,
+        }
+    }
+}
+
+/// An object with `code`, `info` and these fields.
+fn coded<const N: usize, const M: usize>(
+    codes: Coded<'_>,
+    required: [(&'static str, Value); N],
+    optional: [(&'static str, Value); M],
+) -> Value {
+    let numbers: Vec<_> = codes.whole.iter().map(|code| code.number()).collect();
+    let mut properties = Map::new();
+    properties.insert("code".into(), json!({ "type": "integer", "enum": numbers }));
+    properties.insert("info".into(), json!({ "type": "string" }));
+    properties.extend(required.map(|(name, schema)| (name.to_owned(), schema)));
+    let names: Vec<_> = properties.keys().cloned().collect();
+    properties.extend(optional.map(|(name, schema)| (name.to_owned(), schema)));
+    json!({ "type": "object", "properties": properties, "required": names })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use super::super::view::NamespaceView;
+    use super::*;
+    use crate::catalog::Entity;
+    use crate::model::namespace::Namespace;
+
+    fn members(object: &Value) -> BTreeSet<&str> {
+        object.as_object().expect("an object").keys().map(String::as_str).collect()
+    }
+
+    /// What is assembled by hand is described by hand: both have the same members.
+    #[test]
+    fn shapes_have_the_members_that_are_written() {
+        let (code, info, name) = (Code::ExecuteSuccess, "", "namespace");
+        let outcome = || Outcome::done(Entity::Namespace(Arc::new(Namespace::default())));
+        let responses = [Item::new(outcome(), &Catalog::default())];
+        let batch = Batch { code, info, amount: 1, size: 1, responses: &responses };
+        let list = List { name, amount: 0, rows: Vec::<()>::new() };
+        let rows = [
+            (Shape::Plain, serde_json::to_value(Plain { code: 0, info: String::new() })),
+            (Shape::single::<NamespaceView>(name), serde_json::to_value(Single { code, info, name, element: &() })),
+            (Shape::list::<NamespaceView>(name), serde_json::to_value(list)),
+            (Shape::batch::<NamespaceView>(name), serde_json::to_value(batch)),
+        ];
+        let mut schemas = SchemaGenerator::default();
+        for (shape, written) in rows {
+            let written = written.expect("an object");
+            let schema = shape.schema(&mut schemas, Coded { whole: &[code], items: &[code] });
+            assert_eq!(members(&schema["properties"]), members(&written), "{written}");
+            if let Some(item) = written.pointer("/responses/0") {
+                assert_eq!(members(&schema["properties"]["responses"]["items"]["properties"]), members(item));
+            }
+        }
+    }
 }

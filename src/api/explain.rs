@@ -18,7 +18,6 @@ use crate::model::text::NameFilter;
 
 /// The rules of the service in order, each with the verdict of its conditions, and what comes of it.
 /// Judges what clients with the sketch's labels see, with `draft` what is saved; changes nothing.
-/// 400103 without `service` or `namespace`.
 pub(super) async fn explain(
     State(app): State<App>,
     Extension(family): Extension<Family>,

@@ -116,21 +116,17 @@ impl FromRequestParts<App> for ClientAddress {
     }
 }
 
-/// The body of a request that is one object.
+/// One object, where there is no batch.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        parse_object(&read_body(request.into_body()).await?).map(Object)
+        let body = read_body(request.into_body()).await?;
+        let raw: &RawValue = serde_json::from_str(text_of(&body)?).map_err(unparsable)?;
+        Ok(Object(parse_item(raw)?))
     }
-}
-
-/// One object, where there is no batch.
-pub(super) fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
-    let raw: &RawValue = serde_json::from_str(text_of(body)?).map_err(unparsable)?;
-    Ok(parse_item(raw)?)
 }
 
 fn text_of(body: &[u8]) -> Result<&str, ApiError> {

@@ -1,36 +1,34 @@
 //! `/livez`, `/readyz` and `/metrics`, which need no token.
 
-use axum::Router;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 
 use super::App;
-use crate::raft::node::Node;
+use super::doc::Doc;
+use super::query::Query;
+use crate::openapi::Param;
 
+const DOC: Doc = Doc::new("Health");
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+
+pub(super) const LIVE: Doc = DOC.says("Whether the process works.").gives_raw(&[(200, "text/plain", "It works.")]);
 
 /// The process works.
 pub(super) async fn live() -> &'static str {
     "ok\n"
 }
 
+pub(super) const READY: Doc = DOC
+    .says("Whether this node may get traffic: it knows a leader, has caught up and can write.")
+    .query(&[&[Param::switch("verbose", "Names every check, not only those that fail.")]])
+    .gives_raw(&[(200, "text/plain", "It may."), (503, "text/plain", "It may not; failing checks are named.")]);
+
 /// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all
 /// checks are.
-pub(super) async fn ready(State(app): State<App>, uri: Uri) -> Response {
-    readiness(&app.node, is_verbose(&uri)).await
-}
-
-/// `verbose` needs no value.
-fn is_verbose(uri: &Uri) -> bool {
-    let keys = uri.query().unwrap_or("").split('&').map(|pair| pair.split('=').next());
-    keys.into_iter().any(|key| key == Some("verbose"))
-}
-
-async fn readiness(node: &Node, verbose: bool) -> Response {
-    let checks = node.readiness().await;
+pub(super) async fn ready(State(app): State<App>, query: Query) -> Response {
+    let (checks, verbose) = (app.node.readiness().await, query.has("verbose"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
     let mut text = String::new();
     for check in &checks {
@@ -45,14 +43,14 @@ async fn readiness(node: &Node, verbose: bool) -> Response {
     (status, text).into_response()
 }
 
+pub(super) const METRICS: Doc = DOC.says("All series of this node in Prometheus' text format.").gives_raw(&[(
+    200,
+    "text/plain",
+    "One sample a line.",
+)]);
+
 /// All series in Prometheus' text format.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     app.node.record_metrics();
     ([(CONTENT_TYPE, METRICS_TYPE)], app.node.metrics().render()).into_response()
-}
-
-/// The two health routes for another surface's port.
-pub fn health_routes(node: Node) -> Router {
-    let ready = |State(node): State<Node>, uri: Uri| async move { readiness(&node, is_verbose(&uri)).await };
-    Router::new().route("/livez", get(live)).route("/readyz", get(ready)).with_state(node)
 }

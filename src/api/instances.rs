@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
 use super::auth::Caller;
-use super::envelope;
+use super::doc::{Doc, PAGING};
+use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Object, Write};
 use super::query::{Fresh, Query};
@@ -19,32 +21,50 @@ use crate::catalog::page::Page;
 use crate::catalog::{Command, Op};
 use crate::model::code::Code;
 use crate::model::instance::InstanceDraft;
+use crate::openapi::Param;
 
+const DOC: Doc = Doc::new("Instances");
+const WRITE: Doc = DOC.gives(Shape::batch::<InstanceView>("instance"));
+const WRITE_ONE: Doc = DOC.gives(Shape::one_or_batch::<InstanceView>("instance"));
+/// What the fields of an item may be refused with.
+const FIELDS: &[Code] = &[
+    Code::InvalidNamespaceName,
+    Code::InvalidServiceName,
+    Code::InvalidInstanceId,
+    Code::InvalidInstanceHost,
+    Code::InvalidInstancePort,
+    Code::InvalidInstanceProtocol,
+    Code::InvalidInstanceVersion,
+    Code::InvalidInstanceLogicSet,
+    Code::InvalidMetadata,
+    Code::InvalidParameter,
+];
+/// What a registration may be refused with besides.
+const REGISTERED: &[Code] = &[Code::ExistedResource, Code::NotAllowAliasCreateInstance];
 /// Everything by which instances are found.
-const FILTERS: [&str; 19] = [
-    "id",
-    "service",
-    "namespace",
-    "host",
-    "port",
-    "keys",
-    "values",
-    "protocol",
-    "version",
-    "health_status",
-    "healthy",
-    "isolate",
-    "weight",
-    "logic_set",
-    "cmdb_region",
-    "cmdb_zone",
-    "cmdb_idc",
-    "priority",
-    "vpc_id",
+const FILTERS: &[Param] = &[
+    Param::text("id", "Exact."),
+    Param::text("service", "Exact, or with `*` a glob that ignores case."),
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::list("host", "Any of these."),
+    Param::list("port", "Any of these."),
+    Param::list("keys", "Keys of metadata, paired with `values`."),
+    Param::list("values", "Values of metadata, paired with `keys`."),
+    Param::text("protocol", "Exact."),
+    Param::text("version", "Exact."),
+    Param::flag("healthy", "Whether it is well.").also(&["health_status"]),
+    Param::flag("isolate", "Whether an operator keeps traffic away from it."),
+    Param::number("weight", "Exact."),
+    Param::text("logic_set", "Exact."),
+    Param::text("cmdb_region", "Region of its location."),
+    Param::text("cmdb_zone", "Zone of its location."),
+    Param::text("cmdb_idc", "Campus of its location."),
+    Param::number("priority", "Exact."),
+    Param::text("vpc_id", "Exact."),
 ];
 
 fn filter(query: &Query) -> Result<InstanceFilter, ApiError> {
-    if FILTERS.iter().all(|key| query.get(key).is_none()) {
+    if FILTERS.iter().flat_map(Param::names).all(|key| query.get(key).is_none()) {
         return Err(Code::EmptyQueryParameter.into());
     }
     let unpaired = |_| ApiError::new(Code::InvalidQueryInstanceParameter, "keys and values have to come in pairs");
@@ -69,14 +89,20 @@ fn filter(query: &Query) -> Result<InstanceFilter, ApiError> {
     })
 }
 
-/// A page of instances, newest change first; 400104 without any filter, 400105 for unpaired keys and
-/// values, 400103 for a bad number or flag.
+pub(super) const LIST: Doc = DOC
+    .says("A page of instances, newest change first; at least one filter is needed.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<InstanceView>("instances"))
+    .codes(&[&[Code::EmptyQueryParameter, Code::InvalidQueryInstanceParameter]]);
+
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (filter, page) = (filter(&query)?, query.page()?);
     Ok(answer(&app, &filter, page))
 }
 
-/// The number of instances in `amount`.
+pub(super) const COUNT: Doc =
+    DOC.says("The number of instances, in `amount`.").gives(Shape::list::<InstanceView>("instances"));
+
 pub(super) async fn count(State(app): State<App>, _: Fresh) -> Response {
     answer(&app, &InstanceFilter::default(), Page::new(0, 0))
 }
@@ -86,7 +112,9 @@ fn answer(app: &App, filter: &InstanceFilter, page: Page) -> Response {
     envelope::list("instances", &listed, |instance| InstanceView::new(instance))
 }
 
-#[derive(Serialize)]
+/// The metadata of the instances of a service.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InstanceLabels")]
 struct Labels<'a> {
     namespace: &'a str,
     service: &'a str,
@@ -94,13 +122,20 @@ struct Labels<'a> {
     labels: BTreeMap<String, LabelValues>,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Default, Serialize, JsonSchema)]
 struct LabelValues {
     values: BTreeSet<String>,
 }
 
-/// The metadata of all instances of a service, every value once; 400103 without `namespace` and
-/// `service`, 400301 if there is no such service.
+pub(super) const LABELS: Doc = DOC
+    .says("The metadata of all instances of a service, every value once.")
+    .query(&[&[
+        Param::text("namespace", "Namespace of the service.").required(),
+        Param::text("service", "Name of the service.").required(),
+    ]])
+    .gives(Shape::single::<Labels>("instanceLabels"))
+    .codes(&[&[Code::NotFoundService]]);
+
 pub(super) async fn labels(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (namespace, name) = (query.required("namespace")?, query.required("service")?);
     let mut labels: BTreeMap<String, LabelValues> = BTreeMap::new();
@@ -116,8 +151,10 @@ pub(super) async fn labels(State(app): State<App>, query: Query, _: Fresh) -> Re
     Ok(envelope::single("instanceLabels", &element))
 }
 
-/// Per item 200000, also if it was there: a registration replaces. 400131, 400132 … bad field; 400201
-/// the id is another service's; 400502 the service is an alias.
+pub(super) const REGISTER: Doc = WRITE
+    .says("Registers instances, or replaces them; a missing namespace and service are made.")
+    .codes(&[FIELDS, REGISTERED]);
+
 pub(super) async fn register(
     app: State<App>,
     caller: Caller,
@@ -127,19 +164,25 @@ pub(super) async fn register(
     Write::new(&app, &caller).batch(batch, |items| Command::Instances(Op::Create, items)).await
 }
 
-/// Per item 200000; 200002 nothing changed; 400303 missing; 409000 stale revision.
+pub(super) const UPDATE: Doc = WRITE
+    .says("Updates instances: an absent field stays; with `revision`, only if that is the current one.")
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundInstance, Code::DataConflict]]);
+
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
     let batch = batch.checked(InstanceDraft::check_update);
     Write::new(&app, &caller).batch(batch, |items| Command::Instances(Op::Update, items)).await
 }
 
-/// Per item 200000, also if it was not there.
+pub(super) const DELETE: Doc = WRITE.says("Deletes instances; one that is not there is success.").codes(&[FIELDS]);
+
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
     let batch = batch.checked(InstanceDraft::check_named);
     Write::new(&app, &caller).batch(batch, |items| Command::Instances(Op::Delete, items)).await
 }
 
-/// All instances of a service on a host. Per item 200000, also if there were none.
+pub(super) const DELETE_HOST: Doc =
+    WRITE.says("Deletes all instances of a service on a host; if there are none, that is success.").codes(&[FIELDS]);
+
 pub(super) async fn delete_host(
     app: State<App>,
     caller: Caller,
@@ -149,8 +192,10 @@ pub(super) async fn delete_host(
     Write::new(&app, &caller).batch(batch, Command::InstancesDeleteHost).await
 }
 
-/// All instances of a service on a host. Per item 200000; 200002 nothing changed; 400303 there are
-/// none; 400139 without `isolate`.
+pub(super) const ISOLATE_HOST: Doc = WRITE
+    .says("Isolates all instances of a service on a host, or takes them back.")
+    .codes(&[FIELDS, &[Code::InvalidInstanceIsolate, Code::NoNeedUpdate, Code::NotFoundInstance]]);
+
 pub(super) async fn isolate_host(
     app: State<App>,
     caller: Caller,
@@ -159,6 +204,8 @@ pub(super) async fn isolate_host(
     let batch = batch.checked(InstanceDraft::check_isolate_host);
     Write::new(&app, &caller).batch(batch, Command::InstancesIsolateHost).await
 }
+
+pub(super) const REGISTER_ONE: Doc = WRITE_ONE.says("An instance registers itself.").codes(&[FIELDS, REGISTERED]);
 
 /// [`register`] for one instance.
 pub(super) async fn register_one(
@@ -170,6 +217,8 @@ pub(super) async fn register_one(
     Write::new(&app, &caller).one_or_batch(batch, |items| Command::Instances(Op::Create, items)).await
 }
 
+pub(super) const DEREGISTER_ONE: Doc = WRITE_ONE.says("An instance takes itself away.").codes(&[FIELDS]);
+
 /// [`delete`] for one instance.
 pub(super) async fn deregister_one(
     app: State<App>,
@@ -180,16 +229,22 @@ pub(super) async fn deregister_one(
     Write::new(&app, &caller).one_or_batch(batch, |items| Command::Instances(Op::Delete, items)).await
 }
 
-/// 200000 when the leader knows that the instance is alive; 400202 no such instance, 400140 its health
-/// is not checked, 503001 no leader.
+/// The instance whose heartbeat was taken.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AliveInstance")]
+struct Alive<'a> {
+    id: &'a str,
+}
+
+pub(super) const HEARTBEAT: Doc = DOC
+    .says("An instance is alive: answered when the leader knows it.")
+    .gives(Shape::single::<Alive>("instance"))
+    .codes(&[FIELDS, &[Code::NotFoundResource, Code::HealthCheckNotOpen]]);
+
 pub(super) async fn heartbeat(
     State(app): State<App>,
     Object(draft): Object<InstanceDraft>,
 ) -> Result<Response, ApiError> {
-    #[derive(Serialize)]
-    struct Alive<'a> {
-        id: &'a str,
-    }
     draft.check_named()?;
     let id = draft.instance_id();
     if expects_beats(&app, &id) != Some(true) {

@@ -3,30 +3,33 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::auth::{Caller, token_hash, verify_password};
-use super::envelope;
+use super::doc::{Doc, PROPOSED};
+use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{parse_object, read_body};
-use crate::address::client_address;
+use super::extract::{ClientAddress, Object};
 use crate::catalog::Command;
 use crate::model::access::User;
 use crate::model::code::Code;
 use crate::model::limits;
 
-#[derive(Deserialize)]
-struct Credentials {
+const DOC: Doc = Doc::new("Login");
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct Credentials {
     name: String,
     password: String,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Login<'a> {
     user_id: &'a str,
     name: &'a str,
@@ -35,14 +38,21 @@ struct Login<'a> {
     token: &'a str,
 }
 
-/// 200000 with a new token; 401001 for a wrong name and a wrong password alike; 429002 after
-/// [`limits::LOGIN_FAILURES_PER_MINUTE`] failures.
-pub(super) async fn log_in(State(app): State<App>, request: Request) -> Result<Response, ApiError> {
+pub(super) const LOG_IN: Doc = DOC
+    .says(
+        "A new token, valid for 7 days. After 5 failures of a user in a minute, `Retry-After` says when to come back.",
+    )
+    .gives(Shape::single::<Login>("loginResponse"))
+    .codes(&[&[Code::NotAllowedAccess, Code::TooManyLogins]]);
+
+/// A wrong name and a wrong password are answered alike.
+pub(super) async fn log_in(
+    State(app): State<App>,
+    ClientAddress(address): ClientAddress,
+    Object(credentials): Object<Credentials>,
+) -> Result<Response, ApiError> {
     // Behind a balancer all clients come from its address, and one that guesses must not lock out all.
-    let trusted = &app.settings.trusted_proxies;
-    let address = client_address(request.headers(), request.extensions(), trusted);
     let address = address.unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED));
-    let credentials: Credentials = parse_object(&read_body(request.into_body()).await?)?;
     if let Some(wait) = app.throttle.wait(&credentials.name, address) {
         app.node.metrics().login_failures.with_label_values(&["throttled"]).inc();
         let mut response = ApiError::from(Code::TooManyLogins).into_response();
@@ -82,7 +92,8 @@ async fn issue(app: &App, user: &User) -> Result<Response, ApiError> {
     Ok(envelope::single("loginResponse", &login))
 }
 
-/// Revokes the token of the request, on every node.
+pub(super) const LOG_OUT: Doc = DOC.says("Revokes the token of the request, on every node.").codes(&[PROPOSED]);
+
 pub(super) async fn log_out(State(app): State<App>, caller: Caller) -> Result<Response, ApiError> {
     app.node.propose(&caller.name, Command::SignOut { hash: caller.token }).await?;
     Ok(envelope::plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned()))

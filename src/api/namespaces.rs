@@ -7,17 +7,29 @@ use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
-use super::envelope;
+use super::doc::{Doc, PAGING};
+use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
 use super::view::NamespaceView;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::{Command, Op};
+use crate::model::code::Code;
 use crate::model::name;
 use crate::model::namespace::{Namespace, NamespaceDraft};
+use crate::openapi::Param;
 
-/// 200000; 400103 for a bad page.
+const DOC: Doc = Doc::new("Namespaces");
+const WRITE: Doc = DOC.gives(Shape::batch::<NamespaceView>("namespace"));
+/// What the fields of an item may be refused with.
+const FIELDS: &[Code] = &[Code::InvalidNamespaceName, Code::InvalidParameter, Code::InvalidMetadata];
+const FILTERS: &[Param] =
+    &[Param::text("name", "Exact, or with `*` a glob that ignores case."), Param::text("owner", "One of the owners.")];
+
+pub(super) const LIST: Doc =
+    DOC.says("A page of namespaces.").query(&[FILTERS, PAGING]).gives(Shape::list::<NamespaceView>("namespaces"));
+
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let filter = NamespaceFilter { name: query.name("name"), owner: query.text("owner") };
     let page = query.page()?;
@@ -34,7 +46,8 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
     }))
 }
 
-/// Per item 200000; 400110 bad name; 400201 exists.
+pub(super) const CREATE: Doc = WRITE.says("Creates namespaces.").codes(&[FIELDS, &[Code::ExistedResource]]);
+
 pub(super) async fn create(
     app: State<App>,
     caller: Caller,
@@ -43,7 +56,10 @@ pub(super) async fn create(
     write(&app, &caller, Op::Create, batch.checked(NamespaceDraft::check)).await
 }
 
-/// Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
+pub(super) const UPDATE: Doc = WRITE
+    .says("Updates namespaces: an absent field stays; with `revision`, only if that is the current one.")
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
+
 pub(super) async fn update(
     app: State<App>,
     caller: Caller,
@@ -52,7 +68,12 @@ pub(super) async fn update(
     write(&app, &caller, Op::Update, batch.checked(NamespaceDraft::check)).await
 }
 
-/// Per item 200000, also if it was not there; 400203 has services; 400219 has config groups.
+pub(super) const DELETE: Doc =
+    WRITE.says("Deletes namespaces that are empty; one that is not there is success.").codes(&[
+        FIELDS,
+        &[Code::NamespaceExistedServices, Code::NamespaceExistedConfigGroups, Code::NamespaceExistedGovernanceRules],
+    ]);
+
 pub(super) async fn delete(
     app: State<App>,
     caller: Caller,

@@ -15,24 +15,53 @@ use crate::model::text::NameFilter;
 
 /// The decoded pairs; unknown keys are ignored because nobody asks for them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Query(Vec<(String, String)>);
+pub(super) struct Query {
+    pairs: Vec<(String, String)>,
+    /// What a test put on the request, to compare with what is described.
+    #[cfg(test)]
+    asked: Asked,
+}
+
+/// The keys that were asked for.
+#[cfg(test)]
+pub(super) type Asked = std::sync::Arc<parking_lot::Mutex<std::collections::BTreeSet<String>>>;
 
 impl<S: Sync> FromRequestParts<S> for Query {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Query::parse(parts.uri.query().unwrap_or("")))
+        let query = Query::parse(parts.uri.query().unwrap_or(""));
+        #[cfg(test)]
+        let query = Query { asked: parts.extensions.get::<Asked>().cloned().unwrap_or_default(), ..query };
+        Ok(query)
     }
 }
 
 impl Query {
     pub(super) fn parse(text: &str) -> Self {
-        Query(url::form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+        let pairs = url::form_urlencoded::parse(text.as_bytes()).into_owned().collect();
+        Query {
+            pairs,
+            #[cfg(test)]
+            asked: Asked::default(),
+        }
+    }
+
+    /// Every way to a value leads through here.
+    fn values(&self, key: &str) -> impl Iterator<Item = &str> {
+        #[cfg(test)]
+        self.asked.lock().insert(key.to_owned());
+        self.pairs.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether `key` is there, with or without a value.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.values(key).next().is_some()
     }
 
     /// The first value of `key`; an empty one counts as absent.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.values(key).next().filter(|value| !value.is_empty())
     }
 
     pub(super) fn text(&self, key: &str) -> Option<String> {
@@ -59,8 +88,7 @@ impl Query {
 
     /// All values of `key`, repeated or separated by commas.
     pub(super) fn all(&self, key: &str) -> Vec<&str> {
-        let values = self.0.iter().filter(|(name, _)| name == key);
-        values.flat_map(|(_, value)| value.split(',')).filter(|value| !value.is_empty()).collect()
+        self.values(key).flat_map(|value| value.split(',')).filter(|value| !value.is_empty()).collect()
     }
 
     /// [`Query::all`], kept.

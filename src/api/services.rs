@@ -7,7 +7,8 @@ use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
-use super::envelope;
+use super::doc::{Doc, PAGING};
+use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
@@ -16,8 +17,46 @@ use crate::catalog::instances::InstanceNeeds;
 use crate::catalog::page::Page;
 use crate::catalog::services::ServiceFilter;
 use crate::catalog::{Command, Op};
+use crate::model::code::Code;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Services");
+const WRITE: Doc = DOC.gives(Shape::batch::<ServiceView>("service"));
+/// What naming a service may be refused with.
+const NAMES: &[Code] = &[Code::InvalidNamespaceName, Code::InvalidServiceName, Code::InvalidParameter];
+/// What the fields of an item may be refused with.
+const FIELDS: &[Code] = &[
+    Code::InvalidNamespaceName,
+    Code::InvalidServiceName,
+    Code::InvalidServicePorts,
+    Code::InvalidServiceBusiness,
+    Code::InvalidServiceDepartment,
+    Code::InvalidServiceCmdb,
+    Code::InvalidServiceComment,
+    Code::InvalidServiceOwners,
+    Code::InvalidServiceToken,
+    Code::InvalidMetadata,
+    Code::InvalidParameter,
+];
+const FILTERS: &[Param] = &[
+    Param::text("name", "Exact, or with `*` a glob that ignores case."),
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("business", "Exact."),
+    Param::text("department", "Exact."),
+    Param::text("cmdb_mod1", "Exact."),
+    Param::text("cmdb_mod2", "Exact."),
+    Param::text("cmdb_mod3", "Exact."),
+    Param::text("owner", "One of the owners."),
+    Param::list("keys", "Keys of metadata, paired with `values`."),
+    Param::list("values", "Values of metadata, paired with `keys`."),
+    Param::list("host", "Hosts of instances."),
+    Param::list("port", "Ports of instances."),
+    Param::list("instance_keys", "Keys of the metadata of instances, paired with `instance_values`."),
+    Param::list("instance_values", "Values of the metadata of instances, exact or with `*`."),
+    Param::flag("only_exist_health_instance", "Only services with a healthy instance that is not isolated."),
+];
 
 fn filter(query: &Query) -> Result<ServiceFilter, ApiError> {
     let pairs = query.pairs("instance_keys", "instance_values")?.into_iter();
@@ -41,19 +80,29 @@ fn filter(query: &Query) -> Result<ServiceFilter, ApiError> {
     })
 }
 
-/// A page of services, newest change first; 400103 for a bad page, port or flag, or unpaired keys and
-/// values. What is asked of instances may be found in several instances of the service.
+pub(super) const LIST: Doc = DOC
+    .says("A page of services, newest change first.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<ServiceView>("services"));
+
+/// What is asked of instances may be found in several instances of the service.
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     Ok(answer(&app, &filter(&query)?, query.page()?))
 }
 
-/// All services of a namespace, never cut; 400103 without `namespace`.
+pub(super) const ALL: Doc = DOC
+    .says("All services of a namespace, never cut.")
+    .query(&[&[Param::text("namespace", "Exact.").required()]])
+    .gives(Shape::list::<ServiceView>("services"));
+
 pub(super) async fn all(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let namespace = NameFilter::Exact(query.required("namespace")?.to_owned());
     Ok(answer(&app, &ServiceFilter { namespace: Some(namespace), ..ServiceFilter::default() }, Page::ALL))
 }
 
-/// The number of services in `amount`.
+pub(super) const COUNT: Doc =
+    DOC.says("The number of services, in `amount`.").gives(Shape::list::<ServiceView>("services"));
+
 pub(super) async fn count(State(app): State<App>, _: Fresh) -> Response {
     answer(&app, &ServiceFilter::default(), Page::new(0, 0))
 }
@@ -67,17 +116,26 @@ fn answer(app: &App, filter: &ServiceFilter, page: Page) -> Response {
     envelope::list("services", &counted, |(instances, service)| ServiceView::new(service, *instances))
 }
 
-/// Per item 200000 with the token; 400110, 400120 … bad field; 400201 name or id is taken.
+pub(super) const CREATE: Doc = WRITE
+    .says("Creates services; a missing namespace is made. The answer carries the token.")
+    .codes(&[FIELDS, &[Code::ExistedResource]]);
+
 pub(super) async fn create(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Create, batch.checked(ServiceDraft::check_new)).await
 }
 
-/// Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
+pub(super) const UPDATE: Doc = WRITE
+    .says("Updates services: an absent field stays; with `revision`, only if that is the current one.")
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
+
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Update, batch.checked(ServiceDraft::check)).await
 }
 
-/// Per item 200000, also if it was not there; 400204 has instances; 400210 has aliases.
+pub(super) const DELETE: Doc = WRITE
+    .says("Deletes services, by name and namespace or by id; one that is not there is success.")
+    .codes(&[NAMES, &[Code::ServiceExistedInstances, Code::ServiceExistedAlias]]);
+
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Delete, batch.checked(ServiceDraft::check_name)).await
 }

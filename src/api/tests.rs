@@ -57,6 +57,7 @@ impl Bench {
                 ApiSettings {
                     config_content_chars_max: 1000,
                     trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
+                    document: Bytes::new(),
                 },
             )),
             node,
@@ -105,7 +106,7 @@ impl Bench {
 
 /// The door of every route, from the same table that the router is built of.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_route_but_login_health_and_metrics_answers_without_a_token() {
+async fn no_route_but_login_health_metrics_and_documentation_answers_without_a_token() {
     let bench = Bench::start().await;
     let mut open = Vec::new();
     for route in routes() {
@@ -119,7 +120,8 @@ async fn no_route_but_login_health_and_metrics_answers_without_a_token() {
             assert_eq!((status, &answer["code"]), (StatusCode::UNAUTHORIZED, &json!(code)), "{shown}");
         }
     }
-    let expected = ["/livez", "/readyz", "/metrics", "/auth/v1/user/login", "/core/v1/user/login"];
+    let expected =
+        ["/livez", "/readyz", "/openapi.json", "/docs", "/metrics", "/auth/v1/user/login", "/core/v1/user/login"];
     assert_eq!(open, expected);
     bench.stop().await;
 }
@@ -200,5 +202,33 @@ async fn a_batch_answers_item_by_item() {
         answer["responses"][0]["namespace"]["total_service_count"], 1,
         "what is derived is shown after a write too"
     );
+    bench.stop().await;
+}
+
+/// Asked without any key and with every key that is described, no handler reads another one, and
+/// each of them is read.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_key_of_a_query_that_is_read_is_described() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    // Without a body every write is refused but logout, which would end the token of this test.
+    for route in routes().into_iter().filter(|route| !route.path.ends_with("/logout")) {
+        let described = route.doc.query_params();
+        let pairs: Vec<_> = described.iter().map(|param| format!("{}={}", param.name, param.sample())).collect();
+        let asked = query::Asked::default();
+        for text in [String::new(), pairs.join("&")] {
+            let uri = format!("{}?{text}", route.path);
+            let request = Request::builder().method(&route.method).uri(uri).header("Authorization", &token);
+            let mut request = request.body(Body::empty()).expect("a request");
+            request.extensions_mut().insert(asked.clone());
+            bench.router.clone().oneshot(request).await.expect("the surface always answers");
+        }
+        let mut asked = asked.lock().clone();
+        for param in described {
+            assert!(asked.remove(param.name), "{} {} does not read {}", route.method, route.path, param.name);
+            asked.retain(|key| !param.also.contains(&key.as_str()));
+        }
+        assert!(asked.is_empty(), "{} {} reads {asked:?}, which is not described", route.method, route.path);
+    }
     bench.stop().await;
 }

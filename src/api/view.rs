@@ -1,21 +1,21 @@
 //! Entities as the management surface shows them: whole, with the response-only fields.
 
+mod config;
 mod instance;
 mod rule;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::catalog::instances::InstanceCounts;
 use crate::catalog::{Catalog, Entity};
-use crate::model::alias::ServiceAlias;
-use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Tag};
+use crate::model::alias::{AliasType, ServiceAlias};
 use crate::model::namespace::Namespace;
-use crate::model::release::ClientLabel;
 use crate::model::service::Service;
-use crate::model::wire::Words;
 
+pub(super) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, FileStatus};
 pub(super) use instance::InstanceView;
 pub(super) use rule::{RuleReleaseView, RuleView};
 
@@ -103,7 +103,9 @@ impl<'a> View<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// A namespace.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Namespace")]
 pub(super) struct NamespaceView<'a> {
     id: &'a str,
     name: &'a str,
@@ -114,8 +116,10 @@ pub(super) struct NamespaceView<'a> {
     total_service_count: usize,
     total_health_instance_count: usize,
     total_instance_count: usize,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
+    /// Changes with every write that changes something.
     revision: &'a str,
     editable: bool,
     deleteable: bool,
@@ -142,7 +146,9 @@ impl<'a> NamespaceView<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// A service.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Service")]
 pub(super) struct ServiceView<'a> {
     id: &'a str,
     name: &'a str,
@@ -156,13 +162,16 @@ pub(super) struct ServiceView<'a> {
     cmdb_mod3: &'a str,
     comment: &'a str,
     owners: &'a str,
+    /// In the answer of a create and an update only.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
     export_to: &'a [String],
     total_instance_count: usize,
     healthy_instance_count: usize,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
+    /// Changes with every write that changes something.
     revision: &'a str,
     editable: bool,
     deleteable: bool,
@@ -197,16 +206,19 @@ impl<'a> ServiceView<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// A further name of a service.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ServiceAlias")]
 pub(super) struct AliasView<'a> {
     id: &'a str,
     alias: &'a str,
     alias_namespace: &'a str,
     service: &'a str,
     namespace: &'a str,
-    r#type: &'static str,
+    r#type: AliasType,
     owners: &'a str,
     comment: &'a str,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
     editable: bool,
@@ -221,171 +233,13 @@ impl<'a> AliasView<'a> {
             alias_namespace: &alias.alias_namespace,
             service: &alias.service,
             namespace: &alias.namespace,
-            r#type: alias.kind.word(),
+            r#type: alias.kind,
             owners: &alias.owners,
             comment: &alias.comment,
             ctime: alias.ctime.text(),
             mtime: alias.mtime.text(),
             editable: true,
             deleteable: true,
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ConfigGroupView<'a> {
-    id: u64,
-    name: &'a str,
-    namespace: &'a str,
-    comment: &'a str,
-    owner: &'a str,
-    business: &'a str,
-    department: &'a str,
-    metadata: &'a BTreeMap<String, String>,
-    file_count: usize,
-    create_time: String,
-    create_by: &'a str,
-    modify_time: String,
-    modify_by: &'a str,
-    editable: bool,
-    deleteable: bool,
-}
-
-impl<'a> ConfigGroupView<'a> {
-    pub(super) fn new(group: &'a ConfigGroup, file_count: usize) -> Self {
-        ConfigGroupView {
-            id: group.id,
-            name: &group.name,
-            namespace: &group.namespace,
-            comment: &group.comment,
-            owner: &group.owner,
-            business: &group.business,
-            department: &group.department,
-            metadata: &group.metadata,
-            file_count,
-            create_time: group.created.time.text(),
-            create_by: &group.created.by,
-            modify_time: group.modified.time.text(),
-            modify_by: &group.modified.by,
-            editable: true,
-            deleteable: true,
-        }
-    }
-}
-
-/// How a file stands to what clients see.
-#[derive(Clone, Copy, Serialize)]
-pub(super) enum FileStatus {
-    #[serde(rename = "to-be-released")]
-    ToBeReleased,
-    #[serde(rename = "normal")]
-    Normal,
-    #[serde(rename = "betaing")]
-    Betaing,
-}
-
-impl FileStatus {
-    pub(super) fn of(file: &ConfigFile, catalog: &Catalog) -> Self {
-        if catalog.configs.has_gray(&file.key) {
-            return FileStatus::Betaing;
-        }
-        match catalog.configs.active_release(&file.key) {
-            Some(release) if release.content == file.content && release.format == file.format => FileStatus::Normal,
-            _ => FileStatus::ToBeReleased,
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ConfigFileView<'a> {
-    id: u64,
-    name: &'a str,
-    namespace: &'a str,
-    group: &'a str,
-    content: &'a str,
-    format: &'static str,
-    comment: &'a str,
-    status: FileStatus,
-    tags: &'a [Tag],
-    create_time: String,
-    create_by: &'a str,
-    modify_time: String,
-    modify_by: &'a str,
-    release_time: String,
-    release_by: &'a str,
-}
-
-impl<'a> ConfigFileView<'a> {
-    pub(super) fn new(file: &'a ConfigFile, status: FileStatus) -> Self {
-        let released = file.released.as_ref();
-        ConfigFileView {
-            id: file.id,
-            name: &file.key.file,
-            namespace: &file.key.namespace,
-            group: &file.key.group,
-            content: &file.content,
-            format: file.format.word(),
-            comment: &file.comment,
-            status,
-            tags: &file.tags,
-            create_time: file.created.time.text(),
-            create_by: &file.created.by,
-            modify_time: file.modified.time.text(),
-            modify_by: &file.modified.by,
-            release_time: released.map(|stamp| stamp.time.text()).unwrap_or_default(),
-            release_by: released.map(|stamp| stamp.by.as_str()).unwrap_or_default(),
-        }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ConfigReleaseView<'a> {
-    id: u64,
-    name: &'a str,
-    namespace: &'a str,
-    group: &'a str,
-    file_name: &'a str,
-    content: &'a str,
-    md5: &'a str,
-    format: &'static str,
-    comment: &'a str,
-    tags: &'a [Tag],
-    release_description: &'a str,
-    release_type: &'static str,
-    beta_labels: &'a [ClientLabel],
-    version: u64,
-    active: bool,
-    create_time: String,
-    create_by: &'a str,
-    modify_time: String,
-    modify_by: &'a str,
-}
-
-impl<'a> ConfigReleaseView<'a> {
-    pub(super) fn new(release: &'a ConfigRelease) -> Self {
-        ConfigReleaseView {
-            id: release.id,
-            name: &release.name,
-            namespace: &release.key.namespace,
-            group: &release.key.group,
-            file_name: &release.key.file,
-            content: &release.content,
-            md5: &release.md5,
-            format: release.format.word(),
-            comment: &release.comment,
-            tags: &release.tags,
-            release_description: &release.description,
-            release_type: release.release_type.word(),
-            beta_labels: &release.labels,
-            version: release.version,
-            active: release.active,
-            create_time: release.created.time.text(),
-            create_by: &release.created.by,
-            modify_time: release.modified.time.text(),
-            modify_by: &release.modified.by,
         }
     }
 }

@@ -6,10 +6,32 @@ use axum::{
     http::{HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use time::{OffsetDateTime, macros::format_description};
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
+
+/// An error as Apollo's web container tells it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ContainerError")]
+pub(super) struct Container<'a> {
+    timestamp: String,
+    status: u16,
+    error: &'a str,
+    message: &'a str,
+    path: &'a str,
+}
+
+/// An error as Apollo's exception handler tells it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PollError")]
+pub(super) struct Exception {
+    exception: &'static str,
+    message: String,
+    status: u16,
+    timestamp: String,
+}
 
 /// Why a request is not answered with what it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -57,13 +79,13 @@ impl Refusal {
             Refusal::Unauthorized => "UnauthorizedException",
             _ => "ServiceException",
         };
-        let body = json!({
-            "exception": exception,
-            "message": self.to_string(),
-            "status": self.status().as_u16(),
-            "timestamp": OffsetDateTime::now_utc().format(&format).unwrap_or_default(),
-        });
-        (self.status(), [(header::CONTENT_TYPE, JSON)], body.to_string()).into_response()
+        let body = Exception {
+            exception,
+            message: self.to_string(),
+            status: self.status().as_u16(),
+            timestamp: OffsetDateTime::now_utc().format(&format).unwrap_or_default(),
+        };
+        json(self.status(), &body)
     }
 }
 
@@ -77,14 +99,19 @@ pub(super) async fn method_not_allowed(uri: Uri) -> Response {
 
 fn container(status: StatusCode, message: &str, path: &str) -> Response {
     let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]+0000");
-    let body = json!({
-        "timestamp": OffsetDateTime::now_utc().format(&format).unwrap_or_default(),
-        "status": status.as_u16(),
-        "error": status.canonical_reason().unwrap_or_default(),
-        "message": message,
-        "path": path,
-    });
-    (status, [(header::CONTENT_TYPE, JSON)], body.to_string()).into_response()
+    let body = Container {
+        timestamp: OffsetDateTime::now_utc().format(&format).unwrap_or_default(),
+        status: status.as_u16(),
+        error: status.canonical_reason().unwrap_or_default(),
+        message,
+        path,
+    };
+    json(status, &body)
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Response {
+    let body = serde_json::to_string(body).expect("an object of texts and numbers is JSON");
+    (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
 }
 
 pub(super) fn not_modified() -> Response {

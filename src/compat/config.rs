@@ -1,7 +1,7 @@
 //! The pulls: `/configs` and the three forms of `/configfiles`.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     convert::Infallible,
     pin::Pin,
     sync::Arc,
@@ -16,15 +16,20 @@ use axum::{
 };
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
+use schemars::JsonSchema;
 use serde_json::json;
 
 use super::{
     ConfigSource, Surface,
     answer::{self, Refusal},
     ask::Ask,
+    doc::{self, Doc},
     lookup::{Known, Named, lookup},
 };
-use crate::model::{config_file::Format, config_lookup::Released, properties::PropertiesError};
+use crate::{
+    model::{config_file::Format, config_lookup::Released, properties::PropertiesError},
+    openapi::{Reply, Security, schema_of},
+};
 
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml;charset=UTF-8");
@@ -39,6 +44,24 @@ impl From<PropertiesError> for Refusal {
     }
 }
 
+/// A pull, without what tells the forms apart.
+const PULL: Doc = Doc {
+    summary: "",
+    path: doc::FILE,
+    query: &[doc::DATA_CENTER, doc::IP, doc::LABEL, doc::RELEASE_KEY, doc::MESSAGES],
+    security: Security::OptionalToken,
+    replies: |_| Vec::new(),
+};
+
+pub(super) const CONFIGS: Doc = Doc {
+    summary: "The released file as an object, found by cluster, then data centre, then `default`.",
+    replies: |schemas| {
+        let object = doc::success("The released file.", schema_of::<ConfigObject>()(schemas));
+        [object, doc::unchanged()].into_iter().chain(doc::container_refusals(schemas)).collect()
+    },
+    ..PULL
+};
+
 pub(super) async fn configs<S: ConfigSource>(
     State(surface): State<Surface<S>>,
     path: PathResult,
@@ -51,6 +74,15 @@ pub(super) async fn configs<S: ConfigSource>(
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.for_path(&ask.path))
 }
 
+pub(super) const JSON: Doc = Doc {
+    summary: "The pairs of the released file alone, as `/configs` has them.",
+    replies: |schemas| {
+        let pairs = doc::success("The pairs.", schema_of::<BTreeMap<String, String>>()(schemas));
+        [pairs, doc::unchanged()].into_iter().chain(doc::bare_refusals()).collect()
+    },
+    ..PULL
+};
+
 pub(super) async fn json<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
     let answer = async {
         let pulled = surface.pull(path, &ask).await?;
@@ -62,10 +94,30 @@ pub(super) async fn json<S: ConfigSource>(State(surface): State<Surface<S>>, pat
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
 }
 
+pub(super) const TEXT: Doc = Doc {
+    summary: "The released file as properties text.",
+    replies: |_| {
+        let text = Reply::new("Properties.", "text/plain", json!({ "type": "string" }));
+        [(200, text)].into_iter().chain(doc::bare_refusals()).collect()
+    },
+    ..PULL
+};
+
 pub(super) async fn text<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
     let answer = async { Ok(whole(PLAIN_TEXT, surface.pull(path, &ask).await?.released.properties_text()?)) };
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
 }
+
+pub(super) const RAW: Doc = Doc {
+    summary: "The released file as it was written, under the media type of its format.",
+    replies: |_| {
+        let forms = ["application/json", "application/yaml", "application/xml"];
+        let text = Reply::new("The file.", "text/plain", json!({ "type": "string" }));
+        let any = forms.into_iter().fold(text, |reply, media_type| reply.or(media_type, json!({})));
+        [(200, any)].into_iter().chain(doc::bare_refusals()).collect()
+    },
+    ..PULL
+};
 
 pub(super) async fn raw<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
     let answer = async {
@@ -105,6 +157,21 @@ impl<S: ConfigSource> Surface<S> {
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
         Ok(Pulled { named, known, released })
     }
+}
+
+/// What [`config_object`] writes, as it is described.
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the pairs are shared by all clients and are written around, not copied in")]
+struct ConfigObject {
+    app_id: String,
+    /// The namespace that had the file.
+    cluster: String,
+    namespace_name: String,
+    /// The pairs of a properties file; of any other the whole text under `content`.
+    configurations: BTreeMap<String, String>,
+    /// `namespace-group-file-version`; another after every change.
+    release_key: String,
 }
 
 /// The object of `/configs`: the client's own names around the shared pairs. `cluster` is the

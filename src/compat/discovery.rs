@@ -8,22 +8,38 @@ use axum::{
     },
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ConfigSource, LiveMember, Surface, answer};
-use crate::address::peer_is_trusted;
+use super::{
+    ConfigSource, LiveMember, Surface, answer,
+    doc::{self, Doc},
+};
+use crate::{
+    address::peer_is_trusted,
+    openapi::{Security, schema_of},
+};
 
 /// What clients and scripts of theirs expect to see.
 const APP_NAME: &str = "APOLLO-CONFIGSERVICE";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
-#[derive(Debug, Serialize, PartialEq, Eq)]
+/// A node that serves config clients.
+#[derive(Debug, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 struct ConfigService {
     app_name: &'static str,
     instance_id: String,
     homepage_url: String,
 }
+
+pub(super) const CONFIG_SERVICES: Doc = Doc {
+    summary: "The nodes that serve config clients now.",
+    path: &[],
+    query: &[],
+    security: Security::Open,
+    replies: |schemas| vec![doc::success("At least one.", schema_of::<Vec<ConfigService>>()(schemas))],
+};
 
 /// Open to everyone, tokens or not: a client that finds no address here has no configuration at all.
 pub(super) async fn config_services<S: ConfigSource>(
@@ -35,6 +51,12 @@ pub(super) async fn config_services<S: ConfigSource>(
         asked_at(request.headers(), believes_proxy).unwrap_or_else(|| format!("http://{}/", surface.settings.bound));
     answer(&services(surface.source.live_members(), &asked_at))
 }
+
+pub(super) const META_SERVICES: Doc = Doc {
+    summary: "Nothing: clients find their nodes under `/services/config`.",
+    replies: |schemas| vec![doc::success("An empty list.", schema_of::<[(); 0]>()(schemas))],
+    ..CONFIG_SERVICES
+};
 
 /// Apollo's servers answer this path with nothing too.
 pub(super) async fn meta_services() -> Response {

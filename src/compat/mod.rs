@@ -9,6 +9,7 @@ mod ask;
 mod auth;
 mod config;
 mod discovery;
+mod doc;
 mod floor;
 mod lookup;
 mod notifications;
@@ -19,16 +20,24 @@ mod tests;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use axum::{Router, middleware, routing::get};
+use axum::{
+    Router,
+    handler::Handler,
+    http::Method,
+    middleware,
+    routing::{MethodRouter, get},
+};
 use ipnet::IpNet;
 use tokio::time::Instant;
 
 use crate::{
     metrics::Metrics,
     model::config_lookup::{Lookup, Released},
+    openapi::{Document, Port},
     watch::{Hub, Wake, WatchKey},
 };
 
+use doc::Doc;
 use floor::Floor;
 
 /// Longest wait of a pull for what its client has already been told of.
@@ -122,20 +131,51 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// All routes of the surface; health is merged in by whoever serves it, on a listener that passes
-/// the peer's address along (`ConnectInfo<SocketAddr>`).
-///
-/// `get` answers HEAD too. A file name may hold slashes, hence the wildcards; with four segments or
-/// more, a first segment `json` or `raw` is the form and not an app id.
+/// One row of the table of routes.
+struct Route<S> {
+    path: &'static str,
+    handler: MethodRouter<Surface<S>>,
+    doc: Doc,
+}
+
+fn route<S, H, T>(path: &'static str, handler: H, doc: Doc) -> Route<S>
+where
+    S: ConfigSource,
+    H: Handler<T, Surface<S>>,
+    T: 'static,
+{
+    // Answers HEAD too.
+    Route { path, handler: get(handler), doc }
+}
+
+/// Every route of the surface. A file name may hold slashes, hence the wildcards; with four segments
+/// or more, a first segment `json` or `raw` is the form and not an app id.
+fn routes<S: ConfigSource>() -> Vec<Route<S>> {
+    vec![
+        route("/configs/{appId}/{cluster}/{*namespace}", config::configs, config::CONFIGS),
+        route("/configfiles/{appId}/{cluster}/{*namespace}", config::text, config::TEXT),
+        route("/configfiles/json/{appId}/{cluster}/{*namespace}", config::json, config::JSON),
+        route("/configfiles/raw/{appId}/{cluster}/{*namespace}", config::raw, config::RAW),
+        route("/notifications/v2", notifications::poll, notifications::POLL),
+        route("/services/config", discovery::config_services, discovery::CONFIG_SERVICES),
+        route("/services/meta", discovery::meta_services, discovery::META_SERVICES),
+    ]
+}
+
+/// Adds every route to the description of both surfaces.
+pub fn describe<S: ConfigSource>(document: &mut Document) {
+    for Route { path, doc, .. } in routes::<S>() {
+        let operation = doc.operation(Method::GET, path, document.schemas());
+        document.add(Port::Clients, operation);
+    }
+}
+
+/// The surface; health is merged in by whoever serves it, on a listener that passes the peer's
+/// address along (`ConnectInfo<SocketAddr>`).
 pub fn router<S: ConfigSource>(surface: Surface<S>) -> Router {
-    Router::new()
-        .route("/configs/{app}/{cluster}/{*file}", get(config::configs::<S>))
-        .route("/configfiles/{app}/{cluster}/{*file}", get(config::text::<S>))
-        .route("/configfiles/json/{app}/{cluster}/{*file}", get(config::json::<S>))
-        .route("/configfiles/raw/{app}/{cluster}/{*file}", get(config::raw::<S>))
-        .route("/notifications/v2", get(notifications::poll::<S>))
-        .route("/services/config", get(discovery::config_services::<S>))
-        .route("/services/meta", get(discovery::meta_services))
+    let routes = routes().into_iter();
+    routes
+        .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::method_not_allowed)
         .layer(middleware::map_response(answer::set_common_headers))

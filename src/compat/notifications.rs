@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{sleep, timeout, timeout_at};
 
@@ -18,6 +19,7 @@ use super::{
     ConfigSource, Surface,
     answer::{self, Refusal},
     ask::Ask,
+    doc::{self, Doc},
     floor::FLOOR,
     lookup::is_app_id,
     wanted::{self, Wanted},
@@ -25,12 +27,34 @@ use super::{
 use crate::{
     metrics::Held,
     model::config_lookup::{ClientLabels, Lookup, chain},
+    openapi::{Param, Security, schema_of},
     watch::{Wake, Watch, WatchKey},
 };
 
 /// Share of the hold that is taken off at random, so that polls which began together, as after a
 /// restart, do not end together for ever.
 const JITTER_MAX: f64 = 0.05;
+
+pub(super) const POLL: Doc = Doc {
+    summary: "Waits for a change of any of these files, 55 seconds unless the operator set another time.",
+    path: &[],
+    query: &[
+        Param::text("appId", "App id of the client: the group of the files.").example("app").required(),
+        Param::text("cluster", "Cluster of the client.").example("default").required(),
+        Param::text(
+            "notifications",
+            "JSON in text: at most 200 files, each with the id that the client was told last.",
+        )
+        .example(r#"[{"namespaceName":"application","notificationId":-1}]"#)
+        .required(),
+        doc::DATA_CENTER,
+    ],
+    security: Security::OptionalToken,
+    replies: |schemas| {
+        let news = doc::success("What is newer.", schema_of::<Vec<News>>()(schemas));
+        [news, doc::unchanged()].into_iter().chain(doc::poll_refusals(schemas)).collect()
+    },
+};
 
 pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: Ask) -> Response {
     match surface.begin(&ask) {
@@ -104,18 +128,21 @@ struct Poll {
     files: Vec<(Wanted, Lookup)>,
 }
 
-/// One entry of the answer.
-#[derive(Serialize)]
+/// A file that has changed.
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct News<'a> {
+    /// As the client wrote it.
     namespace_name: &'a str,
+    /// One count of all changes, below 2^31, which never goes down.
     notification_id: u32,
     messages: Messages,
 }
 
 /// There is a client that drops entries without details.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Messages {
+    /// Ids by `appId+cluster+namespace` as asked, at least one.
     details: BTreeMap<String, u32>,
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use schemars::JsonSchema;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
@@ -120,27 +121,57 @@ fn revision_of(releases: &[Arc<RuleRelease>]) -> String {
     hex::encode(&hash.finalize()[..16])
 }
 
+/// The answer to a discovering client: of the elements after `aliasFor` the one that was asked for,
+/// or none where the client has it already.
+#[derive(JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "DiscoverAnswer")]
+#[expect(dead_code, reason = "which element is there depends on the question: Answer writes it")]
+pub(in crate::api) struct Described {
+    code: u32,
+    info: String,
+    /// What was asked for, in words.
+    r#type: String,
+    service: ServiceEcho<'static>,
+    /// What the node had applied: in the next question it keeps the client from stepping back.
+    #[serde(rename = "applied_index")]
+    applied_index: u64,
+    /// The service that was meant, if an alias was asked for.
+    alias_for: Option<Target<'static>>,
+    services: Option<Vec<ServiceView<'static>>>,
+    namespaces: Option<Vec<NamespaceView<'static>>>,
+    instances: Option<Vec<InstanceView<'static>>>,
+    routing: Option<RuleSet<'static>>,
+    custom_route_rules: Option<Vec<RuleView<'static>>>,
+    nearby_route_rules: Option<Vec<RuleView<'static>>>,
+    rate_limit: Option<RuleSet<'static>>,
+    fault_detector: Option<RuleSet<'static>>,
+}
+
 struct Answer<'a> {
     code: Code,
     found: &'a Found,
     question: &'a Question,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DiscoveredService")]
 struct ServiceEcho<'a> {
     namespace: &'a str,
     name: &'a str,
     revision: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AliasTarget")]
 struct Target<'a> {
     namespace: &'a str,
     name: &'a str,
 }
 
 /// Rules as the Polaris family wraps them.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RuleSet")]
 struct RuleSet<'a> {
     rules: Vec<RuleView<'a>>,
     revision: &'a str,

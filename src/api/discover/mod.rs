@@ -16,21 +16,34 @@ use axum::response::Response;
 use tokio::time::{Instant, timeout_at};
 
 use super::App;
+use super::doc::Doc;
+use super::envelope::Shape;
 use super::error::ApiError;
 use super::extract::{ClientAddress, Object};
 use crate::metrics::Held;
 use crate::model::code::Code;
 use crate::model::limits;
 use crate::watch::Wake;
-use found::Found;
+use found::{Described, Found};
 use request::{Question, Request};
 
 /// How long a question may wait for the index that its client has seen elsewhere.
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
 
-/// 200000 with what was asked for; 200001 the client has it already (after `timeout_ms` without a
-/// change, too); 400004 an unknown type; 400202 no such service; 503001 this node is behind the
-/// `applied_index` that the client names.
+pub(super) const DISCOVER: Doc = Doc::new("Discovery")
+    .says("What clients see of services, or of the rules in force for one; with `timeout_ms`, once it is another revision.")
+    .gives(Shape::whole::<Described>())
+    .codes(&[&[
+        Code::DataNoChange,
+        Code::InvalidDiscoverResource,
+        Code::InvalidNamespaceName,
+        Code::InvalidServiceName,
+        Code::NotFoundResource,
+        Code::TooManyWaiters,
+    ]]);
+
+/// 200001 also after `timeout_ms` without a change; 503001 if this node is behind the `applied_index`
+/// that the client names.
 pub(super) async fn discover(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,

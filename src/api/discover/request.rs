@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::api::error::ApiError;
@@ -18,8 +19,9 @@ use crate::model::wire::{Uint32, Uint64};
 use crate::watch::WatchKey;
 
 /// The body of the request.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "DiscoverRequest")]
 pub(in crate::api) struct Request {
     /// What is wanted: `INSTANCE`, `SERVICES`, `NAMESPACES`, `ROUTING`, `CUSTOM_ROUTE_RULE`,
     /// `NEARBY_ROUTE_RULE`, `RATE_LIMIT` or `FAULT_DETECTOR`, or its number in the Polaris family.
@@ -36,8 +38,9 @@ pub(in crate::api) struct Request {
 }
 
 /// The service that is asked about, and the revision that the client has.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "DiscoverService")]
 struct Service {
     namespace: String,
     #[serde(alias = "service")]
@@ -47,8 +50,9 @@ struct Service {
     metadata: BTreeMap<String, String>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "DiscoverFilter")]
 struct Filter {
     caller: Caller,
     /// `INSTANCE`: leaves out what is unhealthy or isolated.
@@ -58,13 +62,14 @@ struct Filter {
 
 /// Who asks: the labels that choose gray releases. `CLIENT_IP` is the address of the client where
 /// it is not given.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
+#[schemars(rename = "DiscoverCaller")]
 struct Caller {
     labels: BTreeMap<String, String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum TypeName {
     Number(u64),

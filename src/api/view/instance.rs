@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::model::instance::{CheckType, Instance, Location};
 
-#[derive(Serialize)]
+/// An address at which a service answers.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Instance")]
 pub(in crate::api) struct InstanceView<'a> {
     id: &'a str,
     service: &'a str,
@@ -33,14 +36,17 @@ pub(in crate::api) struct InstanceView<'a> {
     revision: &'a str,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "HealthCheck")]
 struct HealthCheckView {
     r#type: CheckType,
     heartbeat: HeartbeatView,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Heartbeat")]
 struct HeartbeatView {
+    /// Seconds between two heartbeats.
     ttl: u32,
 }
 

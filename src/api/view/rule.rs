@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::release::ClientLabel;
+use crate::model::release::{ClientLabel, ReleaseType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Fields, Rule, RuleType};
 use crate::model::time::Timestamp;
-use crate::model::wire::Words;
 
-#[derive(Serialize)]
+/// The fields that rules of all families have.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Rule")]
 pub(in crate::api) struct RuleView<'a> {
     #[serde(skip)]
     pub(super) element: &'static str,
@@ -18,15 +20,20 @@ pub(in crate::api) struct RuleView<'a> {
     name: &'a str,
     namespace: &'a str,
     enable: bool,
+    /// The opposite of `enable`.
     disable: bool,
     description: &'a str,
+    /// 0 is the highest.
     priority: u32,
     metadata: &'a BTreeMap<String, String>,
+    /// Described family by family.
     #[serde(flatten)]
+    #[schemars(skip)]
     fields: Option<Fields<'a>>,
     revision: &'a str,
     ctime: String,
     mtime: String,
+    /// When it was switched on last; empty if never.
     etime: String,
     editable: bool,
     deleteable: bool,
@@ -55,7 +62,9 @@ impl<'a> RuleView<'a> {
     }
 }
 
-#[derive(Serialize)]
+/// A rule as it stood when it was published.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RuleRelease")]
 pub(in crate::api) struct RuleReleaseView<'a> {
     id: &'a str,
     rule_id: &'a str,
@@ -63,8 +72,9 @@ pub(in crate::api) struct RuleReleaseView<'a> {
     namespace: &'a str,
     release_name: &'a str,
     description: &'a str,
-    release_type: &'static str,
+    release_type: ReleaseType,
     client_labels: &'a [ClientLabel],
+    /// Counts the releases of this rule, rollbacks included; never used twice.
     version: u64,
     resource: RuleType,
     active: bool,
@@ -86,7 +96,7 @@ impl<'a> RuleReleaseView<'a> {
             namespace: &release.rule.namespace,
             release_name: &release.name,
             description: &release.description,
-            release_type: release.release_type.word(),
+            release_type: release.release_type,
             client_labels: &release.client_labels,
             version: release.version,
             resource: release.rule.family().resource(),

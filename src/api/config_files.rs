@@ -1,0 +1,141 @@
+//! `/config/v1/configfiles`: config files as they are edited. Clients see what was released of them.
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::App;
+use super::auth::Caller;
+use super::doc::{Doc, PAGING, PROPOSED};
+use super::envelope::{self, Shape};
+use super::error::ApiError;
+use super::extract::{Batch, Write};
+use super::query::{Fresh, Query};
+use super::view::{ConfigFileView, FileStatus};
+use crate::catalog::configs::FileFilter;
+use crate::catalog::{Command, Op};
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigFileDraft, ConfigKey};
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Config files");
+const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigFileView>("configFile"));
+/// What naming a file may be refused with.
+pub(super) const KEY_FIELDS: &[Code] = &[
+    Code::InvalidNamespaceName,
+    Code::InvalidConfigFileGroupName,
+    Code::InvalidConfigFileName,
+    Code::InvalidParameter,
+];
+/// What the other fields of an item may be refused with.
+pub(super) const FIELDS: &[Code] =
+    &[Code::InvalidConfigFileContentLength, Code::InvalidConfigFileFormat, Code::InvalidConfigFileTags];
+const FILTERS: &[Param] = &[
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("group", "Exact, or with `*` a glob that ignores case."),
+    Param::text("name", "Name of the file; with `*` a glob that ignores case."),
+];
+/// What [`key`] reads.
+const KEY: &[Param] = &[
+    Param::text("namespace", "Namespace of the file.").required(),
+    Param::text("group", "Group of the file.").required(),
+    Param::text("name", "Name of the file.").also(&["file_name", "fileName"]).required(),
+];
+
+/// The key that a query names; all three parts are needed.
+fn key(query: &Query) -> Result<ConfigKey, ApiError> {
+    let file = ["name", "file_name", "fileName"].iter().find_map(|key| query.get(key));
+    let file = file.map_or_else(|| query.required("name"), Ok)?;
+    Ok(ConfigKey::new(query.required("namespace")?, query.required("group")?, file))
+}
+
+pub(super) const GET: Doc = DOC
+    .says("One file.")
+    .query(&[KEY])
+    .gives(Shape::single::<ConfigFileView>("configFile"))
+    .codes(&[&[Code::NotFoundResource]]);
+
+pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let key = key(&query)?;
+    let (file, status) = {
+        let catalog = app.node.state().catalog();
+        let file = catalog.configs.file(&key).cloned().ok_or(Code::NotFoundResource)?;
+        let status = FileStatus::of(&file, &catalog);
+        (file, status)
+    };
+    Ok(envelope::single("configFile", &ConfigFileView::new(&file, status)))
+}
+
+pub(super) const LIST: Doc = DOC
+    .says("A page of files, newest change first.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<ConfigFileView>("configFiles"));
+
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let filter = FileFilter {
+        namespace: query.name("namespace"),
+        group: query.name("group"),
+        file: query.name("name"),
+        ..FileFilter::default()
+    };
+    let page = query.page()?;
+    let listed = {
+        let catalog = app.node.state().catalog();
+        catalog.configs.list_files(&filter, page).map(|file| (FileStatus::of(&file, &catalog), file))
+    };
+    Ok(envelope::list("configFiles", &listed, |(status, file)| ConfigFileView::new(file, *status)))
+}
+
+fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {
+    let content_chars_max = app.settings.config_content_chars_max;
+    move |draft| draft.check(content_chars_max)
+}
+
+pub(super) const CREATE: Doc = WRITE
+    .says("Creates files, which clients see when they are published; a missing namespace and group are made.")
+    .codes(&[KEY_FIELDS, FIELDS, &[Code::ExistedResource]]);
+
+pub(super) async fn create(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigFileDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(check(&app));
+    write(&app, &caller, Op::Create, batch).await
+}
+
+pub(super) const UPDATE: Doc = WRITE
+    .says("Updates files: an absent field stays. Clients see nothing of it until it is published.")
+    .codes(&[KEY_FIELDS, FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource]]);
+
+pub(super) async fn update(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigFileDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(check(&app));
+    write(&app, &caller, Op::Update, batch).await
+}
+
+pub(super) const DELETE: Doc =
+    WRITE.says("Deletes files with their releases; one that is not there is success.").codes(&[KEY_FIELDS]);
+
+pub(super) async fn delete(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigFileDraft>,
+) -> Result<Response, ApiError> {
+    write(&app, &caller, Op::Delete, batch.checked(|draft| draft.key().check())).await
+}
+
+pub(super) const DELETE_ONE: Doc =
+    WRITE.says("Deletes one file with its releases.").query(&[KEY]).codes(&[KEY_FIELDS, PROPOSED]);
+
+pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
+    let ConfigKey { namespace, group, file } = key(&query)?;
+    let draft = ConfigFileDraft { namespace, group, name: file, ..ConfigFileDraft::default() };
+    delete(app, caller, Batch { items: vec![Ok(draft)], is_single: true }).await
+}
+
+async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> Result<Response, ApiError> {
+    Write::new(app, caller).one_or_batch(batch, |items| Command::ConfigFiles(op, items)).await
+}

@@ -1,0 +1,105 @@
+//! `/config/v1/configfilegroups`: groups of the configuration centre, through which config gets in.
+//! Paths, bodies and codes of the centre are the Polaris family's.
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::App;
+use super::auth::Caller;
+use super::doc::{Doc, PAGING, PROPOSED};
+use super::envelope::{self, Shape};
+use super::error::ApiError;
+use super::extract::{Batch, Write};
+use super::query::{Fresh, Query};
+use super::view::ConfigGroupView;
+use crate::catalog::configs::GroupFilter;
+use crate::catalog::{Command, Op};
+use crate::model::code::Code;
+use crate::model::config_file::ConfigGroupDraft;
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Config groups");
+const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigGroupView>("configFileGroup"));
+/// What the fields of an item may be refused with.
+const FIELDS: &[Code] =
+    &[Code::InvalidNamespaceName, Code::InvalidConfigFileGroupName, Code::InvalidMetadata, Code::InvalidParameter];
+const NAMESPACE: Param = Param::text("namespace", "Namespace of the group.");
+const GROUP: Param = Param::text("group", "Name of the group.").also(&["name"]);
+const FILTERS: &[Param] = &[
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("group", "Exact, or with `*` a glob that ignores case.").also(&["name"]),
+    Param::text("business", "Exact."),
+    Param::text("department", "Exact."),
+];
+
+pub(super) const LIST: Doc =
+    DOC.says("A page of groups.").query(&[FILTERS, PAGING]).gives(Shape::list::<ConfigGroupView>("configFileGroups"));
+
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let filter = GroupFilter {
+        namespace: query.name("namespace"),
+        name: query.name("group").or_else(|| query.name("name")),
+        business: query.text("business"),
+        department: query.text("department"),
+    };
+    let page = query.page()?;
+    let counted = {
+        let catalog = app.node.state().catalog();
+        catalog.configs.list_groups(&filter, page).map(|group| (catalog.configs.file_count_in(&group), group))
+    };
+    Ok(envelope::list("configFileGroups", &counted, |(files, group)| ConfigGroupView::new(group, *files)))
+}
+
+pub(super) const CREATE: Doc =
+    WRITE.says("Creates groups; a missing namespace is made.").codes(&[FIELDS, &[Code::ExistedResource]]);
+
+pub(super) async fn create(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigGroupDraft>,
+) -> Result<Response, ApiError> {
+    write(&app, &caller, Op::Create, batch.checked(ConfigGroupDraft::check)).await
+}
+
+pub(super) const UPDATE: Doc = WRITE
+    .says("Updates groups: an absent field stays.")
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource]]);
+
+pub(super) async fn update(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigGroupDraft>,
+) -> Result<Response, ApiError> {
+    write(&app, &caller, Op::Update, batch.checked(ConfigGroupDraft::check)).await
+}
+
+pub(super) const DELETE: Doc = WRITE
+    .says("Deletes groups that hold no files; one that is not there is success.")
+    .codes(&[FIELDS, &[Code::ExistedResource]]);
+
+pub(super) async fn delete(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigGroupDraft>,
+) -> Result<Response, ApiError> {
+    write(&app, &caller, Op::Delete, batch.checked(ConfigGroupDraft::check)).await
+}
+
+pub(super) const DELETE_ONE: Doc = WRITE
+    .says("Deletes one group that holds no files.")
+    .query(&[&[NAMESPACE.required(), GROUP.required()]])
+    .codes(&[FIELDS, &[Code::ExistedResource], PROPOSED]);
+
+pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
+    let group = query.get("group").map_or_else(|| query.required("name"), Ok)?.to_owned();
+    let draft = ConfigGroupDraft {
+        namespace: query.required("namespace")?.to_owned(),
+        name: group,
+        ..ConfigGroupDraft::default()
+    };
+    delete(app, caller, Batch { items: vec![Ok(draft)], is_single: true }).await
+}
+
+async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigGroupDraft>) -> Result<Response, ApiError> {
+    Write::new(app, caller).one_or_batch(batch, |items| Command::ConfigGroups(op, items)).await
+}

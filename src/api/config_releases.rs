@@ -1,0 +1,253 @@
+//! `/config/v1/configfiles/release…`: publishing, what was published, and rolling back.
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::App;
+use super::auth::Caller;
+use super::config_files::{FIELDS as FILE_FIELDS, KEY_FIELDS};
+use super::doc::{Doc, PAGING, PROPOSED};
+use super::envelope::{self, Shape};
+use super::error::ApiError;
+use super::extract::{Batch, Write};
+use super::query::{Fresh, Query};
+use super::view::ConfigReleaseView;
+use crate::catalog::Command;
+use crate::catalog::configs::FileFilter;
+use crate::catalog::page::Listed;
+use crate::model::code::Code;
+use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Tag};
+use crate::model::name;
+use crate::model::release::ClientLabel;
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Config releases");
+const WRITE: Doc = DOC.gives(Shape::batch::<ConfigReleaseView>("configFileRelease"));
+const FILTERS: &[Param] = &[
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("group", "Exact, or with `*` a glob that ignores case."),
+    Param::text("file_name", "Exact, or with `*` a glob that ignores case.").also(&["fileName"]),
+    Param::text("release_name", "Exact, or with `*` a glob that ignores case.").also(&["name"]),
+    Param::flag("only_active", "Only what clients see."),
+];
+/// What naming a release may be refused with; a draft brings its labels along.
+const NAMED: &[Code] = &[
+    Code::InvalidNamespaceName,
+    Code::InvalidConfigFileGroupName,
+    Code::InvalidConfigFileName,
+    Code::InvalidParameter,
+    Code::InvalidMatchRule,
+];
+/// What [`key`] reads.
+const KEY: &[Param] = &[
+    Param::text("namespace", "Namespace of the file.").required(),
+    Param::text("group", "Group of the file.").required(),
+    Param::text("file_name", "Name of the file.").also(&["fileName"]).required(),
+];
+const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
+
+/// What publishing may be refused with.
+const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat];
+
+pub(super) const PUBLISH: Doc = DOC
+    .says("Publishes files as they stand; without a name, one is made.")
+    .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
+    .codes(&[NAMED, PUBLISHED, &[Code::NotFoundResource]]);
+
+pub(super) async fn publish(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(ConfigReleaseDraft::check);
+    Write::new(&app, &caller).one_or_batch(batch, Command::ConfigPublish).await
+}
+
+/// A config file, and how it is published.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct PublishBody {
+    /// Free text of 1 to 128 characters; made of file and time where absent.
+    #[serde(alias = "releaseName")]
+    release_name: Option<String>,
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    namespace: String,
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    group: String,
+    #[serde(alias = "fileName", alias = "name")]
+    file_name: String,
+    /// Absent, that of the file stays.
+    content: Option<String>,
+    /// At most 1024 characters.
+    comment: Option<String>,
+    /// `text`, `yaml`, `xml`, `json`, `html` or `properties`; else what the suffix of the name says.
+    format: Option<String>,
+    /// At most 1024 characters.
+    #[serde(alias = "releaseDescription")]
+    release_description: Option<String>,
+    /// `normal`, also where absent, or `gray`.
+    #[serde(alias = "releaseType")]
+    release_type: Option<String>,
+    /// Whom a gray release is for: all of them have to match, and it needs one.
+    #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
+    beta_labels: Option<Vec<ClientLabel>>,
+    tags: Option<Vec<Tag>>,
+    /// Of the content that is published now; with another the item is refused with 409000.
+    md5: Option<String>,
+}
+
+impl From<PublishBody> for ConfigPublish {
+    fn from(body: PublishBody) -> Self {
+        let release = ConfigReleaseDraft {
+            id: None,
+            name: body.release_name,
+            namespace: body.namespace.clone(),
+            group: body.group.clone(),
+            file_name: body.file_name.clone(),
+            release_description: body.release_description,
+            release_type: body.release_type,
+            beta_labels: body.beta_labels,
+        };
+        let file = ConfigFileDraft {
+            namespace: body.namespace,
+            group: body.group,
+            name: body.file_name,
+            content: body.content,
+            format: body.format,
+            comment: body.comment,
+            tags: body.tags,
+        };
+        ConfigPublish { file, release, md5: body.md5 }
+    }
+}
+
+pub(super) const CREATE_AND_PUBLISH: Doc = DOC
+    .says("Writes files and publishes them: both or neither. With `md5`, only if that is of the published content.")
+    .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
+    .codes(&[KEY_FIELDS, FILE_FIELDS, PUBLISHED, &[Code::InvalidMatchRule]]);
+
+pub(super) async fn create_and_publish(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<PublishBody>,
+) -> Result<Response, ApiError> {
+    let content_chars_max = app.settings.config_content_chars_max;
+    let items = batch.items.into_iter().map(|item| item.map(ConfigPublish::from)).collect();
+    let batch = Batch { items, is_single: batch.is_single }.checked(|publish: &ConfigPublish| {
+        publish.file.check(content_chars_max).and_then(|()| publish.release.check())
+    });
+    Write::new(&app, &caller).one_or_batch(batch, Command::ConfigCreateAndPublish).await
+}
+
+pub(super) const STOP_GRAY: Doc = WRITE
+    .says("Stops gray releases: their clients fall back to the normal one at once.")
+    .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
+
+pub(super) async fn stop_gray(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(ConfigReleaseDraft::check_named);
+    Write::new(&app, &caller).batch(batch, Command::ConfigStopGray).await
+}
+
+pub(super) const ROLL_BACK: Doc = WRITE
+    .says("Makes earlier releases active again, under a new version.")
+    .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
+
+pub(super) async fn roll_back(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(ConfigReleaseDraft::check_named);
+    Write::new(&app, &caller).batch(batch, Command::ConfigRollback).await
+}
+
+pub(super) const DELETE: Doc = WRITE
+    .says("Deletes releases that are not active; one that is not there is success.")
+    .codes(&[NAMED, &[Code::BadRequest]]);
+
+pub(super) async fn delete(
+    app: State<App>,
+    caller: Caller,
+    batch: Batch<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(ConfigReleaseDraft::check_named);
+    Write::new(&app, &caller).batch(batch, Command::ConfigDeleteReleases).await
+}
+
+pub(super) const DELETE_ONE: Doc = WRITE
+    .says("Deletes one release that is not active.")
+    .query(&[KEY, &[RELEASE.required()]])
+    .codes(&[NAMED, &[Code::BadRequest], PROPOSED]);
+
+pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
+    let ConfigKey { namespace, group, file } = key(&query)?;
+    let name = Some(release_name(&query)?.to_owned());
+    let draft = ConfigReleaseDraft { name, namespace, group, file_name: file, ..ConfigReleaseDraft::default() };
+    delete(app, caller, Batch { items: vec![Ok(draft)], is_single: true }).await
+}
+
+/// In queries about releases `name` is the release, so the file is `file_name` alone.
+fn key(query: &Query) -> Result<ConfigKey, ApiError> {
+    let file = query.get("fileName").map_or_else(|| query.required("file_name"), Ok)?;
+    let key = ConfigKey::new(query.required("namespace")?, query.required("group")?, file);
+    name::check_config_file(&key.file)?;
+    Ok(key)
+}
+
+fn release_name(query: &Query) -> Result<&str, ApiError> {
+    query.get("name").map_or_else(|| query.required("release_name"), Ok)
+}
+
+pub(super) const GET: Doc = DOC
+    .says("The named release of a file, or without a name the active one.")
+    .query(&[KEY, &[RELEASE]])
+    .gives(Shape::single::<ConfigReleaseView>("configFileRelease"))
+    .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource]]);
+
+pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let key = key(&query)?;
+    let release = {
+        let catalog = app.node.state().catalog();
+        match query.get("release_name").or_else(|| query.get("name")) {
+            Some(name) => catalog.configs.release(&key, name).cloned(),
+            None => catalog.configs.active_release(&key).cloned(),
+        }
+    };
+    let release = release.ok_or(Code::NotFoundResource)?;
+    Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release)))
+}
+
+pub(super) const LIST: Doc = DOC
+    .says("A page of releases of all matching files.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<ConfigReleaseView>("configFileReleases"));
+
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let filter = FileFilter {
+        namespace: query.name("namespace"),
+        group: query.name("group"),
+        file: query.name("file_name").or_else(|| query.name("fileName")),
+        release: query.name("release_name").or_else(|| query.name("name")),
+        only_active: query.flag("only_active")?.unwrap_or(false),
+    };
+    let listed = app.node.state().catalog().configs.list_releases(&filter, query.page()?);
+    Ok(envelope::list("configFileReleases", &listed, |release| ConfigReleaseView::new(release)))
+}
+
+pub(super) const VERSIONS: Doc = DOC
+    .says("All releases of one file, highest version first.")
+    .query(&[KEY])
+    .gives(Shape::list::<ConfigReleaseView>("configFileReleases"))
+    .codes(&[&[Code::InvalidConfigFileName]]);
+
+pub(super) async fn versions(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let rows = app.node.state().catalog().configs.versions_of(&key(&query)?);
+    let listed = Listed { amount: rows.len(), rows };
+    Ok(envelope::list("configFileReleases", &listed, |release| ConfigReleaseView::new(release)))
+}

@@ -1,0 +1,258 @@
+//! What a route says of itself: beside each row of the table of routes stands a [`Doc`].
+//!
+//! A constant above the handler says what the route does (`says`), which keys of the query it reads
+//! (`query`), what a success carries (`gives`) and with which codes it may refuse (`codes`).
+//! What a handler's arguments tell is not repeated there: [`Input`] says what an extractor reads and
+//! how it refuses, so that body and consistency of a route are described by the handler's own types.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::extract::{Extension, State};
+use axum::http::Method;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::auth::Caller;
+use super::envelope::{Coded, Shape};
+use super::extract::{Batch, ClientAddress, Object};
+use super::query::{Fresh, Query};
+use super::routes::Access;
+use super::rules::RuleBatch;
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::model::rule::Family;
+use crate::openapi::{Operation, Param, Reply, SchemaOf, Security, schema_of};
+
+const JSON: &str = "application/json";
+
+/// What [`super::query::Query::page`] reads.
+pub(super) const PAGING: &[Param] = &[
+    Param::whole("offset", "Rows to leave out.", 0),
+    Param::whole(
+        "limit",
+        "Rows of the page: more than 100 is cut down, 0 gives the amount alone.",
+        limits::PAGE_ROWS_MAX,
+    ),
+];
+
+/// What the cluster may answer to a write, and to a read that needs its majority.
+pub(super) const PROPOSED: &[Code] = &[Code::NoLeader, Code::OutcomeUnknown];
+
+/// The description of a route, without what its handler's arguments say.
+#[derive(Clone, Copy)]
+pub(super) struct Doc {
+    tag: &'static str,
+    summary: &'static str,
+    query: &'static [&'static [Param]],
+    item: Option<SchemaOf>,
+    answer: Answer,
+    codes: &'static [&'static [Code]],
+}
+
+#[derive(Clone, Copy)]
+enum Answer {
+    Json(Shape),
+    Raw(&'static [Raw]),
+}
+
+/// An answer that is not in the envelope: status, media type, what it is.
+type Raw = (u16, &'static str, &'static str);
+
+impl Doc {
+    /// A route of the group `tag`, which answers `code` and `info` alone.
+    pub(super) const fn new(tag: &'static str) -> Self {
+        Doc { tag, summary: "", query: &[], item: None, answer: Answer::Json(Shape::Plain), codes: &[] }
+    }
+
+    /// What the route does, in one sentence.
+    pub(super) const fn says(self, summary: &'static str) -> Self {
+        Doc { summary, ..self }
+    }
+
+    /// The keys that the handler reads of the query.
+    pub(super) const fn query(self, query: &'static [&'static [Param]]) -> Self {
+        Doc { query, ..self }
+    }
+
+    /// An item of the body, where the handler's arguments do not tell.
+    pub(super) const fn takes(self, item: SchemaOf) -> Self {
+        Doc { item: Some(item), ..self }
+    }
+
+    /// What a success carries.
+    pub(super) const fn gives(self, shape: Shape) -> Self {
+        Doc { answer: Answer::Json(shape), ..self }
+    }
+
+    /// Answers outside of the envelope.
+    pub(super) const fn gives_raw(self, raw: &'static [Raw]) -> Self {
+        Doc { answer: Answer::Raw(raw), ..self }
+    }
+
+    /// The codes that it may answer beside 200000, for the whole request or for an item.
+    pub(super) const fn codes(self, codes: &'static [&'static [Code]]) -> Self {
+        Doc { codes, ..self }
+    }
+
+    /// The whole description of a row.
+    pub(super) fn operation(
+        &self,
+        method: &Method,
+        path: &str,
+        access: Access,
+        inputs: Inputs,
+        schemas: &mut SchemaGenerator,
+    ) -> Operation {
+        let codes = self.codes.iter().copied().flatten().copied();
+        // A defect, and the limit of time, which meet any route.
+        let codes = codes.chain([Code::ExecuteException, Code::OutcomeUnknown]).collect();
+        let mut sketch = Sketch { schemas, item: self.item, query: self.query.concat(), body: None, codes };
+        inputs(&mut sketch);
+        if access == Access::TokenHolder {
+            sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted]);
+        }
+        Operation {
+            method: method.clone(),
+            path: path.to_owned(),
+            tag: self.tag,
+            summary: self.summary,
+            security: if access == Access::Anyone { Security::Open } else { Security::Token },
+            path_params: Vec::new(),
+            replies: self.replies(&mut sketch),
+            query: sketch.query,
+            body: sketch.body,
+        }
+    }
+
+    fn replies(&self, sketch: &mut Sketch<'_>) -> BTreeMap<u16, Reply> {
+        let (mut replies, mut shape) = (BTreeMap::new(), Shape::Plain);
+        match self.answer {
+            Answer::Json(success) => {
+                sketch.codes.insert(Code::ExecuteSuccess);
+                shape = success;
+            }
+            Answer::Raw(raw) => replies.extend(raw.iter().map(|(status, media_type, about)| {
+                let kind = if media_type.starts_with("text/") { "string" } else { "object" };
+                (*status, Reply::new(*about, media_type, json!({ "type": kind })))
+            })),
+        }
+        // An item is judged by itself: it cannot parse, or it meets one of the codes of the route.
+        let items = self.codes.iter().copied().flatten().copied();
+        let items: BTreeSet<_> = items.chain([Code::ExecuteSuccess, Code::ParseException]).collect();
+        let (all, items) = (Vec::from_iter(sketch.codes.iter().copied()), Vec::from_iter(items));
+        for whole in all.chunk_by(|one, next| one.status() == next.status()) {
+            let coded = Coded { whole, items: &items };
+            let is_of_items = items.iter().any(|item| item.status() == whole[0].status());
+            let schema = match (whole[0].is_success(), is_of_items) {
+                (true, _) => shape.schema(sketch.schemas, coded),
+                (false, true) => shape.refusal_schema(sketch.schemas, coded),
+                (false, false) => Shape::Plain.schema(sketch.schemas, coded),
+            };
+            let about: Vec<_> = whole.iter().map(|code| format!("{} {}", code.number(), code.info())).collect();
+            replies.entry(whole[0].status()).or_insert(Reply::new(about.join("; "), JSON, schema));
+        }
+        replies
+    }
+
+    /// The keys of the query that are described.
+    #[cfg(test)]
+    pub(super) fn query_params(&self) -> Vec<Param> {
+        self.query.concat()
+    }
+}
+
+/// A description while the arguments of the handler add to it.
+pub(super) struct Sketch<'a> {
+    schemas: &'a mut SchemaGenerator,
+    item: Option<SchemaOf>,
+    query: Vec<Param>,
+    body: Option<Value>,
+    codes: BTreeSet<Code>,
+}
+
+impl Sketch<'_> {
+    /// The body is a batch of these, and it is written.
+    fn batch(&mut self, item: SchemaOf) {
+        let item = item(self.schemas);
+        let many = json!({ "type": "array", "items": item, "minItems": 1, "maxItems": limits::BATCH_ITEMS_MAX });
+        self.body = Some(json!({ "anyOf": [many, item] }));
+        self.codes.extend([Code::ParseException, Code::EmptyRequest, Code::BatchSizeOverLimit, Code::RequestTooLarge]);
+        self.codes.extend(PROPOSED);
+    }
+}
+
+/// What the arguments of a handler say, all together.
+pub(super) type Inputs = fn(&mut Sketch<'_>);
+
+/// An argument of a handler: what it reads of the request, and how it refuses.
+pub(super) trait Input {
+    fn describe(_: &mut Sketch<'_>) {}
+}
+
+impl<S> Input for State<S> {}
+/// Judged before the handler runs, see [`Access::TokenHolder`].
+impl Input for Caller {}
+/// The keys are read one by one, so the [`Doc`] names them.
+impl Input for Query {}
+impl Input for ClientAddress {}
+
+impl Input for Fresh {
+    fn describe(sketch: &mut Sketch<'_>) {
+        const CONSISTENCY: Param = Param::word(
+            "consistency",
+            "Whether everything acknowledged before is seen, which needs a majority, or what this node has applied.",
+            &["linearizable", "local"],
+        );
+        sketch.query.push(CONSISTENCY);
+        sketch.codes.insert(Code::InvalidParameter);
+        sketch.codes.extend(PROPOSED);
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Input for Batch<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.batch(schema_of::<T>());
+    }
+}
+
+/// Which fields an item has the family of the route says, and so does its [`Doc::takes`].
+impl Input for RuleBatch {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.batch(sketch.item.expect("the documentation of a route on rules says what an item is"));
+    }
+}
+
+impl Input for Extension<Family> {}
+
+impl<T: DeserializeOwned + JsonSchema> Input for Object<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.body = Some(sketch.schemas.subschema_for::<T>().to_value());
+        sketch.codes.extend([Code::ParseException, Code::RequestTooLarge]);
+        sketch.codes.extend(PROPOSED);
+    }
+}
+
+/// The arguments of a handler, as axum tells handlers apart: a marker, then one type for each.
+pub(super) trait Arguments {
+    fn describe(sketch: &mut Sketch<'_>);
+}
+
+impl Arguments for ((),) {
+    fn describe(_: &mut Sketch<'_>) {}
+}
+
+macro_rules! arguments {
+    ($($input:ident)+) => {
+        impl<M, $($input: Input),+> Arguments for (M, $($input,)+) {
+            fn describe(sketch: &mut Sketch<'_>) {
+                $( $input::describe(sketch); )+
+            }
+        }
+    };
+}
+
+arguments!(A);
+arguments!(A B);
+arguments!(A B C);
+arguments!(A B C D);

@@ -1,0 +1,181 @@
+//! The table of contents of the management surface: method, path, handler, documentation.
+
+use axum::Extension;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::routing::{MethodFilter, MethodRouter, on};
+
+use super::doc::{Arguments, Doc, Inputs};
+use super::{
+    App, aliases, cluster, config_files as files, config_groups as groups, config_releases as releases, discover,
+    explain, health, instances, layers, login, namespaces, reference, rule_docs, rules, services,
+};
+use crate::model::rule::Family;
+use crate::openapi::Port;
+
+const GET: Method = Method::GET;
+const POST: Method = Method::POST;
+const PUT: Method = Method::PUT;
+const DELETE: Method = Method::DELETE;
+
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Login, health, metrics and the documentation.
+    Anyone,
+    /// Everything else.
+    TokenHolder,
+}
+
+/// One row of the table of routes.
+pub(super) struct Route {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) access: Access,
+    pub(super) is_held: bool,
+    pub(super) port: Port,
+    pub(super) handler: MethodRouter<App>,
+    /// What the arguments of the handler say of the route, and what its documentation adds.
+    pub(super) inputs: Inputs,
+    pub(super) doc: Doc,
+}
+
+fn open<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
+where
+    H: Handler<T, App>,
+    T: Arguments + 'static,
+{
+    let filter = MethodFilter::try_from(method.clone()).expect("the table holds standard methods");
+    let (path, handler, inputs) = (path.into(), on(filter, handler), T::describe as Inputs);
+    Route { method, path, access: Access::Anyone, port: Port::Management, is_held: false, handler, inputs, doc }
+}
+
+fn guarded<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
+where
+    H: Handler<T, App>,
+    T: Arguments + 'static,
+{
+    Route { access: Access::TokenHolder, ..open(method, path, handler, doc) }
+}
+
+/// An open route that the config clients' port has too.
+fn shared<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
+where
+    H: Handler<T, App>,
+    T: Arguments + 'static,
+{
+    Route { port: Port::Both, ..open(method, path, handler, doc) }
+}
+
+/// Held on purpose, within limits of its own.
+fn held<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
+where
+    H: Handler<T, App>,
+    T: Arguments + 'static,
+{
+    Route { is_held: true, ..guarded(method, path, handler, doc) }
+}
+
+/// Every route of the surface.
+pub(super) fn routes() -> Vec<Route> {
+    let rules = Family::ALL.iter().flat_map(|family| rule_routes(*family));
+    fixed_routes().into_iter().chain(rules).collect()
+}
+
+/// The routes that every family of rules has; the handlers are told which family it is.
+fn rule_routes(family: Family) -> Vec<Route> {
+    let path = |rest: &str| format!("/naming/v1/{}{rest}", family.kind());
+    let routes = vec![
+        guarded(GET, path(""), rules::list, rule_docs::list(family)),
+        guarded(GET, path("/detail"), rules::detail, rule_docs::detail(family)),
+        guarded(POST, path(""), rules::create, rule_docs::create(family)),
+        guarded(PUT, path(""), rules::update, rule_docs::update(family)),
+        guarded(POST, path("/delete"), rules::delete, rule_docs::delete(family)),
+        guarded(POST, path(layers::EXPLAIN), explain::explain, rule_docs::explain(family)),
+        guarded(POST, path("/releases"), rules::publish, rule_docs::publish(family)),
+        guarded(GET, path("/releases"), rules::list_releases, rule_docs::list_releases(family)),
+        guarded(PUT, path("/releases/rollback"), rules::roll_back, rule_docs::roll_back(family)),
+        guarded(PUT, path("/releases/stopbeta"), rules::stop_gray, rule_docs::stop_gray(family)),
+        guarded(POST, path("/releases/delete"), rules::delete_releases, rule_docs::delete_releases(family)),
+    ];
+    let of_family = |route: Route| Route { handler: route.handler.layer(Extension(family)), ..route };
+    routes.into_iter().map(of_family).collect()
+}
+
+fn fixed_routes() -> Vec<Route> {
+    vec![
+        shared(GET, "/livez", health::live, health::LIVE),
+        shared(GET, "/readyz", health::ready, health::READY),
+        shared(GET, "/openapi.json", reference::document, reference::DOCUMENT),
+        shared(GET, "/docs", reference::page, reference::PAGE),
+        open(GET, "/metrics", health::metrics, health::METRICS),
+        open(POST, "/auth/v1/user/login", login::log_in, login::LOG_IN),
+        open(POST, "/core/v1/user/login", login::log_in, login::LOG_IN),
+        guarded(POST, "/auth/v1/user/logout", login::log_out, login::LOG_OUT),
+        guarded(POST, "/core/v1/user/logout", login::log_out, login::LOG_OUT),
+        guarded(GET, "/naming/v1/namespaces", namespaces::list, namespaces::LIST),
+        guarded(POST, "/naming/v1/namespaces", namespaces::create, namespaces::CREATE),
+        guarded(PUT, "/naming/v1/namespaces", namespaces::update, namespaces::UPDATE),
+        guarded(POST, "/naming/v1/namespaces/delete", namespaces::delete, namespaces::DELETE),
+        guarded(GET, "/core/v1/namespaces", namespaces::list, namespaces::LIST),
+        guarded(POST, "/core/v1/namespaces", namespaces::create, namespaces::CREATE),
+        guarded(PUT, "/core/v1/namespaces", namespaces::update, namespaces::UPDATE),
+        guarded(POST, "/core/v1/namespaces/delete", namespaces::delete, namespaces::DELETE),
+        guarded(GET, "/naming/v1/services", services::list, services::LIST),
+        guarded(POST, "/naming/v1/services", services::create, services::CREATE),
+        guarded(PUT, "/naming/v1/services", services::update, services::UPDATE),
+        guarded(POST, "/naming/v1/services/delete", services::delete, services::DELETE),
+        guarded(GET, "/naming/v1/services/all", services::all, services::ALL),
+        guarded(GET, "/naming/v1/services/count", services::count, services::COUNT),
+        guarded(GET, "/naming/v1/service/aliases", aliases::list, aliases::LIST),
+        guarded(POST, "/naming/v1/service/alias", aliases::create, aliases::CREATE),
+        guarded(PUT, "/naming/v1/service/alias", aliases::update, aliases::UPDATE),
+        guarded(POST, "/naming/v1/service/aliases/delete", aliases::delete, aliases::DELETE),
+        guarded(GET, "/naming/v1/instances", instances::list, instances::LIST),
+        guarded(POST, "/naming/v1/instances", instances::register, instances::REGISTER),
+        guarded(PUT, "/naming/v1/instances", instances::update, instances::UPDATE),
+        guarded(POST, "/naming/v1/instances/delete", instances::delete, instances::DELETE),
+        guarded(POST, "/naming/v1/instances/delete/host", instances::delete_host, instances::DELETE_HOST),
+        guarded(PUT, "/naming/v1/instances/isolate/host", instances::isolate_host, instances::ISOLATE_HOST),
+        guarded(GET, "/naming/v1/instances/count", instances::count, instances::COUNT),
+        guarded(GET, "/naming/v1/instances/labels", instances::labels, instances::LABELS),
+        guarded(POST, "/v1/RegisterInstance", instances::register_one, instances::REGISTER_ONE),
+        guarded(POST, "/v1/DeregisterInstance", instances::deregister_one, instances::DEREGISTER_ONE),
+        guarded(POST, "/v1/Heartbeat", instances::heartbeat, instances::HEARTBEAT),
+        held(POST, layers::DISCOVER_ROUTE, discover::discover, discover::DISCOVER),
+        guarded(GET, "/config/v1/configfilegroups", groups::list, groups::LIST),
+        guarded(POST, "/config/v1/configfilegroups", groups::create, groups::CREATE),
+        guarded(PUT, "/config/v1/configfilegroups", groups::update, groups::UPDATE),
+        guarded(DELETE, "/config/v1/configfilegroups", groups::delete_one, groups::DELETE_ONE),
+        guarded(POST, "/config/v1/configfilegroups/delete", groups::delete, groups::DELETE),
+        guarded(GET, "/config/v1/configfiles", files::get, files::GET),
+        guarded(POST, "/config/v1/configfiles", files::create, files::CREATE),
+        guarded(PUT, "/config/v1/configfiles", files::update, files::UPDATE),
+        guarded(DELETE, "/config/v1/configfiles", files::delete_one, files::DELETE_ONE),
+        guarded(POST, "/config/v1/configfiles/delete", files::delete, files::DELETE),
+        guarded(POST, "/config/v1/configfiles/batchdelete", files::delete, files::DELETE),
+        guarded(GET, "/config/v1/configfiles/search", files::list, files::LIST),
+        guarded(GET, "/config/v1/configfiles/by-group", files::list, files::LIST),
+        guarded(
+            POST,
+            "/config/v1/configfiles/createandpub",
+            releases::create_and_publish,
+            releases::CREATE_AND_PUBLISH,
+        ),
+        guarded(POST, "/config/v1/configfiles/release", releases::publish, releases::PUBLISH),
+        guarded(GET, "/config/v1/configfiles/release", releases::get, releases::GET),
+        guarded(GET, "/config/v1/configfiles/releases", releases::list, releases::LIST),
+        guarded(GET, "/config/v1/configfiles/release/versions", releases::versions, releases::VERSIONS),
+        guarded(PUT, "/config/v1/configfiles/releases/rollback", releases::roll_back, releases::ROLL_BACK),
+        guarded(POST, "/config/v1/configfiles/releases/stopbeta", releases::stop_gray, releases::STOP_GRAY),
+        guarded(PUT, "/config/v1/configfiles/releases/stopbeta", releases::stop_gray, releases::STOP_GRAY),
+        guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
+        guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),
+        guarded(GET, "/admin/v1/cluster", cluster::status, cluster::STATUS),
+        guarded(POST, "/admin/v1/cluster/add", cluster::add, cluster::ADD),
+        guarded(POST, "/admin/v1/cluster/promote", cluster::promote, cluster::PROMOTE),
+        guarded(POST, "/admin/v1/cluster/remove", cluster::remove, cluster::REMOVE),
+        guarded(POST, "/admin/v1/cluster/transfer", cluster::transfer, cluster::TRANSFER),
+        guarded(POST, "/admin/v1/cluster/snapshot", cluster::snapshot, cluster::SNAPSHOT),
+    ]
+}

@@ -1,0 +1,157 @@
+//! What the routes of `super::rules` say of themselves, family by family.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::doc::{Doc, PAGING};
+use super::envelope::Shape;
+use super::view::{RuleReleaseView, RuleView};
+use crate::model::code::Code;
+use crate::model::explain::Explanation;
+use crate::model::rule::fault_detect::{FaultDetect, FaultDetectPatch};
+use crate::model::rule::rate_limit::{RateLimit, RateLimitPatch};
+use crate::model::rule::routing::{Routing, RoutingPatch};
+use crate::model::rule::{Family, RuleHead};
+use crate::openapi::{Param, SchemaOf, schema_of};
+
+/// What the fields of an item may be refused with.
+const FIELDS: &[Code] = &[Code::InvalidNamespaceName, Code::InvalidMetadata, Code::InvalidParameter];
+const FILTERS: &[Param] = &[
+    Param::text("id", "Exact."),
+    Param::text("name", "Exact, or with `*` a glob that ignores case."),
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("service", "A service on either end of the calls that the rule is about."),
+    Param::flag("enable", "Only rules that are switched on, or off."),
+];
+const HEAD_ONLY: &[Param] = &[Param::flag("brief", "Leaves out what only this family has.")];
+const RULE_OF_RELEASES: &[Param] = &[
+    Param::text("id", "Id of the rule; this or its name is needed.").also(&["rule_id"]),
+    Param::text("rule_name", "Name of the rule."),
+    Param::flag("only_active", "Only what clients see."),
+    Param::flag("brief", "`false` shows in each release the rule as released."),
+];
+
+/// A rule is one object of two parts: what all families have, and what its family has.
+struct Both<H, B>(PhantomData<(H, B)>);
+
+impl<H: JsonSchema, B: JsonSchema> JsonSchema for Both<H, B> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("{}_{}", H::schema_name(), B::schema_name()).into()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "allOf": [schemas.subschema_for::<H>(), schemas.subschema_for::<B>()] })
+    }
+}
+
+/// A rule as a caller sends it.
+fn sent(family: Family) -> SchemaOf {
+    match family {
+        Family::FaultDetect => schema_of::<Both<RuleHead, FaultDetectPatch>>(),
+        Family::RateLimit => schema_of::<Both<RuleHead, RateLimitPatch>>(),
+        Family::Routing => schema_of::<Both<RuleHead, RoutingPatch>>(),
+    }
+}
+
+/// A rule as it is shown.
+fn shown(family: Family) -> SchemaOf {
+    match family {
+        Family::FaultDetect => schema_of::<Both<RuleView<'_>, FaultDetect>>(),
+        Family::RateLimit => schema_of::<Both<RuleView<'_>, RateLimit>>(),
+        Family::Routing => schema_of::<Both<RuleView<'_>, Routing>>(),
+    }
+}
+
+fn doc(family: Family) -> Doc {
+    Doc::new(match family {
+        Family::FaultDetect => "Fault detection",
+        Family::RateLimit => "Rate limits",
+        Family::Routing => "Routing",
+    })
+}
+
+fn write(family: Family) -> Doc {
+    doc(family).takes(sent(family)).gives(Shape::Batch((family.element(), shown(family))))
+}
+
+fn write_release(family: Family) -> Doc {
+    doc(family).gives(Shape::batch::<RuleReleaseView>("ruleRelease"))
+}
+
+pub(super) fn list(family: Family) -> Doc {
+    doc(family)
+        .says("A page of rules, newest change first.")
+        .query(&[FILTERS, HEAD_ONLY, PAGING])
+        .gives(Shape::List(("data", shown(family))))
+}
+
+pub(super) fn detail(family: Family) -> Doc {
+    doc(family)
+        .says("A page of whole rules, newest change first.")
+        .query(&[FILTERS, PAGING])
+        .gives(Shape::List(("data", shown(family))))
+}
+
+pub(super) fn create(family: Family) -> Doc {
+    write(family)
+        .says("Creates rules, which clients see when they are published; a missing namespace is made.")
+        .codes(&[FIELDS, &[Code::ExistedResource]])
+}
+
+pub(super) fn update(family: Family) -> Doc {
+    const REFUSED: &[Code] = &[Code::NoNeedUpdate, Code::ExistedResource, Code::NotFoundResource, Code::DataConflict];
+    write(family)
+        .says("Updates rules: an absent field stays; with `revision`, only if that is the current one.")
+        .codes(&[FIELDS, REFUSED])
+}
+
+pub(super) fn delete(family: Family) -> Doc {
+    write(family)
+        .says("Deletes rules with their releases, by id or by name and namespace; one that is not there is success.")
+        .codes(&[FIELDS])
+}
+
+pub(super) fn publish(family: Family) -> Doc {
+    const REFUSED: &[Code] =
+        &[Code::InvalidMatchRule, Code::ExistedResource, Code::NotFoundResource, Code::DataConflict];
+    write_release(family)
+        .says("Publishes rules as they stand, for all clients or (gray) for those whose labels match.")
+        .codes(&[FIELDS, REFUSED])
+}
+
+pub(super) fn list_releases(family: Family) -> Doc {
+    doc(family)
+        .says("A page of the releases of one rule, highest version first.")
+        .query(&[RULE_OF_RELEASES, PAGING])
+        .gives(Shape::list::<RuleReleaseView>("data"))
+}
+
+pub(super) fn roll_back(family: Family) -> Doc {
+    write_release(family)
+        .says("Makes earlier releases active again, under a new version.")
+        .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]])
+}
+
+pub(super) fn stop_gray(family: Family) -> Doc {
+    write_release(family)
+        .says("Stops gray releases: their clients fall back to the normal one at once.")
+        .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]])
+}
+
+pub(super) fn delete_releases(family: Family) -> Doc {
+    write_release(family)
+        .says("Deletes releases that are not active; one that is not there is success.")
+        .codes(&[FIELDS, &[Code::BadRequest]])
+}
+
+pub(super) fn explain(family: Family) -> Doc {
+    doc(family)
+        .says("Which rule would apply to a request, and why: every rule of the service with its verdict.")
+        .gives(Shape::single::<Explanation>("explanation"))
+}

@@ -1,0 +1,181 @@
+//! Groups, files and releases of the configuration centre as the management surface shows them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::catalog::Catalog;
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Format, Tag};
+use crate::model::release::{ClientLabel, ReleaseType};
+
+/// A group of config files: the app id of a config client.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ConfigFileGroup")]
+#[serde(rename_all = "camelCase")]
+pub(in crate::api) struct ConfigGroupView<'a> {
+    id: u64,
+    name: &'a str,
+    namespace: &'a str,
+    comment: &'a str,
+    owner: &'a str,
+    business: &'a str,
+    department: &'a str,
+    metadata: &'a BTreeMap<String, String>,
+    file_count: usize,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    create_time: String,
+    create_by: &'a str,
+    modify_time: String,
+    modify_by: &'a str,
+    editable: bool,
+    deleteable: bool,
+}
+
+impl<'a> ConfigGroupView<'a> {
+    pub(in crate::api) fn new(group: &'a ConfigGroup, file_count: usize) -> Self {
+        ConfigGroupView {
+            id: group.id,
+            name: &group.name,
+            namespace: &group.namespace,
+            comment: &group.comment,
+            owner: &group.owner,
+            business: &group.business,
+            department: &group.department,
+            metadata: &group.metadata,
+            file_count,
+            create_time: group.created.time.text(),
+            create_by: &group.created.by,
+            modify_time: group.modified.time.text(),
+            modify_by: &group.modified.by,
+            editable: true,
+            deleteable: true,
+        }
+    }
+}
+
+/// How a file stands to what clients see.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(in crate::api) enum FileStatus {
+    #[serde(rename = "to-be-released")]
+    ToBeReleased,
+    #[serde(rename = "normal")]
+    Normal,
+    #[serde(rename = "betaing")]
+    Betaing,
+}
+
+impl FileStatus {
+    pub(in crate::api) fn of(file: &ConfigFile, catalog: &Catalog) -> Self {
+        if catalog.configs.has_gray(&file.key) {
+            return FileStatus::Betaing;
+        }
+        match catalog.configs.active_release(&file.key) {
+            Some(release) if release.content == file.content && release.format == file.format => FileStatus::Normal,
+            _ => FileStatus::ToBeReleased,
+        }
+    }
+}
+
+/// A config file as it is edited.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ConfigFile")]
+#[serde(rename_all = "camelCase")]
+pub(in crate::api) struct ConfigFileView<'a> {
+    id: u64,
+    name: &'a str,
+    namespace: &'a str,
+    group: &'a str,
+    content: &'a str,
+    format: Format,
+    comment: &'a str,
+    status: FileStatus,
+    tags: &'a [Tag],
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    create_time: String,
+    create_by: &'a str,
+    modify_time: String,
+    modify_by: &'a str,
+    /// Of the last publish; empty before the first.
+    release_time: String,
+    release_by: &'a str,
+}
+
+impl<'a> ConfigFileView<'a> {
+    pub(in crate::api) fn new(file: &'a ConfigFile, status: FileStatus) -> Self {
+        let released = file.released.as_ref();
+        ConfigFileView {
+            id: file.id,
+            name: &file.key.file,
+            namespace: &file.key.namespace,
+            group: &file.key.group,
+            content: &file.content,
+            format: file.format,
+            comment: &file.comment,
+            status,
+            tags: &file.tags,
+            create_time: file.created.time.text(),
+            create_by: &file.created.by,
+            modify_time: file.modified.time.text(),
+            modify_by: &file.modified.by,
+            release_time: released.map(|stamp| stamp.time.text()).unwrap_or_default(),
+            release_by: released.map(|stamp| stamp.by.as_str()).unwrap_or_default(),
+        }
+    }
+}
+
+/// An immutable copy of a config file as it stood when it was published.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ConfigFileRelease")]
+#[serde(rename_all = "camelCase")]
+pub(in crate::api) struct ConfigReleaseView<'a> {
+    id: u64,
+    name: &'a str,
+    namespace: &'a str,
+    group: &'a str,
+    file_name: &'a str,
+    content: &'a str,
+    md5: &'a str,
+    format: Format,
+    comment: &'a str,
+    tags: &'a [Tag],
+    release_description: &'a str,
+    release_type: ReleaseType,
+    /// Whom a gray release is for.
+    beta_labels: &'a [ClientLabel],
+    /// Counts the releases of this file, rollbacks included; never used twice.
+    version: u64,
+    /// Whether it is what clients see.
+    active: bool,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    create_time: String,
+    create_by: &'a str,
+    modify_time: String,
+    modify_by: &'a str,
+}
+
+impl<'a> ConfigReleaseView<'a> {
+    pub(in crate::api) fn new(release: &'a ConfigRelease) -> Self {
+        ConfigReleaseView {
+            id: release.id,
+            name: &release.name,
+            namespace: &release.key.namespace,
+            group: &release.key.group,
+            file_name: &release.key.file,
+            content: &release.content,
+            md5: &release.md5,
+            format: release.format,
+            comment: &release.comment,
+            tags: &release.tags,
+            release_description: &release.description,
+            release_type: release.release_type,
+            beta_labels: &release.labels,
+            version: release.version,
+            active: release.active,
+            create_time: release.created.time.text(),
+            create_by: &release.created.by,
+            modify_time: release.modified.time.text(),
+            modify_by: &release.modified.by,
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a route of this surface says of itself: the last column of the table of routes.
+
+use axum::http::Method;
+use schemars::SchemaGenerator;
+
+use crate::openapi::{Operation, Param, Reply, Security, schema_of};
+
+use super::answer::{Container, Exception};
+
+const JSON: &str = "application/json";
+
+/// Names that every pull has in its path.
+pub(super) const FILE: &[Param] = &[
+    Param::text("appId", "App id of the client: the group of the file.").example("app"),
+    Param::text("cluster", "Cluster of the client: the namespace that is looked at first, unless it is `default`.")
+        .example("default"),
+    Param::text("namespace", "The file, slashes included; `.properties` may be left out.").example("application"),
+];
+pub(super) const DATA_CENTER: Param =
+    Param::text("dataCenter", "The namespace that is looked at second, before `default`.");
+pub(super) const IP: Param = Param::text("ip", "Address of the client for gray releases; else that of its connection.");
+pub(super) const LABEL: Param =
+    Param::text("label", "Labels of the client for gray releases, `key=value,key2=value2`.");
+pub(super) const RELEASE_KEY: Param =
+    Param::text("releaseKey", "What the client has: never is it answered with something older.");
+pub(super) const MESSAGES: Param =
+    Param::text("messages", "The messages of the notification that the client follows; as for `releaseKey`.");
+
+/// The description of a route.
+pub(super) struct Doc {
+    pub(super) summary: &'static str,
+    pub(super) path: &'static [Param],
+    pub(super) query: &'static [Param],
+    pub(super) security: Security,
+    pub(super) replies: fn(&mut SchemaGenerator) -> Vec<(u16, Reply)>,
+}
+
+impl Doc {
+    pub(super) fn operation(self, method: Method, path: &str, schemas: &mut SchemaGenerator) -> Operation {
+        Operation {
+            method,
+            path: path.to_owned(),
+            tag: "Config clients",
+            summary: self.summary,
+            security: self.security,
+            path_params: self.path.to_vec(),
+            query: self.query.to_vec(),
+            body: None,
+            replies: (self.replies)(schemas).into_iter().collect(),
+        }
+    }
+}
+
+/// Statuses of refusals, and what they mean on this surface.
+const REFUSALS: [(u16, &str); 4] = [
+    (400, "A parameter is missing or cannot be read."),
+    (401, "The token is not known, or one is needed."),
+    (500, "What was released cannot be read."),
+    (503, "The client knows of something newer than this node has, or too many polls are held."),
+];
+const MISSING: (u16, &str) = (404, "Nothing is released under this name.");
+
+pub(super) fn unchanged() -> (u16, Reply) {
+    (304, Reply::empty("Nothing is newer than what the client has."))
+}
+
+/// Refusals of `/configs`, with a body.
+pub(super) fn container_refusals(schemas: &mut SchemaGenerator) -> impl Iterator<Item = (u16, Reply)> {
+    let schema = schema_of::<Container>()(schemas);
+    let refusals = REFUSALS.into_iter().chain([MISSING]);
+    refusals.map(move |(status, about)| (status, Reply::new(about, JSON, schema.clone())))
+}
+
+/// Refusals of `/configfiles`, of which some clients take any body as configuration.
+pub(super) fn bare_refusals() -> impl Iterator<Item = (u16, Reply)> {
+    REFUSALS.into_iter().chain([MISSING]).map(|(status, about)| (status, Reply::empty(about)))
+}
+
+pub(super) fn poll_refusals(schemas: &mut SchemaGenerator) -> impl Iterator<Item = (u16, Reply)> {
+    let schema = schema_of::<Exception>()(schemas);
+    let refusals = REFUSALS.into_iter().filter(|(status, _)| *status != 500);
+    refusals.map(move |(status, about)| (status, Reply::new(about, JSON, schema.clone())))
+}
+
+/// A success with a JSON body.
+pub(super) fn success(about: &str, schema: impl Into<serde_json::Value>) -> (u16, Reply) {
+    (200, Reply::new(about, JSON, schema))
+}
