@@ -18,6 +18,7 @@ mod instances;
 mod leader_kill;
 mod linearizable;
 mod observation;
+mod openapi;
 mod polls;
 mod read_your_writes;
 mod real_clients;

@@ -40,7 +40,7 @@ pub(crate) enum Kind {
 impl RealClient {
     pub(crate) async fn start(kind: Kind, address: SocketAddr, app: &str, namespace: &str) -> RealClient {
         match kind {
-            Kind::Python => python(address, app, namespace).await,
+            Kind::Python => watching_python(address, app, namespace).await,
             Kind::Rust => rust(address, app, namespace),
         }
     }
@@ -71,9 +71,9 @@ impl Drop for RealClient {
 }
 
 /// `apollo-config-client` of PyPI.
-async fn python(address: SocketAddr, app: &str, namespace: &str) -> RealClient {
+async fn watching_python(address: SocketAddr, app: &str, namespace: &str) -> RealClient {
     let cache = TempDir::new().expect("a temporary directory can be made");
-    let mut command = Command::new(python_path().await);
+    let mut command = Command::new(python("apollo").await);
     command.arg(client_file("watch.py")).args([&format!("http://{address}"), app, "default", namespace]);
     command.arg(cache.path()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().expect("Python can be started");
@@ -95,13 +95,15 @@ async fn python(address: SocketAddr, app: &str, namespace: &str) -> RealClient {
     RealClient { held, running }
 }
 
-/// A Python that has the client; without one this fails: a client test that is skipped proves nothing.
-async fn python_path() -> String {
-    let output = Command::new(client_file("python")).output().await.expect("tests/clients/python can be run");
+/// A Python that has `packages`, one of the sets that tests/clients/python knows; without one this
+/// fails: a test that is skipped proves nothing.
+pub(crate) async fn python(packages: &str) -> String {
+    let output = Command::new(client_file("python")).arg(packages).output().await;
+    let output = output.expect("tests/clients/python can be run");
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         output.status.success(),
-        "the Python Apollo client could not be installed; it needs python3 with venv and a reachable package index:\n{errors}"
+        "{packages} could not be installed; it needs python3 with venv and a reachable package index:\n{errors}"
     );
     String::from_utf8(output.stdout).expect("a path is text").trim().to_owned()
 }

@@ -22,7 +22,7 @@ pub(crate) use api::{Answer, Api};
 pub(crate) use apollo::{Apollo, Polled};
 pub(crate) use balancer::Balancer;
 pub(crate) use beaters::Beaters;
-pub(crate) use clients::{Kind, RealClient};
+pub(crate) use clients::{Kind, RealClient, python};
 pub(crate) use cluster::{ADMIN_PASSWORD, Cluster, member_flags};
 pub(crate) use history::{Kind as OperationKind, Operation, is_linearizable};
 pub(crate) use load::{Journal, Load, Outcome};
