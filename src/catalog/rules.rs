@@ -91,7 +91,7 @@ impl RuleFilter {
             && self
                 .service
                 .as_ref()
-                .is_none_or(|service| rule.ends().iter().any(|end| end.service == ALL || service.matches(&end.service)))
+                .is_none_or(|wanted| rule.is_about(|service| service == ALL || wanted.matches(service)))
     }
 }
 

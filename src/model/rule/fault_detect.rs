@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Body;
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{End, Shape, shape};
+use super::shape::{Shape, shape};
 use super::traffic::Api;
 use crate::model::wire::{Uint32, wire_enum};
 
@@ -160,10 +160,8 @@ impl Shape for FaultDetect {
         Some(Body::FaultDetect(FaultDetect { rules, target_service, service, ..FaultDetect::default() }))
     }
 
-    fn ends(&self, namespace: &str) -> Vec<End> {
-        let target =
-            self.target_service.as_ref().and_then(|target| End::of(&target.namespace, &target.service, namespace));
-        let own = self.service.as_ref().and_then(|service| End::of("", service, namespace));
-        target.into_iter().chain(own).collect()
+    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
+        self.target_service.iter().for_each(|target| visit(&target.namespace, &target.service));
+        self.service.iter().for_each(|service| visit("", service));
     }
 }

@@ -181,7 +181,18 @@ impl Rule {
 
     /// The services on either end of the calls that the rule is about.
     pub fn ends(&self) -> Vec<End> {
-        self.body.shape().ends(&self.namespace)
+        let mut ends = Vec::new();
+        self.body.shape().each_end(&mut |namespace, service| ends.extend(End::of(namespace, service, &self.namespace)));
+        ends.sort();
+        ends.dedup();
+        ends
+    }
+
+    /// True if one of the services that the rule is about is called so.
+    pub fn is_about(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
+        let mut found = false;
+        self.body.shape().each_end(&mut |_, service| found |= !service.is_empty() && is_wanted(service));
+        found
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::ALL;
-use super::shape::{End, Shape, shape};
+use super::shape::{Shape, shape};
 use super::traffic::{Api, Argument, LimitArgumentType, ServiceKey};
 use crate::model::wire::{Span, Uint32, span_or_ms, wire_enum};
 
@@ -163,10 +163,13 @@ impl Shape for RateLimit {
         each("rules", &self.rules, LimitTrigger::check)
     }
 
-    fn ends(&self, namespace: &str) -> Vec<End> {
-        let callee = self.callee.as_ref().and_then(|callee| End::of(&callee.namespace, &callee.service, namespace));
-        let own = self.service.as_ref().and_then(|service| End::of("", service, namespace));
-        let named: Vec<End> = callee.into_iter().chain(own).collect();
-        if named.is_empty() { End::of("", ALL, namespace).into_iter().collect() } else { named }
+    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
+        let callee = self.callee.iter().map(|callee| (callee.namespace.as_str(), callee.service.as_str()));
+        let own = self.service.iter().map(|service| ("", service.as_str()));
+        let mut named = callee.chain(own).filter(|(_, service)| !service.is_empty()).peekable();
+        if named.peek().is_none() {
+            visit("", ALL);
+        }
+        named.for_each(|(namespace, service)| visit(namespace, service));
     }
 }

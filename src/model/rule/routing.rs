@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{End, Shape, shape};
+use super::shape::{Shape, shape};
 use super::traffic::{Argument, ArgumentType, ServiceKey};
 use crate::model::wire::{Uint32, Words, wire_enum};
 
@@ -244,18 +244,13 @@ impl Shape for Routing {
         Ok(())
     }
 
-    fn ends(&self, namespace: &str) -> Vec<End> {
+    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
         let config = &self.routing_config;
-        let keys = [&config.caller, &config.callee].into_iter().flatten().map(|key| (&key.namespace, &key.service));
+        let keys = [&config.caller, &config.callee].into_iter().flatten();
+        keys.for_each(|key| visit(&key.namespace, &key.service));
         let groups = config.custom_rules().iter().flat_map(|rule| &rule.destinations);
-        let named = keys.chain(groups.map(|group| (&group.namespace, &group.service)));
-        let own = config
-            .service
-            .as_ref()
-            .and_then(|service| End::of(config.namespace.as_deref().unwrap_or_default(), service, namespace));
-        let mut ends: Vec<End> = named.filter_map(|(of, service)| End::of(of, service, namespace)).chain(own).collect();
-        ends.sort();
-        ends.dedup();
-        ends
+        groups.for_each(|group| visit(&group.namespace, &group.service));
+        let namespace = config.namespace.as_deref().unwrap_or_default();
+        config.service.iter().for_each(|service| visit(namespace, service));
     }
 }

@@ -21,9 +21,9 @@ pub trait Shape {
         None
     }
 
-    /// The services that the rule is about, on either end of a call; a rule without a namespace of
-    /// its own for one means that of the rule, `namespace`.
-    fn ends(&self, namespace: &str) -> Vec<End>;
+    /// Shows namespace and name of each service that the rule is about, on either end of a call; an
+    /// empty namespace stands for that of the rule, an empty name for none.
+    fn each_end(&self, visit: &mut dyn FnMut(&str, &str));
 }
 
 /// A service that a rule is about; `*` stands for every one.
