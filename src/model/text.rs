@@ -1,56 +1,87 @@
 //! Matching of text in list filters.
 
+use memchr::memmem::Finder;
+
 use super::limits;
 
 /// A `name` filter: exact, or with `*` (anywhere, any number) a glob that ignores case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameFilter {
     Exact(String),
-    /// The pieces between the stars, lower-cased.
-    Glob(Vec<String>),
+    Glob(Glob),
+}
+
+/// The lower-cased pieces between the stars, each ready to be searched for: a list tries every name
+/// there is.
+#[derive(Clone, Debug)]
+pub struct Glob {
+    text: String,
+    first: String,
+    middle: Vec<Finder<'static>>,
+    last: String,
 }
 
 impl NameFilter {
     pub fn parse(text: &str) -> Self {
-        if text.contains('*') {
-            NameFilter::Glob(text.to_lowercase().split('*').map(str::to_owned).collect())
-        } else {
-            NameFilter::Exact(text.to_owned())
+        match text.split_once('*') {
+            Some((first, rest)) => NameFilter::Glob(Glob::new(text, first, rest)),
+            None => NameFilter::Exact(text.to_owned()),
         }
     }
 
     pub fn matches(&self, value: &str) -> bool {
         match self {
             NameFilter::Exact(wanted) => value == wanted,
-            NameFilter::Glob(pieces) => with_lower_case(value, |lower| glob(pieces, lower)),
+            NameFilter::Glob(glob) => with_lower_case(value, |lower| glob.matches(lower)),
         }
     }
 }
 
-/// Lists try every name there is: one of usual length is lowered without an allocation.
-fn with_lower_case<T>(value: &str, read: impl FnOnce(&str) -> T) -> T {
+/// One of usual length is lowered without an allocation.
+fn with_lower_case<T>(value: &str, read: impl FnOnce(&[u8]) -> T) -> T {
     let mut buffer = [0; limits::NAME_CHARS_MAX];
     match buffer.get_mut(..value.len()) {
         Some(lower) if value.is_ascii() => {
             lower.copy_from_slice(value.as_bytes());
             lower.make_ascii_lowercase();
-            read(str::from_utf8(lower).expect("ASCII is UTF-8"))
+            read(lower)
         }
-        _ => read(&value.to_lowercase()),
+        _ => read(value.to_lowercase().as_bytes()),
     }
 }
 
-/// First and last piece are anchored; the ones between are taken greedily from the left, which is
-/// complete for a pattern whose only wildcard is `*`, and linear.
-fn glob(pieces: &[String], value: &str) -> bool {
-    let [first, middle @ .., last] = pieces else { return false };
-    let Some(mut rest) = value.strip_prefix(first.as_str()) else { return false };
-    for piece in middle {
-        let Some(at) = rest.find(piece.as_str()) else { return false };
-        rest = &rest[at + piece.len()..];
+impl Glob {
+    fn new(text: &str, first: &str, rest: &str) -> Self {
+        let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+        let pieces = middle.split('*').filter(|piece| !piece.is_empty());
+        Glob {
+            text: text.to_owned(),
+            first: first.to_lowercase(),
+            middle: pieces.map(|piece| Finder::new(&piece.to_lowercase()).into_owned()).collect(),
+            last: last.to_lowercase(),
+        }
     }
-    rest.len() >= last.len() && rest.ends_with(last.as_str())
+
+    /// First and last piece are anchored; the ones between are taken greedily from the left, which is
+    /// complete for a pattern whose only wildcard is `*`, and linear.
+    fn matches(&self, value: &[u8]) -> bool {
+        let Some(mut rest) = value.strip_prefix(self.first.as_bytes()) else { return false };
+        for piece in &self.middle {
+            let Some(at) = piece.find(rest) else { return false };
+            rest = &rest[at + piece.needle().len()..];
+        }
+        rest.ends_with(self.last.as_bytes())
+    }
 }
+
+/// What is made of the text needs no comparing.
+impl PartialEq for Glob {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Glob {}
 
 #[cfg(test)]
 mod tests {
@@ -72,6 +103,9 @@ mod tests {
             ("ab*ba", "aba", false),
             ("ab*ba", "abba", true),
             ("STRASSE*", "strasse 1", true),
+            ("a*a", "a", false),
+            ("a***b*", "axxbx", true),
+            ("*Ä*", "bär", true),
         ];
         for (filter, value, expected) in rows {
             assert_eq!(NameFilter::parse(filter).matches(value), expected, "{filter} on {value}");
