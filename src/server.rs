@@ -28,7 +28,7 @@ use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config};
 use crate::metrics::Metrics;
 use crate::model::limits;
-use crate::openapi::Document;
+use crate::openapi::{Document, LazyDocument};
 use crate::raft::node::Node;
 use crate::raft::peer::Secret;
 use crate::raft::start::{Setup, start};
@@ -101,12 +101,13 @@ impl Server {
             log_entries_kept: config.tuning.log_entries_kept,
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
+        let (api_address, compat_address) = (bound.api, bound.compat);
         let app = App::new(
             node.clone(),
             ApiSettings {
                 config_content_chars_max: config.tuning.config_content_max,
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
-                document: document(&bound).into_bytes(),
+                document: LazyDocument::new(Box::new(move || document(api_address, compat_address).into_bytes())),
             },
         );
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
@@ -175,8 +176,8 @@ fn first_password(config: &Config, store: &Store) -> anyhow::Result<(String, Opt
 }
 
 /// What both surfaces say of themselves.
-fn document(bound: &Bound) -> Document {
-    let mut document = Document::new(bound.api, bound.compat);
+fn document(api: SocketAddr, compat: SocketAddr) -> Document {
+    let mut document = Document::new(api, compat);
     api::describe(&mut document);
     compat::describe::<LocalView>(&mut document);
     document

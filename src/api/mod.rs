@@ -37,12 +37,11 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use bytes::Bytes;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use crate::model::code::Code;
-use crate::openapi::{Document, Port};
+use crate::openapi::{Document, LazyDocument, Port};
 use crate::raft::node::Node;
 use error::ApiError;
 use routes::{Access, Route, routes};
@@ -62,7 +61,7 @@ pub struct ApiSettings {
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
     /// What `/openapi.json` answers.
-    pub document: Bytes,
+    pub document: LazyDocument,
 }
 
 /// What handlers get; cheap to clone.

@@ -1,5 +1,6 @@
 //! `/openapi.json` and `/docs`: what the two surfaces say of themselves, open to everyone.
 
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
@@ -15,7 +16,7 @@ pub(super) const DOCUMENT: Doc =
 
 /// The same bytes on both ports.
 pub(super) async fn document(State(app): State<App>) -> Response {
-    ([(CONTENT_TYPE, "application/json")], app.settings.document.clone()).into_response()
+    ([(CONTENT_TYPE, "application/json")], Bytes::clone(&app.settings.document)).into_response()
 }
 
 pub(super) const PAGE: Doc =

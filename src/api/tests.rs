@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
@@ -57,7 +57,7 @@ impl Bench {
                 ApiSettings {
                     config_content_chars_max: 1000,
                     trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
-                    document: Bytes::new(),
+                    document: LazyDocument::new(Box::new(Bytes::new)),
                 },
             )),
             node,

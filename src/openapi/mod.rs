@@ -1,4 +1,4 @@
-//! OpenAPI 3.1 of both public surfaces, built once at start, and the page that shows it.
+//! OpenAPI 3.1 of both public surfaces, built when it is first asked for, and the page that shows it.
 //!
 //! A surface describes each row of its table of routes as an [`Operation`]; what bodies look like is
 //! taken from the very types that are read and written (`schemars`, whose dialect is OpenAPI 3.1's).
@@ -7,6 +7,7 @@
 mod operation;
 
 use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use schemars::SchemaGenerator;
@@ -38,6 +39,9 @@ pub(crate) enum Port {
     Clients,
     Both,
 }
+
+/// The document as it is served, once somebody has asked for it.
+pub type LazyDocument = LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>;
 
 /// The document while the surfaces describe themselves.
 pub struct Document {
