@@ -27,17 +27,23 @@ pub(super) struct Derived {
     status: FileStatus,
     /// Of a service, or of all services of a namespace.
     instances: InstanceCounts,
+    /// The service is there, so its token opens something.
+    has_token: bool,
 }
 
 impl Derived {
     pub(super) fn of(entity: &Entity, catalog: &Catalog) -> Self {
         let (mut members, mut status, mut instances) = (0, FileStatus::ToBeReleased, InstanceCounts::default());
+        let mut has_token = false;
         match entity {
             Entity::Namespace(namespace) => {
                 members = catalog.services.count_in(&namespace.name);
                 instances = catalog.instances.of_namespace(&namespace.name);
             }
-            Entity::Service(service) => instances = catalog.instances.of_service(&service.namespace, &service.name),
+            Entity::Service(service) => {
+                instances = catalog.instances.of_service(&service.namespace, &service.name);
+                has_token = catalog.services.get(&service.namespace, &service.name).is_some();
+            }
             Entity::ConfigGroup(group) => members = catalog.configs.file_count_in(group),
             Entity::ConfigFile(file) => status = FileStatus::of(file, catalog),
             Entity::None
@@ -47,7 +53,7 @@ impl Derived {
             | Entity::RuleRelease(_)
             | Entity::Instance(_) => {}
         }
-        Derived { members, status, instances }
+        Derived { members, status, instances, has_token }
     }
 }
 
@@ -74,7 +80,7 @@ impl<'a> View<'a> {
                 View::Namespace(NamespaceView::new(namespace, derived.members, derived.instances))
             }
             Entity::Service(service) => {
-                let token = with_secrets.then_some(service.token.as_str());
+                let token = (with_secrets && derived.has_token).then_some(service.token.as_str());
                 View::Service(ServiceView { token, ..ServiceView::new(service, derived.instances) })
             }
             Entity::Alias(alias) => View::Alias(AliasView::new(alias)),

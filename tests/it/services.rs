@@ -103,7 +103,8 @@ async fn updates_compare_and_deletes_are_idempotent() {
         assert_eq!(list.body["services"][0]["token"].as_str().unwrap_or(""), "", "a list shows tokens: {list}");
 
         for _ in 0..2 {
-            api.post("/naming/v1/services/delete", &item(json!({}))).await.expect_code(200_000);
+            let gone = api.post("/naming/v1/services/delete", &item(json!({}))).await.expect_code(200_000);
+            assert_eq!(service(&gone.body).get("token"), None, "what is gone has no token: {gone}");
         }
         api.put(SERVICES, &item(json!({"comment": "late"}))).await.expect_code(400_202);
     }
