@@ -10,10 +10,7 @@ use super::envelope::Shape;
 use super::view::{RuleReleaseView, RuleView};
 use crate::model::code::Code;
 use crate::model::explain::Explanation;
-use crate::model::rule::fault_detect::{FaultDetect, FaultDetectPatch};
-use crate::model::rule::rate_limit::{RateLimit, RateLimitPatch};
-use crate::model::rule::routing::{Routing, RoutingPatch};
-use crate::model::rule::{Family, RuleHead};
+use crate::model::rule::{Family, RuleHead, WithTypes};
 use crate::openapi::{Param, SchemaOf, schema_of};
 
 /// What the fields of an item may be refused with.
@@ -51,33 +48,33 @@ impl<H: JsonSchema, B: JsonSchema> JsonSchema for Both<H, B> {
 }
 
 /// A rule as a caller sends it.
-fn sent(family: Family) -> SchemaOf {
-    match family {
-        Family::FaultDetect => schema_of::<Both<RuleHead, FaultDetectPatch>>(),
-        Family::RateLimit => schema_of::<Both<RuleHead, RateLimitPatch>>(),
-        Family::Routing => schema_of::<Both<RuleHead, RoutingPatch>>(),
+struct Sent;
+
+impl WithTypes for Sent {
+    type Output = SchemaOf;
+
+    fn run<B: JsonSchema, P: JsonSchema>() -> SchemaOf {
+        schema_of::<Both<RuleHead, P>>()
     }
 }
 
 /// A rule as it is shown.
-fn shown(family: Family) -> SchemaOf {
-    match family {
-        Family::FaultDetect => schema_of::<Both<RuleView<'_>, FaultDetect>>(),
-        Family::RateLimit => schema_of::<Both<RuleView<'_>, RateLimit>>(),
-        Family::Routing => schema_of::<Both<RuleView<'_>, Routing>>(),
+struct Shown;
+
+impl WithTypes for Shown {
+    type Output = SchemaOf;
+
+    fn run<B: JsonSchema, P: JsonSchema>() -> SchemaOf {
+        schema_of::<Both<RuleView<'_>, B>>()
     }
 }
 
 fn doc(family: Family) -> Doc {
-    Doc::new(match family {
-        Family::FaultDetect => "Fault detection",
-        Family::RateLimit => "Rate limits",
-        Family::Routing => "Routing",
-    })
+    Doc::new(family.title())
 }
 
 fn write(family: Family) -> Doc {
-    doc(family).takes(sent(family)).gives(Shape::Batch((family.element(), shown(family))))
+    doc(family).takes(family.with_types::<Sent>()).gives(Shape::Batch((family.element(), family.with_types::<Shown>())))
 }
 
 fn write_release(family: Family) -> Doc {
@@ -88,14 +85,14 @@ pub(super) fn list(family: Family) -> Doc {
     doc(family)
         .says("A page of rules, newest change first.")
         .query(&[FILTERS, HEAD_ONLY, PAGING])
-        .gives(Shape::List(("data", shown(family))))
+        .gives(Shape::List(("data", family.with_types::<Shown>())))
 }
 
 pub(super) fn detail(family: Family) -> Doc {
     doc(family)
         .says("A page of whole rules, newest change first.")
         .query(&[FILTERS, PAGING])
-        .gives(Shape::List(("data", shown(family))))
+        .gives(Shape::List(("data", family.with_types::<Shown>())))
 }
 
 pub(super) fn create(family: Family) -> Doc {

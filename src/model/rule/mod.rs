@@ -41,14 +41,26 @@ wire_enum! {
     }
 }
 
+/// What [`Family::with_types`] does, for a body and the patch of one.
+pub trait WithTypes {
+    type Output;
+
+    fn run<B: JsonSchema, P: JsonSchema>() -> Self::Output;
+}
+
 macro_rules! families {
-    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $kind:literal, $element:literal, $resource:ident, $discover:literal $number:literal $found:literal; )+) => {
+    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $title:literal, $kind:literal, $element:literal, $resource:ident, $discover:literal $number:literal $found:literal; )+) => {
         /// A family of rules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Family { $( $(#[$meta])* $family, )+ }
 
         impl Family {
             pub const ALL: &'static [Family] = &[ $( Family::$family, )+ ];
+
+            /// Its name for people.
+            pub const fn title(self) -> &'static str {
+                match self { $( Family::$family => $title, )+ }
+            }
 
             /// Its segment in paths.
             pub const fn kind(self) -> &'static str {
@@ -68,6 +80,11 @@ macro_rules! families {
             /// the element that answers.
             pub const fn discovery(self) -> (&'static str, u64, &'static str) {
                 match self { $( Family::$family => ($discover, $number, $found), )+ }
+            }
+
+            /// Does something that depends on the types of the family, not on a rule of it.
+            pub fn with_types<W: WithTypes>(self) -> W::Output {
+                match self { $( Family::$family => W::run::<$family, $patch>(), )+ }
             }
 
             /// The body of a rule of which nothing is said.
@@ -138,10 +155,10 @@ macro_rules! families {
 }
 
 families! {
-    // family: patch, path segment, element in write answers, resource of its releases, discovery;
-    FaultDetect: FaultDetectPatch, "faultdetectors", "faultDetectRule", FaultDetectRules, "FAULT_DETECTOR" 13 "faultDetector";
-    RateLimit: RateLimitPatch, "ratelimits", "rateLimit", RateLimitRules, "RATE_LIMIT" 4 "rateLimit";
-    Routing: RoutingPatch, "routings", "routeRule", RouteRules, "ROUTING" 3 "routing";
+    // family: patch, title, path segment, element in write answers, resource of its releases, discovery;
+    FaultDetect: FaultDetectPatch, "Fault detection", "faultdetectors", "faultDetectRule", FaultDetectRules, "FAULT_DETECTOR" 13 "faultDetector";
+    RateLimit: RateLimitPatch, "Rate limits", "ratelimits", "rateLimit", RateLimitRules, "RATE_LIMIT" 4 "rateLimit";
+    Routing: RoutingPatch, "Routing", "routings", "routeRule", RouteRules, "ROUTING" 3 "routing";
 }
 
 /// A rule as it is kept.
