@@ -60,13 +60,10 @@ async fn append(node: &Node, draft: &[u8]) -> Carried {
     let now = now().0;
     let time = Timestamp(node.inner().last_stamp_ms.fetch_max(now, Ordering::Relaxed).max(now));
     let proposal = proposal::stamp(time, rand::random(), draft);
-    match node.inner().raft.client_write(proposal).await {
-        Ok(written) => Carried::Done { log_index: written.log_id.index },
-        Err(error) => write_error(error),
-    }
+    node.inner().gatherer.append(&node.inner().raft, proposal).await
 }
 
-fn write_error(error: WriteError) -> Carried {
+pub(super) fn write_error(error: WriteError) -> Carried {
     match error {
         RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => Carried::NotLeader,
         RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => Carried::Unknown(forward.to_string()),

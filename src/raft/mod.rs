@@ -10,6 +10,7 @@ mod beats;
 mod chores;
 pub mod codec;
 mod errand;
+mod gather;
 mod introductions;
 pub mod leading;
 pub mod machine;

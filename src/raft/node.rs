@@ -14,6 +14,7 @@ use openraft::metrics::RaftMetrics;
 use tokio::time::{Instant, timeout_at};
 
 use super::errand::Errand;
+use super::gather::Gatherer;
 use super::leading;
 use super::machine::Machine;
 use super::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
@@ -63,6 +64,7 @@ pub(super) struct Inner {
     pub(super) recovered: AtomicBool,
     /// Latest time that this node stamped as a leader, in milliseconds.
     pub(super) last_stamp_ms: AtomicU64,
+    pub(super) gatherer: Gatherer,
     read_indexes: ReadIndexes,
 }
 
@@ -96,6 +98,7 @@ impl Node {
             stopping: AtomicBool::new(false),
             recovered: AtomicBool::new(false),
             last_stamp_ms: AtomicU64::new(0),
+            gatherer: Gatherer::default(),
             read_indexes,
         }))
     }
