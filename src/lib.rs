@@ -27,13 +27,13 @@
 //! token is looked up (one place, `api::auth`); `api::extract::Batch` parses and checks each item
 //! on its own, as far as that is possible without state. What is acceptable becomes ONE
 //! [`catalog::Command`] and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
-//! on it and appends it; another node sends it to the leader, one hop. Appends are grouped under
-//! one fsync (`store::flush`) while they travel to the followers. Once a majority has it on disk,
-//! every node's [`raft::machine`] applies it: the catalog returns outcomes, changed rows and
-//! changes; the rows, the applied index, the membership and the state hash are written in one
-//! batch; then readers, watchers and the waiting request are told, in that order. So the node that
-//! took a write answers after it has applied it itself, whoever leads, and a reply never crosses
-//! the wire.
+//! on it and appends it, with what else came during a round trip (`raft::gather`); another node
+//! sends it to the leader, one hop. Appends are grouped under one fsync (`store::flush`) while they
+//! travel to the followers. Once a majority has it on disk, every node's [`raft::machine`] applies
+//! it: the catalog returns outcomes, changed rows and changes; the rows, the applied index, the
+//! membership and the state hash are written in one batch; then readers, watchers and the waiting
+//! request are told, in that order. So the node that took a write answers after it has applied it
+//! itself, whoever leads, and a reply never crosses the wire.
 //!
 //! A command carries a request id that the catalog remembers for a minute: after a lost leader the
 //! node sends the same command again, and it is applied once.
