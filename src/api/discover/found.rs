@@ -45,17 +45,22 @@ impl Found {
     pub(super) fn read(catalog: &Catalog, question: &Question, applied_index: u64) -> Result<Found, ApiError> {
         let service = question.resolve(catalog);
         let (revision, content) = match question.wanted {
-            Wanted::Services => services(catalog, question),
-            Wanted::Instances => instances(catalog, question, &service)?,
-            Wanted::Namespaces => (catalog.namespaces.fold().text(), namespaces(catalog)),
+            Wanted::Services => {
+                let fold = catalog.services.fold_of(question.namespace_if_any());
+                unless_known(question, fold.text(), || services(catalog, question))
+            }
+            Wanted::Instances => {
+                let fold = fold_of_instances(catalog, &service)?;
+                unless_known(question, fold.text(), || instances(catalog, question, &service))
+            }
+            Wanted::Namespaces => unless_known(question, catalog.namespaces.fold().text(), || namespaces(catalog)),
             Wanted::Rules(family, policy) => {
                 let label = |key: &str| question.label(key);
                 let mut releases = catalog.rules.of(family).active().of_service(&service.0, &service.1, label);
                 releases.retain(|release| release.rule.enable && has_policy(&release.rule, policy));
-                (revision_of(&releases), Content::Rules(releases))
+                unless_known(question, revision_of(&releases), || Content::Rules(releases))
             }
         };
-        let content = if revision == question.revision { Content::Unchanged } else { content };
         Ok(Found { revision, service, applied_index, content })
     }
 
@@ -68,31 +73,30 @@ impl Found {
     }
 }
 
-fn services(catalog: &Catalog, question: &Question) -> (String, Content) {
-    let revision = catalog.services.fold_of(question.namespace_if_any()).text();
-    let wanted =
-        |service: &&Arc<Service>| question.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value));
-    if revision == question.revision {
-        return (revision, Content::Unchanged);
-    }
-    let counted =
-        |service: &Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service.clone());
-    let services = catalog.services.all_in(question.namespace_if_any()).filter(wanted).map(counted).collect();
-    (revision, Content::Services(services))
+/// A client that has this revision needs no content, so none is made.
+fn unless_known(question: &Question, revision: String, content: impl FnOnce() -> Content) -> (String, Content) {
+    let content = if revision == question.revision { Content::Unchanged } else { content() };
+    (revision, content)
 }
 
-/// The revision is that of the service and of all its instances.
-fn instances(catalog: &Catalog, question: &Question, service: &Identity) -> Result<(String, Content), ApiError> {
-    let (namespace, name) = service;
+fn services(catalog: &Catalog, question: &Question) -> Content {
+    let wanted =
+        |service: &&Arc<Service>| question.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value));
+    let counted =
+        |service: &Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service.clone());
+    Content::Services(catalog.services.all_in(question.namespace_if_any()).filter(wanted).map(counted).collect())
+}
+
+/// Of the service and of all its instances.
+fn fold_of_instances(catalog: &Catalog, (namespace, name): &Identity) -> Result<Fold, ApiError> {
     let service = catalog.services.get(namespace, name).ok_or(Code::NotFoundResource)?;
     let folds = [Fold::of(&service.id, &service.revision), catalog.instances.fold(namespace, name)];
-    let revision = folds.into_iter().sum::<Fold>().text();
-    if revision == question.revision {
-        return Ok((revision, Content::Unchanged));
-    }
+    Ok(folds.into_iter().sum())
+}
+
+fn instances(catalog: &Catalog, question: &Question, (namespace, name): &Identity) -> Content {
     let wanted = |instance: &&Arc<Instance>| !question.only_healthy || (instance.healthy && !instance.isolate);
-    let instances = catalog.instances.all_of(namespace, name).filter(wanted).cloned().collect();
-    Ok((revision, Content::Instances(instances)))
+    Content::Instances(catalog.instances.all_of(namespace, name).filter(wanted).cloned().collect())
 }
 
 fn namespaces(catalog: &Catalog) -> Content {
