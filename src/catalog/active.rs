@@ -57,8 +57,10 @@ impl Active {
             .into_iter()
             .filter_map(|rule| self.of_rule.get(rule))
             .filter_map(|active| active.all().find(|release| release.is_for(&label)));
-        let mut chosen: Vec<_> =
-            chosen.filter(|release| release.rule.ends().iter().any(|end| ends.contains(end))).cloned().collect();
+        let mut chosen: Vec<_> = chosen
+            .filter(|release| release.rule.ends().iter().any(|end| end.covers(namespace, service)))
+            .cloned()
+            .collect();
         chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
         chosen
     }

@@ -98,8 +98,7 @@ impl Catalog {
         let release_type = ReleaseType::read(draft.release_type.as_deref())?;
         let book = self.rules.of(family);
         publishable(release_type, draft.labels(), book.active().has_gray(&rule.id))?;
-        let names_rule = draft.given_rule_id().is_some() || draft.given_rule_name().is_some();
-        let given_id = draft.given_id().filter(|_| names_rule);
+        let given_id = draft.given_id().filter(|_| draft.names_rule());
         let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
         if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {
             return Ok(Outcome { entity: Entity::RuleRelease(taken.clone()), ..Code::ExistedResource.into() });
@@ -220,14 +219,13 @@ impl Catalog {
             (None, Some(name)) => self.rule_by_name(family, name, draft.given_namespace())?,
             (None, None) => None,
         };
-        let names_rule = draft.given_rule_id().is_some() || draft.given_rule_name().is_some();
         let found = match (draft.given_id(), draft.given_release_name(), rule) {
             (Some(id), _, _) => book.release_by_id(id),
             (None, Some(name), Some(rule)) => book.release(&rule.id, name),
             _ => None,
         };
         let fits = |release: &&Arc<RuleRelease>| {
-            (!names_rule || rule.is_some_and(|rule| rule.id == release.rule.id))
+            (!draft.names_rule() || rule.is_some_and(|rule| rule.id == release.rule.id))
                 && draft.given_rule_name().is_none_or(|name| rule.is_some_and(|rule| rule.name == name))
                 && draft.given_release_name().is_none_or(|name| name == release.name)
         };

@@ -1,14 +1,12 @@
 //! Conditions on a value: `MatchString` of the specification, and how it is judged.
 
-use std::borrow::Cow;
-
 use regex::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 use crate::model::limits;
-use crate::model::wire::wire_enum;
+use crate::model::wire::{Words, wire_enum};
 
 wire_enum! {
     /// How a value is compared.
@@ -92,11 +90,10 @@ impl MatchString {
     }
 
     /// `EXACT GET`, as a person would say it.
-    pub fn shown(&self) -> Cow<'_, str> {
-        use crate::model::wire::Words;
+    pub fn shown(&self) -> String {
         match self.value_type {
-            ValueType::Text => format!("{} {}", self.kind.word(), self.value).into(),
-            ValueType::Parameter => format!("any value, as {}", self.value).into(),
+            ValueType::Text => format!("{} {}", self.kind.word(), self.value),
+            ValueType::Parameter => format!("any value, as {}", self.value),
         }
     }
 }

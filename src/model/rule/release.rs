@@ -106,7 +106,8 @@ impl RuleReleaseDraft {
         self.client_labels.as_deref().unwrap_or_default()
     }
 
-    fn names_rule(&self) -> bool {
+    /// The rule is named, by id or by name.
+    pub fn names_rule(&self) -> bool {
         self.given_rule_id().is_some() || self.given_rule_name().is_some()
     }
 
