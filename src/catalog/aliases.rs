@@ -131,11 +131,10 @@ impl Aliases {
 
     /// Newest change first, then by id.
     pub fn list(&self, filter: &AliasFilter, page: Page) -> Listed<Arc<ServiceAlias>> {
-        let wanted = |name: &Option<NameFilter>, value: &str| name.as_ref().is_none_or(|name| name.matches(value));
         let matches = |alias: &ServiceAlias| {
-            wanted(&filter.service, &alias.service)
-                && wanted(&filter.namespace, &alias.namespace)
-                && wanted(&filter.alias_namespace, &alias.alias_namespace)
+            NameFilter::passes(&filter.service, &alias.service)
+                && NameFilter::passes(&filter.namespace, &alias.namespace)
+                && NameFilter::passes(&filter.alias_namespace, &alias.alias_namespace)
                 && filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
         };
         self.all.list(filter.alias.as_ref(), Some(matches), page)

@@ -109,8 +109,9 @@ pub struct FileFilter {
 
 impl FileFilter {
     fn matches_key(&self, key: &ConfigKey) -> bool {
-        let wanted = |filter: &Option<NameFilter>, value: &str| filter.as_ref().is_none_or(|name| name.matches(value));
-        wanted(&self.namespace, &key.namespace) && wanted(&self.group, &key.group) && wanted(&self.file, &key.file)
+        NameFilter::passes(&self.namespace, &key.namespace)
+            && NameFilter::passes(&self.group, &key.group)
+            && NameFilter::passes(&self.file, &key.file)
     }
 }
 
@@ -173,8 +174,8 @@ impl Configs {
     /// Newest change first, then by name.
     pub fn list_groups(&self, filter: &GroupFilter, page: Page) -> Listed<Arc<ConfigGroup>> {
         let wanted = |group: &&Arc<ConfigGroup>| {
-            filter.namespace.as_ref().is_none_or(|name| name.matches(&group.namespace))
-                && filter.name.as_ref().is_none_or(|name| name.matches(&group.name))
+            NameFilter::passes(&filter.namespace, &group.namespace)
+                && NameFilter::passes(&filter.name, &group.name)
                 && filter.business.as_ref().is_none_or(|business| group.business.contains(business.as_str()))
                 && filter.department.as_ref().is_none_or(|department| group.department == *department)
         };
@@ -194,7 +195,7 @@ impl Configs {
         let matching = of_files
             .flat_map(|(_, releases)| releases.values())
             .filter(|release| !filter.only_active || release.active)
-            .filter(|release| filter.release.as_ref().is_none_or(|name| name.matches(&release.name)))
+            .filter(|release| NameFilter::passes(&filter.release, &release.name))
             .cloned()
             .collect();
         cut_sorted(

@@ -131,9 +131,8 @@ pub struct InstanceFilter {
 
 impl InstanceFilter {
     fn matches(&self, instance: &Instance) -> bool {
-        let named = |wanted: &Option<NameFilter>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
-        named(&self.namespace, &instance.namespace)
-            && named(&self.service, &instance.service)
+        NameFilter::passes(&self.namespace, &instance.namespace)
+            && NameFilter::passes(&self.service, &instance.service)
             && wants(&self.id, &instance.id)
             && wants(&self.vpc_id, &instance.vpc_id)
             && (self.hosts.is_empty() || self.hosts.contains(&instance.host))

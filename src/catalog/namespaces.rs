@@ -64,7 +64,7 @@ impl Namespaces {
     /// Newest first, then by name.
     pub fn list(&self, filter: &NamespaceFilter, page: Page) -> Listed<Arc<Namespace>> {
         let wanted = |namespace: &&Arc<Namespace>| {
-            filter.name.as_ref().is_none_or(|name| name.matches(&namespace.name))
+            NameFilter::passes(&filter.name, &namespace.name)
                 && filter.owner.as_ref().is_none_or(|owner| namespace.owners.contains(owner.as_str()))
         };
         let matching = self.by_name.values().filter(wanted).cloned().collect();

@@ -83,11 +83,10 @@ pub struct RuleFilter {
 
 impl RuleFilter {
     fn matches(&self, rule: &Rule) -> bool {
-        let wanted = |filter: &Option<NameFilter>, value: &str| filter.as_ref().is_none_or(|name| name.matches(value));
         self.id.as_ref().is_none_or(|id| *id == rule.id)
             && self.enable.is_none_or(|enable| enable == rule.enable)
-            && wanted(&self.name, &rule.name)
-            && wanted(&self.namespace, &rule.namespace)
+            && NameFilter::passes(&self.name, &rule.name)
+            && NameFilter::passes(&self.namespace, &rule.namespace)
             && self
                 .service
                 .as_ref()

@@ -75,8 +75,8 @@ pub struct ServiceFilter {
 impl ServiceFilter {
     fn matches(&self, service: &Service, instances: &Instances) -> bool {
         let equal = |wanted: &Option<String>, value: &String| wanted.as_ref().is_none_or(|wanted| wanted == value);
-        self.name.as_ref().is_none_or(|name| name.matches(&service.name))
-            && self.namespace.as_ref().is_none_or(|namespace| namespace.matches(&service.namespace))
+        NameFilter::passes(&self.name, &service.name)
+            && NameFilter::passes(&self.namespace, &service.namespace)
             && self.business.as_ref().is_none_or(|part| service.business.to_lowercase().contains(&part.to_lowercase()))
             && equal(&self.department, &service.department)
             && equal(&self.cmdb_mod1, &service.cmdb_mod1)

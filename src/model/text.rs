@@ -29,6 +29,11 @@ impl NameFilter {
         }
     }
 
+    /// What is not filtered passes.
+    pub fn passes(filter: &Option<NameFilter>, value: &str) -> bool {
+        filter.as_ref().is_none_or(|filter| filter.matches(value))
+    }
+
     pub fn matches(&self, value: &str) -> bool {
         match self {
             NameFilter::Exact(wanted) => value == wanted,
