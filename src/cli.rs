@@ -1,7 +1,9 @@
-//! The command line: nodes to run, and calls on a running cluster.
+//! The command line: nodes to run, calls on a running cluster, work on what stopped nodes left.
 
+mod backup;
 mod client;
 mod dev;
+mod offline;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,8 +12,13 @@ use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, DevArgs, LogFormat, ServeArgs};
+use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, RestoreArgs, ServeArgs};
 use crate::server::{Bound, Server};
+
+/// What is logged unless `RUST_LOG` says otherwise. openraft warns of every call to a peer that fails:
+/// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
+/// lines of our own, once.
+const LOG_FILTER: &str = "info,openraft=error";
 
 /// Bad configuration.
 const EXIT_CONFIG: u8 = 2;
@@ -31,6 +38,12 @@ enum Command {
     Dev(DevArgs),
     /// Run a member of a cluster
     Serve(Box<ServeArgs>),
+    /// Make a data directory of a new cluster out of a backup
+    Restore(RestoreArgs),
+    /// Make a cluster of one out of a stopped node, when the others are lost for good
+    Recover(RecoverArgs),
+    /// Look at the data directory of a stopped node, at a backup or at a snapshot
+    Inspect(InspectArgs),
     #[command(flatten)]
     Client(client::ClientCommand),
 }
@@ -46,6 +59,12 @@ pub fn run(cli: Cli) -> ExitCode {
             Ok(config) => report(block_on(serve(config))),
             Err(faults) => list_faults(&faults),
         },
+        Command::Restore(args) => match args.check() {
+            Ok(order) => report(offline::run_restore(&order)),
+            Err(faults) => list_faults(&faults),
+        },
+        Command::Recover(args) => report(offline::run_recover(&args)),
+        Command::Inspect(args) => report(offline::run_inspect(&args)),
         Command::Client(command) => report(block_on(client::run(command))),
     }
 }
@@ -89,9 +108,9 @@ fn announce(bound: &Bound) {
     say(&format!("THUBAN READY {addresses}"));
 }
 
-/// The log goes to stderr; `RUST_LOG` narrows it.
+/// The log goes to stderr; `RUST_LOG` in the place of [`LOG_FILTER`].
 fn start_log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),

@@ -1,7 +1,9 @@
 //! Every setting of a node: its flag, its environment variable, its default, its unit, and the one
 //! check that lists all faults at once. Nobody else reads the environment.
 
+mod bounds;
 mod faults;
+mod offline;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,13 +11,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 use ipnet::IpNet;
 
+use crate::format::level::{Level, LevelRange};
 use crate::model::limits;
 use faults::Faults;
 
+pub use bounds::Bounds;
 pub use faults::is_host_and_port;
+pub use offline::{InspectArgs, OutputFormat, RecoverArgs, RestoreArgs};
 
 const API_PORT: u16 = 8090;
 const COMPAT_PORT: u16 = 8890;
@@ -65,6 +71,11 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_INITIAL_CLUSTER", default_value = "")]
     pub initial_cluster: String,
 
+    /// Let a majority of --initial-cluster form the cluster at the very first start, where a peer cannot be
+    /// started at all. Only for nodes that never had data: a majority of wiped nodes would found a new cluster
+    #[arg(long, env = "THUBAN_FORM_WITH_MAJORITY", value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
+    pub form_with_majority: bool,
+
     /// Secret that all nodes share, at least 32 characters
     #[arg(long, env = "THUBAN_CLUSTER_SECRET", hide_env_values = true)]
     pub cluster_secret: Option<Hidden>,
@@ -109,17 +120,28 @@ pub struct Tuning {
     )]
     pub trusted_proxies: Vec<IpNet>,
 
-    /// Log entries after which the node writes a snapshot and purges the log before it
-    #[arg(long, env = "THUBAN_SNAPSHOT_ENTRIES", default_value_t = 200_000)]
-    pub snapshot_entries: u64,
+    #[command(flatten)]
+    pub bounds: Bounds,
 
-    /// Log entries kept behind a snapshot: a node that was away for fewer needs no snapshot
-    #[arg(long, env = "THUBAN_LOG_ENTRIES_KEPT", default_value_t = 100_000)]
-    pub log_entries_kept: u64,
+    /// Log entries between two indexes at which the nodes compare their states; the same on all of them
+    #[arg(long, env = "THUBAN_HASH_CHECK_ENTRIES", default_value_t = 1024)]
+    pub hash_check_entries: u64,
+
+    /// Highest level of what is stored and sent that this node takes part in: held at the cluster's
+    /// present one, the version before can come back [default: the newest that it knows]
+    #[arg(long, env = "THUBAN_LEVEL_MAX", value_parser = clap::value_parser!(u8).range(1..=i64::from(Level::NEWEST.0)))]
+    pub level_max: Option<u8>,
 
     /// Form of the log on stderr
     #[arg(long, env = "THUBAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
+}
+
+impl Tuning {
+    /// What this node reads and writes.
+    pub fn levels(&self) -> LevelRange {
+        self.level_max.map_or(LevelRange::OWN, |max| LevelRange::OWN.up_to(Level(max)))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -162,6 +184,7 @@ pub struct Config {
     pub advertise_api: Option<String>,
     pub advertise_compat: Option<String>,
     pub initial_cluster: BTreeMap<u64, String>,
+    pub form_with_majority: bool,
     pub cluster_secret: Option<Hidden>,
     pub admin_password: Option<Hidden>,
     pub hold: Duration,
@@ -223,6 +246,7 @@ impl ServeArgs {
             advertise_api: self.advertise_api,
             advertise_compat: self.advertise_compat,
             initial_cluster,
+            form_with_majority: self.form_with_majority,
             cluster_secret,
             admin_password,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
@@ -266,6 +290,7 @@ impl DevArgs {
             advertise_api: None,
             advertise_compat: None,
             initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".to_owned())]),
+            form_with_majority: false,
             cluster_secret: None,
             admin_password: None,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),

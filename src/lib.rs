@@ -7,19 +7,23 @@
 //!
 //! ```text
 //! cli, server            the command line; settings to a running node and back down
+//!   offline              backups and the directories of stopped nodes: restore, recover, inspect
 //!   api      compat      the two public surfaces: management (8090), config clients (8890)
 //!     \      /
 //!      view   address    what config clients may read of a node;  who a client is behind a proxy
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   catalog   watch      all replicated state as plain maps;  who waits for which change
+//!   connections          who gets in and how long each may do nothing
 //!   openapi              the description of both surfaces: each row of their tables adds its own
 //!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
+//!        descriptors     how the file descriptors of the process are shared out
+//!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
 //! ```
 //!
 //! Names point downwards only. [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or
 //! Raft; [`store`] keeps bytes and never imports `model`; [`api`] and [`compat`] know neither each
-//! other nor `store`; openraft is named in [`raft`] and `store` alone. `tests/it/tidy.rs` reads the
-//! sources and says so when this breaks.
+//! other nor `store`; openraft is named in [`raft`], `store` and the types of [`format`] alone.
+//! `tests/it/tidy.rs` reads the sources and says so when this breaks.
 //!
 //! # The path of a write
 //!
@@ -27,13 +31,13 @@
 //! token is looked up (one place, `api::auth`); `api::extract::Batch` parses and checks each item
 //! on its own, as far as that is possible without state. What is acceptable becomes ONE
 //! [`catalog::Command`] and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
-//! on it and appends it, with what else came during a round trip (`raft::gather`); another node
-//! sends it to the leader, one hop. Appends are grouped under one fsync (`store::flush`) while they
-//! travel to the followers. Once a majority has it on disk, every node's [`raft::machine`] applies
-//! it: the catalog returns outcomes, changed rows and changes; the rows, the applied index, the
-//! membership and the state hash are written in one batch; then readers, watchers and the waiting
-//! request are told, in that order. So the node that took a write answers after it has applied it
-//! itself, whoever leads, and a reply never crosses the wire.
+//! on it and appends it, with what else came during a round trip (`raft::gather`), and only while a
+//! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
+//! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority has it on disk, every node's [`raft::machine`] applies
+//! it: the catalog, locked for that moment, returns outcomes, changed rows and changes; the rows, the
+//! applied index, the membership and the state hash are written in one batch; then readers, watchers
+//! and the waiting request are told, in that order. So the node that took a write answers after it has
+//! applied it itself, whoever leads, and a reply never crosses the wire.
 //!
 //! A command carries a request id that the catalog remembers for a minute: after a lost leader the
 //! node sends the same command again, and it is applied once.
@@ -43,8 +47,10 @@
 //! Management reads are linearizable on any node: the leader confirms with a majority that it leads
 //! (ReadIndex, no clock is trusted), the node waits until it has applied as far, and answers from
 //! memory. Readers that come while a question is on its way share the next one. With
-//! `?consistency=local` the node answers from what it has. Config clients always read the node's own
-//! state; what keeps them from stepping back are the ids they bring along.
+//! `?consistency=local` the node answers from what it has. A look-up reads the catalog where it stands;
+//! a walk over many things goes over a view of it on a blocking thread (`api::scan`): the catalog's maps
+//! are persistent ones, so a view is made in no time and keeps nobody waiting. Config clients always read
+//! the node's own state; what keeps them from stepping back are the ids they bring along.
 //!
 //! # The path of a long poll
 //!
@@ -66,6 +72,16 @@
 //! would apply to a request. A further family is a type with its `Shape`, a row in the table of
 //! families, and an arm where only the family itself can answer (explaining it).
 //!
+//! # The path of a backup
+//!
+//! `GET /admin/v1/backup` on any node: once the node has applied all that was acknowledged before, a
+//! thread walks one RocksDB view and hands the layout of a snapshot to the answer, piece by piece
+//! (`raft::backup`); nothing is written on the node, and writes go on. `thuban restore` makes the same
+//! file into the directory of each node of a new cluster ([`offline`]). The state goes through
+//! [`catalog::rebirth`] on the way: sessions and nodes are left behind, and whatever clients compare
+//! goes up so far that nothing they hold looks newer. What they name that no node of their cluster
+//! knows (`raft::horizon`) is as if it were not named.
+//!
 //! # The path of a heartbeat
 //!
 //! `POST /v1/Heartbeat` on any node: the node gathers what its clients send for 30 ms and hands it to
@@ -74,25 +90,54 @@
 //! three times its ttl; only who became unhealthy, or has beaten again, is proposed, many in one
 //! command. From there on it is a write like any other, and wakes those who watch the service.
 //!
+//! # The path of a level
+//!
+//! Everything stored or sent belongs to a level ([`format::level`]). Every handshake between nodes says what
+//! each binary reads; the leader raises the cluster's level by an entry of the log when every member, on an
+//! open connection, reads the next one (`raft::levels`). A command says its level
+//! ([`catalog::Command::level`]); it is refused (503003) where the request comes in and again on the leader,
+//! which reads every draft before it appends it, while the cluster is below. What apply means depends on
+//! the level in force at that index and on nothing else. A data directory is marked before the first thing of
+//! a level is written to it (`store::identity`), so that a binary which cannot read it refuses at the door.
+//!
 //! # Invariants
 //!
 //! * Apply is a pure function of the log: equal index, equal catalog, equal rows, equal hash.
 //! * Rows are the truth, the catalog is the read view: one rebuilt from rows is equal to the one in
 //!   memory (a property test holds it).
-//! * Nothing is acknowledged before a majority has it on disk and this node can show it.
+//! * Nothing is acknowledged before a majority has it on disk, its rows are written here and this node
+//!   can show it. It may be shown before its rows are written: it is in the log, and applied again.
+//! * Who serves requests waits for no disk: the catalog's lock is never held across a write, and
+//!   consensus, which writes where it stands, has threads of its own (`raft::threads`).
 //! * A check against state happens in apply, never in a handler.
 //! * Saving a rule or a config file never changes what clients see; releasing it does.
 //! * Versions of a rule, of a config file and notification ids never go down and are never used twice, not even
 //!   after the file was deleted.
+//! * Nothing is proposed, written or sent that a member cannot read; below a level, rows and hashes are what
+//!   the version before would have made.
+//! * Of the inactive releases of a rule or a config file the newest stay, as many as the replicated
+//!   settings say ([`model::settings`]); an active one never goes. A content is held once, in memory and
+//!   as a row, however many drafts and releases have it.
 //! * A node id belongs to one data directory. One that lost its directory lost its votes, and may
-//!   not come back under its id.
+//!   not come back under its id; and no majority of such nodes founds a cluster (`raft::formation`).
+//! * Nothing about a start has a deadline: without a majority a node serves what it has for as long as it
+//!   takes, and is not ready.
+//! * No change of the membership is begun after which the voters that answer could not go on
+//!   (`raft::members`).
+//! * A node whose state hash is not that of the others stops serving, for good (`raft::divergence`).
 //! * `enable_leader_restore` stays off: a restarted leader is elected anew (see
 //!   `store::power_loss_test` for what happens otherwise).
 //! * Every wait, queue and body has a limit; they are in [`model::limits`], [`config`] and
 //!   `raft::peer::limits`.
+//! * Stamps never run backwards, and never ahead of the time that has passed by more than a hundredth of
+//!   it, whatever the wall clock of the leader shows (`raft::clock`).
+//! * A peer that is away costs a try a second and two lines of log, however long it is away.
 //! * Nobody is declared unhealthy before its whole window has passed under the present leader, and none
 //!   of it while that leader was stalled or cut off; a verdict is proposed in the term in which it was
 //!   found, or not at all.
+//! * What runs short is refused before it is used up, and for as long as it is short only: disk and quota
+//!   (`raft::room`), the log's past (`raft::keeping`), places for connections ([`connections`]). None of
+//!   them ends a node.
 //! * There is no global state: two nodes live in one test process.
 //!
 //! # How the gaps of the specification are filled
@@ -101,7 +146,7 @@
 //! |---|---|
 //! | business codes, HTTP status | [`model::code`]; the status is the code's first three digits |
 //! | login, token, lifetime | `POST /auth/v1/user/login`; 256 random bits, kept as SHA-256, 7 days |
-//! | times | `YYYY-MM-DD HH:MM:SS`, UTC, stamped by the leader |
+//! | times | `YYYY-MM-DD HH:MM:SS`, UTC, stamped by the leader with the time of the cluster |
 //! | ids and revisions | 32 hex digits drawn from the leader's seed; numbers of config objects from the log index |
 //! | publishing of config | the Polaris paths under `/config/v1` |
 //! | body of `/notifications/v2` | Apollo's bare array; ids are one counter of visible changes below 2^31 |
@@ -113,6 +158,7 @@
 //! | filters by instance | host, port and metadata may each be true of another instance of the service |
 //! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |
 //! | health of an instance | by heartbeats, where it asks for that; unhealthy after three times its ttl |
+//! | releases that are too many | the oldest inactive ones go; lists of one thing's releases say up to which version |
 
 mod address;
 pub mod api;
@@ -120,10 +166,14 @@ pub mod catalog;
 pub mod cli;
 pub mod compat;
 pub mod config;
+pub mod connections;
+pub mod descriptors;
+pub mod format;
 pub mod metrics;
 pub mod model;
+pub mod offline;
 pub mod openapi;
-pub mod pack;
+
 pub mod raft;
 pub mod server;
 pub mod store;

@@ -103,6 +103,10 @@ metrics! {
     peer_reachable: IntGaugeVec "thuban_peer_reachable" ["peer"];
     /// Round trip of the last ping to a peer.
     peer_round_trip: GaugeVec "thuban_peer_round_trip_seconds" ["peer"];
+    /// On the leader: sessions of log replication to a peer that failed; they are tried again with pauses.
+    peer_append_failures: IntCounterVec "thuban_peer_append_failures_total" ["peer"];
+    /// 1 while members hold different states at the same index as this node sees it, else 0.
+    state_diverged: IntGauge "thuban_state_diverged";
     /// Connections refused on the peer listener, by reason.
     peer_refused: IntCounterVec "thuban_peer_connections_refused_total" ["reason"];
     /// Commands proposed through this node and waiting for their result.
@@ -131,6 +135,24 @@ metrics! {
     /// Duration of the last snapshot build.
     snapshot_build: Histogram "thuban_snapshot_build_duration_seconds" in LATENCY_BUCKETS;
 
+    /// 1 while the last attempt to write a snapshot failed: it is repeated, and the log grows meanwhile.
+    snapshot_failing: IntGauge "thuban_snapshot_failing";
+    /// Bytes of the entries in the log of this node.
+    log_bytes: IntGauge "thuban_log_size_bytes";
+    /// Bytes of all rows of the replicated state, as --quota-bytes counts them.
+    state_bytes: IntGauge "thuban_state_bytes";
+    /// Free bytes of the filesystem under the data directory.
+    disk_free: IntGauge "thuban_disk_free_bytes";
+    /// Free bytes below which nothing is added any more, see --disk-reserve-bytes.
+    disk_reserve: IntGauge "thuban_disk_reserve_bytes";
+    /// 1 while this node refuses what adds, by reason: disk (its own or, on the leader, any member's), quota.
+    storage_alarm: IntGaugeVec "thuban_storage_alarm" ["reason"];
+
+    /// Connections of clients that are open, by listener: api, compat.
+    connections: IntGaugeVec "thuban_connections" ["listener"];
+    /// Connections closed before a request was read, by listener and reason: total, address, descriptors.
+    connections_refused: IntCounterVec "thuban_connections_refused_total" ["listener", "reason"];
+
     /// RocksDB, live data on disk by column family.
     rocksdb_live_bytes: IntGaugeVec "thuban_rocksdb_live_data_size_bytes" ["cf"];
     /// RocksDB, memtables by column family.
@@ -140,9 +162,14 @@ metrics! {
     /// RocksDB, estimated number of keys by column family.
     rocksdb_keys: IntGaugeVec "thuban_rocksdb_estimated_keys" ["cf"];
 
+    /// Backups by event: done, failed.
+    backups: IntCounterVec "thuban_backups_total" ["event"];
+    /// Questions of config and discovering clients that named an id, a version or an index of no node of this cluster.
+    foreign_ids: IntCounter "thuban_foreign_ids_total";
+
     /// Heartbeats of instances that came to this node, by outcome: taken by the leader, or no leader.
     heartbeats: IntCounterVec "thuban_heartbeats_total" ["outcome"];
-    /// On the leader: instances that became unhealthy, or healthy again, by heartbeats.
+    /// On the leader: instances that became unhealthy or healthy again by heartbeats, or were removed for their absence.
     health_changes: IntCounterVec "thuban_instance_health_changes_total" ["to"];
     /// Objects in the catalog by kind.
     objects: IntGaugeVec "thuban_catalog_objects" ["kind"];

@@ -5,44 +5,36 @@
 //! limit of time.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
-use axum::extract::ConnectInfo;
 use axum::middleware::from_fn_with_state;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
 
 use crate::api::{self, ApiSettings, App};
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config};
+use crate::connections::{self, Door, Places};
+use crate::descriptors;
 use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::openapi::{Document, LazyDocument};
 use crate::raft::node::Node;
 use crate::raft::peer::Secret;
 use crate::raft::start::{Setup, start};
+use crate::raft::{LogBounds, RoomBounds};
 use crate::store::Store;
 use crate::view::LocalView;
 use crate::watch::Hub;
 
-/// A client that does not finish its request head in this time is cut off.
-const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// What is still open after this time at shutdown is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
-/// After an accept that failed (out of file descriptors, mostly).
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where a node listens.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -60,7 +52,8 @@ pub struct Server {
     pub node: Node,
     /// The password of the administrator, where this start generated one.
     pub generated_password: Option<String>,
-    listeners: [(TcpListener, Router); 2],
+    doors: [Door; 2],
+    places: Arc<Places>,
     hub: Hub,
     tasks: TaskTracker,
     shutdown: CancellationToken,
@@ -82,9 +75,11 @@ impl Server {
             compat: compat_listener.local_addr()?,
             peer: peer_listener.as_ref().map(TcpListener::local_addr).transpose()?,
         };
+        let descriptors = descriptors::raise();
         let metrics = Arc::new(Metrics::new()?);
         metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        let store = open_store(&config.data_dir, config.node_id, metrics.clone()).await?;
+        let places = places(&config, descriptors, metrics.clone());
+        let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
         let hash = tokio::task::spawn_blocking(move || api::hash_password(&password)).await?;
         let hub = Hub::new(limits::POLL_WAITERS_MAX);
@@ -92,13 +87,23 @@ impl Server {
         let setup = Setup {
             node_id: config.node_id,
             initial_cluster: config.initial_cluster.clone(),
+            form_with_majority: config.form_with_majority,
             secret: config.cluster_secret.as_ref().map(|secret| Secret::new(secret.0.as_bytes())),
             peer_listener,
             api: config.advertise_api.clone().unwrap_or_else(|| bound.api.to_string()),
             compat: config.advertise_compat.clone().unwrap_or_else(|| bound.compat.to_string()),
             admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
-            snapshot_every_entries: config.tuning.snapshot_entries,
-            log_entries_kept: config.tuning.log_entries_kept,
+            log_bounds: LogBounds {
+                snapshot_entries: config.tuning.bounds.snapshot_entries,
+                snapshot_bytes: config.tuning.bounds.snapshot_bytes,
+                entries_kept: config.tuning.bounds.log_entries_kept,
+                bytes_kept: config.tuning.bounds.log_bytes_kept,
+            },
+            room_bounds: RoomBounds {
+                disk_reserve_bytes: config.tuning.bounds.disk_reserve_bytes,
+                quota_bytes: config.tuning.bounds.quota_bytes,
+            },
+            hash_check_entries: config.tuning.hash_check_entries,
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
         let (api_address, compat_address) = (bound.api, bound.compat);
@@ -112,17 +117,20 @@ impl Server {
         );
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         let api = api::router(app);
-        let listeners = [(api_listener, api), (compat_listener, compat)];
-        Ok(Server { bound, node, generated_password, listeners, hub, tasks, shutdown, failed })
+        let doors = [
+            Door { name: "api", listener: api_listener, router: api },
+            Door { name: "compat", listener: compat_listener, router: compat },
+        ];
+        Ok(Server { bound, node, generated_password, doors, places, hub, tasks, shutdown, failed })
     }
 
     /// Serves until `stop` is ready or the node fails, then goes down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { node, listeners, hub, tasks, shutdown, failed, .. } = self;
+        let Server { node, doors, places, hub, tasks, shutdown, failed, .. } = self;
         let closing = CancellationToken::new();
         let surfaces = TaskTracker::new();
-        for (listener, router) in listeners {
-            surfaces.spawn(serve(listener, router, closing.clone()));
+        for door in doors {
+            surfaces.spawn(connections::serve(door, places.clone(), closing.clone()));
         }
         surfaces.close();
         let failure = tokio::select! {
@@ -150,6 +158,7 @@ impl Server {
         if tokio::time::timeout(STOP_WITHIN, tasks.wait()).await.is_err() {
             tracing::warn!("background tasks did not end in time");
         }
+        node.end_threads(STOP_WITHIN).await;
         failure.map_or(Ok(()), Err)
     }
 }
@@ -158,10 +167,18 @@ async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("{flag} {address} cannot be bound"))
 }
 
+/// Connections end where the reserve of descriptors begins.
+fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<Places> {
+    let total = descriptors::shares().connections;
+    let per_address = config.tuning.bounds.connections_per_address;
+    tracing::info!(descriptors, connections = total, per_address, "places for connections");
+    Places::new(total, per_address, metrics)
+}
+
 /// Opening replays the write-ahead log: off the async threads.
-async fn open_store(dir: &Path, node_id: u64, metrics: Arc<Metrics>) -> anyhow::Result<Store> {
-    let dir = dir.to_owned();
-    Ok(tokio::task::spawn_blocking(move || Store::open(&dir, node_id, metrics)).await??)
+async fn open_store(config: &Config, metrics: Arc<Metrics>) -> anyhow::Result<Store> {
+    let (dir, node_id, levels) = (config.data_dir.clone(), config.node_id, config.tuning.levels());
+    Ok(tokio::task::spawn_blocking(move || Store::open(&dir, node_id, levels, metrics)).await??)
 }
 
 /// The administrator's password if the cluster is founded now: the given one, else a generated one,
@@ -193,41 +210,4 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
     let surface = compat::router(Surface::new(LocalView::new(node.clone()), settings, metrics));
     let tracked = api::Tracked::new("compat", node);
     api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
-}
-
-/// Accepts until `closing`, then lets what is open finish.
-async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
-    let connections = GracefulShutdown::new();
-    while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
-        match accepted {
-            Ok((stream, peer)) => attend(stream, peer, &router, &connections),
-            Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    drop(listener);
-    connections.shutdown().await;
-}
-
-fn attend(stream: TcpStream, peer: SocketAddr, router: &Router, connections: &GracefulShutdown) {
-    // A small answer must not wait for the acknowledgement of the one before.
-    let _ = stream.set_nodelay(true);
-    let router = router.clone();
-    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
-        router.clone().oneshot(request)
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_HEAD_WITHIN)
-        .max_buf_size(limits::REQUEST_HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
-    let connection = connections.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, %peer, "a connection ended early");
-        }
-    });
 }

@@ -8,7 +8,6 @@ use crate::api::token_hash;
 use crate::compat::{ConfigSource, LiveMember};
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released};
-use crate::raft::leading::now;
 use crate::raft::node::Node;
 use crate::watch::Hub;
 
@@ -53,13 +52,27 @@ impl ConfigSource for LocalView {
         self.node.state().wait_applied(limit, |applied| applied.notification_id >= id).await
     }
 
+    async fn await_horizon(&self, limit: Duration) -> bool {
+        self.node.await_horizon(limit).await
+    }
+
+    fn was_at_horizon_lately(&self) -> bool {
+        self.node.was_at_horizon_lately()
+    }
+
     fn live_members(&self) -> Vec<LiveMember> {
         let status = self.node.cluster_status();
-        let live = status.members.into_iter().filter(|member| member.reachable && !member.compat.is_empty());
+        let serves = |id| !self.node.is_odd(id);
+        let reached = status.members.into_iter().filter(|member| member.reachable && !member.compat.is_empty());
+        let live = reached.filter(|member| serves(member.id));
         live.map(|member| LiveMember { node_id: member.id, compat: member.compat }).collect()
     }
 
     fn token_is_valid(&self, token: &str) -> bool {
-        self.node.state().catalog().access.holder(&token_hash(token), now()).is_some()
+        self.node.state().catalog().access.holder(&token_hash(token), self.node.now()).is_some()
+    }
+
+    fn out_of_service(&self) -> Option<String> {
+        self.node.out_of_service().map(str::to_owned)
     }
 }

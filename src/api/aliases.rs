@@ -12,7 +12,7 @@ use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
 use super::view::AliasView;
 use crate::catalog::aliases::AliasFilter;
-use crate::catalog::{Command, Op};
+use crate::catalog::{Catalog, Command, Op};
 use crate::model::alias::AliasDraft;
 use crate::model::code::Code;
 use crate::openapi::Param;
@@ -53,8 +53,9 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
         owner: query.text("owner"),
     };
     let page = query.page()?;
-    let listed = app.node.state().catalog().aliases.list(&filter, page);
-    Ok(envelope::list("aliases", &listed, |alias| AliasView::new(alias)))
+    let reach = app.node.state().catalog().aliases.reach(page);
+    let find = move |catalog: &Catalog| catalog.aliases.list(&filter, page);
+    app.scan(reach, find, |listed| envelope::list("aliases", &listed, |alias| AliasView::new(alias))).await
 }
 
 pub(super) const CREATE: Doc =

@@ -3,9 +3,9 @@
 use argon2::Argon2;
 use argon2::password_hash::{self, PasswordHasher, PasswordVerifier, SaltString};
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
@@ -14,7 +14,6 @@ use super::App;
 use super::error::ApiError;
 use crate::model::access::{PasswordHash, Role, TokenHash};
 use crate::model::code::Code;
-use crate::raft::leading::now;
 
 /// The Polaris family's own header for the same token.
 const POLARIS_TOKEN: &str = "x-polaris-token";
@@ -54,17 +53,23 @@ async fn identify(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
     if let Some(caller) = holder(app, &hash) {
         return Ok(caller);
     }
-    // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells.
-    if app.node.await_linearizable().await.is_ok()
-        && let Some(caller) = holder(app, &hash)
-    {
-        return Ok(caller);
-    }
-    Err(Code::TokenNotExisted.into())
+    // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells. Where
+    // none is possible nobody can say that the token is wrong.
+    app.node.await_linearizable().await?;
+    holder(app, &hash).ok_or_else(|| Code::TokenNotExisted.into())
 }
 
-fn holder(app: &App, hash: &TokenHash) -> Option<Caller> {
-    let user = app.node.state().catalog().access.holder(hash, now())?;
+/// Looks the token of a request up again, in a state that is as fresh as the request asked for: a node
+/// that was behind may have let in somebody whose token was revoked.
+pub(super) fn admit_again(app: &App, extensions: &mut Extensions) -> Result<(), ApiError> {
+    let Some(caller) = extensions.get::<Caller>() else { return Ok(()) };
+    let caller = holder(app, &caller.token).ok_or(Code::TokenNotExisted)?;
+    extensions.insert(caller);
+    Ok(())
+}
+
+pub(super) fn holder(app: &App, hash: &TokenHash) -> Option<Caller> {
+    let user = app.node.state().catalog().access.holder(hash, app.node.now())?;
     Some(Caller { name: user.name.clone(), role: user.role, token: hash.clone() })
 }
 

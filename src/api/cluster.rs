@@ -31,6 +31,10 @@ struct StatusBody {
     #[serde(rename = "self")]
     own_id: u64,
     state_hash: StateHash,
+    /// What everything stored and sent in the cluster belongs to; raised when every member reads the next one.
+    level: u8,
+    /// What should wake somebody, as this node sees it.
+    alarms: Vec<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -44,6 +48,11 @@ struct MemberBody {
     last_log: Option<u64>,
     applied: Option<u64>,
     reachable: bool,
+    /// Version of its binary; null of one that was never heard to say.
+    version: Option<String>,
+    /// The levels that it reads and writes.
+    level_min: Option<u8>,
+    level_max: Option<u8>,
 }
 
 /// Equal on two nodes at the same index, or something is badly wrong.
@@ -69,6 +78,9 @@ pub(super) async fn status(State(app): State<App>, _: Caller) -> Response {
         last_log: member.last_log,
         applied: member.applied,
         reachable: member.reachable,
+        version: member.version,
+        level_min: member.levels.map(|levels| levels.min.0),
+        level_max: member.levels.map(|levels| levels.max.0),
     });
     let body = StatusBody {
         code: Code::ExecuteSuccess.number(),
@@ -79,12 +91,14 @@ pub(super) async fn status(State(app): State<App>, _: Caller) -> Response {
         members: members.collect(),
         own_id: status.node_id,
         state_hash: StateHash { index: status.hash_index, hash: hex::encode(status.hash) },
+        level: status.level.0,
+        alarms: status.alarms,
     };
     envelope::answer(Code::ExecuteSuccess, &body)
 }
 
 /// The body of an operator's call, taken from administrators only.
-pub(super) struct Order<T>(T);
+pub(super) struct Order<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Order<T> {
     type Rejection = ApiError;
@@ -124,7 +138,9 @@ pub(super) struct Successor {
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Nothing {}
 
-pub(super) const ADD: Doc = DOC.says("A new node receives the log, without a vote.").codes(&[REFUSED]);
+pub(super) const ADD: Doc = DOC
+    .says("A new node receives the log, without a vote; a known one is reached under another address from now on.")
+    .codes(&[REFUSED]);
 
 pub(super) async fn add(app: State<App>, order: Order<Addition>) -> Result<Response, ApiError> {
     let Addition { id, peer } = order.0;
@@ -134,13 +150,15 @@ pub(super) async fn add(app: State<App>, order: Order<Addition>) -> Result<Respo
     change(&app, MembershipChange::Add { node_id: id, peer }).await
 }
 
-pub(super) const PROMOTE: Doc = DOC.says("A member that has caught up gets a vote.").codes(&[REFUSED]);
+pub(super) const PROMOTE: Doc = DOC.says("A member that answers and has caught up gets a vote.").codes(&[REFUSED]);
 
 pub(super) async fn promote(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
     change(&app, MembershipChange::Promote { node_id: order.0.id }).await
 }
 
-pub(super) const REMOVE: Doc = DOC.says("A member leaves for good.").codes(&[REFUSED]);
+pub(super) const REMOVE: Doc = DOC
+    .says("A member leaves for good, and its id is spent; one that has left already is a success.")
+    .codes(&[REFUSED]);
 
 pub(super) async fn remove(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
     change(&app, MembershipChange::Remove { node_id: order.0.id }).await
@@ -152,7 +170,9 @@ pub(super) async fn transfer(app: State<App>, order: Order<Successor>) -> Result
     change(&app, MembershipChange::Transfer { node_id: order.0.to }).await
 }
 
-pub(super) const SNAPSHOT: Doc = DOC.says("This node writes a snapshot of its state, in the background.");
+pub(super) const SNAPSHOT: Doc = DOC
+    .says("This node writes a snapshot of its state and purges the log behind it; what takes longer goes on by itself.")
+    .codes(&[&[Code::NoRoom, Code::StoreLayerException]]);
 
 pub(super) async fn snapshot(app: State<App>, _: Order<Nothing>) -> Result<Response, ApiError> {
     app.node.snapshot().await?;

@@ -10,9 +10,10 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
+use super::scan::FAR;
 use super::view::{ConfigFileView, FileStatus};
 use crate::catalog::configs::FileFilter;
-use crate::catalog::{Command, Op};
+use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey};
 use crate::openapi::Param;
@@ -78,11 +79,14 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
         ..FileFilter::default()
     };
     let page = query.page()?;
-    let listed = {
-        let catalog = app.node.state().catalog();
-        catalog.configs.list_files(&filter, page).map(|file| (FileStatus::of(&file, &catalog), file))
+    let find = move |catalog: &Catalog| {
+        catalog.configs.list_files(&filter, page).map(|file| (FileStatus::of(&file, catalog), file))
     };
-    Ok(envelope::list("configFiles", &listed, |(status, file)| ConfigFileView::new(file, *status)))
+    // Even few files may be megabytes of text.
+    app.scan(FAR, find, |listed| {
+        envelope::list("configFiles", &listed, |(status, file)| ConfigFileView::new(file, *status))
+    })
+    .await
 }
 
 fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {

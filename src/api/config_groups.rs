@@ -13,7 +13,7 @@ use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
 use super::view::ConfigGroupView;
 use crate::catalog::configs::GroupFilter;
-use crate::catalog::{Command, Op};
+use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigGroupDraft;
 use crate::openapi::Param;
@@ -43,11 +43,15 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
         department: query.text("department"),
     };
     let page = query.page()?;
-    let counted = {
-        let catalog = app.node.state().catalog();
-        catalog.configs.list_groups(&filter, page).map(|group| (catalog.configs.file_count_in(&group), group))
+    let reach = app.node.state().catalog().configs.reach_of_groups();
+    let find = move |catalog: &Catalog| {
+        let configs = &catalog.configs;
+        configs.list_groups(&filter, page).map(|group| (configs.file_count_in(&group), group))
     };
-    Ok(envelope::list("configFileGroups", &counted, |(files, group)| ConfigGroupView::new(group, *files)))
+    app.scan(reach, find, |counted| {
+        envelope::list("configFileGroups", &counted, |(files, group)| ConfigGroupView::new(group, *files))
+    })
+    .await
 }
 
 pub(super) const CREATE: Doc =

@@ -1,5 +1,7 @@
 //! `/config/v1/configfiles/release…`: publishing, what was published, and rolling back.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -13,12 +15,13 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
+use super::scan::FAR;
 use super::view::ConfigReleaseView;
-use crate::catalog::Command;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Listed;
+use crate::catalog::{Catalog, Command};
 use crate::model::code::Code;
-use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Tag};
+use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
 use crate::model::name;
 use crate::model::release::ClientLabel;
 use crate::openapi::Param;
@@ -226,7 +229,7 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh) -> Resul
 pub(super) const LIST: Doc = DOC
     .says("A page of releases of all matching files.")
     .query(&[FILTERS, PAGING])
-    .gives(Shape::list::<ConfigReleaseView>("configFileReleases"));
+    .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"));
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let filter = FileFilter {
@@ -236,18 +239,37 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
         release: query.name("release_name").or_else(|| query.name("name")),
         only_active: query.flag("only_active")?.unwrap_or(false),
     };
-    let listed = app.node.state().catalog().configs.list_releases(&filter, query.page()?);
-    Ok(envelope::list("configFileReleases", &listed, |release| ConfigReleaseView::new(release)))
+    let page = query.page()?;
+    let find = move |catalog: &Catalog| {
+        (catalog.configs.list_releases(&filter, page), catalog.configs.removed_through_version_of(&filter))
+    };
+    answer_list(&app, find).await
 }
 
 pub(super) const VERSIONS: Doc = DOC
     .says("All releases of one file, highest version first.")
     .query(&[KEY])
-    .gives(Shape::list::<ConfigReleaseView>("configFileReleases"))
+    .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"))
     .codes(&[&[Code::InvalidConfigFileName]]);
 
 pub(super) async fn versions(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    let rows = app.node.state().catalog().configs.versions_of(&key(&query)?);
-    let listed = Listed { amount: rows.len(), rows };
-    Ok(envelope::list("configFileReleases", &listed, |release| ConfigReleaseView::new(release)))
+    let key = key(&query)?;
+    let find = move |catalog: &Catalog| {
+        let rows = catalog.configs.versions_of(&key);
+        (Listed { amount: rows.len(), rows }, Some(catalog.configs.removed_through_version(&key)))
+    };
+    answer_list(&app, find).await
+}
+
+/// Even few releases may be megabytes of text.
+async fn answer_list(
+    app: &App,
+    find: impl FnOnce(&Catalog) -> (Listed<Arc<ConfigRelease>>, Option<u64>) + Send + 'static,
+) -> Result<Response, ApiError> {
+    app.scan(FAR, find, |(listed, removed_through)| {
+        envelope::list_releases("configFileReleases", &listed, removed_through, |release| {
+            ConfigReleaseView::new(release)
+        })
+    })
+    .await
 }

@@ -37,7 +37,7 @@ pub(super) const PAGING: &[Param] = &[
 ];
 
 /// What the cluster may answer to a write, and to a read that needs its majority.
-pub(super) const PROPOSED: &[Code] = &[Code::NoLeader, Code::OutcomeUnknown];
+pub(super) const PROPOSED: &[Code] = &[Code::NoLeader, Code::OutcomeUnknown, Code::NoRoom];
 
 /// The description of a route, without what its handler's arguments say.
 #[derive(Clone, Copy)]
@@ -100,7 +100,7 @@ impl Doc {
         &self,
         method: &Method,
         path: &str,
-        access: Access,
+        (access, is_always): (Access, bool),
         inputs: Inputs,
         schemas: &mut SchemaGenerator,
     ) -> Operation {
@@ -109,8 +109,12 @@ impl Doc {
         let codes = codes.chain([Code::ExecuteException, Code::OutcomeUnknown]).collect();
         let mut sketch = Sketch { schemas, item: self.item, query: self.query.concat(), body: None, codes };
         inputs(&mut sketch);
+        if !is_always {
+            sketch.codes.insert(Code::StateDiverged);
+        }
         if access == Access::TokenHolder {
-            sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted]);
+            // A token that this node has not heard of is asked for, which needs a majority.
+            sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted, Code::NoLeader]);
         }
         Operation {
             method: method.clone(),
@@ -133,8 +137,12 @@ impl Doc {
                 shape = success;
             }
             Answer::Raw(raw) => replies.extend(raw.iter().map(|(status, media_type, about)| {
-                let kind = if media_type.starts_with("text/") { "string" } else { "object" };
-                (*status, Reply::new(*about, media_type, json!({ "type": kind })))
+                let schema = match *media_type {
+                    "application/octet-stream" => json!({}),
+                    text if text.starts_with("text/") => json!({ "type": "string" }),
+                    _ => json!({ "type": "object" }),
+                };
+                (*status, Reply::new(*about, media_type, schema))
             })),
         }
         // An item is judged by itself: it cannot parse, or it meets one of the codes of the route.

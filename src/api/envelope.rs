@@ -42,8 +42,12 @@ pub(super) fn plain(code: Code, info: String) -> Response {
 
 /// Success with one named element.
 pub(super) fn single(name: &'static str, element: &impl Serialize) -> Response {
-    let info = Code::ExecuteSuccess.info();
-    answer(Code::ExecuteSuccess, &Single { code: Code::ExecuteSuccess, info, name, element })
+    single_as(Code::ExecuteSuccess, name, element)
+}
+
+/// The same under another code.
+pub(super) fn single_as(code: Code, name: &'static str, element: &impl Serialize) -> Response {
+    answer(code, &Single { code, info: code.info(), name, element })
 }
 
 struct Single<'a, T> {
@@ -118,13 +122,27 @@ pub(super) fn list<'a, T, V: Serialize>(
     listed: &'a Listed<T>,
     view: impl Fn(&'a T) -> V,
 ) -> Response {
-    let rows = listed.rows.iter().map(view).collect();
-    answer(Code::ExecuteSuccess, &List { name, amount: listed.amount, rows })
+    list_releases(name, listed, None, view)
 }
+
+/// A list of releases; where they are those of one thing, with the highest version that retention has removed.
+pub(super) fn list_releases<'a, T, V: Serialize>(
+    name: &'static str,
+    listed: &'a Listed<T>,
+    removed_through: Option<u64>,
+    view: impl Fn(&'a T) -> V,
+) -> Response {
+    let rows = listed.rows.iter().map(view).collect();
+    answer(Code::ExecuteSuccess, &List { name, amount: listed.amount, removed_through, rows })
+}
+
+/// The member of a list that says which releases are gone.
+const REMOVED_THROUGH: &str = "removed_through_version";
 
 struct List<V> {
     name: &'static str,
     amount: usize,
+    removed_through: Option<u64>,
     rows: Vec<V>,
 }
 
@@ -137,6 +155,9 @@ impl<V: Serialize> Serialize for List<V> {
         // The configuration centre's word for the same number.
         map.serialize_entry("total", &self.amount)?;
         map.serialize_entry("size", &self.rows.len())?;
+        if let Some(version) = self.removed_through {
+            map.serialize_entry(REMOVED_THROUGH, &version)?;
+        }
         map.serialize_entry(self.name, &self.rows)?;
         map.end()
     }
@@ -158,6 +179,8 @@ pub(super) enum Shape {
     OneOrBatch(Element),
     /// [`list`].
     List(Element),
+    /// [`list_releases`].
+    Releases(Element),
     /// A body of its own kind, which holds `code` and `info`.
     Whole(SchemaOf),
 }
@@ -186,6 +209,10 @@ impl Shape {
         Shape::List((name, schema_of::<V>()))
     }
 
+    pub(super) const fn releases<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::Releases((name, schema_of::<V>()))
+    }
+
     pub(super) const fn whole<B: JsonSchema>() -> Self {
         Shape::Whole(schema_of::<B>())
     }
@@ -209,6 +236,16 @@ impl Shape {
                 let rows = json!({ "type": "array", "items": element(schemas) });
                 coded(codes, [("amount", count()), ("total", count()), ("size", count()), (name, rows)], [])
             }
+            Shape::Releases(element) => {
+                let mut list = Shape::List(element).schema(schemas, codes);
+                list["properties"][REMOVED_THROUGH] = json!({
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Where the releases of one thing are listed: inactive ones up to this version were \
+                                    removed, as newer ones are kept (`releases_kept`). 0 if none were.",
+                });
+                list
+            }
             Shape::Whole(body) => body(schemas).to_value(),
         }
     }
@@ -220,7 +257,7 @@ impl Shape {
         match self {
             Shape::Batch(_) => json!({ "anyOf": [self.schema(schemas, codes), plain] }),
             Shape::OneOrBatch(_) => self.schema(schemas, codes),
-            Shape::Plain | Shape::Single(_) | Shape::List(_) | Shape::Whole(_) => plain,
+            Shape::Plain | Shape::Single(_) | Shape::List(_) | Shape::Releases(_) | Shape::Whole(_) => plain,
         }
     }
 }
@@ -262,11 +299,12 @@ mod tests {
         let outcome = || Outcome::done(Entity::Namespace(Arc::new(Namespace::default())));
         let responses = [Item::new(outcome(), &Catalog::default())];
         let batch = Batch { code, info, amount: 1, size: 1, responses: &responses };
-        let list = List { name, amount: 0, rows: Vec::<()>::new() };
+        let list = |removed_through| List { name, amount: 0, removed_through, rows: Vec::<()>::new() };
         let rows = [
             (Shape::Plain, serde_json::to_value(Plain { code: 0, info: String::new() })),
             (Shape::single::<NamespaceView>(name), serde_json::to_value(Single { code, info, name, element: &() })),
-            (Shape::list::<NamespaceView>(name), serde_json::to_value(list)),
+            (Shape::list::<NamespaceView>(name), serde_json::to_value(list(None))),
+            (Shape::releases::<NamespaceView>(name), serde_json::to_value(list(Some(3)))),
             (Shape::batch::<NamespaceView>(name), serde_json::to_value(batch)),
         ];
         let mut schemas = SchemaGenerator::default();

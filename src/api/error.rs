@@ -35,6 +35,7 @@ impl From<NodeError> for ApiError {
         match error {
             NodeError::NoLeader => Code::NoLeader.into(),
             NodeError::OutcomeUnknown => Code::OutcomeUnknown.into(),
+            NodeError::Refused(refusal) => refusal.into(),
         }
     }
 }
@@ -43,7 +44,7 @@ impl From<ChangeError> for ApiError {
     fn from(error: ChangeError) -> Self {
         match error {
             ChangeError::Node(error) => error.into(),
-            ChangeError::Refused(text) => ApiError::new(Code::BadRequest, text),
+            ChangeError::Refused(refusal) => refusal.into(),
         }
     }
 }

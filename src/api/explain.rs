@@ -8,10 +8,10 @@ use super::envelope;
 use super::error::ApiError;
 use super::extract::Object;
 use super::query::Fresh;
+use super::scan::FAR;
 use crate::catalog::Catalog;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
-use crate::model::code::Code;
 use crate::model::explain::{Candidate, Sketch, explain as judge};
 use crate::model::rule::Family;
 use crate::model::text::NameFilter;
@@ -25,11 +25,12 @@ pub(super) async fn explain(
     Object(sketch): Object<Sketch>,
 ) -> Result<Response, ApiError> {
     sketch.check()?;
-    let (sketch, candidates) = candidates(&app.node.state().catalog(), family, sketch);
-    // Many rules have many expressions to compile: not on a thread that others wait for.
-    let judged =
-        tokio::task::spawn_blocking(move || envelope::single("explanation", &judge(family, &sketch, &candidates)));
-    judged.await.map_err(|_| ApiError::from(Code::ExecuteException))
+    let find = move |catalog: &Catalog| candidates(catalog, family, sketch);
+    // Many rules have many expressions to compile.
+    app.scan(FAR, find, move |(sketch, candidates)| {
+        envelope::single("explanation", &judge(family, &sketch, &candidates))
+    })
+    .await
 }
 
 /// The rules that may be about the service that is called. One called by its alias is called by its

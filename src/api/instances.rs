@@ -2,6 +2,7 @@
 //! `/v1/DeregisterInstance` and `/v1/Heartbeat`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
@@ -17,10 +18,11 @@ use super::extract::{Batch, Object, Write};
 use super::query::{Fresh, Query};
 use super::view::InstanceView;
 use crate::catalog::instances::InstanceFilter;
-use crate::catalog::page::Page;
-use crate::catalog::{Command, Op};
+use crate::catalog::page::Listed;
+use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::Code;
-use crate::model::instance::InstanceDraft;
+use crate::model::instance::{Instance, InstanceDraft};
+use crate::model::service::Service;
 use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Instances");
@@ -97,19 +99,21 @@ pub(super) const LIST: Doc = DOC
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (filter, page) = (filter(&query)?, query.page()?);
-    Ok(answer(&app, &filter, page))
+    let reach = app.node.state().catalog().instances.reach(&filter, page);
+    let find = move |catalog: &Catalog| catalog.instances.list(&filter, page);
+    app.scan(reach, find, |listed| answer(&listed)).await
 }
 
 pub(super) const COUNT: Doc =
     DOC.says("The number of instances, in `amount`.").gives(Shape::list::<InstanceView>("instances"));
 
 pub(super) async fn count(State(app): State<App>, _: Fresh) -> Response {
-    answer(&app, &InstanceFilter::default(), Page::new(0, 0))
+    let amount = app.node.state().catalog().instances.counts().total;
+    answer(&Listed { amount, rows: Vec::new() })
 }
 
-fn answer(app: &App, filter: &InstanceFilter, page: Page) -> Response {
-    let listed = app.node.state().catalog().instances.list(filter, page);
-    envelope::list("instances", &listed, |instance| InstanceView::new(instance))
+fn answer(listed: &Listed<Arc<Instance>>) -> Response {
+    envelope::list("instances", listed, |instance| InstanceView::new(instance))
 }
 
 /// The metadata of the instances of a service.
@@ -137,18 +141,21 @@ pub(super) const LABELS: Doc = DOC
     .codes(&[&[Code::NotFoundService]]);
 
 pub(super) async fn labels(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    let (namespace, name) = (query.required("namespace")?, query.required("service")?);
-    let mut labels: BTreeMap<String, LabelValues> = BTreeMap::new();
-    let service = {
-        let catalog = app.node.state().catalog();
-        let pairs = catalog.instances.all_of(namespace, name).flat_map(|instance| &instance.metadata);
-        for (key, value) in pairs {
+    let (namespace, name) = (query.required("namespace")?.to_owned(), query.required("service")?.to_owned());
+    let reach = app.node.state().catalog().instances.of_service(&namespace, &name).total;
+    let find = move |catalog: &Catalog| {
+        let mut labels: BTreeMap<String, LabelValues> = BTreeMap::new();
+        for (key, value) in catalog.instances.all_of(&namespace, &name).flat_map(|instance| &instance.metadata) {
             labels.entry(key.clone()).or_default().values.insert(value.clone());
         }
-        catalog.services.get(namespace, name).cloned().ok_or(Code::NotFoundService)?
+        Some((catalog.services.get(&namespace, &name)?.clone(), labels))
     };
-    let element = Labels { namespace, service: name, service_id: &service.id, labels };
-    Ok(envelope::single("instanceLabels", &element))
+    let answer = |found: Option<(Arc<Service>, BTreeMap<String, LabelValues>)>| {
+        let (service, labels) = found.ok_or(Code::NotFoundService)?;
+        let Service { namespace, name, id, .. } = &*service;
+        Ok(envelope::single("instanceLabels", &Labels { namespace, service: name, service_id: id, labels }))
+    };
+    app.scan(reach, find, answer).await?
 }
 
 pub(super) const REGISTER: Doc = WRITE

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument;
 
+use super::App;
 use super::error::ApiError;
 use super::query::{Consistency, Query};
 use crate::metrics::OneMore;
@@ -26,6 +27,8 @@ const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
 const REQUEST_ID_BYTES_MAX: usize = 128;
 const UNKNOWN_ROUTE: &str = "unknown";
 pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
+/// The one read below `/admin/` that shows what everybody acknowledged.
+pub(super) const BACKUP: &str = "/admin/v1/backup";
 /// How the one kind of reads ends that has a body.
 pub(super) const EXPLAIN: &str = "/explain";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
@@ -90,7 +93,8 @@ fn read_consistency(surface: &str, request: &Request) -> Option<Consistency> {
         return None;
     }
     let asks_local = Query::parse(request.uri().query().unwrap_or("")).get("consistency") == Some("local");
-    let is_local = surface != "api" || asks_local || request.uri().path().starts_with("/admin/");
+    let path = request.uri().path();
+    let is_local = surface != "api" || asks_local || (path.starts_with("/admin/") && path != BACKUP);
     Some(if is_local { Consistency::Local } else { Consistency::Linearizable })
 }
 
@@ -112,6 +116,14 @@ pub(super) async fn limit_time(request: Request, next: Next) -> Response {
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => ApiError::from(Code::OutcomeUnknown).into_response(),
+    }
+}
+
+/// A node whose state is not that of the others shows it to nobody.
+pub(super) async fn stand_aside(State(app): State<App>, request: Request, next: Next) -> Response {
+    match app.node.out_of_service() {
+        None => next.run(request).await,
+        Some(why) => ApiError::new(Code::StateDiverged, why).into_response(),
     }
 }
 

@@ -60,7 +60,7 @@ pub(super) async fn log_in(
         return Ok(response);
     }
     let name = credentials.name.clone();
-    let Some(user) = authenticate(&app, credentials).await else {
+    let Some(user) = authenticate(&app, credentials).await? else {
         app.throttle.failed(&name, address);
         app.node.metrics().login_failures.with_label_values(&["credentials"]).inc();
         return Err(ApiError::new(Code::NotAllowedAccess, "name or password is wrong"));
@@ -70,18 +70,19 @@ pub(super) async fn log_in(
 }
 
 /// Hashing takes tens of milliseconds and much memory: off the async threads, a few at a time.
-async fn authenticate(app: &App, credentials: Credentials) -> Option<Arc<User>> {
-    // A node that has just started may not have applied the founding of the cluster yet.
+async fn authenticate(app: &App, credentials: Credentials) -> Result<Option<Arc<User>>, ApiError> {
+    // A node that has just started may not have applied the founding of the cluster yet, and one that waits
+    // to be added knows nobody.
     if app.node.state().catalog().nodes.cluster_id().is_none() {
-        let _ = app.node.await_linearizable().await;
+        app.node.await_linearizable().await?;
     }
     let user = app.node.state().catalog().access.user_named(&credentials.name);
     let is_too_long = credentials.password.chars().count() > limits::CREDENTIAL_CHARS_MAX;
     let password = if is_too_long { String::new() } else { credentials.password };
     let hash = user.as_ref().filter(|_| !is_too_long).map(|user| user.password_hash.clone());
-    let _turn = app.password_checks.acquire().await.ok()?;
+    let _turn = app.password_checks.acquire().await.map_err(|_| Code::ExecuteException)?;
     let check = tokio::task::spawn_blocking(move || verify_password(&password, hash.as_ref()));
-    check.await.unwrap_or(false).then_some(user).flatten()
+    Ok(check.await.unwrap_or(false).then_some(user).flatten())
 }
 
 async fn issue(app: &App, user: &User) -> Result<Response, ApiError> {

@@ -6,6 +6,7 @@
 
 mod aliases;
 mod auth;
+mod backup;
 mod cluster;
 mod config_files;
 mod config_groups;
@@ -27,7 +28,9 @@ mod reference;
 mod routes;
 mod rule_docs;
 mod rules;
+mod scan;
 mod services;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod throttle;
@@ -73,6 +76,7 @@ pub struct Shared {
     settings: ApiSettings,
     throttle: LoginThrottle,
     password_checks: Semaphore,
+    scans: Arc<Semaphore>,
 }
 
 impl std::ops::Deref for App {
@@ -90,6 +94,7 @@ impl App {
             settings,
             throttle: LoginThrottle::default(),
             password_checks: Semaphore::new(PASSWORD_CHECKS_AT_ONCE),
+            scans: Arc::new(Semaphore::new(scan::at_once())),
         }))
     }
 }
@@ -97,8 +102,8 @@ impl App {
 /// Adds every route to the description of both surfaces.
 pub fn describe(document: &mut Document) {
     for route in routes() {
-        let Route { method, path, access, port, inputs, doc, .. } = route;
-        let operation = doc.operation(&method, &path, access, inputs, document.schemas());
+        let Route { method, path, access, port, is_always, inputs, doc, .. } = route;
+        let operation = doc.operation(&method, &path, (access, is_always), inputs, document.schemas());
         document.add(port, operation);
     }
 }
@@ -116,6 +121,10 @@ pub fn router(app: App) -> Router {
         let handler = match route.access {
             Access::Anyone => route.handler,
             Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),
+        };
+        let handler = match route.is_always {
+            true => handler,
+            false => handler.layer(from_fn_with_state(app.clone(), layers::stand_aside)),
         };
         let handler = if route.is_held { handler } else { handler.layer(from_fn(layers::limit_time)) };
         router = router.route(&route.path, handler);

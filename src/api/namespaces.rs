@@ -14,7 +14,7 @@ use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
 use super::view::NamespaceView;
 use crate::catalog::namespaces::NamespaceFilter;
-use crate::catalog::{Command, Op};
+use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::Code;
 use crate::model::name;
 use crate::model::namespace::{Namespace, NamespaceDraft};
@@ -33,17 +33,20 @@ pub(super) const LIST: Doc =
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let filter = NamespaceFilter { name: query.name("name"), owner: query.text("owner") };
     let page = query.page()?;
-    let counted = {
-        let catalog = app.node.state().catalog();
+    let reach = app.node.state().catalog().namespaces.len();
+    let find = move |catalog: &Catalog| {
         let count = |namespace: Arc<Namespace>| {
             let services = catalog.services.count_in(&namespace.name);
             (services, catalog.instances.of_namespace(&namespace.name), namespace)
         };
         catalog.namespaces.list(&filter, page).map(count)
     };
-    Ok(envelope::list("namespaces", &counted, |(services, instances, namespace)| {
-        NamespaceView::new(namespace, *services, *instances)
-    }))
+    app.scan(reach, find, |counted| {
+        envelope::list("namespaces", &counted, |(services, instances, namespace)| {
+            NamespaceView::new(namespace, *services, *instances)
+        })
+    })
+    .await
 }
 
 pub(super) const CREATE: Doc = WRITE.says("Creates namespaces.").codes(&[FIELDS, &[Code::ExistedResource]]);

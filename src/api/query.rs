@@ -6,8 +6,8 @@ use std::str::FromStr;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use super::App;
 use super::error::ApiError;
+use super::{App, auth};
 use crate::catalog::page::Page;
 use crate::model::code::Code;
 use crate::model::limits;
@@ -158,6 +158,7 @@ impl FromRequestParts<App> for Fresh {
         };
         if consistency == Consistency::Linearizable {
             app.node.await_linearizable().await?;
+            auth::admit_again(app, &mut parts.extensions)?;
         }
         Ok(Fresh)
     }

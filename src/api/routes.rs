@@ -7,8 +7,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::doc::{Arguments, Doc, Inputs};
 use super::{
-    App, aliases, cluster, config_files as files, config_groups as groups, config_releases as releases, discover,
-    explain, health, instances, layers, login, namespaces, reference, rule_docs, rules, services,
+    App, aliases, backup, cluster, config_files as files, config_groups as groups, config_releases as releases,
+    discover, explain, health, instances, layers, login, namespaces, reference, rule_docs, rules, services, settings,
 };
 use crate::model::rule::Family;
 use crate::openapi::Port;
@@ -33,6 +33,8 @@ pub(super) struct Route {
     pub(super) path: String,
     pub(super) access: Access,
     pub(super) is_held: bool,
+    /// It answers also where the state of this node is not to be shown.
+    pub(super) is_always: bool,
     pub(super) port: Port,
     pub(super) handler: MethodRouter<App>,
     /// What the arguments of the handler say of the route, and what its documentation adds.
@@ -47,7 +49,17 @@ where
 {
     let filter = MethodFilter::try_from(method.clone()).expect("the table holds standard methods");
     let (path, handler, inputs) = (path.into(), on(filter, handler), T::describe as Inputs);
-    Route { method, path, access: Access::Anyone, port: Port::Management, is_held: false, handler, inputs, doc }
+    Route {
+        method,
+        path,
+        access: Access::Anyone,
+        port: Port::Management,
+        is_held: false,
+        is_always: false,
+        handler,
+        inputs,
+        doc,
+    }
 }
 
 fn guarded<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
@@ -64,7 +76,12 @@ where
     H: Handler<T, App>,
     T: Arguments + 'static,
 {
-    Route { port: Port::Both, ..open(method, path, handler, doc) }
+    Route { port: Port::Both, is_always: true, ..open(method, path, handler, doc) }
+}
+
+/// What an operator needs of a node that serves nobody else.
+fn always(route: Route) -> Route {
+    Route { is_always: true, ..route }
 }
 
 /// Held on purpose, within limits of its own.
@@ -108,7 +125,7 @@ fn fixed_routes() -> Vec<Route> {
         shared(GET, "/readyz", health::ready, health::READY),
         shared(GET, "/openapi.json", reference::document, reference::DOCUMENT),
         shared(GET, "/docs", reference::page, reference::PAGE),
-        open(GET, "/metrics", health::metrics, health::METRICS),
+        always(open(GET, "/metrics", health::metrics, health::METRICS)),
         open(POST, "/auth/v1/user/login", login::log_in, login::LOG_IN),
         open(POST, "/core/v1/user/login", login::log_in, login::LOG_IN),
         guarded(POST, "/auth/v1/user/logout", login::log_out, login::LOG_OUT),
@@ -171,11 +188,14 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/config/v1/configfiles/releases/stopbeta", releases::stop_gray, releases::STOP_GRAY),
         guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
         guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),
-        guarded(GET, "/admin/v1/cluster", cluster::status, cluster::STATUS),
+        guarded(GET, "/admin/v1/settings", settings::show, settings::SHOW),
+        guarded(PUT, "/admin/v1/settings", settings::change, settings::CHANGE),
+        always(guarded(GET, "/admin/v1/cluster", cluster::status, cluster::STATUS)),
         guarded(POST, "/admin/v1/cluster/add", cluster::add, cluster::ADD),
         guarded(POST, "/admin/v1/cluster/promote", cluster::promote, cluster::PROMOTE),
         guarded(POST, "/admin/v1/cluster/remove", cluster::remove, cluster::REMOVE),
         guarded(POST, "/admin/v1/cluster/transfer", cluster::transfer, cluster::TRANSFER),
         guarded(POST, "/admin/v1/cluster/snapshot", cluster::snapshot, cluster::SNAPSHOT),
+        held(GET, layers::BACKUP, backup::backup, backup::BACKUP),
     ]
 }

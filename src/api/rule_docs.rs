@@ -126,7 +126,7 @@ pub(super) fn list_releases(family: Family) -> Doc {
     doc(family)
         .says("A page of the releases of one rule, highest version first.")
         .query(&[RULE_OF_RELEASES, PAGING])
-        .gives(Shape::list::<RuleReleaseView>("data"))
+        .gives(Shape::releases::<RuleReleaseView>("data"))
 }
 
 pub(super) fn roll_back(family: Family) -> Doc {

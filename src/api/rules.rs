@@ -13,7 +13,7 @@ use super::extract::{Batch, Write, parse_item, parse_seeded, read_body};
 use super::query::{Fresh, Query};
 use super::view::{RuleReleaseView, RuleView};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
-use crate::catalog::{Command, Op};
+use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
@@ -28,7 +28,7 @@ pub(super) async fn list(
     _: Fresh,
 ) -> Result<Response, ApiError> {
     let with_body = !query.flag("brief")?.unwrap_or(false);
-    answer_list(&app, family, &query, with_body)
+    answer_list(&app, family, &query, with_body).await
 }
 
 /// A page of whole rules; takes what [`list`] takes.
@@ -38,10 +38,10 @@ pub(super) async fn detail(
     query: Query,
     _: Fresh,
 ) -> Result<Response, ApiError> {
-    answer_list(&app, family, &query, true)
+    answer_list(&app, family, &query, true).await
 }
 
-fn answer_list(app: &App, family: Family, query: &Query, with_body: bool) -> Result<Response, ApiError> {
+async fn answer_list(app: &App, family: Family, query: &Query, with_body: bool) -> Result<Response, ApiError> {
     let filter = RuleFilter {
         id: query.text("id"),
         name: query.name("name"),
@@ -50,8 +50,9 @@ fn answer_list(app: &App, family: Family, query: &Query, with_body: bool) -> Res
         enable: query.flag("enable")?,
     };
     let page = query.page()?;
-    let listed = app.node.state().catalog().rules.of(family).list(&filter, page);
-    Ok(envelope::list("data", &listed, |rule| RuleView::new(rule, with_body)))
+    let reach = app.node.state().catalog().rules.of(family).reach(&filter, page);
+    let find = move |catalog: &Catalog| catalog.rules.of(family).list(&filter, page);
+    app.scan(reach, find, move |listed| envelope::list("data", &listed, |rule| RuleView::new(rule, with_body))).await
 }
 
 /// The items of a write on rules: which fields they have, the family says.
@@ -111,8 +112,15 @@ pub(super) async fn list_releases(
     }
     let with_rule = query.flag("brief")? == Some(false);
     let page = query.page()?;
-    let listed = app.node.state().catalog().rules.of(family).list_releases(&filter, page);
-    Ok(envelope::list("data", &listed, |release| RuleReleaseView::new(release, with_rule)))
+    let reach = app.node.state().catalog().rules.of(family).reach_of_releases(&filter);
+    let find = move |catalog: &Catalog| {
+        let book = catalog.rules.of(family);
+        (book.list_releases(&filter, page), book.removed_through_version_of(&filter))
+    };
+    app.scan(reach, find, move |(listed, removed_through)| {
+        envelope::list_releases("data", &listed, removed_through, |release| RuleReleaseView::new(release, with_rule))
+    })
+    .await
 }
 
 /// Per item 200000; 400202 no such rule; 400201 the rule has a release of this name; 409000 a gray

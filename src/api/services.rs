@@ -16,7 +16,7 @@ use super::view::ServiceView;
 use crate::catalog::instances::InstanceNeeds;
 use crate::catalog::page::Page;
 use crate::catalog::services::ServiceFilter;
-use crate::catalog::{Command, Op};
+use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::Code;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
@@ -87,7 +87,7 @@ pub(super) const LIST: Doc = DOC
 
 /// What is asked of instances may be found in several instances of the service.
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    Ok(answer(&app, &filter(&query)?, query.page()?))
+    answer(&app, filter(&query)?, query.page()?).await
 }
 
 pub(super) const ALL: Doc = DOC
@@ -97,23 +97,29 @@ pub(super) const ALL: Doc = DOC
 
 pub(super) async fn all(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let namespace = NameFilter::Exact(query.required("namespace")?.to_owned());
-    Ok(answer(&app, &ServiceFilter { namespace: Some(namespace), ..ServiceFilter::default() }, Page::ALL))
+    answer(&app, ServiceFilter { namespace: Some(namespace), ..ServiceFilter::default() }, Page::ALL).await
 }
 
 pub(super) const COUNT: Doc =
     DOC.says("The number of services, in `amount`.").gives(Shape::list::<ServiceView>("services"));
 
-pub(super) async fn count(State(app): State<App>, _: Fresh) -> Response {
-    answer(&app, &ServiceFilter::default(), Page::new(0, 0))
+pub(super) async fn count(State(app): State<App>, _: Fresh) -> Result<Response, ApiError> {
+    answer(&app, ServiceFilter::default(), Page::new(0, 0)).await
 }
 
-fn answer(app: &App, filter: &ServiceFilter, page: Page) -> Response {
-    let counted = {
+async fn answer(app: &App, filter: ServiceFilter, page: Page) -> Result<Response, ApiError> {
+    let reach = {
         let catalog = app.node.state().catalog();
-        let count = |service: Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service);
-        catalog.services.list(filter, &catalog.instances, page).map(count)
+        catalog.services.reach(&filter, &catalog.instances, page)
     };
-    envelope::list("services", &counted, |(instances, service)| ServiceView::new(service, *instances))
+    let find = move |catalog: &Catalog| {
+        let count = |service: Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service);
+        catalog.services.list(&filter, &catalog.instances, page).map(count)
+    };
+    app.scan(reach, find, |counted| {
+        envelope::list("services", &counted, |(instances, service)| ServiceView::new(service, *instances))
+    })
+    .await
 }
 
 pub(super) const CREATE: Doc = WRITE

@@ -1,12 +1,11 @@
 //! The surface without sockets, over a real one-node cluster.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::ConnectInfo;
+use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -15,8 +14,11 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::*;
+use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
+use crate::model::limits;
 use crate::raft::start::{Setup, start};
+use crate::raft::testing::lone_setup;
 use crate::store::Store;
 use crate::watch::Hub;
 
@@ -25,6 +27,7 @@ const PASSWORD: &str = "correct horse";
 /// A node of its own in a temporary directory, and its surface.
 struct Bench {
     router: Router,
+    app: App,
     node: Node,
     shutdown: CancellationToken,
     _dir: tempfile::TempDir,
@@ -34,36 +37,20 @@ impl Bench {
     async fn start() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
-        let store = Store::open(dir.path(), 1, metrics.clone()).expect("a new directory");
-        let setup = Setup {
-            node_id: 1,
-            initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".into())]),
-            secret: None,
-            peer_listener: None,
-            api: "127.0.0.1:8090".into(),
-            compat: "127.0.0.1:8890".into(),
-            admin_password_hash: hash_password(PASSWORD).expect("a hash"),
-            snapshot_every_entries: 1000,
-            log_entries_kept: 1000,
-        };
+        let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
+        let setup = Setup { admin_password_hash: hash_password(PASSWORD).expect("a hash"), ..lone_setup() };
         let shutdown = CancellationToken::new();
         let hub = Hub::new(10);
         let (node, _failed) = start(setup, store, hub, metrics, &TaskTracker::new(), &shutdown).await.expect("a node");
         let founded = node.state().wait_applied(std::time::Duration::from_secs(20), |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
-        Bench {
-            router: router(App::new(
-                node.clone(),
-                ApiSettings {
-                    config_content_chars_max: 1000,
-                    trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
-                    document: LazyDocument::new(Box::new(Bytes::new)),
-                },
-            )),
-            node,
-            shutdown,
-            _dir: dir,
-        }
+        let settings = ApiSettings {
+            config_content_chars_max: 1000,
+            trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
+            document: LazyDocument::new(Box::new(Bytes::new)),
+        };
+        let app = App::new(node.clone(), settings);
+        Bench { router: router(app.clone()), app, node, shutdown, _dir: dir }
     }
 
     async fn send(&self, method: &str, path: &str, token: Option<&str>, body: Value) -> (StatusCode, Value) {
@@ -161,6 +148,34 @@ async fn a_token_opens_until_it_is_revoked() {
     bench.stop().await;
 }
 
+/// A node that is behind lets the holder of a token in that was revoked elsewhere; by the time the read
+/// waited for what was acknowledged before it, the node knows better.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_revoked_while_a_read_waited_reads_nothing() {
+    let bench = Bench::start().await;
+    let app = App::new(
+        bench.node.clone(),
+        ApiSettings {
+            config_content_chars_max: 1000,
+            trusted_proxies: Vec::new(),
+            document: LazyDocument::new(Box::new(Bytes::new)),
+        },
+    );
+    let token = bench.log_in().await;
+    let caller = auth::holder(&app, &token_hash(&token)).expect("the token is alive");
+    let read = async |query: &str| {
+        let request = Request::builder().uri(format!("/naming/v1/services{query}")).extension(caller.clone());
+        let (mut parts, ()) = request.body(()).expect("a request").into_parts();
+        query::Fresh::from_request_parts(&mut parts, &app).await.map(drop).map_err(|error| error.0.code)
+    };
+    assert_eq!(read("").await, Ok(()));
+    let (_, answer) = bench.send("POST", "/auth/v1/user/logout", Some(&token), Value::Null).await;
+    assert_eq!(answer["code"], 200000);
+    assert_eq!(read("").await, Err(Code::TokenNotExisted), "let in before, and found out after the wait");
+    assert_eq!(read("?consistency=local").await, Ok(()), "a local read is as this node knew when it let it in");
+    bench.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_names_and_passwords_answer_alike_and_are_slowed() {
     let bench = Bench::start().await;
@@ -229,6 +244,94 @@ async fn every_key_of_a_query_that_is_read_is_described() {
             asked.retain(|key| !param.also.contains(&key.as_str()));
         }
         assert!(asked.is_empty(), "{} {} reads {asked:?}, which is not described", route.method, route.path);
+    }
+    bench.stop().await;
+}
+
+/// A walk over much of the catalog keeps neither this thread nor apply waiting, shows one moment, and
+/// has its turn: of a flood only so many are made at a time.
+#[tokio::test]
+async fn long_walks_are_made_elsewhere_and_only_so_many_at_a_time() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let here = std::thread::current().id();
+    let where_made = |reach| bench.app.scan(reach, |_| std::thread::current().id(), |thread| thread);
+    assert_eq!(where_made(limits::SCAN_INLINE_MAX).await.expect("made"), here);
+    assert_ne!(where_made(limits::SCAN_INLINE_MAX + 1).await.expect("made"), here);
+
+    let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+    let go_on = Arc::new((parking_lot::Mutex::new(false), parking_lot::Condvar::new()));
+    let walks: Vec<_> = (0..=scan::at_once())
+        .map(|_| {
+            let (app, begun, go_on) = (bench.app.clone(), begun.clone(), go_on.clone());
+            let walk = move |catalog: &crate::catalog::Catalog| {
+                begun.send(()).expect("the test waits");
+                go_on.1.wait_while_for(&mut go_on.0.lock(), |go_on| !*go_on, std::time::Duration::from_secs(20));
+                catalog.namespaces.get("later").is_some()
+            };
+            tokio::spawn(async move { app.scan(scan::FAR, walk, |saw| saw).await })
+        })
+        .collect();
+    for _ in 0..scan::at_once() {
+        beginnings.recv().await.expect("a walk begins");
+    }
+    let (status, _) = bench.send("POST", "/naming/v1/namespaces", Some(&token), json!([{"name": "later"}])).await;
+    assert_eq!(status, StatusCode::OK, "a write waits for no walk");
+    assert!(beginnings.try_recv().is_err(), "one more than may be made at a time");
+    *go_on.0.lock() = true;
+    go_on.1.notify_all();
+    let mut saw = Vec::new();
+    for walk in walks {
+        saw.push(walk.await.expect("no panic").expect("its turn came"));
+    }
+    assert_eq!(saw.iter().filter(|saw| **saw).count(), 1, "the last began after the write, the others before");
+    bench.stop().await;
+}
+
+/// Two at a time; a reader that hangs up makes room, and what is read to its end is whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn backups_are_few_at_a_time_and_end_with_their_readers() {
+    use crate::catalog::{Command, Op};
+    use crate::model::config_file::ConfigFileDraft;
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    // More than fits between the node and a reader that takes nothing, and no content twice.
+    let file = |number: usize| ConfigFileDraft {
+        namespace: "n".into(),
+        group: "g".into(),
+        name: format!("f{number}"),
+        content: Some(number.to_string().repeat(1024 * 1024)),
+        ..ConfigFileDraft::default()
+    };
+    for number in 0..8 {
+        bench.node.propose("test", Command::ConfigFiles(Op::Create, vec![file(number)])).await.expect("written");
+    }
+    let ask = || async {
+        let request = Request::builder().uri(layers::BACKUP).header("Authorization", &token);
+        let request = request.body(Body::empty()).expect("a request");
+        bench.router.clone().oneshot(request).await.expect("the surface always answers")
+    };
+    let (first, second) = (ask().await, ask().await);
+    assert_eq!((first.status(), second.status()), (StatusCode::OK, StatusCode::OK));
+    let (status, answer) = bench.send("GET", layers::BACKUP, Some(&token), Value::Null).await;
+    assert_eq!((status, &answer["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!(503002)));
+    drop(first);
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
+    let third = loop {
+        let third = ask().await;
+        if third.status() == StatusCode::OK {
+            break third;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "a reader that hung up still takes the room");
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for (name, response) in [("second", second), ("third", third)] {
+        let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
+        let path = dir.path().join(name);
+        std::fs::write(&path, &bytes).expect("written");
+        let seen = crate::offline::inspect::inspect(&path).expect("whole");
+        assert_eq!((seen.config_files, seen.file.map(|file| file.bytes)), (8, Some(bytes.len() as u64)));
     }
     bench.stop().await;
 }

@@ -1,8 +1,9 @@
 //! Users and live tokens.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use super::change::{Journal, Outcome};
 use super::ctx::Ctx;
@@ -28,8 +29,8 @@ impl Row for Token {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
-    users: BTreeMap<String, Arc<User>>,
-    tokens: BTreeMap<TokenHash, Token>,
+    users: OrdMap<String, Arc<User>>,
+    tokens: OrdMap<TokenHash, Arc<Token>>,
 }
 
 impl Access {
@@ -49,7 +50,7 @@ impl Access {
 
     pub(super) fn add_user(&mut self, user: User, journal: &mut Journal) {
         journal.put(&user);
-        self.users.insert(user.id.clone(), Arc::new(user));
+        self.load_user(user);
     }
 
     /// Keeps a new token; the user's expired ones go, and the oldest where there are too many.
@@ -65,7 +66,7 @@ impl Access {
             self.retire(|kept| kept.hash == surplus.hash, journal);
         }
         journal.put(&token);
-        self.tokens.insert(token.hash.clone(), token);
+        self.load_token(token);
         Outcome::default()
     }
 
@@ -75,13 +76,11 @@ impl Access {
     }
 
     fn retire(&mut self, is_over: impl Fn(&Token) -> bool, journal: &mut Journal) {
-        self.tokens.retain(|_, token| {
-            let over = is_over(token);
-            if over {
-                journal.delete(token);
-            }
-            !over
-        });
+        let over: Vec<_> = self.tokens.values().filter(|token| is_over(token)).cloned().collect();
+        for token in over {
+            journal.delete(&*token);
+            self.tokens.remove(&token.hash);
+        }
     }
 
     pub(super) fn load_user(&mut self, user: User) {
@@ -89,6 +88,6 @@ impl Access {
     }
 
     pub(super) fn load_token(&mut self, token: Token) {
-        self.tokens.insert(token.hash.clone(), token);
+        self.tokens.insert(token.hash.clone(), Arc::new(token));
     }
 }

@@ -2,8 +2,10 @@
 //! whose labels all match the client, else the active normal one, else nothing.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
 
 use crate::model::release::ReleaseType;
 use crate::model::rule::End;
@@ -14,9 +16,9 @@ use crate::model::rule::release::RuleRelease;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Active {
     /// By id of the rule.
-    of_rule: BTreeMap<String, ActiveOfRule>,
+    of_rule: OrdMap<Arc<str>, Arc<ActiveOfRule>>,
     /// Every end of an active release, to the rules.
-    of_end: BTreeMap<End, BTreeSet<String>>,
+    of_end: OrdMap<Arc<End>, OrdSet<Arc<str>>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +54,7 @@ impl Active {
         label: impl Fn(&str) -> Option<&'a str>,
     ) -> Vec<Arc<RuleRelease>> {
         let ends = ends_of(namespace, service);
-        let rules: BTreeSet<&String> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
+        let rules: BTreeSet<&Arc<str>> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
         let chosen = rules
             .into_iter()
             .filter_map(|rule| self.of_rule.get(rule))
@@ -63,6 +65,11 @@ impl Active {
             .collect();
         chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
         chosen
+    }
+
+    /// How many rules [`Active::of_service`] walks at most.
+    pub fn reach(&self, namespace: &str, service: &str) -> usize {
+        ends_of(namespace, service).iter().filter_map(|end| self.of_end.get(end)).map(OrdSet::len).sum()
     }
 
     /// The normal release of a rule that clients see.
@@ -97,19 +104,22 @@ impl Active {
     }
 
     fn change(&mut self, rule_id: &str, change: impl FnOnce(&mut ActiveOfRule)) {
-        let mut active = self.of_rule.remove(rule_id).unwrap_or_default();
+        let (rule, active) = self.of_rule.remove_with_key(rule_id).unwrap_or_else(|| (rule_id.into(), Arc::default()));
+        let mut active = Arc::unwrap_or_clone(active);
         for end in active.ends() {
-            let rules = self.of_end.get_mut(&end);
-            if rules.is_some_and(|rules| rules.remove(rule_id) && rules.is_empty()) {
-                self.of_end.remove(&end);
+            if let Some(rules) = self.of_end.get_mut(&end) {
+                rules.remove(rule_id);
+                if rules.is_empty() {
+                    self.of_end.remove(&end);
+                }
             }
         }
         change(&mut active);
         for end in active.ends() {
-            self.of_end.entry(end).or_default().insert(rule_id.to_owned());
+            self.of_end.entry(Arc::new(end)).or_default().insert(rule.clone());
         }
         if active.all().next().is_some() {
-            self.of_rule.insert(rule_id.to_owned(), active);
+            self.of_rule.insert(rule, Arc::new(active));
         }
     }
 }

@@ -2,7 +2,6 @@
 //! of names; an alias of an alias is refused; a service with aliases is kept.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +11,7 @@ use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::ledger::{Entry, Ledger};
+use super::names::Names;
 use super::page::{Listed, Page};
 use super::row::{Row, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
@@ -31,8 +31,10 @@ impl Row for ServiceAlias {
 }
 
 impl Entry for ServiceAlias {
-    fn id(&self) -> &str {
-        &self.id
+    type Key = str;
+
+    fn key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn name(&self) -> &str {
@@ -72,6 +74,16 @@ impl Cl5Counter {
         }
     }
 
+    /// At least `numbers` further: whole interfaces, which have [`Self::RANGE_MAX`] each.
+    pub(super) fn far_ahead(&self, numbers: u64) -> Self {
+        let interfaces = numbers.div_ceil(u64::from(Self::RANGE_MAX)) as u32;
+        if self.interface + interfaces <= Self::INTERFACE_MAX {
+            Cl5Counter { interface: self.interface + interfaces, ..self.clone() }
+        } else {
+            Cl5Counter { module: self.module + 1, interface: interfaces, ..self.clone() }
+        }
+    }
+
     fn name(&self, layout: u32) -> String {
         format!("{}:{}", (self.module << 6) + layout, (self.interface << 16) + self.range)
     }
@@ -84,15 +96,12 @@ impl Row for Cl5Counter {
     }
 }
 
-/// Namespace and name.
-type Identity = (String, String);
-
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aliases {
-    by_name: BTreeMap<Identity, Arc<ServiceAlias>>,
+    by_name: Names<Arc<ServiceAlias>>,
     all: Ledger<ServiceAlias>,
     /// How many aliases a service has.
-    of_service: BTreeMap<Identity, usize>,
+    of_service: Names<usize>,
     cl5: Cl5Counter,
 }
 
@@ -109,24 +118,23 @@ pub struct AliasFilter {
 
 impl Aliases {
     pub fn get(&self, namespace: &str, alias: &str) -> Option<&Arc<ServiceAlias>> {
-        self.by_name.get(&(namespace.to_owned(), alias.to_owned()))
+        self.by_name.get(namespace, alias)
     }
 
     pub fn len(&self) -> usize {
-        self.by_name.len()
+        self.all.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.by_name.is_empty()
+        self.len() == 0
     }
 
     pub fn has_any_of(&self, namespace: &str, service: &str) -> bool {
-        self.of_service.contains_key(&(namespace.to_owned(), service.to_owned()))
+        self.of_service.get(namespace, service).is_some()
     }
 
     pub fn has_any_in(&self, namespace: &str) -> bool {
-        let start = (namespace.to_owned(), String::new());
-        self.by_name.range(start..).next().is_some_and(|((found, _), _)| found == namespace)
+        self.by_name.has_any_in(namespace)
     }
 
     /// Newest change first, then by id.
@@ -138,6 +146,11 @@ impl Aliases {
                 && filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
         };
         self.all.list(filter.alias.as_ref(), Some(matches), page)
+    }
+
+    /// How many aliases [`Aliases::list`] walks at most.
+    pub fn reach(&self, page: Page) -> usize {
+        self.all.reach(true, page)
     }
 
     /// Whom a draft names: by id if it gives no alias, else by alias namespace and alias.
@@ -165,13 +178,11 @@ impl Aliases {
     }
 
     fn unlink(&mut self, alias: &ServiceAlias) {
-        self.by_name.remove(&(alias.alias_namespace.clone(), alias.alias.clone()));
-        let service = (alias.namespace.clone(), alias.service.clone());
-        if let Some(count) = self.of_service.get_mut(&service) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_service.remove(&service);
-            }
+        self.by_name.remove(&alias.alias_namespace, &alias.alias);
+        let count = self.of_service.or_default(&alias.namespace, &alias.service);
+        *count -= 1;
+        if *count == 0 {
+            self.of_service.remove(&alias.namespace, &alias.service);
         }
     }
 
@@ -180,8 +191,8 @@ impl Aliases {
         if let Some(old) = self.all.insert(alias.clone()) {
             self.unlink(&old);
         }
-        *self.of_service.entry((alias.namespace.clone(), alias.service.clone())).or_default() += 1;
-        self.by_name.insert((alias.alias_namespace.clone(), alias.alias.clone()), alias.clone());
+        *self.of_service.or_default(&alias.namespace, &alias.service) += 1;
+        self.by_name.insert(&alias.alias_namespace, &alias.alias, alias.clone());
         alias
     }
 

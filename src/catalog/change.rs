@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::row::{Edit, Row};
+use crate::format::level::Level;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
@@ -98,13 +99,23 @@ impl Change {
 /// Collects, during one apply, the rows that change and what watchers should hear.
 #[derive(Debug, Default)]
 pub struct Journal {
+    /// At which rows are written.
+    level: Level,
     edits: Vec<Edit>,
     changes: Vec<Change>,
 }
 
 impl Journal {
+    pub(super) fn at(level: Level) -> Self {
+        Journal { level, ..Journal::default() }
+    }
+
+    pub(super) fn level(&self) -> Level {
+        self.level
+    }
+
     pub fn put<R: Row>(&mut self, row: &R) {
-        self.edits.push(Edit { key: row.key(), value: Some(row.value()) });
+        self.edits.push(Edit { key: row.key(), value: Some(row.value(self.level)) });
     }
 
     pub fn delete<R: Row>(&mut self, row: &R) {

@@ -3,11 +3,14 @@
 //! without state.
 //!
 //! The encoding (variant and field names in MessagePack) is pinned by golden bytes in the tests:
-//! a stored log has to be read by every later version. Variants may be added, never renamed.
+//! a stored log has to be read by every later version. Variants may be added, never renamed, and what
+//! is added belongs to a level ([`Command::level`]) below which it is not proposed.
 
 use serde::{Deserialize, Serialize};
 
 use super::nodes::NodeRecord;
+use super::retention::Overfull;
+use crate::format::level::Level;
 use crate::model::access::{TokenHash, User};
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
@@ -17,6 +20,7 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
+use crate::model::settings::SettingsChange;
 
 /// What to do with each item of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +36,9 @@ pub enum Command {
     Bootstrap {
         cluster_id: String,
         admin: User,
+        /// What all founders can speak.
+        #[serde(default, skip_serializing_if = "Level::is_first")]
+        level: Level,
     },
     /// A node tells who it is and where clients reach it.
     Announce(NodeRecord),
@@ -66,6 +73,72 @@ pub enum Command {
     InstancesIsolateHost(Vec<InstanceDraft>),
     /// What the leader found out by heartbeats, or by their absence.
     InstanceHealth(Vec<InstanceHealth>),
+    /// The cluster speaks this level from here on.
+    Raise {
+        level: Level,
+    },
+    /// What is given changes, the rest stays.
+    Settings(SettingsChange),
+    /// Removes the surplus releases of these, a bounded number at a time.
+    PruneReleases(Overfull),
+    /// Instances that the leader saw unhealthy for longer than the settings allow.
+    RemoveDeadInstances(Vec<DeadInstance>),
+}
+
+impl Command {
+    /// The lowest level at which a node reads this command as it is meant. A new variant has its row
+    /// here, and so has a field whose absence means something else.
+    pub fn level(&self) -> Level {
+        match self {
+            Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
+            Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
+            Command::Settings(_) | Command::PruneReleases(_) | Command::RemoveDeadInstances(_) => Level::SETTINGS,
+            _ => Level::FIRST,
+        }
+    }
+}
+
+impl Command {
+    /// Whether the state may grow by it: refused where room is short. What takes away, what lets people
+    /// in to take away, what keeps the cluster together and what ends a release is not, and goes on.
+    pub fn adds(&self) -> bool {
+        match self {
+            Command::Namespaces(op, _)
+            | Command::Services(op, _)
+            | Command::ConfigGroups(op, _)
+            | Command::ConfigFiles(op, _)
+            | Command::Aliases(op, _)
+            | Command::Rules(op, _)
+            | Command::Instances(op, _) => op.adds(),
+            Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,
+            Command::Bootstrap { .. }
+            | Command::Announce(_)
+            | Command::Forget { .. }
+            | Command::SignIn { .. }
+            | Command::SignOut { .. }
+            | Command::ConfigRollback(_)
+            | Command::ConfigDeleteReleases(_)
+            | Command::ConfigStopGray(_)
+            | Command::RuleReleases(..)
+            | Command::InstancesDeleteHost(_)
+            | Command::InstancesIsolateHost(_)
+            | Command::InstanceHealth(_)
+            | Command::Raise { .. }
+            | Command::Settings(_)
+            | Command::PruneReleases(_)
+            | Command::RemoveDeadInstances(_) => false,
+        }
+    }
+}
+
+impl Op {
+    /// An update may put something larger in place of what is there.
+    fn adds(self) -> bool {
+        match self {
+            Op::Create | Op::Update => true,
+            Op::Delete => false,
+        }
+    }
 }
 
 /// An instance whose health has changed.
@@ -73,4 +146,11 @@ pub enum Command {
 pub struct InstanceHealth {
     pub id: String,
     pub healthy: bool,
+}
+
+/// An instance as it was found dead: with another revision it has changed since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadInstance {
+    pub id: String,
+    pub revision: String,
 }

@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::OrdMap;
+
 use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::release::ReleaseType;
@@ -13,7 +15,7 @@ use crate::model::release::ReleaseType;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ActiveConfigs {
     /// Canonical key to the stored names that have an active release.
-    files: BTreeMap<ConfigKey, BTreeMap<String, ActiveFile>>,
+    files: OrdMap<Arc<ConfigKey>, Arc<BTreeMap<String, ActiveFile>>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +35,7 @@ struct Active {
 impl Active {
     fn new(release: Arc<ConfigRelease>) -> Self {
         let ConfigKey { namespace, group, file } = &release.key;
-        let content = release.content.clone();
+        let content = release.content.text();
         let released = Arc::new(Released::new(namespace, group, file, release.version, release.format, content));
         Active { release, released }
     }
@@ -113,15 +115,16 @@ impl ActiveConfigs {
     pub(super) fn insert(&mut self, release: &Arc<ConfigRelease>) {
         self.remove(release);
         if release.active {
-            let names = self.files.entry(release.key.canonical()).or_default();
-            names.entry(release.key.file.clone()).or_default().put(Active::new(release.clone()));
+            let names = self.files.entry(Arc::new(release.key.canonical())).or_default();
+            let file = Arc::make_mut(names).entry(release.key.file.clone()).or_default();
+            file.put(Active::new(release.clone()));
         }
     }
 
     /// Takes a release out, if it is here.
     pub(super) fn remove(&mut self, release: &ConfigRelease) {
         let canonical = release.key.canonical();
-        let Some(names) = self.files.get_mut(&canonical) else { return };
+        let Some(names) = self.files.get_mut(&canonical).map(Arc::make_mut) else { return };
         let Some(active) = names.get_mut(&release.key.file) else { return };
         active.take(&release.name);
         if active.is_empty() {

@@ -37,7 +37,7 @@ impl Catalog {
         draft: &ConfigGroupDraft,
         journal: &mut Journal,
     ) -> Outcome {
-        let old = self.configs.groups.get(&(draft.namespace.clone(), draft.name.clone())).cloned();
+        let old = self.configs.group(&draft.namespace, &draft.name).cloned();
         match (op, old) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => {
@@ -74,7 +74,7 @@ impl Catalog {
         draft: &ConfigFileDraft,
         journal: &mut Journal,
     ) -> Outcome {
-        match (op, self.configs.files.get(&draft.key()).cloned()) {
+        match (op, self.configs.file(&draft.key()).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, journal))),
             (Op::Update, None) => Code::NotFoundResource.into(),
@@ -96,7 +96,7 @@ impl Catalog {
     /// Makes namespace and group on the fly.
     fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, journal: &mut Journal) {
         self.namespaces.ensure(ctx, &key.namespace, journal);
-        if !self.configs.groups.contains_key(&(key.namespace.clone(), key.group.clone())) {
+        if self.configs.group(&key.namespace, &key.group).is_none() {
             self.configs.put_group(new_group(ctx, &key.namespace, &key.group), journal);
         }
     }
@@ -126,7 +126,7 @@ impl Catalog {
     }
 
     pub(super) fn publish_config(&mut self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
-        let Some(file) = self.configs.files.get(&draft.key()).cloned() else {
+        let Some(file) = self.configs.file(&draft.key()).cloned() else {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
         match self.refuse_release(draft).or_else(|| refuse_unreadable(&file)) {
@@ -152,7 +152,7 @@ impl Catalog {
         if let Some(refused) = self.refuse_release(&publish.release) {
             return refused;
         }
-        let file = edited(ctx, self.configs.files.get(&key), &publish.file);
+        let file = edited(ctx, self.configs.file(&key), &publish.file);
         if let Some(refused) = refuse_unreadable(&file) {
             return refused;
         }
@@ -270,10 +270,12 @@ impl Catalog {
         }
     }
 
-    /// Clients see another state of the release's file from now on.
+    /// Clients see another state of the release's file from now on. What became inactive by that counts
+    /// among those that are kept.
     fn show(&mut self, release: ConfigRelease, journal: &mut Journal) -> Outcome {
         let release = self.configs.put_release(release, journal);
         self.configs.mark(&release.key, journal);
+        self.retain_config_releases(&release.key, journal);
         Outcome::done(Entity::ConfigRelease(release))
     }
 }

@@ -1,91 +1,53 @@
 //! The configuration store: groups, files and releases, the lookup of config clients and the two
-//! memories that outlive a deletion (versions and notification marks).
+//! memories that outlive a deletion (versions and notification marks). Its rows are in `config_rows`.
 
-use std::borrow::Cow;
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use imbl::OrdMap;
 
+use super::Corrupt;
+use super::archive::Archive;
 use super::change::{Change, Journal};
 use super::config_active::ActiveConfigs;
+use super::config_rows::{ConfigMark, ConfigVersion};
+use super::contents::{Contents, StoredContent};
+use super::ledger::Ledger;
+use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
-use super::row::{Row, Table};
+use crate::format::level::Level;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
+use crate::model::content::ContentDigest;
 use crate::model::text::NameFilter;
 
-/// The newest notification id of anything that a lookup of this canonical name could see. Kept over
-/// deletions, so that ids never go down.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConfigMark {
-    /// Canonical, see [`ConfigKey::canonical`].
-    pub key: ConfigKey,
-    pub notification_id: u32,
+/// What the versions of a file are known for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Versions {
+    highest: u64,
+    removed_through: u64,
 }
 
-/// The highest version ever given to a release of a file. Kept over deletions, so that a release
-/// key never names two contents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConfigVersion {
-    pub key: ConfigKey,
-    pub version: u64,
+/// A stored row whose content has not come by yet.
+#[derive(Clone, Debug, PartialEq)]
+enum Waiting {
+    File(ConfigFile),
+    Release(ConfigRelease),
 }
-
-fn key_parts(key: &ConfigKey) -> Vec<Cow<'_, [u8]>> {
-    vec![key.namespace.as_bytes().into(), key.group.as_bytes().into(), key.file.as_bytes().into()]
-}
-
-impl Row for ConfigMark {
-    const TABLE: Table = Table::ConfigMark;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        key_parts(&self.key)
-    }
-}
-
-impl Row for ConfigVersion {
-    const TABLE: Table = Table::ConfigVersion;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        key_parts(&self.key)
-    }
-}
-
-impl Row for ConfigGroup {
-    const TABLE: Table = Table::ConfigGroup;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.namespace.as_bytes().into(), self.name.as_bytes().into()]
-    }
-}
-
-impl Row for ConfigFile {
-    const TABLE: Table = Table::ConfigFile;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        key_parts(&self.key)
-    }
-}
-
-impl Row for ConfigRelease {
-    const TABLE: Table = Table::ConfigRelease;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        let mut name = key_parts(&self.key);
-        name.push(self.name.as_bytes().into());
-        name
-    }
-}
-
-/// Releases of one file by name.
-pub(super) type Releases = BTreeMap<String, Arc<ConfigRelease>>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configs {
-    pub(super) groups: BTreeMap<(String, String), Arc<ConfigGroup>>,
-    pub(super) files: BTreeMap<ConfigKey, Arc<ConfigFile>>,
-    pub(super) releases: BTreeMap<ConfigKey, Releases>,
+    groups: Names<Arc<ConfigGroup>>,
+    files: Ledger<ConfigFile>,
+    releases: Archive<ConfigRelease>,
+    contents: Contents,
     active: ActiveConfigs,
-    marks: BTreeMap<ConfigKey, u32>,
-    versions: BTreeMap<ConfigKey, u64>,
+    marks: OrdMap<Arc<ConfigKey>, u32>,
+    versions: OrdMap<Arc<ConfigKey>, Versions>,
     newest_notification_id: u32,
+    /// Only while rows are loaded, by what they wait for.
+    waiting: BTreeMap<ContentDigest, Vec<Waiting>>,
 }
 
 /// Which groups a list wants.
@@ -113,6 +75,22 @@ impl FileFilter {
             && NameFilter::passes(&self.group, &key.group)
             && NameFilter::passes(&self.file, &key.file)
     }
+
+    /// The group whose files alone are wanted.
+    fn one_group(&self) -> Option<(&str, &str)> {
+        match (&self.namespace, &self.group) {
+            (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(group))) => Some((namespace, group)),
+            _ => None,
+        }
+    }
+
+    /// The file whose releases alone are wanted.
+    fn one_file(&self) -> Option<ConfigKey> {
+        match (self.one_group(), &self.file) {
+            (Some((namespace, group)), Some(NameFilter::Exact(file))) => Some(ConfigKey::new(namespace, group, file)),
+            _ => None,
+        }
+    }
 }
 
 impl Configs {
@@ -135,17 +113,35 @@ impl Configs {
 
     /// The highest version ever given to a release of the file; 0 if there was none.
     pub fn highest_version(&self, key: &ConfigKey) -> u64 {
+        self.versions_seen(key).highest
+    }
+
+    /// The highest version of a release of the file that retention removed; 0 if it removed none.
+    pub fn removed_through_version(&self, key: &ConfigKey) -> u64 {
+        self.versions_seen(key).removed_through
+    }
+
+    /// The same, where the releases of one file are asked for.
+    pub fn removed_through_version_of(&self, filter: &FileFilter) -> Option<u64> {
+        Some(self.removed_through_version(&filter.one_file()?))
+    }
+
+    fn versions_seen(&self, key: &ConfigKey) -> Versions {
         self.versions.get(key).copied().unwrap_or_default()
     }
 
     // ---- what the management surface reads ----
+
+    pub fn group(&self, namespace: &str, group: &str) -> Option<&Arc<ConfigGroup>> {
+        self.groups.get(namespace, group)
+    }
 
     pub fn file(&self, key: &ConfigKey) -> Option<&Arc<ConfigFile>> {
         self.files.get(key)
     }
 
     pub fn release(&self, key: &ConfigKey, name: &str) -> Option<&Arc<ConfigRelease>> {
-        self.releases.get(key)?.get(name)
+        self.releases.get(key, name)
     }
 
     /// The active normal release of exactly this file.
@@ -161,10 +157,7 @@ impl Configs {
     pub fn files_in_group(&self, namespace: &str, group: &str) -> impl Iterator<Item = &Arc<ConfigFile>> {
         let start = ConfigKey::new(namespace, group, "");
         let (namespace, group) = (start.namespace.clone(), start.group.clone());
-        self.files
-            .range(start..)
-            .take_while(move |(key, _)| key.namespace == namespace && key.group == group)
-            .map(|(_, file)| file)
+        self.files.onward(&start).take_while(move |file| file.key.namespace == namespace && file.key.group == group)
     }
 
     pub fn file_count_in(&self, group: &ConfigGroup) -> usize {
@@ -179,42 +172,51 @@ impl Configs {
                 && filter.business.as_ref().is_none_or(|business| group.business.contains(business.as_str()))
                 && filter.department.as_ref().is_none_or(|department| group.department == *department)
         };
-        let matching = self.groups.values().filter(wanted).cloned().collect();
-        cut_sorted(matching, |group| (Reverse(group.modified.time), group.namespace.clone(), group.name.clone()), page)
+        let order = |one: &Arc<ConfigGroup>, other: &Arc<ConfigGroup>| {
+            let newest_first = other.modified.time.cmp(&one.modified.time);
+            newest_first.then_with(|| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)))
+        };
+        cut_sorted(self.groups.values(None).filter(wanted).collect(), order, page)
     }
 
-    /// Newest change first, then by key.
+    /// How many groups [`Configs::list_groups`] walks, or files who counts those of them, at most.
+    pub fn reach_of_groups(&self) -> usize {
+        self.groups.len().max(self.files.len())
+    }
+
+    /// Newest change first, then by key. A filter that names a group walks that alone.
     pub fn list_files(&self, filter: &FileFilter, page: Page) -> Listed<Arc<ConfigFile>> {
-        let matching = self.files.values().filter(|file| filter.matches_key(&file.key)).cloned().collect();
-        cut_sorted(matching, |file| (Reverse(file.modified.time), file.key.clone()), page)
+        if let Some((namespace, group)) = filter.one_group() {
+            let of_group = self.files_in_group(namespace, group).filter(|file| filter.matches_key(&file.key));
+            return cut_sorted(of_group.collect(), newest_file_first, page);
+        }
+        let rest = FileFilter { file: None, ..filter.clone() };
+        let asks_more = rest.namespace.is_some() || rest.group.is_some();
+        self.files.list(filter.file.as_ref(), asks_more.then_some(|one: &ConfigFile| rest.matches_key(&one.key)), page)
     }
 
-    /// Newest change first, then highest version.
+    /// Newest change first, then by key and highest version. A filter that names a file walks its
+    /// releases alone.
     pub fn list_releases(&self, filter: &FileFilter, page: Page) -> Listed<Arc<ConfigRelease>> {
-        let of_files = self.releases.iter().filter(|(key, _)| filter.matches_key(key));
-        let matching = of_files
-            .flat_map(|(_, releases)| releases.values())
-            .filter(|release| !filter.only_active || release.active)
-            .filter(|release| NameFilter::passes(&filter.release, &release.name))
-            .cloned()
-            .collect();
-        cut_sorted(
-            matching,
-            |release| (Reverse(release.modified.time), release.key.clone(), Reverse(release.version)),
-            page,
-        )
+        let wanted = |release: &&Arc<ConfigRelease>| {
+            (!filter.only_active || release.active) && NameFilter::passes(&filter.release, &release.name)
+        };
+        let matching = match filter.one_file() {
+            Some(key) => self.releases.of(&key).filter(wanted).collect(),
+            None => self.releases.of_all(|key| filter.matches_key(key)).filter(wanted).collect(),
+        };
+        cut_sorted(matching, newest_release_first, page)
     }
 
     /// All releases of one file, highest version first.
     pub fn versions_of(&self, key: &ConfigKey) -> Vec<Arc<ConfigRelease>> {
-        let mut all: Vec<_> = self.releases.get(key).into_iter().flat_map(BTreeMap::values).cloned().collect();
+        let mut all: Vec<_> = self.releases.of(key).cloned().collect();
         all.sort_by_key(|release| Reverse(release.version));
         all
     }
 
     pub fn has_groups_in(&self, namespace: &str) -> bool {
-        let start = (namespace.to_owned(), String::new());
-        self.groups.range(start..).next().is_some_and(|((group_namespace, _), _)| group_namespace == namespace)
+        self.groups.has_any_in(namespace)
     }
 
     pub fn group_count(&self) -> usize {
@@ -226,7 +228,29 @@ impl Configs {
     }
 
     pub fn release_count(&self) -> usize {
-        self.releases.values().map(BTreeMap::len).sum()
+        self.releases.len()
+    }
+
+    /// Different contents of files and releases.
+    pub fn content_count(&self) -> usize {
+        self.contents.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn content_bytes(&self) -> usize {
+        self.contents.bytes()
+    }
+
+    // ---- retention ----
+
+    /// The files with more than `kept` inactive releases.
+    pub(super) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<ConfigKey>> {
+        self.releases.overfull(kept)
+    }
+
+    /// The oldest inactive release of the file, if it has more than `kept`.
+    pub(super) fn surplus(&self, key: &ConfigKey, kept: usize) -> Option<&Arc<ConfigRelease>> {
+        self.releases.surplus(key, kept)
     }
 
     // ---- the ways in which anything here changes ----
@@ -236,43 +260,69 @@ impl Configs {
         self.load_group(group)
     }
 
-    pub(super) fn put_file(&mut self, file: ConfigFile, journal: &mut Journal) -> Arc<ConfigFile> {
+    pub(super) fn put_file(&mut self, mut file: ConfigFile, journal: &mut Journal) -> Arc<ConfigFile> {
+        file.content = self.contents.keep(&file.content, journal);
         journal.put(&file);
-        self.load_file(file)
+        let file = Arc::new(file);
+        if let Some(old) = self.files.insert(file.clone()) {
+            self.contents.let_go(&old.content, journal);
+        }
+        file
     }
 
     pub(super) fn remove_group(&mut self, group: &ConfigGroup, journal: &mut Journal) {
         journal.delete(group);
-        self.groups.remove(&(group.namespace.clone(), group.name.clone()));
+        self.groups.remove(&group.namespace, &group.name);
     }
 
     pub(super) fn remove_file(&mut self, file: &ConfigFile, journal: &mut Journal) {
         journal.delete(file);
-        self.files.remove(&file.key);
+        if let Some(old) = self.files.remove(&file.key) {
+            self.contents.let_go(&old.content, journal);
+        }
     }
 
-    pub(super) fn put_release(&mut self, release: ConfigRelease, journal: &mut Journal) -> Arc<ConfigRelease> {
+    pub(super) fn put_release(&mut self, mut release: ConfigRelease, journal: &mut Journal) -> Arc<ConfigRelease> {
+        release.content = self.contents.keep(&release.content, journal);
         journal.put(&release);
-        self.load_release(release)
+        let (release, old) = self.insert_release(release);
+        if let Some(old) = old {
+            self.contents.let_go(&old.content, journal);
+        }
+        release
     }
 
     pub(super) fn remove_release(&mut self, release: &ConfigRelease, journal: &mut Journal) {
         journal.delete(release);
         self.active.remove(release);
-        if let Some(releases) = self.releases.get_mut(&release.key) {
-            releases.remove(&release.name);
-            if releases.is_empty() {
-                self.releases.remove(&release.key);
-            }
+        if let Some(old) = self.releases.remove(&release.key, &release.name) {
+            self.contents.let_go(&old.content, journal);
         }
     }
 
     /// The next version of a file: one counter over all its releases, never used again.
+    ///
+    /// In a cluster that began again from an earlier state ([`super::rebirth`]) it is above all that the
+    /// cluster before may have given to a file which that state did not know.
     pub(super) fn next_version(&mut self, key: &ConfigKey, journal: &mut Journal) -> u64 {
-        let row = ConfigVersion { key: key.clone(), version: self.highest_version(key) + 1 };
+        let floor = if journal.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };
+        let seen = self.versions_seen(key);
+        self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, journal)
+    }
+
+    /// Retention removed releases up to this version.
+    pub(super) fn removed_through(&mut self, key: &ConfigKey, version: u64, journal: &mut Journal) {
+        let seen = self.versions_seen(key);
+        let removed_through = seen.removed_through.max(version);
+        self.put_versions(key, Versions { removed_through, ..seen }, journal);
+    }
+
+    fn put_versions(&mut self, key: &ConfigKey, seen: Versions, journal: &mut Journal) -> u64 {
+        let Versions { highest, removed_through } = seen;
+        let row = ConfigVersion { key: key.clone(), version: highest, removed_through };
         journal.put(&row);
-        self.versions.insert(row.key, row.version);
-        row.version
+        self.load_version(row);
+        highest
     }
 
     /// Clients may see another content of `key` from now on: the counter advances and waiters wake.
@@ -291,29 +341,75 @@ impl Configs {
 
     pub(super) fn load_group(&mut self, group: ConfigGroup) -> Arc<ConfigGroup> {
         let group = Arc::new(group);
-        self.groups.insert((group.namespace.clone(), group.name.clone()), group.clone());
+        self.groups.insert(&group.namespace, &group.name, group.clone());
         group
     }
 
-    pub(super) fn load_file(&mut self, file: ConfigFile) -> Arc<ConfigFile> {
-        let file = Arc::new(file);
-        self.files.insert(file.key.clone(), file.clone());
-        file
+    /// One that names a content which has not come by waits for it: rows come in the order of their
+    /// tables.
+    pub(super) fn load_file(&mut self, mut file: ConfigFile) {
+        match self.contents.share(&file.content) {
+            Some(content) => {
+                file.content = content;
+                self.files.insert(Arc::new(file));
+            }
+            None => self.waiting.entry(*file.content.digest()).or_default().push(Waiting::File(file)),
+        }
     }
 
-    pub(super) fn load_release(&mut self, release: ConfigRelease) -> Arc<ConfigRelease> {
+    pub(super) fn load_release(&mut self, mut release: ConfigRelease) {
+        match self.contents.share(&release.content) {
+            Some(content) => {
+                release.content = content;
+                self.insert_release(release);
+            }
+            None => self.waiting.entry(*release.content.digest()).or_default().push(Waiting::Release(release)),
+        }
+    }
+
+    pub(super) fn load_content(&mut self, content: StoredContent) {
+        let digest = self.contents.load(content);
+        for waiting in self.waiting.remove(&digest).unwrap_or_default() {
+            match waiting {
+                Waiting::File(file) => self.load_file(file),
+                Waiting::Release(release) => self.load_release(release),
+            }
+        }
+    }
+
+    /// Refuses a state of which contents are missing.
+    pub(super) fn check_loaded(&self) -> Result<(), Corrupt> {
+        match self.waiting.keys().next() {
+            Some(missing) => Err(Corrupt(format!("the content {missing:?} of a config file is missing"))),
+            None => Ok(()),
+        }
+    }
+
+    fn insert_release(&mut self, release: ConfigRelease) -> (Arc<ConfigRelease>, Option<Arc<ConfigRelease>>) {
         let release = Arc::new(release);
         self.active.insert(&release);
-        self.releases.entry(release.key.clone()).or_default().insert(release.name.clone(), release.clone());
-        release
+        let old = self.releases.insert(release.clone());
+        (release, old)
     }
 
     pub(super) fn load_mark(&mut self, mark: ConfigMark) {
         self.newest_notification_id = self.newest_notification_id.max(mark.notification_id);
-        self.marks.insert(mark.key, mark.notification_id);
+        self.marks.insert(Arc::new(mark.key), mark.notification_id);
     }
 
     pub(super) fn load_version(&mut self, version: ConfigVersion) {
-        self.versions.insert(version.key, version.version);
+        let ConfigVersion { key, version: highest, removed_through } = version;
+        self.versions.insert(Arc::new(key), Versions { highest, removed_through });
     }
+}
+
+/// The order of a list of files: newest change first, then by key.
+fn newest_file_first(one: &Arc<ConfigFile>, other: &Arc<ConfigFile>) -> Ordering {
+    other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key))
+}
+
+/// The order of a list of releases: newest change first, then by key and highest version.
+fn newest_release_first(one: &Arc<ConfigRelease>, other: &Arc<ConfigRelease>) -> Ordering {
+    let newest_first = other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key));
+    newest_first.then_with(|| other.version.cmp(&one.version))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Catalog;
 use super::change::{Change, Entity, Journal, Outcome};
-use super::command::{InstanceHealth, Op};
+use super::command::{DeadInstance, InstanceHealth, Op};
 use super::ctx::Ctx;
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::{Instance, InstanceDraft};
@@ -116,6 +116,16 @@ impl Catalog {
             return Code::NoNeedUpdate.into();
         }
         self.put_instance(ctx, Instance { healthy: found.healthy, ..Instance::clone(&old) }, journal);
+        Outcome::default()
+    }
+
+    /// What has changed since the leader saw it may be alive.
+    pub(super) fn remove_dead_instance(&mut self, found: &DeadInstance, journal: &mut Journal) -> Outcome {
+        let Some(old) = self.instances.get(&found.id).cloned() else { return Outcome::default() };
+        if old.revision != found.revision || old.healthy || old.heartbeat_ttl.is_none() {
+            return Code::NoNeedUpdate.into();
+        }
+        self.remove_instance(&old, journal);
         Outcome::default()
     }
 

@@ -4,15 +4,16 @@
 //! that asks "has anything changed?" cost the same whether a service has one instance or thousands.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::iter::Sum;
-use std::ops::{Add, Sub};
+use std::cmp::Ordering;
+use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use super::change::Journal;
 use super::fold::Fold;
 use super::ledger::{Entry, Ledger};
+use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
 use crate::model::instance::Instance;
@@ -27,8 +28,10 @@ impl Row for Instance {
 }
 
 impl Entry for Instance {
-    fn id(&self) -> &str {
-        &self.id
+    type Key = str;
+
+    fn key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn name(&self) -> &str {
@@ -59,40 +62,26 @@ impl InstanceCounts {
     }
 }
 
-impl Add for InstanceCounts {
-    type Output = Self;
-
-    fn add(self, more: Self) -> Self {
-        InstanceCounts {
-            total: self.total + more.total,
-            healthy: self.healthy + more.healthy,
-            isolated: self.isolated + more.isolated,
-        }
+impl AddAssign for InstanceCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.total += more.total;
+        self.healthy += more.healthy;
+        self.isolated += more.isolated;
     }
 }
 
-impl Sub for InstanceCounts {
-    type Output = Self;
-
-    fn sub(self, less: Self) -> Self {
-        InstanceCounts {
-            total: self.total - less.total,
-            healthy: self.healthy - less.healthy,
-            isolated: self.isolated - less.isolated,
-        }
-    }
-}
-
-impl Sum for InstanceCounts {
-    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(InstanceCounts::default(), Add::add)
+impl SubAssign for InstanceCounts {
+    fn sub_assign(&mut self, less: Self) {
+        self.total -= less.total;
+        self.healthy -= less.healthy;
+        self.isolated -= less.isolated;
     }
 }
 
 /// The instances of one service.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfService {
-    by_id: BTreeMap<String, Arc<Instance>>,
+    by_id: OrdMap<Arc<str>, Arc<Instance>>,
     counts: InstanceCounts,
     fold: Fold,
 }
@@ -100,8 +89,11 @@ struct OfService {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Instances {
     all: Ledger<Instance>,
-    /// Namespace, then service; only services that have instances.
-    by_service: BTreeMap<String, BTreeMap<String, OfService>>,
+    /// Only services that have instances,
+    by_service: Names<OfService>,
+    /// and their namespaces.
+    of_namespace: OrdMap<Arc<str>, InstanceCounts>,
+    counts: InstanceCounts,
 }
 
 /// Which instances a list wants; an absent or empty part wants all.
@@ -175,7 +167,7 @@ impl Instances {
 
     /// Those of all services.
     pub fn counts(&self) -> InstanceCounts {
-        self.by_service.values().flat_map(BTreeMap::values).map(|service| service.counts).sum()
+        self.counts
     }
 
     pub fn of_service(&self, namespace: &str, service: &str) -> InstanceCounts {
@@ -183,7 +175,7 @@ impl Instances {
     }
 
     pub fn of_namespace(&self, namespace: &str) -> InstanceCounts {
-        self.by_service.get(namespace).into_iter().flat_map(BTreeMap::values).map(|service| service.counts).sum()
+        self.of_namespace.get(namespace).copied().unwrap_or_default()
     }
 
     /// What changes with every change of an instance of the service, and with nothing else.
@@ -208,10 +200,20 @@ impl Instances {
         match (&filter.id, &filter.namespace, &filter.service) {
             (Some(id), _, _) => Listed::cut(self.all.get(id).into_iter().filter(matches), page),
             (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {
-                let matching = self.all_of(namespace, service).filter(matches).cloned().collect();
-                cut_sorted(matching, |instance| (Reverse(instance.mtime), instance.id.clone()), page)
+                cut_sorted(self.all_of(namespace, service).filter(matches).collect(), newest_first, page)
             }
             _ => self.all.list(None, Some(|instance: &Instance| filter.matches(instance)), page),
+        }
+    }
+
+    /// How many instances [`Instances::list`] walks at most.
+    pub fn reach(&self, filter: &InstanceFilter, page: Page) -> usize {
+        match (&filter.id, &filter.namespace, &filter.service) {
+            (Some(_), _, _) => 1,
+            (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {
+                self.of_service(namespace, service).total
+            }
+            _ => self.all.reach(true, page),
         }
     }
 
@@ -229,7 +231,7 @@ impl Instances {
     }
 
     fn service(&self, namespace: &str, service: &str) -> Option<&OfService> {
-        self.by_service.get(namespace)?.get(service)
+        self.by_service.get(namespace, service)
     }
 
     pub(super) fn insert(&mut self, instance: Instance, journal: &mut Journal) -> Arc<Instance> {
@@ -244,17 +246,19 @@ impl Instances {
 
     fn unlink(&mut self, instance: &Instance) {
         self.all.remove(&instance.id);
-        let Some(services) = self.by_service.get_mut(&instance.namespace) else { return };
-        let Some(service) = services.get_mut(&instance.service) else { return };
-        service.by_id.remove(&instance.id);
-        service.counts = service.counts - InstanceCounts::of(instance);
-        service.fold.toggle(Fold::of(&instance.id, &instance.revision));
-        if service.by_id.is_empty() {
-            services.remove(&instance.service);
+        let (namespace, service) = (instance.namespace.as_str(), instance.service.as_str());
+        let (left, counts) = (self.by_service.or_default(namespace, service), InstanceCounts::of(instance));
+        left.by_id.remove(instance.id.as_str());
+        left.counts -= counts;
+        left.fold.toggle(Fold::of(&instance.id, &instance.revision));
+        if left.by_id.is_empty() {
+            self.by_service.remove(namespace, service);
         }
-        if services.is_empty() {
-            self.by_service.remove(&instance.namespace);
+        *in_place(&mut self.of_namespace, namespace) -= counts;
+        if !self.by_service.has_any_in(namespace) {
+            self.of_namespace.remove(namespace);
         }
+        self.counts -= counts;
     }
 
     pub(super) fn load(&mut self, instance: Instance) -> Arc<Instance> {
@@ -263,11 +267,18 @@ impl Instances {
         }
         let instance = Arc::new(instance);
         self.all.insert(instance.clone());
-        let services = self.by_service.entry(instance.namespace.clone()).or_default();
-        let service = services.entry(instance.service.clone()).or_default();
-        service.counts = service.counts + InstanceCounts::of(&instance);
+        let (namespace, counts) = (instance.namespace.as_str(), InstanceCounts::of(&instance));
+        let service = self.by_service.or_default(namespace, &instance.service);
+        service.counts += counts;
         service.fold.toggle(Fold::of(&instance.id, &instance.revision));
-        service.by_id.insert(instance.id.clone(), instance.clone());
+        service.by_id.insert(instance.id.as_str().into(), instance.clone());
+        *in_place(&mut self.of_namespace, namespace) += counts;
+        self.counts += counts;
         instance
     }
+}
+
+/// The order of a list: newest change first, then by id.
+fn newest_first(one: &Arc<Instance>, other: &Arc<Instance>) -> Ordering {
+    other.mtime.cmp(&one.mtime).then_with(|| one.id.cmp(&other.id))
 }

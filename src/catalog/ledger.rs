@@ -1,92 +1,99 @@
-//! Things of one kind by id, and in the order of their list: newest change first, then by id.
+//! Things of one kind by key, and in the order of their list: newest change first, then by key.
 //!
 //! A list that wants names walks all of them, and a hundred thousand things lie all over memory. So
 //! what the walk needs stands in the index itself: short names inline, one behind the other.
 
-use std::borrow::Borrow;
-use std::cmp::{Ordering, Reverse};
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use compact_str::CompactString;
+use imbl::OrdMap;
 
 use super::page::{Listed, Page};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
-/// Something that has an id and a name and is listed by its last change.
+/// Something that has a key and a name and is listed by its last change.
 pub(super) trait Entry {
-    fn id(&self) -> &str;
+    /// What it is found by: no two have the same.
+    type Key: Ord + ?Sized;
+
+    fn key(&self) -> Arc<Self::Key>;
     fn name(&self) -> &str;
     fn mtime(&self) -> Timestamp;
 }
 
-#[derive(Clone, Debug)]
+/// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
 pub(super) struct Ledger<T: Entry> {
-    by_id: BTreeSet<ById<T>>,
-    in_list_order: BTreeSet<Listing<T>>,
+    by_key: OrdMap<Arc<T::Key>, Arc<T>>,
+    in_list_order: OrdMap<Place<T::Key>, Listing<T>>,
 }
+
+/// Where in the list a thing stands.
+type Place<K> = (Reverse<Timestamp>, Arc<K>);
+
+/// A name, and what has it.
+type Listing<T> = (CompactString, Arc<T>);
 
 impl<T: Entry> Default for Ledger<T> {
     fn default() -> Self {
-        Ledger { by_id: BTreeSet::new(), in_list_order: BTreeSet::new() }
+        Ledger { by_key: OrdMap::new(), in_list_order: OrdMap::new() }
     }
 }
 
-/// Equal in all that the things hold, where the sets themselves compare places alone.
+impl<T: Entry> Clone for Ledger<T> {
+    fn clone(&self) -> Self {
+        Ledger { by_key: self.by_key.clone(), in_list_order: self.in_list_order.clone() }
+    }
+}
+
 impl<T: Entry + PartialEq> PartialEq for Ledger<T> {
     fn eq(&self, other: &Self) -> bool {
-        let listed = |one: &Self| one.in_list_order.iter().map(|listing| listing.entry.clone()).collect::<Vec<_>>();
-        let by_id = |one: &Self| one.by_id.iter().map(|ById(entry)| entry.clone()).collect::<Vec<_>>();
-        listed(self) == listed(other) && by_id(self) == by_id(other)
+        self.by_key == other.by_key && self.in_list_order == other.in_list_order
     }
 }
 
-/// Ordered, and found, by id.
-#[derive(Clone, Debug)]
-struct ById<T>(Arc<T>);
-
-/// Ordered by place in the list.
-#[derive(Clone, Debug)]
-struct Listing<T> {
-    mtime: Reverse<Timestamp>,
-    name: CompactString,
-    entry: Arc<T>,
-}
-
-impl<T: Entry> Listing<T> {
-    fn new(entry: Arc<T>) -> Self {
-        Listing { mtime: Reverse(entry.mtime()), name: entry.name().into(), entry }
+impl<T: Entry + std::fmt::Debug> std::fmt::Debug for Ledger<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.in_list_order.values()).finish()
     }
 }
 
 impl<T: Entry> Ledger<T> {
-    pub(super) fn get(&self, id: &str) -> Option<&Arc<T>> {
-        self.by_id.get(id).map(|ById(entry)| entry)
+    pub(super) fn get(&self, key: &T::Key) -> Option<&Arc<T>> {
+        self.by_key.get(key)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_id.len()
+        self.by_key.len()
     }
 
-    /// Takes it in, in place of the one with its id, which is returned.
+    /// Takes it in, in place of the one with its key, which is returned.
     pub(super) fn insert(&mut self, entry: Arc<T>) -> Option<Arc<T>> {
-        let old = self.remove(entry.id());
-        self.in_list_order.insert(Listing::new(entry.clone()));
-        self.by_id.insert(ById(entry));
+        let key = entry.key();
+        let old = self.by_key.insert(key.clone(), entry.clone());
+        if let Some(old) = &old {
+            self.in_list_order.remove(&(Reverse(old.mtime()), key.clone()));
+        }
+        self.in_list_order.insert((Reverse(entry.mtime()), key), (entry.name().into(), entry));
         old
     }
 
-    pub(super) fn remove(&mut self, id: &str) -> Option<Arc<T>> {
-        let ById(old) = self.by_id.take(id)?;
-        self.in_list_order.remove(&Listing::new(old.clone()));
+    pub(super) fn remove(&mut self, key: &T::Key) -> Option<Arc<T>> {
+        let (key, old) = self.by_key.remove_with_key(key)?;
+        self.in_list_order.remove(&(Reverse(old.mtime()), key));
         Some(old)
     }
 
-    /// By id, those behind `id`.
-    pub(super) fn behind(&self, id: &str) -> impl Iterator<Item = &Arc<T>> {
-        self.by_id.range::<str, _>((Bound::Excluded(id), Bound::Unbounded)).map(|ById(entry)| entry)
+    /// By key, `key` and those behind it.
+    pub(super) fn onward<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+        self.by_key.range::<_, T::Key>((Bound::Included(key), Bound::Unbounded)).map(|(_, entry)| entry)
+    }
+
+    /// By key, those behind `key`.
+    pub(super) fn behind<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+        self.by_key.range::<_, T::Key>((Bound::Excluded(key), Bound::Unbounded)).map(|(_, entry)| entry)
     }
 
     /// Those of a wanted name that are wanted for the rest; an absent wish wants all.
@@ -97,50 +104,17 @@ impl<T: Entry> Ledger<T> {
         page: Page,
     ) -> Listed<Arc<T>> {
         if name.is_none() && rest.is_none() {
-            let rows = self.in_list_order.iter().skip(page.offset).take(page.limit);
-            return Listed { amount: self.len(), rows: rows.map(|listing| listing.entry.clone()).collect() };
+            let rows = self.in_list_order.values().skip(page.offset).take(page.limit);
+            return Listed { amount: self.len(), rows: rows.map(|(_, entry)| entry.clone()).collect() };
         }
-        let wanted = self.in_list_order.iter().filter(|listing| {
-            name.is_none_or(|name| name.matches(&listing.name)) && rest.as_ref().is_none_or(|rest| rest(&listing.entry))
+        let wanted = self.in_list_order.values().filter(|(listed, entry)| {
+            name.is_none_or(|name| name.matches(listed)) && rest.as_ref().is_none_or(|rest| rest(entry))
         });
-        Listed::cut(wanted.map(|listing| &listing.entry), page)
+        Listed::cut(wanted.map(|(_, entry)| entry), page)
+    }
+
+    /// How many things [`Ledger::list`] walks at most.
+    pub(super) fn reach(&self, is_filtered: bool, page: Page) -> usize {
+        if is_filtered { self.len() } else { page.end().min(self.len()) }
     }
 }
-
-impl<T: Entry> Borrow<str> for ById<T> {
-    fn borrow(&self) -> &str {
-        self.0.id()
-    }
-}
-
-impl<T: Entry> Ord for ById<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.id().cmp(other.0.id())
-    }
-}
-
-impl<T: Entry> Ord for Listing<T> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.mtime.cmp(&other.mtime).then_with(|| self.entry.id().cmp(other.entry.id()))
-    }
-}
-
-macro_rules! equal_as_ordered {
-    ($($name:ident)+) => { $(
-        impl<T: Entry> PartialOrd for $name<T> {
-            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-
-        impl<T: Entry> PartialEq for $name<T> {
-            fn eq(&self, other: &Self) -> bool {
-                self.cmp(other) == Ordering::Equal
-            }
-        }
-
-        impl<T: Entry> Eq for $name<T> {}
-    )+ };
-}
-
-equal_as_ordered! { ById Listing }

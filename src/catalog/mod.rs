@@ -1,4 +1,5 @@
-//! The catalog: all replicated state, in memory, as plain maps.
+//! The catalog: all replicated state, in memory, as plain maps. They are persistent ones: a
+//! [view](Catalog::view) shares them, whatever is applied meanwhile.
 //!
 //! It is a pure function of the log: [`Catalog::apply`] takes one command with its stamps and
 //! returns the answer, the rows that changed and what watchers should hear of. It knows no clock,
@@ -12,24 +13,31 @@
 pub mod access;
 pub mod active;
 pub mod aliases;
+mod archive;
 pub mod change;
 pub mod command;
 mod config_active;
 mod config_changes;
+mod config_rows;
 pub mod configs;
+mod contents;
 pub mod ctx;
 pub mod fold;
 mod instance_changes;
 pub mod instances;
 mod ledger;
+mod names;
 pub mod namespaces;
 pub mod nodes;
 pub mod page;
+pub mod rebirth;
 mod requests;
+pub mod retention;
 pub mod row;
 mod rule_changes;
 pub mod rules;
 pub mod services;
+mod settings;
 
 #[cfg(test)]
 mod tests;
@@ -37,10 +45,11 @@ mod tests;
 use std::fmt;
 
 pub use change::{Applied, Change, Entity, Journal, Outcome};
-pub use command::{Command, InstanceHealth, Op};
+pub use command::{Command, DeadInstance, InstanceHealth, Op};
 pub use ctx::{Ctx, RequestId};
 pub use row::{Edit, Row, Table};
 
+use crate::format::level::Level;
 use crate::model::access::{Token, User};
 use crate::model::alias::ServiceAlias;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
@@ -50,9 +59,13 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
+use crate::model::settings::Settings;
+use crate::model::time::Timestamp;
 use access::Access;
 use aliases::{Aliases, Cl5Counter};
-use configs::{ConfigMark, ConfigVersion, Configs};
+use config_rows::{ConfigMark, ConfigVersion};
+use configs::Configs;
+use contents::StoredContent;
 use instances::Instances;
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
@@ -83,6 +96,7 @@ pub struct Catalog {
     pub configs: Configs,
     pub rules: Rules,
     pub instances: Instances,
+    pub settings: Settings,
     requests: Requests,
 }
 
@@ -90,7 +104,7 @@ impl Catalog {
     /// Applies one command. A request id that was applied before is recognised and changes nothing:
     /// its reply was given when it was applied.
     pub fn apply(&mut self, ctx: &Ctx, command: Command) -> Applied {
-        let mut journal = Journal::default();
+        let mut journal = Journal::at(self.level());
         let ctx = &ctx.not_before(self.requests.clock());
         if !self.requests.remember(ctx, &mut journal) {
             return Applied { duplicate: true, ..Applied::default() };
@@ -101,7 +115,11 @@ impl Catalog {
 
     fn dispatch(&mut self, ctx: &Ctx, command: Command, journal: &mut Journal) -> Vec<Outcome> {
         match command {
-            Command::Bootstrap { cluster_id, admin } => vec![self.bootstrap(ctx, cluster_id, admin, journal)],
+            Command::Bootstrap { cluster_id, admin, level } => {
+                let cluster = Cluster { cluster_id, founded: ctx.time, level };
+                vec![self.bootstrap(ctx, cluster, admin, journal)]
+            }
+            Command::Raise { level } => vec![self.nodes.raise(level, journal)],
             Command::Announce(node) => vec![self.nodes.announce(node, journal)],
             Command::Forget { node_id } => vec![self.nodes.forget(node_id, journal)],
             Command::SignIn { hash, user_id } => vec![self.access.sign_in(ctx, hash, user_id, journal)],
@@ -129,18 +147,51 @@ impl Catalog {
                 each(items, |item| self.isolate_instances_of_host(ctx, &item, journal))
             }
             Command::InstanceHealth(items) => each(items, |item| self.change_health(ctx, &item, journal)),
+            Command::RemoveDeadInstances(items) => each(items, |item| self.remove_dead_instance(&item, journal)),
+            Command::Settings(change) => vec![self.change_settings(&change, journal)],
+            Command::PruneReleases(overfull) => vec![self.prune(&overfull, journal)],
         }
     }
 
     /// The first entry of a cluster that counts; any later one changes nothing.
-    fn bootstrap(&mut self, ctx: &Ctx, cluster_id: String, admin: User, journal: &mut Journal) -> Outcome {
+    fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: User, journal: &mut Journal) -> Outcome {
         if self.nodes.cluster_id().is_some() {
             return Outcome::from(crate::model::code::Code::NoNeedUpdate);
         }
-        self.nodes.found(Cluster { cluster_id, founded: ctx.time }, journal);
+        self.nodes.found(cluster, journal);
         self.access.add_user(admin, journal);
         self.namespaces.ensure(ctx, namespaces::DEFAULT, journal);
         Outcome::default()
+    }
+
+    /// The level in force: below it nothing newer is proposed, and apply means what it meant then.
+    pub fn level(&self) -> Level {
+        self.nodes.level()
+    }
+
+    /// The catalog as it stands, for who reads much of it: what is applied afterwards does not show.
+    /// Made in no time, as it shares all of its maps with this one, and without the memory of
+    /// request ids, which is for apply alone.
+    pub fn view(&self) -> Catalog {
+        let Catalog { nodes, access, namespaces, services, aliases, configs, rules, instances, settings, requests: _ } =
+            self;
+        Catalog {
+            nodes: nodes.clone(),
+            access: access.clone(),
+            namespaces: namespaces.clone(),
+            services: services.clone(),
+            aliases: aliases.clone(),
+            configs: configs.clone(),
+            rules: rules.clone(),
+            instances: instances.clone(),
+            settings: settings.clone(),
+            requests: Requests::default(),
+        }
+    }
+
+    /// The stamp of the newest entry.
+    pub fn clock(&self) -> Timestamp {
+        self.requests.clock()
     }
 
     /// Takes in one stored row, at start and after a snapshot was installed.
@@ -151,24 +202,31 @@ impl Catalog {
             Table::User => self.access.load_user(User::read(value)?),
             Table::Token => self.access.load_token(Token::read(value)?),
             Table::Request => self.requests.load(Remembered::read(value)?),
-            Table::Namespace => self.namespaces.load(Namespace::read(value)?),
+            Table::Namespace => drop(self.namespaces.load(Namespace::read(value)?)),
             Table::Service => drop(self.services.load(Service::read(value)?)),
             Table::Alias => drop(self.aliases.load(ServiceAlias::read(value)?)),
             Table::Cl5Counter => self.aliases.load_counter(Cl5Counter::read(value)?),
             Table::Rule => self.rules.load_rule(Rule::read(value)?),
             Table::RuleRelease => self.rules.load_release(RuleRelease::read(value)?),
             Table::ConfigGroup => drop(self.configs.load_group(ConfigGroup::read(value)?)),
-            Table::ConfigFile => drop(self.configs.load_file(ConfigFile::read(value)?)),
-            Table::ConfigRelease => drop(self.configs.load_release(ConfigRelease::read(value)?)),
+            Table::ConfigFile => self.configs.load_file(ConfigFile::read(value)?),
+            Table::ConfigRelease => self.configs.load_release(ConfigRelease::read(value)?),
             Table::ConfigMark => self.configs.load_mark(ConfigMark::read(value)?),
             Table::ConfigVersion => self.configs.load_version(ConfigVersion::read(value)?),
             Table::Instance => drop(self.instances.load(Instance::read(value)?)),
+            Table::Settings => self.settings = Settings::read(value)?,
+            Table::Content => self.configs.load_content(StoredContent::read(value)?),
         }
         Ok(())
     }
 
+    /// To be asked when all rows are loaded: whether what they name is there.
+    pub fn check_loaded(&self) -> Result<(), Corrupt> {
+        self.configs.check_loaded()
+    }
+
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 12] {
+    pub fn counts(&self) -> [(&'static str, usize); 13] {
         let instances = self.instances.counts();
         [
             ("namespace", self.namespaces.len()),
@@ -182,6 +240,7 @@ impl Catalog {
             ("config_group", self.configs.group_count()),
             ("config_file", self.configs.file_count()),
             ("config_release", self.configs.release_count()),
+            ("config_content", self.configs.content_count()),
             ("token", self.access.token_count()),
         ]
     }

@@ -1,8 +1,10 @@
 //! Namespaces: rules of change and queries.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use super::Catalog;
 use super::change::{Change, Entity, Journal, Outcome};
@@ -28,7 +30,8 @@ impl Row for Namespace {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespaces {
-    by_name: BTreeMap<String, Arc<Namespace>>,
+    by_name: OrdMap<Arc<str>, Arc<Namespace>>,
+    fold: Fold,
 }
 
 /// Which namespaces a list wants.
@@ -58,7 +61,7 @@ impl Namespaces {
 
     /// Changes with every change of a namespace.
     pub fn fold(&self) -> Fold {
-        self.all().map(|namespace| Fold::of(&namespace.name, &namespace.revision)).sum()
+        self.fold
     }
 
     /// Newest first, then by name.
@@ -67,8 +70,7 @@ impl Namespaces {
             NameFilter::passes(&filter.name, &namespace.name)
                 && filter.owner.as_ref().is_none_or(|owner| namespace.owners.contains(owner.as_str()))
         };
-        let matching = self.by_name.values().filter(wanted).cloned().collect();
-        cut_sorted(matching, |namespace| (std::cmp::Reverse(namespace.mtime), namespace.name.clone()), page)
+        cut_sorted(self.all().filter(wanted).collect(), newest_first, page)
     }
 
     /// Makes the namespace on the fly where it is missing: any write that needs one may.
@@ -91,14 +93,29 @@ impl Namespaces {
     fn insert(&mut self, namespace: Namespace, journal: &mut Journal) -> Arc<Namespace> {
         journal.put(&namespace);
         journal.changed(Change::Namespaces);
+        self.load(namespace)
+    }
+
+    pub(super) fn load(&mut self, namespace: Namespace) -> Arc<Namespace> {
         let namespace = Arc::new(namespace);
-        self.by_name.insert(namespace.name.clone(), namespace.clone());
+        let old = self.by_name.insert(namespace.name.as_str().into(), namespace.clone());
+        for changed in old.iter().chain([&namespace]) {
+            self.fold.toggle(Fold::of(&changed.name, &changed.revision));
+        }
         namespace
     }
 
-    pub(super) fn load(&mut self, namespace: Namespace) {
-        self.by_name.insert(namespace.name.clone(), Arc::new(namespace));
+    fn remove(&mut self, namespace: &Namespace, journal: &mut Journal) {
+        journal.delete(namespace);
+        journal.changed(Change::Namespaces);
+        self.by_name.remove(namespace.name.as_str());
+        self.fold.toggle(Fold::of(&namespace.name, &namespace.revision));
     }
+}
+
+/// The order of a list: newest change first, then by name.
+fn newest_first(one: &Arc<Namespace>, other: &Arc<Namespace>) -> Ordering {
+    other.mtime.cmp(&one.mtime).then_with(|| one.name.cmp(&other.name))
 }
 
 impl Catalog {
@@ -153,9 +170,7 @@ impl Catalog {
         if self.rules.has_any_in(&old.name) {
             return Code::NamespaceExistedGovernanceRules.into();
         }
-        journal.delete(&**old);
-        journal.changed(Change::Namespaces);
-        self.namespaces.by_name.remove(&old.name);
+        self.namespaces.remove(old, journal);
         Outcome::done(Entity::Namespace(old.clone()))
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Journal, Outcome};
 use super::row::{Row, Table};
+use crate::format::level::{Level, LevelRange};
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
 
@@ -16,6 +17,9 @@ use crate::model::time::Timestamp;
 pub struct Cluster {
     pub cluster_id: String,
     pub founded: Timestamp,
+    /// What all members speak, and the log and the rows from here on.
+    #[serde(default, skip_serializing_if = "Level::is_first")]
+    pub level: Level,
 }
 
 impl Row for Cluster {
@@ -39,11 +43,29 @@ pub struct NodeRecord {
     /// Its member was removed: the id is spent.
     #[serde(default)]
     pub removed: bool,
+    /// Version of its binary. From [`Level::SETTINGS`] on, as what follows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// The levels that it reads and writes.
+    #[serde(default, skip_serializing_if = "is_unannounced")]
+    pub levels: LevelRange,
+}
+
+fn is_unannounced(levels: &LevelRange) -> bool {
+    *levels == LevelRange::default()
 }
 
 impl NodeRecord {
     pub fn new(node_id: u64, instance: String, api: String, compat: String) -> Self {
-        NodeRecord { node_id, instance, api, compat, removed: false }
+        NodeRecord {
+            node_id,
+            instance,
+            api,
+            compat,
+            removed: false,
+            version: String::new(),
+            levels: LevelRange::default(),
+        }
     }
 }
 
@@ -65,6 +87,11 @@ impl Nodes {
         self.cluster.as_ref().map(|cluster| cluster.cluster_id.as_str())
     }
 
+    /// The level in force: what the log holds from here on was written at it.
+    pub fn level(&self) -> Level {
+        self.cluster.as_ref().map(|cluster| cluster.level).unwrap_or_default()
+    }
+
     pub fn get(&self, node_id: u64) -> Option<&NodeRecord> {
         self.by_id.get(&node_id)
     }
@@ -72,6 +99,18 @@ impl Nodes {
     pub(super) fn found(&mut self, cluster: Cluster, journal: &mut Journal) {
         journal.put(&cluster);
         self.cluster = Some(cluster);
+    }
+
+    /// One step up; anything else was decided on an older state and changes nothing.
+    pub(super) fn raise(&mut self, level: Level, journal: &mut Journal) -> Outcome {
+        match &mut self.cluster {
+            Some(cluster) if level.0 == cluster.level.0 + 1 => {
+                cluster.level = level;
+                journal.put(&*cluster);
+                Outcome::default()
+            }
+            _ => Code::NoNeedUpdate.into(),
+        }
     }
 
     pub(super) fn announce(&mut self, node: NodeRecord, journal: &mut Journal) -> Outcome {

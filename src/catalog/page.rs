@@ -1,5 +1,7 @@
 //! Pages of a list: shared by all queries.
 
+use std::cmp::Ordering;
+
 use crate::model::limits;
 
 /// Which rows of a list are wanted.
@@ -17,6 +19,11 @@ impl Page {
 
     /// Everything, for lists that are never cut.
     pub const ALL: Page = Page { offset: 0, limit: usize::MAX };
+
+    /// The first row behind it.
+    pub(super) fn end(self) -> usize {
+        self.offset.saturating_add(self.limit)
+    }
 }
 
 /// The rows of one page and how many there are in all.
@@ -50,8 +57,39 @@ impl<T> Listed<T> {
     }
 }
 
-/// Cuts a page out of rows that have no index in list order: newest first, then by name.
-pub(super) fn cut_sorted<T: Clone, K: Ord>(mut matching: Vec<T>, order: impl Fn(&T) -> K, page: Page) -> Listed<T> {
-    matching.sort_by_cached_key(order);
-    Listed::cut(matching.iter(), page)
+/// Cuts a page out of rows that have no index in the order of their list: of many rows only those of
+/// the page and before it are sorted.
+pub(super) fn cut_sorted<T: Clone>(mut matching: Vec<&T>, order: impl Fn(&T, &T) -> Ordering, page: Page) -> Listed<T> {
+    let amount = matching.len();
+    let end = page.end().min(amount);
+    let mut order = |one: &&T, other: &&T| order(one, other);
+    if page.offset >= end {
+        matching.clear();
+    } else if end < amount {
+        matching.select_nth_unstable_by(end, &mut order);
+        matching.truncate(end);
+    }
+    matching.sort_unstable_by(&mut order);
+    Listed { amount, rows: matching.into_iter().skip(page.offset).cloned().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever page is asked for, it is that of the whole list in order.
+    #[test]
+    fn a_page_is_a_part_of_the_sorted_list() {
+        let rows: Vec<u64> = (0..50).map(|number| (number * 37) % 101).collect();
+        let mut sorted = rows.clone();
+        sorted.sort_unstable();
+        for (offset, limit) in
+            [(0, 0), (0, 1), (0, 49), (0, 50), (0, 51), (7, 10), (49, 10), (50, 10), (90, 5), (3, usize::MAX)]
+        {
+            let page = Page { offset, limit };
+            let listed = cut_sorted(rows.iter().collect(), u64::cmp, page);
+            let expected: Vec<u64> = sorted.iter().copied().skip(offset).take(limit).collect();
+            assert_eq!(listed, Listed { amount: 50, rows: expected }, "{page:?}");
+        }
+    }
 }

@@ -1,8 +1,18 @@
 //! The memory of request ids, which makes a repeated proposal harmless: a node that lost the leader
 //! in the middle of a forward may send the same command again.
 //!
-//! An id is remembered for [`limits::REQUEST_MEMORY_MS`] of log time, which is longer than any node
-//! goes on repeating, and the number is bounded. The newest one also keeps the clock of the log.
+//! An id is remembered for [`limits::REQUEST_MEMORY_MS`], which is longer than any node goes on
+//! repeating, and the number is bounded. The newest one also keeps the clock of the log.
+//!
+//! From [`Level::SETTINGS`] on ids age by a clock of their own. It follows the stamps, but no entry moves
+//! it by more than [`STEP_MAX_US`]: a leader whose clock is hours ahead does not make the others' ids
+//! old while they are being repeated. And every entry moves it by [`STEP_MIN_US`], also where the
+//! stamps stand still: at any rate that a cluster reaches the clock runs at less than twice the pace of
+//! time, so that what is repeated is younger than [`limits::REQUEST_AGE_MS_MIN`], and so young an id is
+//! never forgotten. That bounds the memory as well: the younger ones are at most
+//! `REQUEST_AGE_MS_MIN / STEP_MIN_US`, two million, and beyond [`limits::REQUEST_MEMORY_MAX`] the older
+//! ones go. An entry forgets [`FORGOTTEN_PER_ENTRY_MAX`] ids at most: what follows a pause costs no more
+//! than any other.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,8 +22,16 @@ use serde::{Deserialize, Serialize};
 use super::change::Journal;
 use super::ctx::{Ctx, RequestId};
 use super::row::{Row, Table};
+use crate::format::level::Level;
 use crate::model::limits;
 use crate::model::time::Timestamp;
+
+/// Ids that one entry forgets at most: more than the one that it adds, so that the memory shrinks again.
+const FORGOTTEN_PER_ENTRY_MAX: usize = 4;
+/// How far one entry moves the clock by which ids age: at most,
+const STEP_MAX_US: u64 = 1_000_000;
+/// and at least.
+const STEP_MIN_US: u64 = 8;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Remembered {
@@ -21,6 +39,9 @@ pub(super) struct Remembered {
     index: [u8; 8],
     time: Timestamp,
     request: RequestId,
+    /// The clock by which ids age, in microseconds; it stands at 0 before [`Level::SETTINGS`].
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    clock_us: u64,
 }
 
 impl Row for Remembered {
@@ -39,7 +60,11 @@ pub(super) struct Requests {
 impl Requests {
     /// The time of the newest entry.
     pub(super) fn clock(&self) -> Timestamp {
-        self.by_index.last_key_value().map(|(_, newest)| newest.time).unwrap_or_default()
+        self.newest().map(|newest| newest.time).unwrap_or_default()
+    }
+
+    fn newest(&self) -> Option<&Remembered> {
+        self.by_index.last_key_value().map(|(_, newest)| newest)
     }
 
     /// False if the request was applied before.
@@ -47,8 +72,15 @@ impl Requests {
         if self.known.contains(&ctx.request) {
             return false;
         }
-        self.forget_old(ctx.time, journal);
-        let row = Remembered { index: ctx.index.to_be_bytes(), time: ctx.time, request: ctx.request };
+        let clock_us = if journal.level() >= Level::SETTINGS {
+            let clock_us = self.clock_at(ctx.time);
+            self.forget_aged(clock_us, journal);
+            clock_us
+        } else {
+            self.forget_old(ctx.time, journal);
+            0
+        };
+        let row = Remembered { index: ctx.index.to_be_bytes(), time: ctx.time, request: ctx.request, clock_us };
         journal.put(&row);
         self.load(row);
         true
@@ -59,15 +91,182 @@ impl Requests {
         self.by_index.insert(row.index, row);
     }
 
+    /// The clock by which ids age, at an entry with this stamp.
+    fn clock_at(&self, now: Timestamp) -> u64 {
+        let Some(newest) = self.newest() else { return STEP_MIN_US };
+        let passed_us = now.0.saturating_sub(newest.time.0).saturating_mul(1000);
+        newest.clock_us + passed_us.clamp(STEP_MIN_US, STEP_MAX_US)
+    }
+
+    fn forget_aged(&mut self, clock_us: u64, journal: &mut Journal) {
+        for _ in 0..FORGOTTEN_PER_ENTRY_MAX {
+            let Some((_, oldest)) = self.by_index.first_key_value() else { return };
+            let age_ms = clock_us.saturating_sub(oldest.clock_us) / 1000;
+            let is_surplus = self.by_index.len() >= limits::REQUEST_MEMORY_MAX && age_ms >= limits::REQUEST_AGE_MS_MIN;
+            if age_ms <= limits::REQUEST_MEMORY_MS && !is_surplus {
+                return;
+            }
+            self.forget_oldest(journal);
+        }
+    }
+
+    /// The way of the first level: all that is old goes at once.
     fn forget_old(&mut self, now: Timestamp, journal: &mut Journal) {
         while let Some((_, oldest)) = self.by_index.first_key_value() {
             let expired = oldest.time.plus_ms(limits::REQUEST_MEMORY_MS) < now;
             if !expired && self.by_index.len() < limits::REQUEST_MEMORY_MAX {
                 return;
             }
-            journal.delete(oldest);
-            self.known.remove(&oldest.request);
-            self.by_index.pop_first();
+            self.forget_oldest(journal);
         }
+    }
+
+    fn forget_oldest(&mut self, journal: &mut Journal) {
+        if let Some((_, oldest)) = self.by_index.pop_first() {
+            journal.delete(&oldest);
+            self.known.remove(&oldest.request);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Edit;
+
+    /// The memory beside the rows that it makes.
+    struct Bench {
+        requests: Requests,
+        rows: BTreeMap<Vec<u8>, Vec<u8>>,
+        level: Level,
+        index: u64,
+        now_us: u64,
+    }
+
+    impl Bench {
+        fn at(level: Level) -> Self {
+            let (requests, rows) = (Requests::default(), BTreeMap::new());
+            Bench { requests, rows, level, index: 0, now_us: 1_000_000_000 }
+        }
+
+        /// One entry `passed_us` later; the edits that it makes, or none if the request is known.
+        fn entry(&mut self, passed_us: u64, request: u128) -> Option<Vec<Edit>> {
+            self.index += 1;
+            self.now_us += passed_us;
+            let mut journal = Journal::at(self.level);
+            let time = Timestamp(self.now_us / 1000).max(self.requests.clock());
+            let ctx = Ctx::new(self.index, time, [0; 16], RequestId(request), "t");
+            let is_new = self.requests.remember(&ctx, &mut journal);
+            let edits = journal.into_applied(Vec::new()).edits;
+            for edit in &edits {
+                match &edit.value {
+                    Some(value) => drop(self.rows.insert(edit.key.clone(), value.clone())),
+                    None => drop(self.rows.remove(&edit.key)),
+                }
+            }
+            is_new.then_some(edits)
+        }
+
+        /// Many entries with ids of their own.
+        fn entries(&mut self, count: u64, passed_us: u64) {
+            for _ in 0..count {
+                let request = u128::from(self.index) + 1;
+                self.entry(passed_us, request).expect("a new id");
+            }
+        }
+
+        fn knows(&self, request: u128) -> bool {
+            self.requests.known.contains(&RequestId(request))
+        }
+
+        fn reloaded(&self) -> Requests {
+            let mut requests = Requests::default();
+            for value in self.rows.values() {
+                requests.load(Remembered::read(value).expect("a row that was written"));
+            }
+            requests
+        }
+    }
+
+    const SECOND_US: u64 = 1_000_000;
+    const FULL: u64 = limits::REQUEST_MEMORY_MAX as u64;
+
+    #[test]
+    fn an_entry_after_a_pause_costs_no_more_than_any_other() {
+        let mut bench = Bench::at(Level::SETTINGS);
+        bench.entries(FULL, 60 * SECOND_US / FULL);
+        let edits = bench.entry(61 * SECOND_US, u128::MAX).expect("a new id");
+        assert!(edits.len() <= 1 + FORGOTTEN_PER_ENTRY_MAX, "{} edits", edits.len());
+        for second in 0..200 {
+            let edits = bench.entry(SECOND_US, u128::MAX - 1 - second).expect("a new id");
+            assert!(edits.len() <= 1 + FORGOTTEN_PER_ENTRY_MAX, "{} edits", edits.len());
+        }
+        assert!(bench.requests.by_index.len() < limits::REQUEST_MEMORY_MAX, "it shrinks all the same");
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    #[test]
+    fn a_jump_of_the_stamps_forgets_nothing_that_is_repeated() {
+        for jump_s in [0, 1, 61, 2 * 3600, 30 * 24 * 3600] {
+            let mut bench = Bench::at(Level::SETTINGS);
+            bench.entries(1000, 200);
+            bench.entry(200, 7_000_000).expect("a new id");
+            // A new leader whose clock is ahead, and the other way round, and again.
+            for request in 0..7 {
+                bench.entry(jump_s * SECOND_US, 8_000_000 + request).expect("a new id");
+            }
+            assert!(bench.entry(SECOND_US, 7_000_000).is_none(), "forgotten after jumps of {jump_s} s");
+        }
+    }
+
+    #[test]
+    fn old_ids_are_forgotten_in_time() {
+        let mut bench = Bench::at(Level::SETTINGS);
+        bench.entries(100, SECOND_US);
+        assert!(bench.knows(100) && bench.knows(40), "within a minute");
+        assert!(!bench.knows(38), "after one");
+        assert_eq!(bench.requests.by_index.len(), 61);
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    #[test]
+    fn too_many_are_no_reason_to_forget_a_young_one() {
+        let mut bench = Bench::at(Level::SETTINGS);
+        let crowd = FULL + FULL / 8;
+        // Stamps that stand still, as after a leader whose clock was ahead.
+        bench.entries(crowd, 0);
+        assert!(bench.knows(1), "younger than a retry");
+        assert_eq!(bench.requests.by_index.len() as u64, crowd);
+        let newest = bench.requests.newest().expect("remembered").clock_us;
+        assert_eq!(newest, crowd * STEP_MIN_US, "they age all the same, so that their number is bounded");
+        bench.entries(20, SECOND_US);
+        assert!(!bench.knows(1) && bench.knows(u128::from(crowd)), "then the oldest go");
+        bench.entries(crowd / 4, 1000);
+        assert!((bench.requests.by_index.len() as u64) < crowd - FULL / 16, "until the number is what it should be");
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    #[test]
+    fn a_raised_level_keeps_what_is_remembered() {
+        let mut bench = Bench::at(Level::FIRST);
+        bench.entries(30, SECOND_US);
+        bench.level = Level::SETTINGS;
+        assert!(bench.entry(0, 1).is_none(), "remembered from before");
+        bench.entries(30, SECOND_US);
+        assert!(bench.entry(0, 1).is_none(), "from the raise on by the new clock");
+        assert_eq!(bench.reloaded(), bench.requests);
+        bench.entries(60, SECOND_US);
+        assert!(!bench.knows(1) && bench.knows(120));
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    /// The bytes in which the first release wrote it.
+    #[test]
+    fn a_row_of_the_first_level_is_what_it_was() {
+        let mut bench = Bench::at(Level::FIRST);
+        bench.entry(0, 5).expect("a new id");
+        let written: Vec<_> = bench.rows.values().map(hex::encode).collect();
+        let golden = "0183a5696e646578980000000000000001a474696d65ce000f4240a772657175657374c41000000000000000000000000000000005";
+        assert_eq!(written, [golden]);
     }
 }

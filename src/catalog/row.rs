@@ -2,7 +2,14 @@
 //!
 //! A key is the number of the table and the parts of the name with a NUL between them (no name may
 //! hold one). A value is a version byte and MessagePack with field names. Table numbers and field
-//! names are for ever; a field may be added with a default, a changed meaning takes a new version.
+//! names are for ever; a field may be added with a default, a changed meaning takes a new version of
+//! the row. Which version is written depends on the level of the cluster; every version that ever was
+//! is read.
+//!
+//! | table | version | from level | |
+//! |---|---|---|---|
+//! | any | 1 | 1 | the fields by name |
+//! | config file, config release | 2 | 2 | `content` is the digest of a row of table content |
 
 use std::borrow::Cow;
 
@@ -10,7 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Corrupt;
-use crate::pack;
+use crate::format::level::Level;
+use crate::format::pack;
 
 /// Tables by number. 0 belongs to the Raft adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +41,12 @@ pub enum Table {
     Rule = 15,
     RuleRelease = 16,
     Instance = 17,
+    Settings = 18,
+    Content = 19,
 }
 
 impl Table {
-    const ALL: [Table; 17] = [
+    pub const ALL: [Table; 19] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -54,7 +64,34 @@ impl Table {
         Table::Rule,
         Table::RuleRelease,
         Table::Instance,
+        Table::Settings,
+        Table::Content,
     ];
+
+    /// What it holds, for people and their tools.
+    pub fn label(self) -> &'static str {
+        match self {
+            Table::Cluster => "cluster",
+            Table::Node => "nodes",
+            Table::User => "users",
+            Table::Token => "tokens",
+            Table::Request => "requests",
+            Table::Namespace => "namespaces",
+            Table::Service => "services",
+            Table::ConfigGroup => "config_groups",
+            Table::ConfigFile => "config_files",
+            Table::ConfigRelease => "config_releases",
+            Table::ConfigMark => "config_marks",
+            Table::ConfigVersion => "config_versions",
+            Table::Alias => "aliases",
+            Table::Cl5Counter => "alias_counter",
+            Table::Rule => "rules",
+            Table::RuleRelease => "rule_releases",
+            Table::Instance => "instances",
+            Table::Settings => "settings",
+            Table::Content => "contents",
+        }
+    }
 
     /// The table that a row key belongs to.
     pub fn of_key(key: &[u8]) -> Result<Table, Corrupt> {
@@ -66,7 +103,8 @@ impl Table {
     }
 }
 
-const ROW_VERSION: u8 = 1;
+/// The version of every table that has no other.
+pub(super) const FIRST_VERSION: u8 = 1;
 
 /// Something that is kept as one row.
 pub trait Row: Serialize + DeserializeOwned {
@@ -88,17 +126,38 @@ pub trait Row: Serialize + DeserializeOwned {
         key
     }
 
-    fn value(&self) -> Vec<u8> {
-        let mut value = vec![ROW_VERSION];
-        value.extend(pack::to_bytes(self));
+    /// The version in which it is written at a level; the one at the newest level is the highest that is read.
+    fn version_at(_: Level) -> u8 {
+        FIRST_VERSION
+    }
+
+    /// What follows the version byte.
+    fn body(&self, _version: u8) -> Vec<u8> {
+        pack::to_bytes(self)
+    }
+
+    /// The inverse of [`Row::body`], for any version that ever was.
+    fn of_body(_version: u8, body: &[u8]) -> Result<Self, String> {
+        pack::from_bytes(body).map_err(|error| error.to_string())
+    }
+
+    /// What is kept at a level.
+    fn value(&self, level: Level) -> Vec<u8> {
+        self.written_as(Self::version_at(level))
+    }
+
+    /// The value in a version; who changes a stored row by itself keeps to the one that it has, its first byte.
+    fn written_as(&self, version: u8) -> Vec<u8> {
+        let mut value = vec![version];
+        value.extend(self.body(version));
         value
     }
 
     fn read(value: &[u8]) -> Result<Self, Corrupt> {
+        let readable = FIRST_VERSION..=Self::version_at(Level::NEWEST);
         match value.split_first() {
-            Some((&ROW_VERSION, body)) => {
-                pack::from_bytes(body).map_err(|error| Corrupt(format!("a row of table {:?}: {error}", Self::TABLE)))
-            }
+            Some((version, body)) if readable.contains(version) => Self::of_body(*version, body)
+                .map_err(|error| Corrupt(format!("a row of table {:?}: {error}", Self::TABLE))),
             Some((version, _)) => Err(Corrupt(format!("a row of table {:?} has version {version}", Self::TABLE))),
             None => Err(Corrupt(format!("a row of table {:?} is empty", Self::TABLE))),
         }

@@ -171,7 +171,9 @@ impl Catalog {
             let retired = RuleRelease { active: false, modified: ctx.stamp(), ..RuleRelease::clone(&normal) };
             book.put_release(retired, journal);
         }
-        book.put_release(release, journal)
+        let release = book.put_release(release, journal);
+        self.retain_rule_releases(release.rule.family(), &release.rule.id, journal);
+        release
     }
 
     pub(super) fn change_release(
@@ -199,7 +201,9 @@ impl Catalog {
             }
             (Transition::Deactivate, Some(target)) => {
                 let release = RuleRelease { active: false, modified: ctx.stamp(), ..RuleRelease::clone(&target) };
-                Outcome::done(Entity::RuleRelease(self.rules.of_mut(family).put_release(release, journal)))
+                let release = self.rules.of_mut(family).put_release(release, journal);
+                self.retain_rule_releases(family, &release.rule.id, journal);
+                Outcome::done(Entity::RuleRelease(release))
             }
             (Transition::Remove, Some(target)) => {
                 self.rules.of_mut(family).remove_release(&target, journal);

@@ -2,13 +2,17 @@
 //! `rule_changes`, what clients see of the releases in `active`.
 
 use std::borrow::Cow;
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::OrdMap;
+
 use super::active::Active;
+use super::archive::{Archive, Archived};
 use super::change::{Change, Journal};
 use super::ledger::{Entry, Ledger};
+use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
 use crate::model::rule::matching::ALL;
@@ -32,9 +36,31 @@ impl Row for RuleRelease {
     }
 }
 
+impl Archived for RuleRelease {
+    type Thing = str;
+
+    fn thing(&self) -> Arc<str> {
+        self.rule.id.as_str().into()
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn is_active(&self) -> bool {
+        self.active
+    }
+}
+
 impl Entry for Rule {
-    fn id(&self) -> &str {
-        &self.id
+    type Key = str;
+
+    fn key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn name(&self) -> &str {
@@ -62,11 +88,10 @@ impl Default for Rules {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleBook {
     rules: Ledger<Rule>,
-    /// Namespace, then name, to the rule.
-    by_name: BTreeMap<String, BTreeMap<String, Arc<Rule>>>,
-    /// By id of the rule, then by name.
-    releases: BTreeMap<String, BTreeMap<String, Arc<RuleRelease>>>,
-    releases_by_id: BTreeMap<String, Arc<RuleRelease>>,
+    by_name: Names<Arc<Rule>>,
+    /// By id of the rule.
+    releases: Archive<RuleRelease>,
+    releases_by_id: OrdMap<Arc<str>, Arc<RuleRelease>>,
     active: Active,
 }
 
@@ -112,7 +137,7 @@ impl Rules {
     }
 
     pub fn has_any_in(&self, namespace: &str) -> bool {
-        self.books.values().any(|book| book.by_name.contains_key(namespace))
+        self.books.values().any(|book| book.by_name.has_any_in(namespace))
     }
 
     pub fn len(&self) -> usize {
@@ -142,12 +167,12 @@ impl RuleBook {
     }
 
     pub fn named(&self, namespace: &str, name: &str) -> Option<&Arc<Rule>> {
-        self.by_name.get(namespace)?.get(name)
+        self.by_name.get(namespace, name)
     }
 
     /// The rules of this name in all namespaces.
     pub fn all_named(&self, name: &str) -> impl Iterator<Item = &Arc<Rule>> {
-        self.by_name.values().filter_map(move |names| names.get(name))
+        self.by_name.named(name)
     }
 
     /// Newest change first, then by id.
@@ -168,13 +193,21 @@ impl RuleBook {
         Listed::cut(one.into_iter().filter(|rule| filter.matches(rule)), page)
     }
 
+    /// How many rules [`RuleBook::list`] walks at most.
+    pub fn reach(&self, filter: &RuleFilter, page: Page) -> usize {
+        match (&filter.id, &filter.namespace, &filter.name) {
+            (Some(_), _, _) | (_, Some(NameFilter::Exact(_)), Some(NameFilter::Exact(_))) => 1,
+            _ => self.rules.reach(*filter != RuleFilter::default(), page),
+        }
+    }
+
     /// What clients see.
     pub fn active(&self) -> &Active {
         &self.active
     }
 
     pub fn release(&self, rule_id: &str, name: &str) -> Option<&Arc<RuleRelease>> {
-        self.releases.get(rule_id)?.get(name)
+        self.releases.get(rule_id, name)
     }
 
     pub fn release_by_id(&self, id: &str) -> Option<&Arc<RuleRelease>> {
@@ -182,7 +215,17 @@ impl RuleBook {
     }
 
     pub fn releases_of(&self, rule_id: &str) -> impl Iterator<Item = &Arc<RuleRelease>> {
-        self.releases.get(rule_id).into_iter().flat_map(BTreeMap::values)
+        self.releases.of(rule_id)
+    }
+
+    /// The rules with more than `kept` inactive releases.
+    pub(super) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<str>> {
+        self.releases.overfull(kept)
+    }
+
+    /// The oldest inactive release of the rule, if it has more than `kept`.
+    pub(super) fn surplus(&self, rule_id: &str, kept: usize) -> Option<&Arc<RuleRelease>> {
+        self.releases.surplus(rule_id, kept)
     }
 
     /// Highest version first.
@@ -200,7 +243,32 @@ impl RuleBook {
                     .as_ref()
                     .is_none_or(|name| self.get(&release.rule.id).is_some_and(|rule| rule.name == *name))
         });
-        cut_sorted(wanted.cloned().collect(), |release| (Reverse(release.version), release.id.clone()), page)
+        cut_sorted(wanted.collect(), highest_version_first, page)
+    }
+
+    /// How many releases [`RuleBook::list_releases`] walks at most.
+    pub fn reach_of_releases(&self, filter: &ReleaseFilter) -> usize {
+        let count = |id: &str| self.releases.len_of(id);
+        let by_name = || filter.rule_name.iter().flat_map(|name| self.all_named(name)).map(|rule| count(&rule.id));
+        filter.rule_id.as_deref().map_or_else(|| by_name().sum(), count)
+    }
+
+    /// The highest version of a release that retention removed, where the releases of one rule are asked
+    /// for; 0 if it removed none.
+    pub fn removed_through_version_of(&self, filter: &ReleaseFilter) -> Option<u64> {
+        let rule = match (&filter.rule_id, &filter.rule_name) {
+            (Some(id), _) => self.get(id),
+            (None, Some(name)) => {
+                let mut named = self.all_named(name);
+                let first = named.next();
+                if named.next().is_some() {
+                    return None;
+                }
+                first
+            }
+            (None, None) => return None,
+        };
+        Some(rule.map_or(0, |rule| rule.removed_through))
     }
 
     // ---- the ways in which anything here changes ----
@@ -217,7 +285,7 @@ impl RuleBook {
             self.remove_release(&release, journal);
         }
         journal.delete(rule);
-        self.unlink(rule);
+        self.by_name.remove(&rule.namespace, &rule.name);
         self.rules.remove(&rule.id);
     }
 
@@ -237,40 +305,39 @@ impl RuleBook {
             journal.changed(Change::Rules(release.rule.family(), release.rule.ends()));
         }
         self.active.remove(release);
-        self.releases_by_id.remove(&release.id);
-        if let Some(releases) = self.releases.get_mut(&release.rule.id) {
-            releases.remove(&release.name);
-            if releases.is_empty() {
-                self.releases.remove(&release.rule.id);
-            }
-        }
+        self.releases_by_id.remove(release.id.as_str());
+        self.releases.remove(&release.rule.id, &release.name);
     }
 
-    fn unlink(&mut self, rule: &Rule) {
-        if let Some(names) = self.by_name.get_mut(&rule.namespace) {
-            names.remove(&rule.name);
-            if names.is_empty() {
-                self.by_name.remove(&rule.namespace);
-            }
+    /// Retention removed releases up to this version.
+    pub(super) fn removed_through(&mut self, rule_id: &str, version: u64, journal: &mut Journal) {
+        if let Some(rule) = self.get(rule_id).cloned() {
+            let removed_through = rule.removed_through.max(version);
+            self.put_rule(Rule { removed_through, ..Rule::clone(&rule) }, journal);
         }
     }
 
     fn load_rule(&mut self, rule: Rule) -> Arc<Rule> {
         let rule = Arc::new(rule);
         if let Some(old) = self.rules.insert(rule.clone()) {
-            self.unlink(&old);
+            self.by_name.remove(&old.namespace, &old.name);
         }
-        self.by_name.entry(rule.namespace.clone()).or_default().insert(rule.name.clone(), rule.clone());
+        self.by_name.insert(&rule.namespace, &rule.name, rule.clone());
         rule
     }
 
     fn load_release(&mut self, release: RuleRelease) -> Arc<RuleRelease> {
         let release = Arc::new(release);
-        if let Some(old) = self.releases_by_id.insert(release.id.clone(), release.clone()) {
+        if let Some(old) = self.releases_by_id.insert(release.id.as_str().into(), release.clone()) {
             self.active.remove(&old);
         }
         self.active.insert(&release);
-        self.releases.entry(release.rule.id.clone()).or_default().insert(release.name.clone(), release.clone());
+        self.releases.insert(release.clone());
         release
     }
+}
+
+/// The order of a list of releases: highest version first, then by id.
+fn highest_version_first(one: &Arc<RuleRelease>, other: &Arc<RuleRelease>) -> Ordering {
+    other.version.cmp(&one.version).then_with(|| one.id.cmp(&other.id))
 }

@@ -1,8 +1,10 @@
 //! Services: rules of change and queries.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 use std::sync::Arc;
+
+use imbl::OrdMap;
 
 use super::Catalog;
 use super::change::{Change, Entity, Journal, Outcome};
@@ -11,7 +13,8 @@ use super::ctx::Ctx;
 use super::fold::Fold;
 use super::instances::{InstanceNeeds, Instances};
 use super::ledger::{Entry, Ledger};
-use super::page::{Listed, Page};
+use super::names::{Names, in_place};
+use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
@@ -27,8 +30,10 @@ impl Row for Service {
 }
 
 impl Entry for Service {
-    fn id(&self) -> &str {
-        &self.id
+    type Key = str;
+
+    fn key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn name(&self) -> &str {
@@ -42,15 +47,10 @@ impl Entry for Service {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Services {
-    by_namespace: BTreeMap<String, InNamespace>,
+    by_name: Names<Arc<Service>>,
+    /// By namespace.
+    folds: OrdMap<Arc<str>, Fold>,
     all: Ledger<Service>,
-}
-
-/// The services of one namespace.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct InNamespace {
-    by_name: BTreeMap<String, Arc<Service>>,
-    fold: Fold,
 }
 
 /// Which services a list wants; an absent part wants all.
@@ -90,25 +90,20 @@ impl ServiceFilter {
 
 impl Services {
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<Service>> {
-        self.by_namespace.get(namespace)?.by_name.get(name)
+        self.by_name.get(namespace, name)
     }
 
     /// All services of a namespace, or of all.
     pub fn all_in(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Service>> {
-        self.namespaces(namespace).flat_map(|services| services.by_name.values())
+        self.by_name.values(namespace)
     }
 
     /// Changes with every change of a service in the namespace, or in any.
     pub fn fold_of(&self, namespace: Option<&str>) -> Fold {
-        self.namespaces(namespace).map(|services| services.fold).sum()
-    }
-
-    fn namespaces(&self, namespace: Option<&str>) -> impl Iterator<Item = &InNamespace> {
-        let (one, all) = match namespace {
-            Some(namespace) => (self.by_namespace.get(namespace), None),
-            None => (None, Some(self.by_namespace.values())),
-        };
-        one.into_iter().chain(all.into_iter().flatten())
+        match namespace {
+            Some(namespace) => self.folds.get(namespace).copied().unwrap_or_default(),
+            None => self.folds.values().copied().sum(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -120,10 +115,10 @@ impl Services {
     }
 
     pub fn count_in(&self, namespace: &str) -> usize {
-        self.by_namespace.get(namespace).map_or(0, |services| services.by_name.len())
+        self.by_name.count_in(namespace)
     }
 
-    /// Newest first, then by id. A filter that names one service looks it up, one that names a
+    /// Newest change first, then by id. A filter that names one service looks it up, one that names a
     /// namespace walks that alone.
     pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: Page) -> Listed<Arc<Service>> {
         let matches = |service: &Service| filter.matches(service, instances);
@@ -131,6 +126,10 @@ impl Services {
             (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => {
                 let found = self.get(namespace, name);
                 Listed::cut(found.into_iter().filter(|service| matches(service)), page)
+            }
+            (Some(NameFilter::Exact(namespace)), _) => {
+                let matching = self.all_in(Some(namespace)).filter(|service| matches(service)).collect();
+                cut_sorted(matching, newest_first, page)
             }
             _ => {
                 let rest = ServiceFilter { name: None, ..filter.clone() };
@@ -142,6 +141,18 @@ impl Services {
                 )
             }
         }
+    }
+
+    /// How many services, and instances where it asks for those, [`Services::list`] walks at most.
+    pub fn reach(&self, filter: &ServiceFilter, instances: &Instances, page: Page) -> usize {
+        let (services, of_them) = match (&filter.namespace, &filter.name) {
+            (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => {
+                (1, instances.of_service(namespace, name))
+            }
+            (Some(NameFilter::Exact(namespace)), _) => (self.count_in(namespace), instances.of_namespace(namespace)),
+            _ => (self.all.reach(*filter != ServiceFilter::default(), page), instances.counts()),
+        };
+        if filter.instances == InstanceNeeds::default() { services } else { services + of_them.total }
     }
 
     /// Whom a draft names: by id if it gives one, else by namespace and name.
@@ -169,25 +180,34 @@ impl Services {
     }
 
     fn unlink(&mut self, service: &Arc<Service>) {
-        if let Some(services) = self.by_namespace.get_mut(&service.namespace) {
-            services.by_name.remove(&service.name);
-            services.fold.toggle(Fold::of(&service.id, &service.revision));
-            if services.by_name.is_empty() {
-                self.by_namespace.remove(&service.namespace);
-            }
+        self.by_name.remove(&service.namespace, &service.name);
+        self.toggle(service);
+        if !self.by_name.has_any_in(&service.namespace) {
+            self.folds.remove(&*service.namespace);
         }
+    }
+
+    /// Takes a service into what clients compare, or out of it.
+    fn toggle(&mut self, service: &Service) {
+        in_place(&mut self.folds, &service.namespace).toggle(Fold::of(&service.id, &service.revision));
     }
 
     pub(super) fn load(&mut self, service: Service) -> Arc<Service> {
         let service = Arc::new(service);
-        if let Some(old) = self.all.insert(service.clone()) {
-            self.unlink(&old);
+        match self.all.insert(service.clone()) {
+            Some(old) if old.name == service.name && old.namespace == service.namespace => self.toggle(&old),
+            Some(old) => self.unlink(&old),
+            None => {}
         }
-        let services = self.by_namespace.entry(service.namespace.clone()).or_default();
-        services.fold.toggle(Fold::of(&service.id, &service.revision));
-        services.by_name.insert(service.name.clone(), service.clone());
+        self.toggle(&service);
+        self.by_name.insert(&service.namespace, &service.name, service.clone());
         service
     }
+}
+
+/// The order of a list: newest change first, then by id.
+fn newest_first(one: &Arc<Service>, other: &Arc<Service>) -> Ordering {
+    other.mtime.cmp(&one.mtime).then_with(|| one.id.cmp(&other.id))
 }
 
 impl Catalog {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::backup::{self, BackupArgs};
 use super::say;
 
 const WITHIN: Duration = Duration::from_secs(15);
@@ -17,6 +18,8 @@ pub(super) enum ClientCommand {
     /// Look at the cluster and change its members
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Fetch the whole state into a file, for `restore`
+    Backup(BackupArgs),
     /// Exit with 0 if the node is ready, else 1
     Health(EndpointArgs),
 }
@@ -47,15 +50,25 @@ pub(super) struct CallArgs {
     token: String,
 }
 
+impl CallArgs {
+    pub(super) fn endpoint(&self) -> &str {
+        &self.endpoint.endpoint
+    }
+
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+}
+
 #[derive(Subcommand)]
 pub(super) enum ClusterCommand {
     /// Who is a member, who leads, how far everybody is
     Status(CallArgs),
-    /// Let a new node receive the log, without a vote yet
+    /// Let a new node receive the log, without a vote yet; or tell the others that a member has moved
     Add {
         #[command(flatten)]
         call: CallArgs,
-        /// Id of the new node, never used before
+        /// Id of the new node, never used before; or of the member that has another address now
         #[arg(long)]
         id: u64,
         /// HOST:PORT of its peer listener
@@ -85,12 +98,21 @@ pub(super) enum ClusterCommand {
     },
     /// Let the node at --endpoint write a snapshot
     Snapshot(CallArgs),
+    /// Show the replicated settings, or change some of them
+    Settings {
+        #[command(flatten)]
+        call: CallArgs,
+        /// What is to change, e.g. releases_kept=50
+        #[arg(value_name = "KEY=VALUE")]
+        changes: Vec<String>,
+    },
 }
 
 pub(super) async fn run(command: ClientCommand) -> anyhow::Result<()> {
     match command {
         ClientCommand::Login(args) => log_in(args).await,
         ClientCommand::Health(args) => health(&args.endpoint).await,
+        ClientCommand::Backup(args) => backup::run(args).await,
         ClientCommand::Cluster(command) => cluster(command).await,
     }
 }
@@ -133,7 +155,24 @@ async fn cluster(command: ClusterCommand) -> anyhow::Result<()> {
         ClusterCommand::Remove { call, id } => order(&call, "remove", json!({ "id": id })).await,
         ClusterCommand::Transfer { call, to } => order(&call, "transfer", json!({ "to": to })).await,
         ClusterCommand::Snapshot(call) => order(&call, "snapshot", json!({})).await,
+        ClusterCommand::Settings { call, changes } => settings(&call, &changes).await,
     }
+}
+
+/// Values go as they were typed: the node knows the table, and says what is wrong.
+async fn settings(call: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
+    let mut body = Map::new();
+    for change in changes {
+        let (key, value) = change.split_once('=').with_context(|| format!("{change:?} is not KEY=VALUE"))?;
+        body.insert(key.to_owned(), value.into());
+    }
+    let url = format!("{}/admin/v1/settings", call.endpoint.endpoint);
+    let request = if body.is_empty() { client()?.get(url) } else { client()?.put(url).json(&body) };
+    let answer = send(request.header("Authorization", &call.token)).await?;
+    for (key, value) in answer["settings"].as_object().context("no settings in the answer")? {
+        say(&format!("{key:<32} {value}"));
+    }
+    Ok(())
 }
 
 async fn order(call: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
@@ -152,23 +191,28 @@ async fn status(call: &CallArgs) -> anyhow::Result<()> {
         other => other.to_string(),
     };
     let (cluster, term, own) = (text(&answer["cluster_id"]), text(&answer["term"]), text(&answer["self"]));
-    say(&format!("cluster {cluster}   term {term}   seen by node {own}"));
+    say(&format!("cluster {cluster}   level {}   term {term}   seen by node {own}", text(&answer["level"])));
     let hash = &answer["state_hash"];
     say(&format!("state hash {} at index {}", text(&hash["hash"]), text(&hash["index"])));
+    for alarm in answer["alarms"].as_array().into_iter().flatten() {
+        say(&format!("ALARM {}", text(alarm)));
+    }
     say(&format!(
-        "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<22} {:<22} {}",
-        "id", "role", "voter", "reachable", "last log", "applied", "api", "compat", "peer"
+        "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<8} {:<7} {:<22} {:<22} {}",
+        "id", "role", "voter", "reachable", "last log", "applied", "version", "levels", "api", "compat", "peer"
     ));
     for member in answer["members"].as_array().into_iter().flatten() {
         let column = |key: &str| text(&member[key]);
         say(&format!(
-            "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<22} {:<22} {}",
+            "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<8} {:<7} {:<22} {:<22} {}",
             column("id"),
             column("role"),
             column("voter"),
             column("reachable"),
             column("last_log"),
             column("applied"),
+            column("version"),
+            format!("{}-{}", column("level_min"), column("level_max")),
             column("api"),
             column("compat"),
             column("peer"),

@@ -48,6 +48,8 @@ pub(super) enum Refusal {
     Damaged(String),
     #[error("too many polls are held")]
     Full,
+    #[error("{0}")]
+    OutOfService(String),
 }
 
 impl Refusal {
@@ -56,7 +58,7 @@ impl Refusal {
             Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
             Refusal::Unauthorized => StatusCode::UNAUTHORIZED,
             Refusal::NotFound => StatusCode::NOT_FOUND,
-            Refusal::Behind | Refusal::Full => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Behind | Refusal::Full | Refusal::OutOfService(_) => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -7,11 +7,11 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    CATCH_UP_LIMIT, ConfigSource, Surface,
+    CATCH_UP_LIMIT, ConfigSource, FAR, Surface,
     answer::Refusal,
     ask::{Ask, Query},
 };
-use crate::model::config_lookup::{ClientLabels, Lookup, chain};
+use crate::model::config_lookup::{ClientLabels, Lookup, NamedRelease, chain};
 
 /// Notification ids stay below 2^31: there are clients that keep them in 32 signed bits.
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
@@ -90,22 +90,62 @@ fn newest_notified(messages: &str) -> Option<u32> {
 impl<S: ConfigSource> Surface<S> {
     /// No step back: waits until this node has what the client knows of, or refuses. Whoever was
     /// told of a change by one node and asks another must not get the state before it.
+    ///
+    /// A client that comes from another cluster, or from before this one was restored, may name what no
+    /// node here knows: it is served as if it had named nothing.
     pub(super) async fn catch_up(&self, lookup: &Lookup, known: &Known) -> Result<(), Refusal> {
-        let deadline = Instant::now() + CATCH_UP_LIMIT;
         let id = known.notified_id.unwrap_or(0);
-        let mut caught_up = id <= self.source.newest_id() || self.source.wait_for_id(id, CATCH_UP_LIMIT).await;
-        if let Some(named) = known.release_key.as_deref().and_then(|key| lookup.named_release(key)) {
-            let (namespace, group, file) = (named.namespace, lookup.group.as_str(), named.file);
-            let left = deadline.saturating_duration_since(Instant::now());
-            caught_up = caught_up
-                && (named.version <= self.source.highest_version(namespace, group, file)
-                    || self.source.wait_for_version(namespace, group, file, named.version, left).await);
-        }
-        if caught_up {
+        let version = known.release_key.as_deref().and_then(|key| lookup.named_release(key));
+        if self.has(lookup, id, version) {
             return Ok(());
         }
-        self.metrics.pulls_behind.inc();
-        Err(Refusal::Behind)
+        if self.source.was_at_horizon_lately() && self.is_far(lookup, id, version) {
+            self.metrics.foreign_ids.inc();
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            true = self.arrival(lookup, id, version) => Ok(()),
+            true = self.source.await_horizon(CATCH_UP_LIMIT) => {
+                if !self.has(lookup, id, version) {
+                    self.metrics.foreign_ids.inc();
+                }
+                Ok(())
+            }
+            else => {
+                self.metrics.pulls_behind.inc();
+                Err(Refusal::Behind)
+            }
+        }
+    }
+
+    fn has(&self, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
+        id <= self.source.newest_id()
+            && version.is_none_or(|named| named.version <= self.highest_version(lookup, named))
+    }
+
+    /// Whether at least one of the two is further away than this cluster can have come in a moment, and
+    /// the other is not to be waited for.
+    fn is_far(&self, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
+        let is_far = |named: u64, here: u64| named <= here || named - here > FAR;
+        is_far(id.into(), self.source.newest_id().into())
+            && version.is_none_or(|named| is_far(named.version, self.highest_version(lookup, named)))
+    }
+
+    fn highest_version(&self, lookup: &Lookup, named: NamedRelease<'_>) -> u64 {
+        self.source.highest_version(named.namespace, &lookup.group, named.file)
+    }
+
+    async fn arrival(&self, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
+        let deadline = Instant::now() + CATCH_UP_LIMIT;
+        if id > self.source.newest_id() && !self.source.wait_for_id(id, CATCH_UP_LIMIT).await {
+            return false;
+        }
+        let Some(named) = version.filter(|named| named.version > self.highest_version(lookup, *named)) else {
+            return true;
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.source.wait_for_version(named.namespace, &lookup.group, named.file, named.version, left).await
     }
 }
 

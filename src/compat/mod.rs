@@ -22,9 +22,11 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    extract::{Request, State},
     handler::Handler,
     http::Method,
-    middleware,
+    middleware::{self, Next},
+    response::Response,
     routing::{MethodRouter, get},
 };
 use ipnet::IpNet;
@@ -37,11 +39,14 @@ use crate::{
     watch::{Hub, Wake, WatchKey},
 };
 
+use answer::Refusal;
 use doc::Doc;
 use floor::Floor;
 
 /// Longest wait of a pull for what its client has already been told of.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
+/// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] holds.
+const FAR: u64 = 1_000_000;
 
 /// What the surface needs of the node: its own applied state, never another node's.
 pub trait ConfigSource: Clone + Send + Sync + 'static {
@@ -89,10 +94,22 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
         }
     }
 
+    /// Waits until this node has applied everything that any node had before the call: what a client
+    /// names beyond that was given out by another cluster. False if that cannot be said within the limit.
+    fn await_horizon(&self, limit: Duration) -> impl Future<Output = bool> + Send;
+
+    /// Whether that was so a moment ago.
+    fn was_at_horizon_lately(&self) -> bool;
+
     /// The members that serve clients now, this node among them.
     fn live_members(&self) -> Vec<LiveMember>;
 
     fn token_is_valid(&self, token: &str) -> bool;
+
+    /// Why nothing of this node may be served, if that is so.
+    fn out_of_service(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A member that clients may be sent to.
@@ -128,6 +145,17 @@ pub struct Surface<S> {
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
         Surface { source, settings: Arc::new(settings), metrics, floor: Arc::default() }
+    }
+}
+
+/// Lets nobody read a state that must not be served.
+async fn stand_aside<S: ConfigSource>(State(surface): State<Surface<S>>, request: Request, next: Next) -> Response {
+    let Some(why) = surface.source.out_of_service() else { return next.run(request).await };
+    let path = request.uri().path();
+    match path.split('/').nth(1) {
+        Some("notifications") => Refusal::OutOfService(why).for_poll(),
+        Some("configfiles") => Refusal::OutOfService(why).bare(),
+        _ => Refusal::OutOfService(why).for_path(path),
     }
 }
 
@@ -178,6 +206,7 @@ pub fn router<S: ConfigSource>(surface: Surface<S>) -> Router {
         .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::method_not_allowed)
+        .layer(middleware::from_fn_with_state(surface.clone(), stand_aside::<S>))
         .layer(middleware::map_response(answer::set_common_headers))
         .with_state(surface)
 }

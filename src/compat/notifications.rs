@@ -2,7 +2,8 @@
 //!
 //! The order is what makes it safe: watch the whole chain of every file, THEN read, then wait, and
 //! read again at every wake-up. Nothing is answered at once but news: no 304, no error, because
-//! several clients come back the moment they get one.
+//! several clients come back the moment they get one. To a client that names an id of another cluster,
+//! newer than anything here, all is news.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +17,7 @@ use serde::Serialize;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use super::{
-    ConfigSource, Surface,
+    CATCH_UP_LIMIT, ConfigSource, FAR, Surface,
     answer::{self, Refusal},
     ask::Ask,
     doc::{self, Doc},
@@ -34,6 +35,9 @@ use crate::{
 /// Share of the hold that is taken off at random, so that polls which began together, as after a
 /// restart, do not end together for ever.
 const JITTER_MAX: f64 = 0.05;
+
+/// The id of a client that has been told nothing.
+const NOTHING_KNOWN: i64 = -1;
 
 pub(super) const POLL: Doc = Doc {
     summary: "Waits for a change of any of these files, 55 seconds unless the operator set another time.",
@@ -58,7 +62,7 @@ pub(super) const POLL: Doc = Doc {
 
 pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: Ask) -> Response {
     match surface.begin(&ask) {
-        Ok((poll, watch)) => surface.hold(&ask, &poll, &watch).await,
+        Ok((poll, watch)) => surface.hold(&ask, poll, &watch).await,
         Err(refusal) => {
             surface.metrics.polls_ended.with_label_values(&["refused"]).inc();
             sleep(FLOOR).await;
@@ -75,11 +79,27 @@ impl<S: ConfigSource> Surface<S> {
         Ok((poll, watch))
     }
 
-    async fn hold(&self, ask: &Ask, poll: &Poll, watch: &Watch) -> Response {
+    /// Who names an id that no node of this cluster has given out has it from elsewhere, and would wait
+    /// for years until ours are as high. Where nobody can say, the poll is held as it is.
+    async fn forget_foreign_ids(&self, poll: &mut Poll) {
+        let Some(newest) = poll.newest_known().filter(|known| *known > self.newest_id()) else { return };
+        let is_far = newest - self.newest_id() > FAR as i64 && self.source.was_at_horizon_lately();
+        if is_far || self.source.await_horizon(CATCH_UP_LIMIT).await {
+            let foreign = poll.forget_above(self.newest_id());
+            self.metrics.foreign_ids.inc_by(foreign);
+        }
+    }
+
+    fn newest_id(&self) -> i64 {
+        self.source.newest_id().into()
+    }
+
+    async fn hold(&self, ask: &Ask, mut poll: Poll, watch: &Watch) -> Response {
         let mut held = Held::begin(&self.metrics);
         let deadline = held.began() + jittered(self.settings.hold);
         let request = (ask.address, ask.query.raw());
         let mut waited = false;
+        self.forget_foreign_ids(&mut poll).await;
         loop {
             let news = poll.news(&self.source);
             let wake = if news.is_empty() {
@@ -166,6 +186,16 @@ impl Poll {
         };
         let files = wanted.into_iter().map(|wanted| (wanted.clone(), lookup(&wanted.name))).collect();
         Ok(Poll { app, cluster, files })
+    }
+
+    fn newest_known(&self) -> Option<i64> {
+        self.files.iter().map(|(wanted, _)| wanted.known_id).max()
+    }
+
+    /// Takes higher ids for none; returns how many there were.
+    fn forget_above(&mut self, newest: i64) -> u64 {
+        let foreign = self.files.iter_mut().filter(|(wanted, _)| wanted.known_id > newest);
+        foreign.map(|(wanted, _)| wanted.known_id = NOTHING_KNOWN).count() as u64
     }
 
     /// The whole chain of every file, whether anything is there or not.

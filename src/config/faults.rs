@@ -88,8 +88,9 @@ impl Faults {
         if !(1..=limits::BODY_BYTES_MAX).contains(&tuning.config_content_max) {
             self.add(format!("--config-content-max has to be from 1 to {}", limits::BODY_BYTES_MAX));
         }
-        if tuning.snapshot_entries == 0 {
-            self.add("--snapshot-entries has to be above 0");
+        tuning.bounds.check(self);
+        if tuning.hash_check_entries == 0 {
+            self.add("--hash-check-entries has to be above 0");
         }
     }
 }

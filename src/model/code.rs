@@ -102,7 +102,10 @@ codes! {
     StoreLayerException = 500001 "store layer exception";
     NoLeader = 503001 "no leader is known, nothing was changed, it is safe to retry";
     TooManyWaiters = 503002 "too many held requests, try another node";
+    LevelNotReached = 503003 "not yet: every member of the cluster has to run a version that knows this";
+    StateDiverged = 503004 "this node does not serve any more, ask another one";
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
+    NoRoom = 507001 "there is no room for more, nothing was changed";
 }
 
 impl Code {
@@ -172,7 +175,10 @@ mod tests {
             assert!(pair[0].number() < pair[1].number(), "{:?} before {:?}", pair[0], pair[1]);
         }
         for code in Code::ALL {
-            assert!([200, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503, 504].contains(&code.status()), "{code:?}");
+            assert!(
+                [200, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503, 504, 507].contains(&code.status()),
+                "{code:?}"
+            );
             assert_eq!(Code::of_number(code.number()), Some(*code));
         }
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
+use super::content::Content;
 use super::release::{ClientLabel, ReleaseType, all_match, check_labels};
 use super::time::Timestamp;
 use super::{limits, name};
@@ -135,7 +135,7 @@ pub struct Tag {
 pub struct ConfigFile {
     pub id: u64,
     pub key: ConfigKey,
-    pub content: Arc<str>,
+    pub content: Content,
     pub format: Format,
     pub comment: String,
     pub tags: Vec<Tag>,
@@ -152,7 +152,7 @@ pub struct ConfigRelease {
     pub id: u64,
     pub name: String,
     pub key: ConfigKey,
-    pub content: Arc<str>,
+    pub content: Content,
     pub md5: String,
     pub format: Format,
     pub comment: String,

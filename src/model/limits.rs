@@ -3,6 +3,14 @@
 
 /// Bytes of a request body on the management surface; beyond it 413000.
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Default of `--snapshot-bytes` and of `--log-bytes-kept`.
+pub const LOG_BYTES: u64 = 256 * 1024 * 1024;
+/// Default of `--disk-reserve-bytes`: this share of the filesystem, and at most so many bytes.
+pub const DISK_RESERVE_DIVISOR: u64 = 10;
+pub const DISK_RESERVE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Default of `--connections-per-address`.
+pub const CONNECTIONS_PER_ADDRESS: usize = 10_000;
+
 /// Bytes of the request line and headers.
 pub const REQUEST_HEAD_BYTES_MAX: usize = 48 * 1024;
 /// Items of a write batch; beyond it 400003.
@@ -13,6 +21,15 @@ pub const PAGE_ROWS_MAX: usize = 100;
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Seconds that a management request may take, whatever it waits for.
 pub const REQUEST_TIMEOUT_SECONDS: u64 = 10;
+/// Things that a request may walk where it is served; a longer walk is made on a blocking thread.
+pub const SCAN_INLINE_MAX: usize = 1000;
+/// Long walks at a time on a small machine; a larger one makes as many as it has half its processors.
+pub const SCANS_AT_ONCE_MIN: usize = 2;
+
+/// Backups that are taken from one node at a time.
+pub const BACKUPS_AT_ONCE: usize = 2;
+/// Seconds after which a backup is ended whose reader takes nothing.
+pub const BACKUP_STALL_SECONDS: u64 = 60;
 
 /// Names of services, groups, rules, releases and config files.
 pub const NAME_CHARS_MAX: usize = 128;
@@ -75,5 +92,12 @@ pub const TOKENS_PER_USER_MAX: usize = 1000;
 /// How long the state machine remembers a request id, in milliseconds of log time: six times what
 /// a node goes on retrying a command.
 pub const REQUEST_MEMORY_MS: u64 = 60_000;
-/// And how many it remembers at most.
+/// And how many it remembers, unless more than that are younger than
 pub const REQUEST_MEMORY_MAX: usize = 262_144;
+/// what is twice the time for which a node goes on retrying a command.
+pub const REQUEST_AGE_MS_MIN: u64 = 16_000;
+
+/// Things named by one command that removes surplus releases.
+pub const PRUNED_THINGS_MAX: usize = 100;
+/// Releases that one entry of the log removes because newer ones are there.
+pub const PRUNED_RELEASES_MAX: usize = 1000;

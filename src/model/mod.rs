@@ -9,6 +9,7 @@ pub mod alias;
 pub mod code;
 pub mod config_file;
 pub mod config_lookup;
+pub mod content;
 pub mod explain;
 pub mod instance;
 pub mod limits;
@@ -18,6 +19,7 @@ pub mod properties;
 pub mod release;
 pub mod rule;
 pub mod service;
+pub mod settings;
 pub mod text;
 pub mod time;
 pub mod wire;
@@ -25,6 +27,11 @@ pub mod wire;
 /// Compare-and-set: an update that names a revision is for that one alone. An empty one names none.
 pub(crate) fn is_stale(given: &Option<String>, current: &str) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty() && given != current)
+}
+
+/// For fields that are left out while they say nothing.
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One rule of every update: an absent field stays, a present one replaces the old value whole.

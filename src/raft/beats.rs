@@ -1,5 +1,6 @@
 //! Heartbeats of instances: kept in the memory of the leader, never in the log. What is replicated is
-//! only who became unhealthy, or healthy again, many in one command.
+//! only who became unhealthy, or healthy again, or stayed away for so long that the settings have it
+//! removed, many in one command.
 //!
 //! A node gathers the heartbeats of its clients for a moment and sends them to the leader in one call;
 //! a client is answered when the leader has them. The leader finds out in rounds who has fallen silent
@@ -16,9 +17,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 use self::keeper::Keeper;
 use super::leading::{self, Carried};
-use super::node::{LEADER_PATIENCE, Node, NodeError, RETRY_PAUSE};
+use super::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use super::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
-use crate::catalog::{Command, Entity, InstanceHealth, Outcome};
+use crate::catalog::{Command, DeadInstance, Entity, InstanceHealth, Outcome};
 
 /// How long heartbeats are gathered for one call to the leader.
 const GATHER: Duration = Duration::from_millis(30);
@@ -73,7 +74,7 @@ impl Node {
             gathering.delivered.clone()
         };
         let delivery = delivered.wait_for(Option::is_some).await;
-        delivery.ok().and_then(|delivery| *delivery).unwrap_or(Err(NodeError::NoLeader))
+        delivery.ok().and_then(|delivery| delivery.clone()).unwrap_or(Err(NodeError::NoLeader))
     }
 }
 
@@ -100,14 +101,14 @@ async fn deliver(node: &Node, ids: &[String]) -> Result<(), NodeError> {
             if Instant::now() >= deadline {
                 return Err(NodeError::NoLeader);
             }
-            sleep(RETRY_PAUSE).await;
+            pause_before_retry().await;
         }
     }
     Ok(())
 }
 
 async fn try_deliver(node: &Node, ids: &[String]) -> bool {
-    match node.leader() {
+    match node.leader_in_touch() {
         None => false,
         Some(leader) if leader == node.id() => take(node, ids) == BeatsAnswer::Taken,
         Some(leader) => {
@@ -116,8 +117,8 @@ async fn try_deliver(node: &Node, ids: &[String]) -> bool {
     }
 }
 
-/// The leader's part: remembers who is alive. A leader without a majority in reach takes nothing, as
-/// another one may be counting already.
+/// The leader's part: remembers who is alive. A leader whose lease has run out takes nothing, as another
+/// one may be counting already: what it took before that, any successor grants a whole window after.
 pub(super) fn take(node: &Node, ids: &[String]) -> BeatsAnswer {
     let Some(term) = node.leading_term() else { return BeatsAnswer::NotLeader };
     let (now, beats) = (Instant::now(), &node.state().beats);
@@ -150,6 +151,11 @@ pub(super) async fn watch_over(node: Node) {
 }
 
 async fn look_round(node: &Node) {
+    if node.leads_unsurely() {
+        // No verdict now, and nothing is forgotten: the next round finds either another leader, or that
+        // this one was cut off for so long that everyone gets a whole window.
+        return;
+    }
     let (term, now) = (node.leading_term(), Instant::now());
     {
         let mut keeper = node.state().beats.keeper.lock();
@@ -157,15 +163,25 @@ async fn look_round(node: &Node) {
         keeper.begin_round(now);
     }
     if let Some(term) = term {
-        propose(node, term, &judge_all(node, now)).await;
+        let found = judge_all(node, now);
+        propose(node, term, &found.changes).await;
+        remove(node, term, &found.dead).await;
     }
 }
 
+/// What is found in one round.
+#[derive(Default)]
+struct Findings {
+    changes: Vec<InstanceHealth>,
+    dead: Vec<DeadInstance>,
+}
+
 /// The verdicts of one round. The catalog is left in between, as apply waits for it.
-fn judge_all(node: &Node, now: Instant) -> Vec<InstanceHealth> {
-    let (mut changes, mut checked, mut behind) = (Vec::new(), 0, String::new());
+fn judge_all(node: &Node, now: Instant) -> Findings {
+    let (mut found, mut checked, mut ill, mut behind) = (Findings::default(), 0, 0, String::new());
     loop {
         let catalog = node.state().catalog();
+        let dead_after = Some(catalog.settings.dead_instances_removed_after_s).filter(|after| *after > 0);
         let mut keeper = node.state().beats.keeper.lock();
         let mut last = None;
         for instance in catalog.instances.behind(&behind).take(LOOK_INSTANCES) {
@@ -173,7 +189,15 @@ fn judge_all(node: &Node, now: Instant) -> Vec<InstanceHealth> {
             let Some(ttl) = instance.heartbeat_ttl else { continue };
             checked += 1;
             if let Some(healthy) = keeper.verdict(&instance.id, ttl, instance.healthy, now) {
-                changes.push(InstanceHealth { id: instance.id.clone(), healthy });
+                found.changes.push(InstanceHealth { id: instance.id.clone(), healthy });
+            }
+            if instance.healthy {
+                keeper.see_well(&instance.id);
+            } else if let Some(after) = dead_after {
+                ill += 1;
+                if keeper.is_dead(&instance.id, Duration::from_secs(after), now) {
+                    found.dead.push(DeadInstance { id: instance.id.clone(), revision: instance.revision.clone() });
+                }
             }
         }
         match last {
@@ -181,7 +205,8 @@ fn judge_all(node: &Node, now: Instant) -> Vec<InstanceHealth> {
             None => {
                 let is_checked = |id: &str| catalog.instances.get(id).is_some_and(|one| one.heartbeat_ttl.is_some());
                 keeper.forget_gone(checked, is_checked);
-                return changes;
+                keeper.forget_ill(ill, is_checked);
+                return found;
             }
         }
     }
@@ -197,17 +222,34 @@ async fn bring_back(node: &Node) {
     }
 }
 
-/// Proposes what was found in `term`, if this node still leads in it. What fails is found again.
+/// Proposes what was found in `term`: by the leader of another one it is not appended, though that may be
+/// this node again. What fails is found again.
 async fn propose(node: &Node, term: u64, changes: &[InstanceHealth]) {
     for part in changes.chunks(CHANGES_PER_COMMAND) {
-        if node.leading_term() != Some(term) {
-            return;
-        }
-        let command = leading::propose_here(node, Command::InstanceHealth(part.to_vec()));
+        let command = leading::propose_in_term(node, term, Command::InstanceHealth(part.to_vec()));
         match timeout(COMMIT_WITHIN, command).await {
             Ok(Carried::Done { .. }) => tell(node, part),
+            Ok(Carried::NotLeader) => return,
+            // For want of room: that is said elsewhere, and this would be said again and again.
+            Ok(Carried::Refused(refusal)) => return tracing::debug!(?refusal, "changes of health are not taken"),
             Ok(other) => return tracing::warn!(?other, "changes of health could not be proposed"),
             Err(_) => return tracing::warn!("changes of health were not committed within {COMMIT_WITHIN:?}"),
+        }
+    }
+}
+
+/// Proposes to remove the instances that stayed away for too long, in the term in which that was found.
+async fn remove(node: &Node, term: u64, dead: &[DeadInstance]) {
+    for part in dead.chunks(CHANGES_PER_COMMAND) {
+        let command = leading::propose_in_term(node, term, Command::RemoveDeadInstances(part.to_vec()));
+        match timeout(COMMIT_WITHIN, command).await {
+            Ok(Carried::Done { .. }) => {
+                tracing::info!(instances = part.len(), "instances without a heartbeat for too long were removed");
+                node.metrics().health_changes.with_label_values(&["removed"]).inc_by(part.len() as u64);
+            }
+            Ok(Carried::NotLeader) => return,
+            Ok(other) => return tracing::warn!(?other, "dead instances could not be removed"),
+            Err(_) => return tracing::warn!("dead instances were not removed within {COMMIT_WITHIN:?}"),
         }
     }
 }

@@ -1,34 +1,51 @@
-//! What a node does unasked: found the cluster, announce itself, keep links to all members, take
-//! snapshots, watch over the instances.
+//! What a node does unasked: found the cluster, announce itself, keep links to all members; and what
+//! it begins beside that: snapshots, a look at its room, the watch over the instances.
 
 use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::beats;
-use super::leading;
+use super::clock;
+use super::divergence;
+use super::keeping;
+use super::lease;
+use super::levels;
+use super::members;
 use super::node::Node;
+use super::retention;
+use super::room;
 use crate::catalog::Command;
 use crate::catalog::nodes::NodeRecord;
+use crate::format::level::Level;
 use crate::model::access::{PasswordHash, Role, User};
 
 /// Between two looks at what is to be done.
 const ROUND: Duration = Duration::from_millis(200);
+/// How long the first leader waits to hear from all founders what they can speak.
+const FOUNDERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// What the chores need to know.
 pub(super) struct Orders {
     pub(super) api: String,
     pub(super) compat: String,
     pub(super) admin_password_hash: String,
-    pub(super) snapshot_every_entries: u64,
 }
 
 pub(super) fn start(node: &Node, orders: Orders, tasks: &TaskTracker, shutdown: &CancellationToken) {
     run(keep_house(node.clone(), orders), tasks, shutdown);
+    run(follow_members(node.clone()), tasks, shutdown);
     run(watch_leader(node.clone()), tasks, shutdown);
+    run(lease::tell_of_leaders(node.clone()), tasks, shutdown);
+    run(clock::keep_asking(node.clone()), tasks, shutdown);
+    run(keeping::keep(node.clone()), tasks, shutdown);
+    run(room::watch(node.clone()), tasks, shutdown);
+    run(divergence::watch(node.clone()), tasks, shutdown);
     run(beats::watch_over(node.clone()), tasks, shutdown);
+    run(retention::watch_over(node.clone()), tasks, shutdown);
 }
 
 fn run(chore: impl Future<Output = ()> + Send + 'static, tasks: &TaskTracker, shutdown: &CancellationToken) {
@@ -37,32 +54,57 @@ fn run(chore: impl Future<Output = ()> + Send + 'static, tasks: &TaskTracker, sh
 }
 
 async fn keep_house(node: Node, orders: Orders) {
+    let mut leads_since = None;
     loop {
-        node.inner().peers.set_members(&leading::member_addresses(&node));
-        if node.leader().is_some() {
-            found(&node, &orders).await;
+        let leads = node.leader() == Some(node.id());
+        leads_since = leads.then(|| leads_since.unwrap_or_else(Instant::now));
+        // A node that has not caught up with its own log may not know what was settled long ago.
+        if node.is_recovered() && node.leader().is_some() {
+            found(&node, &orders, leads_since).await;
             announce(&node, &orders).await;
+            members::finish_change(&node).await;
+            levels::raise_if_due(&node).await;
         }
         remember_cluster(&node);
-        snapshot_if_due(&node, orders.snapshot_every_entries).await;
-        tokio::time::sleep(ROUND).await;
+        // Cut short the moment the node recovers: who starts a cluster waits for what comes next.
+        let _ = timeout(ROUND, node.inner().has_recovered.notified()).await;
     }
 }
 
-/// The first leader names the cluster and makes the administrator.
-async fn found(node: &Node, orders: &Orders) {
-    if node.leader() != Some(node.id()) || node.state().catalog().nodes.cluster_id().is_some() {
+/// Keeps a link to every member, under the address that the membership has for it now.
+async fn follow_members(node: Node) {
+    let mut server = node.inner().raft.server_metrics();
+    loop {
+        let membership = server.borrow_watched().membership_config.clone();
+        node.inner().peers.set_members(&members::addresses(membership.membership()));
+        if server.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// The first leader names the cluster and makes the administrator. It waits a moment for the other
+/// founders, so that a new cluster speaks what they can speak from its first entry on.
+async fn found(node: &Node, orders: &Orders, leads_since: Option<Instant>) {
+    let Some(leads_since) = leads_since else { return };
+    if node.state().catalog().nodes.cluster_id().is_some() {
         return;
     }
+    let level = match node.common_level() {
+        Some(common) => common,
+        None if leads_since.elapsed() < FOUNDERS_WITHIN => return,
+        None => Level::FIRST,
+    };
+    clock::settle(node).await;
     let admin = User {
         id: hex::encode(rand::random::<[u8; 16]>()),
         name: ADMIN.to_owned(),
         role: Role::Admin,
         password_hash: PasswordHash(orders.admin_password_hash.clone()),
-        ctime: leading::now(),
+        ctime: node.now(),
     };
     let cluster_id = hex::encode(rand::random::<[u8; 16]>());
-    match node.propose("cluster", Command::Bootstrap { cluster_id: cluster_id.clone(), admin }).await {
+    match node.propose("cluster", Command::Bootstrap { cluster_id: cluster_id.clone(), admin, level }).await {
         Ok(_) => tracing::info!(cluster.id = cluster_id, "cluster founded"),
         Err(error) => tracing::warn!(%error, "the cluster could not be founded yet"),
     }
@@ -74,7 +116,11 @@ pub const ADMIN: &str = "admin";
 /// Tells the others under which addresses clients reach this node.
 async fn announce(node: &Node, orders: &Orders) {
     let instance = node.store().identity().instance;
-    let record = NodeRecord::new(node.id(), instance, orders.api.clone(), orders.compat.clone());
+    let mut record = NodeRecord::new(node.id(), instance, orders.api.clone(), orders.compat.clone());
+    if node.state().catalog().level() >= Level::SETTINGS {
+        record.version = env!("CARGO_PKG_VERSION").to_owned();
+        record.levels = node.store().levels();
+    }
     let is_known = {
         let catalog = node.state().catalog();
         catalog.nodes.cluster_id().is_none()
@@ -95,19 +141,6 @@ fn remember_cluster(node: &Node) {
         && let Err(error) = node.store().set_cluster_id(&cluster_id)
     {
         tracing::error!(%error, "the cluster id could not be kept in the data directory");
-    }
-}
-
-/// A snapshot covers the state every so many entries; the log behind it is then purged, but for
-/// what is kept for peers that are a little behind.
-async fn snapshot_if_due(node: &Node, every_entries: u64) {
-    let metrics = node.raft_metrics();
-    let applied = metrics.last_applied.map_or(0, |id| id.index);
-    let covered = metrics.snapshot.map_or(0, |id| id.index);
-    if applied.saturating_sub(covered) >= every_entries
-        && let Err(error) = node.inner().raft.trigger().snapshot().await
-    {
-        tracing::warn!(%error, "a snapshot could not be started");
     }
 }
 

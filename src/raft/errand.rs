@@ -5,8 +5,9 @@ use std::io;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
 
-use super::codec;
-use super::types::NodeId;
+use super::proposal::Draft;
+use crate::format::codec;
+use crate::format::types::NodeId;
 
 const PROPOSE: u8 = 0;
 const MEMBERSHIP: u8 = 1;
@@ -26,8 +27,7 @@ pub enum MembershipChange {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// A draft, see [`super::proposal`].
-    Propose(Bytes),
+    Propose(Draft),
     Membership(MembershipChange),
 }
 
@@ -36,9 +36,9 @@ impl Errand {
         let mut out = BytesMut::new();
         match self {
             Errand::Propose(draft) => {
-                out.reserve(1 + draft.len());
+                out.reserve(1 + draft.bytes.len());
                 out.put_u8(PROPOSE);
-                out.put_slice(draft);
+                out.put_slice(&draft.bytes);
             }
             Errand::Membership(change) => {
                 out.put_u8(MEMBERSHIP);
@@ -50,9 +50,13 @@ impl Errand {
 
     pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Errand> {
         match bytes.first() {
-            Some(&PROPOSE) => Ok(Errand::Propose(bytes.slice(1..))),
+            Some(&PROPOSE) => Draft::read(bytes.slice(1..)).map(Errand::Propose).map_err(unreadable),
             Some(&MEMBERSHIP) => codec::from_bytes(&bytes[1..]).map(Errand::Membership),
-            other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("an errand of unknown kind {other:?}"))),
+            other => Err(unreadable(format!("an errand of unknown kind {other:?}"))),
         }
     }
+}
+
+fn unreadable(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }

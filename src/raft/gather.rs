@@ -3,38 +3,60 @@
 //! Only so many batches are on their way at a time; what comes meanwhile waits for the next one. So a
 //! lone write goes out at once, and under load a batch grows to what arrived during a round trip: one
 //! message to openraft, one append, one fsync and one frame to each peer for all of it.
+//!
+//! Without a majority a batch that was appended stands still, for ever perhaps. What waits behind it is
+//! turned away as soon as the lease of this node has run out: it is in no log yet.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use openraft::errors::RaftError;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
 
 use super::leading::{Carried, write_error};
+use super::lease;
 use super::node::ClusterRaft;
-use super::types::Proposal;
+use crate::format::types::Proposal;
 
 /// Batches on their way: with two, one is on the disks while the next one is being applied.
 const BATCHES_MAX: usize = 2;
-/// Proposals of one batch: the append of a batch is one frame to a peer, or a few.
+/// Proposals of one batch, and their bytes, but for the first one: the append of a batch is one frame to a
+/// peer, or a few.
 const BATCH_PROPOSALS_MAX: usize = 1024;
+const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Proposals that may wait for a batch.
+/// Proposals that may wait for a batch, and their bytes.
 const WAITING_MAX: usize = 65_536;
+const WAITING_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// Between two searches of a full queue for callers that have given up.
+const SWEEP_PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks at the lease while a batch is on its way.
+const LEASE_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Default)]
 pub(super) struct Gatherer(Arc<Mutex<Gathered>>);
 
 #[derive(Default)]
 struct Gathered {
-    waiting: Vec<Waiting>,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
     batches: usize,
+    swept: Option<Instant>,
 }
 
 struct Waiting {
     proposal: Proposal,
     answer: oneshot::Sender<Carried>,
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        self.proposal.0.len()
+    }
 }
 
 impl Gatherer {
@@ -43,10 +65,9 @@ impl Gatherer {
         let (answer, carried) = oneshot::channel();
         let batch = {
             let mut gathered = self.0.lock();
-            if !gathered.has_room() {
-                return Carried::Refused(format!("more than {WAITING_MAX} proposals wait to be appended"));
+            if !gathered.take_in(Waiting { proposal, answer }, Instant::now()) {
+                return Carried::Busy;
             }
-            gathered.waiting.push(Waiting { proposal, answer });
             let is_free = gathered.batches < BATCHES_MAX;
             gathered.next_batch(is_free)
         };
@@ -60,7 +81,7 @@ impl Gatherer {
     /// Sends a batch, and then whatever has gathered, until nothing has.
     async fn send(self, raft: ClusterRaft, mut batch: Vec<Waiting>) {
         loop {
-            send_batch(&raft, batch).await;
+            self.send_watching_the_lease(&raft, batch).await;
             let mut gathered = self.0.lock();
             gathered.batches -= 1;
             match gathered.next_batch(true) {
@@ -69,24 +90,69 @@ impl Gatherer {
             }
         }
     }
+
+    async fn send_watching_the_lease(&self, raft: &ClusterRaft, batch: Vec<Waiting>) {
+        let mut sending = std::pin::pin!(send_batch(raft, batch));
+        loop {
+            tokio::select! {
+                () = &mut sending => return,
+                () = sleep(LEASE_LOOK) => if lease::leading_term(raft).is_none() {
+                    let waiting = self.0.lock().turn_away();
+                    waiting.into_iter().for_each(|one| drop(one.answer.send(Carried::NotLeader)));
+                },
+            }
+        }
+    }
 }
 
 impl Gathered {
-    /// Without a majority batches stand still, and callers give up: those make room.
-    fn has_room(&mut self) -> bool {
-        if self.waiting.len() >= WAITING_MAX {
-            self.waiting.retain(|one| !one.answer.is_closed());
+    /// False if there is no room.
+    fn take_in(&mut self, one: Waiting, now: Instant) -> bool {
+        if !self.has_room(one.bytes()) {
+            let is_due = self.swept.is_none_or(|swept| now - swept >= SWEEP_PAUSE);
+            if !is_due {
+                return false;
+            }
+            self.swept = Some(now);
+            self.forget_who_gave_up();
+            if !self.has_room(one.bytes()) {
+                return false;
+            }
         }
-        self.waiting.len() < WAITING_MAX
+        self.waiting_bytes += one.bytes();
+        self.waiting.push_back(one);
+        true
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.waiting.len() < WAITING_MAX && self.waiting_bytes + bytes <= WAITING_BYTES_MAX
+    }
+
+    /// Callers that waited too long make room: nothing of theirs is in a log.
+    fn forget_who_gave_up(&mut self) {
+        self.waiting.retain(|one| !one.answer.is_closed());
+        self.waiting_bytes = self.waiting.iter().map(Waiting::bytes).sum();
+    }
+
+    fn turn_away(&mut self) -> VecDeque<Waiting> {
+        self.waiting_bytes = 0;
+        std::mem::take(&mut self.waiting)
     }
 
     fn next_batch(&mut self, is_free: bool) -> Option<Vec<Waiting>> {
         if !is_free || self.waiting.is_empty() {
             return None;
         }
+        let mut bytes = 0;
+        let fitting = self.waiting.iter().take(BATCH_PROPOSALS_MAX).take_while(|one| {
+            bytes += one.bytes();
+            bytes <= BATCH_BYTES_MAX
+        });
+        let count = fitting.count().max(1);
+        let batch: Vec<Waiting> = self.waiting.drain(..count).collect();
+        self.waiting_bytes -= batch.iter().map(Waiting::bytes).sum::<usize>();
         self.batches += 1;
-        let count = self.waiting.len().min(BATCH_PROPOSALS_MAX);
-        Some(self.waiting.drain(..count).collect())
+        Some(batch)
     }
 }
 
@@ -115,21 +181,38 @@ async fn send_batch(raft: &ClusterRaft, batch: Vec<Waiting>) {
 mod tests {
     use super::*;
 
-    fn waiting(count: usize) -> (Vec<Waiting>, Vec<oneshot::Receiver<Carried>>) {
+    type Carrying = oneshot::Receiver<Carried>;
+
+    fn waiting(count: usize, bytes: usize) -> (Vec<Waiting>, Vec<Carrying>) {
+        let payload = bytes::Bytes::from(vec![0; bytes]);
         let one = |_| {
             let (answer, carried) = oneshot::channel();
-            (Waiting { proposal: Proposal(bytes::Bytes::new()), answer }, carried)
+            (Waiting { proposal: Proposal(payload.clone()), answer }, carried)
         };
         (0..count).map(one).unzip()
     }
 
+    /// A leader whose batches all stand still, with these waiting behind them.
+    fn stuck(all: Vec<Waiting>, now: Instant) -> Gathered {
+        let mut gathered = Gathered { batches: BATCHES_MAX, ..Gathered::default() };
+        for one in all {
+            assert!(gathered.take_in(one, now), "there is room");
+        }
+        gathered
+    }
+
+    fn take_in(gathered: &mut Gathered, bytes: usize, now: Instant) -> bool {
+        let (mut one, _carried) = waiting(1, bytes);
+        gathered.take_in(one.remove(0), now)
+    }
+
     #[test]
     fn what_comes_while_batches_are_on_their_way_makes_the_next_one() {
-        let (all, _carried) = waiting(BATCH_PROPOSALS_MAX + 3);
+        let (all, _carried) = waiting(BATCH_PROPOSALS_MAX + 3, 0);
         let mut gathered = Gathered::default();
         let mut sizes = Vec::new();
         for one in all {
-            gathered.waiting.push(one);
+            assert!(gathered.take_in(one, Instant::now()));
             let is_free = gathered.batches < BATCHES_MAX;
             sizes.extend(gathered.next_batch(is_free).map(|batch| batch.len()));
         }
@@ -140,12 +223,35 @@ mod tests {
     }
 
     #[test]
-    fn who_has_given_up_makes_room() {
-        let (all, mut carried) = waiting(WAITING_MAX);
-        let mut gathered = Gathered { waiting: all, batches: BATCHES_MAX };
-        assert!(!gathered.has_room());
+    fn a_batch_is_bounded_by_bytes_and_holds_one_at_least() {
+        let (large, _large) = waiting(1, BATCH_BYTES_MAX + 1);
+        let (thirds, _thirds) = waiting(4, BATCH_BYTES_MAX / 3);
+        let mut gathered = stuck(large.into_iter().chain(thirds).collect(), Instant::now());
+        let sizes: Vec<_> = std::iter::from_fn(|| gathered.next_batch(true)).map(|batch| batch.len()).collect();
+        assert_eq!((sizes, gathered.waiting_bytes), (vec![1, 3, 1], 0));
+    }
+
+    #[test]
+    fn the_queue_is_bounded_in_number_and_in_bytes() {
+        let now = Instant::now();
+        let (all, _carried) = waiting(WAITING_MAX, 0);
+        assert!(!take_in(&mut stuck(all, now), 0, now));
+        let (all, _carried) = waiting(4, WAITING_BYTES_MAX / 4);
+        let mut full = stuck(all, now);
+        assert!(!take_in(&mut full, 1, now));
+        assert!(take_in(&mut full, 0, now), "an empty one has room");
+    }
+
+    #[test]
+    fn who_has_given_up_makes_room_and_is_not_searched_for_at_every_call() {
+        let now = Instant::now();
+        let (all, mut carried) = waiting(WAITING_MAX, 1);
+        let mut gathered = stuck(all, now);
+        assert!(!take_in(&mut gathered, 1, now));
         carried.truncate(10);
-        assert!(gathered.has_room());
-        assert_eq!(gathered.waiting.len(), 10);
+        assert!(!take_in(&mut gathered, 1, now), "searched a moment ago");
+        assert!(take_in(&mut gathered, 1, now + SWEEP_PAUSE));
+        assert_eq!((gathered.waiting.len(), gathered.waiting_bytes), (11, 11));
+        assert_eq!((gathered.turn_away().len(), gathered.waiting_bytes), (11, 0));
     }
 }

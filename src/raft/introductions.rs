@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::peer::{Hello, Introductions, Refusal, RefusalReason, Welcome};
+use super::peer::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
 use super::state::State;
-use super::types::NodeId;
+use crate::format::types::NodeId;
 use crate::store::Store;
+
+/// A node that is refused and knocks again for the same reason is told this often: one that was removed,
+/// and runs on, knocks many times a second.
+const REFUSED_LINE_PAUSE: Duration = Duration::from_secs(60);
 
 /// What this node knows of the others: announced data directories from the catalog, and before the
 /// first announcements those that it met itself.
@@ -17,11 +24,16 @@ pub(super) struct Acquaintances {
     store: Store,
     state: Arc<State>,
     met: Mutex<BTreeMap<NodeId, String>>,
+    /// Who was refused last for which reason, and when that was told.
+    refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
+    /// Why this node cannot be part of the cluster that it met.
+    unfit: watch::Sender<Option<String>>,
 }
 
 impl Acquaintances {
     pub(super) fn new(node_id: NodeId, store: Store, state: Arc<State>) -> Self {
-        Acquaintances { node_id, store, state, met: Mutex::default() }
+        let unfit = watch::Sender::new(None);
+        Acquaintances { node_id, store, state, met: Mutex::default(), refused: Mutex::default(), unfit }
     }
 
     fn cluster_id(&self) -> Option<String> {
@@ -36,6 +48,42 @@ impl Acquaintances {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// Returns when this node has met a cluster whose level it cannot read.
+    pub(super) async fn unfit(&self) -> anyhow::Error {
+        let mut unfit = self.unfit.subscribe();
+        let why = unfit.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        anyhow::anyhow!(why.unwrap_or_default())
+    }
+
+    fn build(&self) -> Build {
+        let levels = self.store.levels();
+        // Without a cluster it speaks whatever it can.
+        let level = self.cluster_id().map_or(levels.min, |_| self.state.catalog().level());
+        Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level }
+    }
+
+    /// Each of the two has to read what the cluster of the other speaks.
+    fn judge_levels(&self, theirs: &Build, node_id: NodeId) -> Result<(), Refusal> {
+        let own = self.build();
+        let refuse = |text: String| Err(Refusal { reason: RefusalReason::Level, text });
+        if !theirs.levels.contains(own.level) {
+            return refuse(format!(
+                "the cluster speaks level {}, node {node_id} reads {}: start it with a newer version of thuban",
+                own.level, theirs.levels
+            ));
+        }
+        if !own.levels.contains(theirs.level) {
+            let text = format!(
+                "the cluster of node {node_id} speaks level {}, this node reads {}: start it with a newer version of \
+                 thuban (or a higher --level-max)",
+                theirs.level, own.levels
+            );
+            self.unfit.send_replace(Some(text.clone()));
+            return refuse(text);
+        }
+        Ok(())
     }
 
     /// A node id stands for one data directory, for ever.
@@ -64,7 +112,8 @@ impl Acquaintances {
 
 impl Introductions for Acquaintances {
     fn hello(&self, target: NodeId) -> Hello {
-        Hello { cluster_id: self.cluster_id(), node_id: self.node_id, target, instance: self.store.identity().instance }
+        let instance = self.store.identity().instance;
+        Hello { cluster_id: self.cluster_id(), node_id: self.node_id, target, instance, build: self.build() }
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
@@ -73,6 +122,7 @@ impl Introductions for Acquaintances {
             return Err(Refusal { reason: RefusalReason::OtherNode, text });
         }
         self.judge_cluster(hello.cluster_id.as_deref())?;
+        self.judge_levels(&hello.build, hello.node_id)?;
         self.judge_instance(hello.node_id, &hello.instance)?;
         Ok(Welcome {
             cluster_id: self.cluster_id(),
@@ -80,11 +130,23 @@ impl Introductions for Acquaintances {
             instance: self.store.identity().instance,
             initialized: !self.store.is_fresh().unwrap_or(false),
             knows_you: self.state.catalog().nodes.get(hello.node_id).is_some(),
+            build: self.build(),
         })
     }
 
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal> {
         self.judge_cluster(welcome.cluster_id.as_deref())?;
+        self.judge_levels(&welcome.build, welcome.node_id)?;
         self.judge_instance(welcome.node_id, &welcome.instance)
+    }
+
+    fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {
+        let mut refused = self.refused.lock();
+        let told = refused.get(&node_id);
+        if told.is_some_and(|(reason, at)| *reason == refusal.reason && at.elapsed() < REFUSED_LINE_PAUSE) {
+            return;
+        }
+        refused.insert(node_id, (refusal.reason, Instant::now()));
+        tracing::warn!(peer = node_id, %refusal, "a node was refused");
     }
 }

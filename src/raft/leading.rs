@@ -1,27 +1,24 @@
-//! What only the leader does: stamp and append, confirm reads, change the membership. Called for
+//! What only the leader does: stamp and append, confirm reads. Called for
 //! this node's own requests and for those that peers forward; either way it never forwards again.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use bytes::Bytes;
+use openraft::ReadPolicy;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
-use openraft::{ChangeMembers, ReadPolicy, ServerState};
+use openraft::impls::ProgressResponder;
 
 use super::beats;
-use super::errand::{Errand, MembershipChange};
+use super::clock;
+use super::errand::Errand;
+use super::members;
 use super::node::{Attempt, Node};
 use super::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
-use super::proposal;
-use super::types::{Member, TypeConfig};
+use super::proposal::{self, Draft};
+use super::room::Growth;
 use crate::catalog::{Command, RequestId};
-use crate::model::time::Timestamp;
+use crate::format::types::{CommittedLeaderId, Proposal, TypeConfig};
+use crate::model::code::{Code, Refusal};
 
 type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
-
-/// How long a successor may take to win its election.
-pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);
 
 /// How an errand ended, if this node leads.
 #[derive(Debug)]
@@ -30,45 +27,97 @@ pub(super) enum Carried {
         log_index: u64,
     },
     NotLeader,
+    /// Not appended: too much waits already.
+    Busy,
     Unknown(String),
     /// Refused with a reason that a person can act on.
-    Refused(String),
-}
-
-/// The clock, read here and nowhere else in the write path.
-#[expect(clippy::disallowed_methods, reason = "the leader's stamp is the one place where time enters the log")]
-pub fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+    Refused(Refusal),
 }
 
 pub(super) async fn carry_out(node: &Node, errand: Errand) -> Carried {
     match errand {
         Errand::Propose(draft) => append(node, &draft).await,
         // Boxed: it is rare, and its size would be that of every proposal otherwise.
-        Errand::Membership(change) => Box::pin(change_membership(node, change)).await,
+        Errand::Membership(change) => Box::pin(members::change(node, change)).await,
     }
 }
 
 /// Proposes what this node decided as the leader: one attempt, here or nowhere.
 pub(super) async fn propose_here(node: &Node, command: Command) -> Carried {
-    append(node, &proposal::draft(RequestId(rand::random()), "cluster", &command)).await
+    append(node, &Draft::new(RequestId(rand::random()), "cluster", &command)).await
+}
+
+/// Proposes what this node found out as the leader of `term`: appended in that term, or not at all.
+pub(super) async fn propose_in_term(node: &Node, term: u64, command: Command) -> Carried {
+    let draft = Draft::new(RequestId(rand::random()), "cluster", &command);
+    if let Err(refusal) = admit(node, &draft) {
+        return Carried::Refused(refusal);
+    }
+    let proposal = stamped(node, term, &draft).await;
+    let (responder, written) = ProgressResponder::complete_only();
+    let write = node.inner().raft.write(proposal).with_leader(CommittedLeaderId::new(term)).responder(responder);
+    if let Err(fatal) = write.await {
+        return Carried::Unknown(fatal.to_string());
+    }
+    match written.await {
+        Ok(Ok(written)) => Carried::Done { log_index: written.log_id.index },
+        Ok(Err(error)) => write_error(RaftError::APIError(error)),
+        Err(_) => Carried::Unknown("the node is stopping".to_owned()),
+    }
+}
+
+/// Whether a draft may be proposed as things stand; asked where a request comes in, to answer at once,
+/// and on the leader, which knows best.
+pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
+    let level = node.state().level();
+    // The first command of all and the one that raises the level bring their own.
+    if draft.level > level && !draft.sets_level {
+        let text = format!("this needs level {}, the cluster is at {level}", draft.level);
+        return Err(Refusal::new(Code::LevelNotReached, text));
+    }
+    let growth = match draft {
+        Draft { sets_level: true, .. } => Growth::Founds,
+        Draft { adds: true, .. } => Growth::Adds,
+        Draft { .. } => Growth::Keeps,
+    };
+    node.inner().room.admit(growth, node.inner().machine.weight().bytes())
+}
+
+/// Only while the lease holds: what a leader appends that is cut off stays in its log, and its caller
+/// without a clear answer.
+async fn append(node: &Node, draft: &Draft) -> Carried {
+    let Some(term) = node.leading_term() else { return Carried::NotLeader };
+    if let Err(refusal) = admit(node, draft) {
+        return Carried::Refused(refusal);
+    }
+    let proposal = stamped(node, term, draft).await;
+    node.inner().gatherer.append(&node.inner().raft, proposal).await
 }
 
 /// Stamps never run backwards on one leader; over leaders the catalog sees to it.
-async fn append(node: &Node, draft: &[u8]) -> Carried {
-    let now = now().0;
-    let time = Timestamp(node.inner().last_stamp_ms.fetch_max(now, Ordering::Relaxed).max(now));
-    let proposal = proposal::stamp(time, rand::random(), draft);
-    node.inner().gatherer.append(&node.inner().raft, proposal).await
+async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
+    let clock = &node.state().clock;
+    let time = match clock.stamp(term) {
+        Some(time) => time,
+        None => {
+            clock::settle(node).await;
+            clock.stamp(term).unwrap_or_else(|| clock.now())
+        }
+    };
+    proposal::stamp(time, rand::random(), draft)
+}
+
+/// What an operator asked for cannot be done, or not now.
+pub(super) fn refused(text: impl Into<String>) -> Carried {
+    Carried::Refused(Refusal::new(Code::BadRequest, text))
 }
 
 pub(super) fn write_error(error: WriteError) -> Carried {
     match error {
         RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => Carried::NotLeader,
         RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => Carried::Unknown(forward.to_string()),
-        RaftError::APIError(ClientWriteError::ChangeMembershipError(error)) => Carried::Refused(error.to_string()),
-        RaftError::APIError(ClientWriteError::PreconditionFailed(error)) => Carried::Refused(error.to_string()),
+        RaftError::APIError(ClientWriteError::ChangeMembershipError(error)) => refused(error.to_string()),
+        RaftError::APIError(ClientWriteError::PreconditionFailed(error)) => refused(error.to_string()),
         RaftError::Fatal(fatal) => Carried::Unknown(fatal.to_string()),
     }
 }
@@ -83,103 +132,19 @@ pub(super) async fn read_index(node: &Node) -> Result<u64, ReadIndexAnswer> {
     }
 }
 
-async fn change_membership(node: &Node, change: MembershipChange) -> Carried {
-    let raft = &node.inner().raft;
-    if node.raft_metrics().state != ServerState::Leader {
-        return Carried::NotLeader;
-    }
-    let written = match change {
-        MembershipChange::Add { node_id, peer } => {
-            if node.state().catalog().nodes.get(node_id).is_some_and(|known| known.removed) {
-                return Carried::Refused(format!("node id {node_id} was removed before and is spent, take another"));
-            }
-            // Catching up goes on in the background: a large state takes longer than a request may.
-            raft.add_learner(node_id, Member { peer }, false).await
-        }
-        MembershipChange::Promote { node_id } => {
-            if let Err(why) = has_caught_up(node, node_id) {
-                return Carried::Refused(why);
-            }
-            raft.change_membership(ChangeMembers::AddVoterIds(BTreeSet::from([node_id])), false).await
-        }
-        MembershipChange::Remove { node_id } => return remove(node, node_id).await,
-        MembershipChange::Transfer { node_id } => return transfer(node, node_id).await,
-    };
-    match written {
-        Ok(written) => Carried::Done { log_index: written.log_id.index },
-        Err(error) => write_error(error),
-    }
-}
-
-/// Entries that a learner may still be behind when it gets its vote.
-const PROMOTE_LAG_MAX: u64 = 1000;
-
-/// A voter far behind would make every commit wait for the other ones.
-fn has_caught_up(node: &Node, node_id: u64) -> Result<(), String> {
-    let metrics = node.raft_metrics();
-    if metrics.membership_config.membership().get_node(&node_id).is_none() {
-        return Err(format!("node {node_id} is not a member, add it first"));
-    }
-    let matched = metrics.replication.unwrap_or_default().get(&node_id).copied().flatten().map_or(0, |id| id.index);
-    let last = metrics.last_log_index.unwrap_or_default();
-    if node_id != node.id() && matched + PROMOTE_LAG_MAX < last {
-        return Err(format!("node {node_id} has {matched} of {last} log entries, let it catch up first"));
-    }
-    Ok(())
-}
-
-/// The voters go on without the node, which is then no member at all.
-async fn remove(node: &Node, node_id: u64) -> Carried {
-    let metrics = node.raft_metrics();
-    let membership = metrics.membership_config.membership();
-    if membership.get_node(&node_id).is_none() {
-        return Carried::Refused(format!("node {node_id} is not a member"));
-    }
-    if node_id == node.id() {
-        return Carried::Refused(format!("node {node_id} leads, transfer the lead first"));
-    }
-    let voters: BTreeSet<u64> = membership.voter_ids().collect();
-    if voters.contains(&node_id) && voters.len() <= 2 {
-        return Carried::Refused(format!("{} voters are left; add one before removing one", voters.len()));
-    }
-    let raft = &node.inner().raft;
-    let is_voter = voters.contains(&node_id);
-    let change = if is_voter {
-        raft.change_membership(ChangeMembers::RemoveVoters(BTreeSet::from([node_id])), false).await
-    } else {
-        raft.change_membership(ChangeMembers::RemoveNodes(BTreeSet::from([node_id])), false).await
-    };
-    match change {
-        Ok(written) => Carried::Done { log_index: written.log_id.index },
-        Err(error) => write_error(error),
-    }
-}
-
-async fn transfer(node: &Node, to: u64) -> Carried {
-    let metrics = node.raft_metrics();
-    if !metrics.membership_config.membership().voter_ids().any(|voter| voter == to) {
-        return Carried::Refused(format!("node {to} is not a voter"));
-    }
-    if to == node.id() {
-        return Carried::Done { log_index: metrics.last_log_index.unwrap_or_default() };
-    }
-    if let Err(error) = node.inner().raft.trigger().transfer_leader(to).await {
-        return Carried::Unknown(error.to_string());
-    }
-    match node.await_leader(TRANSFER_WITHIN, |leader| leader == Some(to)).await {
-        true => Carried::Done { log_index: metrics.last_log_index.unwrap_or_default() },
-        false => Carried::Refused(format!("node {to} did not take the lead within {TRANSFER_WITHIN:?}")),
-    }
-}
-
 impl From<Carried> for Attempt {
     fn from(carried: Carried) -> Self {
         match carried {
             Carried::Done { .. } => Attempt::Done,
-            Carried::NotLeader | Carried::Refused(_) => Attempt::NotAppended,
+            Carried::NotLeader | Carried::Busy => Attempt::NotAppended,
             Carried::Unknown(_) => Attempt::Unknown,
+            Carried::Refused(refusal) => Attempt::Refused(refusal),
         }
     }
+}
+
+fn refusal_answer(refusal: Refusal) -> ForwardAnswer {
+    ForwardAnswer::Refused { code: Some(refusal.code.number()), text: refusal.detail }
 }
 
 /// What this node does for its peers.
@@ -190,13 +155,14 @@ impl PeerService for Service {
     async fn forward(&self, command: Bytes) -> ForwardAnswer {
         let errand = match Errand::from_bytes(command) {
             Ok(errand) => errand,
-            Err(error) => return ForwardAnswer::Refused { text: error.to_string() },
+            Err(error) => return refusal_answer(Refusal::new(Code::BadRequest, error.to_string())),
         };
         match carry_out(&self.0, errand).await {
             Carried::Done { log_index } => ForwardAnswer::Done { log_index },
             Carried::NotLeader => ForwardAnswer::NotLeader { leader: self.0.leader() },
             Carried::Unknown(text) => ForwardAnswer::Unknown { text },
-            Carried::Refused(text) => ForwardAnswer::Refused { text },
+            Carried::Busy => ForwardAnswer::Overloaded,
+            Carried::Refused(refusal) => refusal_answer(refusal),
         }
     }
 
@@ -206,16 +172,22 @@ impl PeerService for Service {
 
     fn progress(&self) -> PeerProgress {
         let last_log = self.0.raft_metrics().last_log_index.unwrap_or_default();
-        PeerProgress { last_log, applied: self.0.state().applied().index }
+        let clock = &self.0.state().clock;
+        PeerProgress {
+            last_log,
+            applied: self.0.state().applied().index,
+            time_ms: clock.known().map(|time| time.0),
+            wall_ms: Some(clock.wall_time().0),
+            disk: self.0.inner().room.own(),
+            checkpoints: self.0.inner().machine.checkpoints(),
+        }
+    }
+
+    fn hear_leader(&self) {
+        self.0.inner().contact.hear();
     }
 
     fn beats(&self, ids: &[String]) -> BeatsAnswer {
         beats::take(&self.0, ids)
     }
-}
-
-/// All members with their peer addresses.
-pub(super) fn member_addresses(node: &Node) -> BTreeMap<u64, String> {
-    let metrics = node.raft_metrics();
-    metrics.membership_config.membership().nodes().map(|(id, member)| (*id, member.peer.clone())).collect()
 }

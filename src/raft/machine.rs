@@ -1,10 +1,15 @@
 //! openraft's state machine over the catalog and the rows of the store.
 //!
-//! One group of committed entries goes: lock the catalog, apply each entry, write all changed rows
-//! with the applied index, the membership and the state hash in ONE batch, unlock; then tell who
-//! waits: readers that need this index, watchers of the changed keys, and those who wait for the
-//! answers. Nobody sees a change whose rows are not written, and nobody is answered before the
-//! change can be seen.
+//! One group of committed entries goes: lock the catalog, apply each entry, unlock; write all changed
+//! rows with the applied index, the membership and the state hash in ONE batch; then tell who waits:
+//! readers that need this index, watchers of the changed keys, and those who wait for the answers.
+//! Groups go one after the other, so rows and their progress are written in the order of the log.
+//!
+//! The disk is never waited for under the lock: while it is held up, this node answers from what it
+//! has. So a reader may see a change a moment before its rows are written. That is a committed change:
+//! a majority has it in its log, and a node that ends in that moment applies it again. What is told to
+//! anybody (the applied index, a wake-up, an answer) is told after the rows are written, so a snapshot
+//! or a backup, which is made of rows, holds all that was ever acknowledged here.
 
 use std::io;
 use std::sync::Arc;
@@ -19,21 +24,30 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::codec;
+use super::backup::header_of;
+use super::hashes::Checkpoints;
+use super::peer::Checkpoint;
 use super::proposal;
 use super::state::{Applied, State};
-use super::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
+use super::weight::Weight;
 use crate::catalog::{Catalog, Change, Edit, Outcome, RequestId};
+use crate::format::codec;
+use crate::format::pack::hash_bytes;
+use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
-use crate::store::{SnapshotFile, Store, View};
+use crate::model::time::Timestamp;
+use crate::store::{SnapshotFile, Store};
 use crate::watch::{Hub, WatchKey};
 
 /// The row of the Raft adapter; table 0 is not the catalog's.
-const PROGRESS_KEY: &[u8] = &[0];
+pub(crate) const PROGRESS_KEY: &[u8] = &[0];
 
 /// Entries applied under one lock and in one batch: a node that replays much of its log keeps its
 /// readers waiting for a moment only, and holds no more than this in memory.
 const GROUP_ENTRIES_MAX: usize = 1024;
+
+/// Entries between two notes of the state hash, unless told otherwise.
+const CHECKPOINT_ENTRIES: u64 = 1024;
 
 /// What is kept beside the catalog's rows, and always in the batch that made it true.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,25 +60,12 @@ pub struct Progress {
     pub hash: [u8; 32],
 }
 
-mod hash_bytes {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(hash: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(hash)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
-        let bytes = Vec::<u8>::deserialize(deserializer)?;
-        bytes.try_into().map_err(|_| serde::de::Error::custom("a state hash has 32 bytes"))
-    }
-}
-
 impl Progress {
-    fn read(row: Option<Vec<u8>>) -> io::Result<Progress> {
+    pub(crate) fn read(row: Option<Vec<u8>>) -> io::Result<Progress> {
         row.map_or_else(|| Ok(Progress::default()), |bytes| codec::from_bytes(&bytes))
     }
 
-    fn index(&self) -> u64 {
+    pub(crate) fn index(&self) -> u64 {
         self.last_applied.map_or(0, |id| id.index)
     }
 
@@ -90,6 +91,8 @@ pub struct Machine {
     store: Store,
     state: Arc<State>,
     progress: Arc<Mutex<Progress>>,
+    weight: Arc<Weight>,
+    checkpoints: Arc<Mutex<Checkpoints>>,
     metrics: Arc<Metrics>,
 }
 
@@ -97,15 +100,27 @@ impl Machine {
     /// Loads the rows of the store into a catalog.
     pub fn load(store: Store, hub: Hub, metrics: Arc<Metrics>) -> io::Result<Machine> {
         let started = Instant::now();
-        let (catalog, progress) = load(&store)?;
+        let weight = Arc::new(Weight::default());
+        let (catalog, progress) = load(&store, &weight)?;
         let index = progress.index();
         tracing::info!(log.index = index, elapsed_ms = started.elapsed().as_millis(), "state loaded");
         let state = Arc::new(State::new(catalog, index, hub));
-        Ok(Machine { store, state, progress: Arc::new(Mutex::new(progress)), metrics })
+        let checkpoints = Arc::new(Mutex::new(Checkpoints::new(CHECKPOINT_ENTRIES)));
+        Ok(Machine { store, state, progress: Arc::new(Mutex::new(progress)), weight, checkpoints, metrics })
+    }
+
+    /// Notes the state hash each `entries` entries.
+    pub fn with_checkpoints_every(self, entries: u64) -> Machine {
+        *self.checkpoints.lock() = Checkpoints::new(entries);
+        self
     }
 
     pub fn state(&self) -> &Arc<State> {
         &self.state
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Applied index, membership and state hash of one moment.
@@ -113,11 +128,49 @@ impl Machine {
         self.progress.lock().clone()
     }
 
+    /// The bytes of the state's rows.
+    pub(super) fn weight(&self) -> &Weight {
+        &self.weight
+    }
+
+    /// Writes the present state to a snapshot file, which is the newest one then. Blocks.
+    ///
+    /// Rows and header come from one view of the store, so the snapshot is of one moment although
+    /// entries are applied while it is written.
+    pub(super) fn write_snapshot(&self) -> io::Result<SnapshotFile> {
+        let now = self.state.clock.wall_time();
+        let file = self.store.build_snapshot(|view| Ok(codec::to_bytes(&header_of(view, now)?)))?;
+        let meta = described(&file)?;
+        tracing::info!(snapshot = %meta.last_log_id.map_or(0, |id| id.index), bytes = file.bytes(), "snapshot built");
+        Ok(file)
+    }
+
+    /// The index that the newest finished snapshot covers.
+    pub(super) fn snapshot_index(&self) -> io::Result<Option<u64>> {
+        let Some(file) = self.store.current_snapshot() else { return Ok(None) };
+        Ok(described(&file)?.last_log_id.map(|id| id.index))
+    }
+
+    /// The state hash at fixed indexes, for a comparison with other nodes.
+    pub(super) fn checkpoints(&self) -> Vec<Checkpoint> {
+        self.checkpoints.lock().all()
+    }
+
     /// Applies a group of entries and says what has to be told afterwards.
-    fn apply_group(&self, group: &[super::types::Entry]) -> io::Result<News> {
+    fn apply_group(&self, group: &[Entry]) -> io::Result<News> {
         let mut news = News::default();
         let mut progress = self.progress();
+        let edits = self.change_catalog(group, &mut progress, &mut news)?;
+        self.store.write_rows(edits.into_iter().map(|edit| (edit.key, edit.value)))?;
+        *self.progress.lock() = progress;
+        news.checkpoints.drain(..).for_each(|checkpoint| self.checkpoints.lock().note(checkpoint));
+        Ok(news)
+    }
+
+    /// Applies each entry in memory, and returns the rows that this changes.
+    fn change_catalog(&self, group: &[Entry], progress: &mut Progress, news: &mut News) -> io::Result<Vec<Edit>> {
         let mut edits = Vec::new();
+        let mut noted = Vec::new();
         let mut catalog = self.state.catalog.write();
         for entry in group {
             let log_id = entry.log_id();
@@ -130,6 +183,7 @@ impl Machine {
                     let (ctx, command) = proposal::open(log_id.index, proposal)
                         .map_err(|error| corrupt(format!("log entry {log_id}: {error}")))?;
                     let applied = catalog.apply(&ctx, command);
+                    news.stamped_in = Some(log_id.committed_leader_id().term);
                     progress.fold(log_id.index, &applied.edits);
                     if applied.duplicate {
                         self.metrics.duplicates.inc();
@@ -141,16 +195,30 @@ impl Machine {
                 }
             }
             progress.last_applied = Some(log_id);
+            if self.checkpoints.lock().is_due(log_id.index) {
+                noted.push(Checkpoint { index: log_id.index, hash: progress.hash });
+            }
         }
-        edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&progress)) });
-        self.store.write_rows(edits.into_iter().map(|edit| (edit.key, edit.value)))?;
         news.applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };
-        *self.progress.lock() = progress;
-        Ok(news)
+        news.clock = catalog.clock();
+        self.state.note_level(catalog.level());
+        news.checkpoints = noted;
+        drop(catalog);
+        self.weight.record(&edits);
+        edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&*progress)) });
+        Ok(edits)
+    }
+
+    /// Applies entries while no node runs: nobody waits, nobody is told.
+    pub(crate) fn replay(&self, entries: &[Entry]) -> io::Result<()> {
+        entries.chunks(GROUP_ENTRIES_MAX).try_for_each(|group| self.apply_group(group).map(drop))
     }
 
     fn tell(&self, news: News) {
         self.metrics.applied_index.set(i64::try_from(news.applied.index).unwrap_or(i64::MAX));
+        if let Some(term) = news.stamped_in {
+            self.state.clock.observe(term, news.clock);
+        }
         self.state.applied.send_replace(news.applied);
         self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
         for (request, outcomes) in news.replies {
@@ -160,14 +228,19 @@ impl Machine {
     }
 
     /// Puts the state of an installed snapshot in place of the present one. Every watcher wakes:
-    /// anything may have changed.
+    /// anything may have changed. Reads all rows, so not for async threads.
     fn reload(&self) -> io::Result<()> {
-        let (catalog, progress) = load(&self.store)?;
+        let (catalog, progress) = load(&self.store, &self.weight)?;
         let applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };
-        *self.state.catalog.write() = catalog;
+        self.state.clock.not_before(catalog.clock());
+        self.state.note_level(catalog.level());
+        let old = std::mem::replace(&mut *self.state.catalog.write(), catalog);
         *self.progress.lock() = progress;
+        self.checkpoints.lock().clear();
         self.state.applied.send_replace(applied);
         self.state.hub().wake_all();
+        // Here, where nobody waits: giving back a large state takes as long as making it.
+        drop(old);
         Ok(())
     }
 }
@@ -175,7 +248,12 @@ impl Machine {
 /// What to tell after a group was applied.
 #[derive(Default)]
 struct News {
+    /// Hashes at the indexes where they are noted, once the rows are written.
+    checkpoints: Vec<Checkpoint>,
     applied: Applied,
+    /// The newest stamp, and the term of the entry that brought it.
+    clock: Timestamp,
+    stamped_in: Option<u64>,
     changes: Vec<Change>,
     replies: Vec<(RequestId, Vec<Outcome>)>,
 }
@@ -194,16 +272,20 @@ fn watch_keys(change: &Change) -> Vec<WatchKey> {
     }
 }
 
-fn load(store: &Store) -> io::Result<(Catalog, Progress)> {
+fn load(store: &Store, weight: &Weight) -> io::Result<(Catalog, Progress)> {
     let mut catalog = Catalog::default();
     let mut progress = Progress::default();
-    store.for_each_row(|key, value| {
-        if key == PROGRESS_KEY {
-            progress = codec::from_bytes(value)?;
-            return Ok(());
-        }
-        catalog.load(key, value).map_err(|error| corrupt(error.to_string()))
+    weight.replace(|weigh| {
+        store.for_each_row(|key, value| {
+            if key == PROGRESS_KEY {
+                progress = codec::from_bytes(value)?;
+                return Ok(());
+            }
+            weigh(key, value);
+            catalog.load(key, value).map_err(|error| corrupt(error.to_string()))
+        })
     })?;
+    catalog.check_loaded().map_err(|error| corrupt(error.to_string()))?;
     Ok((catalog, progress))
 }
 
@@ -213,7 +295,7 @@ fn corrupt(text: String) -> io::Error {
 
 impl RaftStateMachine<TypeConfig> for Machine {
     type SnapshotData = SnapshotFile;
-    type SnapshotBuilder = Machine;
+    type SnapshotBuilder = Builder;
 
     async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), io::Error> {
         let progress = self.progress();
@@ -237,8 +319,16 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(())
     }
 
-    async fn get_snapshot_builder(&mut self) -> Machine {
-        self.clone()
+    /// Snapshots are written by [`super::keeping`] and only told of here: one that cannot be written
+    /// would end consensus otherwise. `force` is the start of a node that purged its log and has lost
+    /// its snapshot, for which there is no other way.
+    async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {
+        let is_there = self.store.current_snapshot().is_some();
+        (force || is_there).then(|| Builder { machine: self.clone(), writes: force })
+    }
+
+    async fn get_snapshot_builder(&mut self) -> Builder {
+        Builder { machine: self.clone(), writes: true }
     }
 
     async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: SnapshotFile) -> Result<(), io::Error> {
@@ -253,30 +343,39 @@ impl RaftStateMachine<TypeConfig> for Machine {
 
     async fn get_current_snapshot(&mut self) -> Result<Option<SnapshotOf<TypeConfig, SnapshotFile>>, io::Error> {
         let Some(file) = self.store.current_snapshot() else { return Ok(None) };
-        let meta = codec::from_bytes(&file.header())?;
-        Ok(Some(SnapshotOf::<TypeConfig, SnapshotFile> { meta, snapshot: file }))
+        Ok(Some(SnapshotOf::<TypeConfig, SnapshotFile> { meta: described(&file)?, snapshot: file }))
     }
 }
 
-impl RaftSnapshotBuilder<TypeConfig> for Machine {
+/// What openraft asks for a snapshot.
+pub struct Builder {
+    machine: Machine,
+    /// Else the newest finished one is what it gets.
+    writes: bool,
+}
+
+impl RaftSnapshotBuilder<TypeConfig> for Builder {
     type SnapshotData = SnapshotFile;
 
-    /// Rows and header come from one view of the store, so the snapshot is of one moment although
-    /// entries are applied while it is written.
     async fn build_snapshot(&mut self) -> Result<SnapshotOf<TypeConfig, SnapshotFile>, io::Error> {
-        let store = self.store.clone();
-        let file = blocking(move || store.build_snapshot(|view| Ok(codec::to_bytes(&meta_of(view)?)))).await?;
-        let meta: SnapshotMeta = codec::from_bytes(&file.header())?;
-        tracing::info!(snapshot = %meta.last_log_id.map_or(0, |id| id.index), bytes = file.bytes(), "snapshot built");
-        Ok(SnapshotOf::<TypeConfig, SnapshotFile> { meta, snapshot: file })
+        let finished = if self.writes { None } else { self.machine.store.current_snapshot() };
+        let file = match finished {
+            Some(file) => file,
+            None => {
+                let machine = self.machine.clone();
+                blocking(move || machine.write_snapshot()).await?
+            }
+        };
+        Ok(SnapshotOf::<TypeConfig, SnapshotFile> { meta: described(&file)?, snapshot: file })
     }
 }
 
-fn meta_of(view: &View<'_>) -> io::Result<SnapshotMeta> {
-    let progress = Progress::read(view.get_row(PROGRESS_KEY)?)?;
-    Ok(SnapshotMeta { last_log_id: progress.last_applied, last_membership: progress.membership })
+fn described(file: &SnapshotFile) -> io::Result<SnapshotMeta> {
+    codec::from_bytes(&file.header())
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }

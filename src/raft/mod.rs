@@ -3,26 +3,52 @@
 //! [`node::Node`] is what the surfaces hold. Behind it: [`proposal`] (the byte form of a command),
 //! [`leading`] (what only the leader does), [`machine`] (openraft's state machine over the catalog
 //! and the store), [`state`] (the applied state that everyone reads), [`peer`] (the wire between
-//! nodes), [`beats`] (the heartbeats of instances), [`start`] and [`chores`] (how a node comes up and
-//! what it does unasked).
+//! nodes), [`beats`] (the heartbeats of instances), [`retention`] (releases that are too many), [`keeping`]
+//! (snapshots and the past of the log), [`room`] (disk and quota), [`lease`] (who can lead at this moment),
+//! [`clock`] (what time it is), [`horizon`] (what no node of this cluster can know), [`backup`] (the state for
+//! somebody to keep), [`members`] (who belongs to the cluster), [`divergence`] (whether all members hold the
+//! same state), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
+//! [`threads`] that all of it runs on.
 
+pub mod backup;
 mod beats;
 mod chores;
-pub mod codec;
+pub mod clock;
+mod divergence;
 mod errand;
+mod formation;
 mod gather;
+mod hashes;
+mod horizon;
 mod introductions;
+mod keeping;
 pub mod leading;
+mod lease;
+mod levels;
 pub mod machine;
+mod members;
 pub mod node;
 pub mod peer;
 pub mod proposal;
 mod read_index;
+mod retention;
+mod room;
+#[cfg(test)]
+mod stall_test;
 pub mod start;
 pub mod state;
 pub mod status;
+#[cfg(test)]
+pub(crate) mod testing;
+mod threads;
 mod transfer;
-pub mod types;
+mod weight;
+
+#[cfg(test)]
+mod tests;
 
 pub use chores::ADMIN;
 pub use errand::MembershipChange;
+pub use horizon::Reached;
+pub use keeping::LogBounds;
+pub use room::RoomBounds;

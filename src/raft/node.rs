@@ -5,40 +5,57 @@
 //! answer comes from this node's own apply, so that a caller who was answered sees its write here.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use openraft::Raft;
 use openraft::async_runtime::WatchReceiver;
 use openraft::metrics::RaftMetrics;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::divergence::Divergence;
 use super::errand::Errand;
 use super::gather::Gatherer;
+use super::horizon::Horizon;
+use super::keeping::Keeper;
 use super::leading;
+use super::lease::Contact;
 use super::machine::Machine;
 use super::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
-use super::proposal;
+use super::proposal::Draft;
 use super::read_index::ReadIndexes;
+use super::room::Room;
 use super::state::State;
-use super::types::{NodeId, TypeConfig};
+use super::threads::Threads;
 use crate::catalog::{Command, Outcome, RequestId};
+use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::{Metrics, OneMore};
+use crate::model::code::{Code, Refusal};
+use crate::model::limits::BACKUPS_AT_ONCE;
+use crate::model::time::Timestamp;
 use crate::store::Store;
 
 /// How long a command may take before its outcome is called unknown. Below the request time-out,
 /// so that the caller still gets the answer.
 const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
-/// How long a request waits for a leader where none is known: longer than an election, short
-/// enough for a caller on a node that is cut off.
-pub(super) const LEADER_PATIENCE: Duration = Duration::from_secs(3);
-/// Between two attempts while the leader changes.
-pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// How long a request waits for a leader where none is in touch: longer than an election, and short
+/// enough for a caller on a node that is cut off, who is answered within three seconds.
+pub(super) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
+/// Between two attempts while the leader changes, and half of it more or less: callers that were turned
+/// away together do not come back together.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Waits before the next attempt.
+pub(super) async fn pause_before_retry() {
+    tokio::time::sleep(RETRY_PAUSE.mul_f64(0.5 + rand::random::<f64>())).await;
+}
 
 pub type ClusterRaft = Raft<TypeConfig, Machine>;
 
 /// Why a command got no answer from the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// Certainly nothing was changed.
     #[error("no leader is known")]
@@ -46,6 +63,9 @@ pub enum NodeError {
     /// It may have been carried out, or may still be.
     #[error("the outcome is unknown")]
     OutcomeUnknown,
+    /// Nothing was changed, for a reason that holds on every node.
+    #[error("{}", .0.info())]
+    Refused(Refusal),
 }
 
 /// A handle; cheap to clone.
@@ -62,10 +82,25 @@ pub(super) struct Inner {
     pub(super) stopping: AtomicBool,
     /// What was committed when the node started is applied.
     pub(super) recovered: AtomicBool,
-    /// Latest time that this node stamped as a leader, in milliseconds.
-    pub(super) last_stamp_ms: AtomicU64,
+    /// Wakes the chores that waited for it.
+    pub(super) has_recovered: Notify,
     pub(super) gatherer: Gatherer,
+    pub(super) contact: Contact,
+    /// Held while this node finds out what time it is.
+    pub(super) settling: tokio::sync::Mutex<()>,
+    pub(super) horizon: Horizon,
+    /// Room for so many backups at a time.
+    pub(super) backups: Arc<Semaphore>,
+    pub(super) room: Room,
+    pub(super) keeper: tokio::sync::Mutex<Keeper>,
+    /// Held by the change of the membership that is being carried out here.
+    pub(super) membership_turn: tokio::sync::Mutex<()>,
+    /// Whom a node without a cluster waits for.
+    awaited: Mutex<Option<String>>,
+    pub(super) divergence: Divergence,
     read_indexes: ReadIndexes,
+    /// Declared last: what runs there ends when nobody holds the node any more.
+    pub(super) threads: Threads,
 }
 
 /// How one attempt to hand a command to the leader ended.
@@ -76,6 +111,8 @@ pub(super) enum Attempt {
     NotAppended,
     /// Appended perhaps.
     Unknown,
+    /// Not appended, and not to be tried again.
+    Refused(Refusal),
 }
 
 impl Node {
@@ -83,11 +120,13 @@ impl Node {
         id: NodeId,
         raft: ClusterRaft,
         machine: Machine,
-        store: Store,
         peers: Peers,
         metrics: Arc<Metrics>,
+        threads: Threads,
+        (room, keeper): (Room, Keeper),
     ) -> Self {
         let read_indexes = ReadIndexes::default();
+        let store = machine.store().clone();
         Node(Arc::new(Inner {
             id,
             raft,
@@ -97,9 +136,19 @@ impl Node {
             metrics,
             stopping: AtomicBool::new(false),
             recovered: AtomicBool::new(false),
-            last_stamp_ms: AtomicU64::new(0),
+            has_recovered: Notify::new(),
             gatherer: Gatherer::default(),
+            contact: Contact::new(),
+            settling: tokio::sync::Mutex::new(()),
+            horizon: Horizon::default(),
+            backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
+            room,
+            keeper: tokio::sync::Mutex::new(keeper),
+            membership_turn: tokio::sync::Mutex::default(),
+            awaited: Mutex::default(),
+            divergence: Divergence::default(),
             read_indexes,
+            threads,
         }))
     }
 
@@ -123,6 +172,15 @@ impl Node {
         &self.0.metrics
     }
 
+    /// Whom this node waits for before it forms a cluster, in words.
+    pub(super) fn awaited(&self) -> Option<String> {
+        self.0.awaited.lock().clone()
+    }
+
+    pub(super) fn set_awaited(&self, missing: Option<String>) {
+        *self.0.awaited.lock() = missing;
+    }
+
     /// A peer that answered lately; this node always.
     pub fn is_reachable(&self, node_id: NodeId) -> bool {
         node_id == self.0.id || self.0.peers.reachable(node_id)
@@ -132,6 +190,12 @@ impl Node {
         self.0.raft.metrics().borrow_watched().clone()
     }
 
+    /// What time it is in the cluster, see [`super::clock`].
+    pub fn now(&self) -> Timestamp {
+        self.state().clock.now()
+    }
+
+    /// The leader that Raft names; it may be gone, see [`super::lease`].
     pub fn leader(&self) -> Option<NodeId> {
         self.0.raft.metrics().borrow_watched().current_leader
     }
@@ -160,12 +224,13 @@ impl Node {
         let _pending = OneMore::of(&metrics.proposals_pending);
         let started = Instant::now();
         let result = self.propose_draft(by, command).await;
-        match result {
+        match &result {
             Ok(_) => metrics.proposal_duration.observe(started.elapsed().as_secs_f64()),
             Err(error) => {
                 let reason = match error {
                     NodeError::NoLeader => "no_leader",
                     NodeError::OutcomeUnknown => "outcome_unknown",
+                    NodeError::Refused(_) => "refused",
                 };
                 metrics.proposals_failed.with_label_values(&[reason]).inc();
             }
@@ -175,7 +240,9 @@ impl Node {
 
     async fn propose_draft(&self, by: &str, command: Command) -> Result<Vec<Outcome>, NodeError> {
         let request = RequestId(rand::random());
-        let errand = Errand::Propose(proposal::draft(request, by, &command));
+        let draft = Draft::new(request, by, &command);
+        leading::admit(self, &draft).map_err(NodeError::Refused)?;
+        let errand = Errand::Propose(draft);
         let (_pending, reply) = self.state().replies.register(request);
         let mut attempts = Attempts::new();
         tokio::select! {
@@ -194,11 +261,14 @@ impl Node {
                     attempts.may_have_happened = true;
                     tokio::time::sleep_until(attempts.deadline).await;
                 }
-                Ok(Attempt::NotAppended) => tokio::time::sleep(RETRY_PAUSE).await,
+                Ok(Attempt::NotAppended) => pause_before_retry().await,
                 Ok(Attempt::Unknown) => {
                     attempts.may_have_happened = true;
-                    tokio::time::sleep(RETRY_PAUSE).await;
+                    pause_before_retry().await;
                 }
+                // An earlier attempt may have been carried out all the same.
+                Ok(Attempt::Refused(_)) if attempts.may_have_happened => pause_before_retry().await,
+                Ok(Attempt::Refused(refusal)) => return NodeError::Refused(refusal),
                 Err(_) => attempts.may_have_happened = true,
             }
         }
@@ -206,13 +276,17 @@ impl Node {
     }
 
     pub(super) async fn attempt(&self, errand: &Errand) -> Attempt {
-        match self.leader() {
+        match self.leader_in_touch() {
             None => Attempt::NotAppended,
             Some(leader) if leader == self.0.id => leading::carry_out(self, errand.clone()).await.into(),
-            Some(leader) => match self.0.peers.forward(leader, errand.to_bytes(), PROPOSE_WITHIN).await {
-                Ok(answer) => answer.into(),
-                Err(CallError::NotSent(_)) => Attempt::NotAppended,
-                Err(CallError::Unknown(_)) => Attempt::Unknown,
+            Some(leader) => tokio::select! {
+                answer = self.0.peers.forward(leader, errand.to_bytes(), PROPOSE_WITHIN) => match answer {
+                    Ok(answer) => answer.into(),
+                    Err(CallError::NotSent(_)) => Attempt::NotAppended,
+                    Err(CallError::Unknown(_)) => Attempt::Unknown,
+                },
+                // It may have the errand, and never answer; the new one can be asked at once.
+                () = self.leader_other_than(leader) => Attempt::Unknown,
             },
         }
     }
@@ -223,41 +297,58 @@ impl Node {
     /// The leader confirms with a quorum that it still leads (ReadIndex: no assumption on clocks),
     /// and this node waits until it has applied as far.
     pub async fn await_linearizable(&self) -> Result<(), NodeError> {
-        let deadline = Instant::now() + LEADER_PATIENCE;
+        self.await_linearizable_within(LEADER_PATIENCE).await
+    }
+
+    pub(super) async fn await_linearizable_within(&self, limit: Duration) -> Result<(), NodeError> {
+        let deadline = Instant::now() + limit;
         while Instant::now() < deadline {
             if let Ok(Some(index)) = timeout_at(deadline, self.read_index()).await {
                 let left = deadline.saturating_duration_since(Instant::now());
                 let reached = self.state().wait_applied(left, |applied| applied.index >= index).await;
                 return if reached { Ok(()) } else { Err(NodeError::NoLeader) };
             }
-            tokio::time::sleep(RETRY_PAUSE).await;
+            pause_before_retry().await;
         }
         Err(NodeError::NoLeader)
     }
 
     async fn read_index(&self) -> Option<u64> {
-        let leader = self.leader()?;
-        if leader == self.0.id {
-            return leading::read_index(self).await.ok();
-        }
-        self.0.read_indexes.get(|| async move { self.ask_read_index(leader).await }).await
+        let leader = self.leader_in_touch()?;
+        // The leader's own readers share questions too: each is a message to the threads of consensus.
+        let ask = || async move {
+            match leader == self.0.id {
+                true => leading::read_index(self).await.ok(),
+                false => self.ask_read_index(leader).await,
+            }
+        };
+        self.0.read_indexes.get(ask).await
     }
 
     async fn ask_read_index(&self, leader: NodeId) -> Option<u64> {
-        match self.0.peers.read_index(leader, LEADER_PATIENCE).await {
-            Ok(ReadIndexAnswer::Ready { log_index }) => Some(log_index),
-            Ok(_) | Err(_) => None,
+        tokio::select! {
+            answer = self.0.peers.read_index(leader, LEADER_PATIENCE) => match answer {
+                Ok(ReadIndexAnswer::Ready { log_index }) => Some(log_index),
+                Ok(_) | Err(_) => None,
+            },
+            () = self.leader_other_than(leader) => None,
         }
     }
+}
+
+/// A refusal as another node put it; a code that only a later version knows is a bad request to this one.
+pub(super) fn refusal(code: u32, text: String) -> Refusal {
+    Refusal::new(Code::of_number(code).unwrap_or(Code::BadRequest), text)
 }
 
 impl From<ForwardAnswer> for Attempt {
     fn from(answer: ForwardAnswer) -> Self {
         match answer {
             ForwardAnswer::Done { .. } => Attempt::Done,
-            ForwardAnswer::NotLeader { .. } | ForwardAnswer::Overloaded | ForwardAnswer::Refused { .. } => {
+            ForwardAnswer::NotLeader { .. } | ForwardAnswer::Overloaded | ForwardAnswer::Refused { code: None, .. } => {
                 Attempt::NotAppended
             }
+            ForwardAnswer::Refused { text, code: Some(code) } => Attempt::Refused(refusal(code, text)),
             ForwardAnswer::Unknown { .. } => Attempt::Unknown,
         }
     }

@@ -2,34 +2,58 @@
 //!
 //! ```text
 //! draft    = request:16 by_length:u8 by command          made by the node that takes the request
-//! proposal = version:u8 time_ms:u64 seed:16 draft        stamped by the leader
+//! proposal = level:u8 time_ms:u64 seed:16 draft          stamped by the leader
 //! ```
 //!
-//! A follower forwards the draft; the leader puts its stamps in front and never decodes it. Time
-//! and seed are the only things in an entry that a leader decides, and apply knows no others.
+//! A follower forwards the draft. The leader reads it, so that nothing reaches the log that a member
+//! cannot read, and puts its stamps in front. Time and seed are the only things in an entry that a
+//! leader decides, and apply knows no others. The level is the command's: who keeps an entry knows
+//! what it takes to read it without decoding it.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::types::Proposal;
 use crate::catalog::{Command, Ctx, RequestId};
+use crate::format::level::{Level, LevelRange};
+use crate::format::pack;
+use crate::format::types::Proposal;
 use crate::model::time::Timestamp;
-use crate::pack;
 
-/// Version of the layout.
-const PROPOSAL_VERSION: u8 = 1;
 const STAMP_BYTES: usize = 1 + 8 + 16;
 const REQUEST_BYTES: usize = 16;
 
-/// A command that has not been stamped yet.
-pub fn draft(request: RequestId, by: &str, command: &Command) -> Bytes {
-    let command = pack::to_bytes(command);
-    let by = cut_to_bytes(by, u8::MAX as usize);
-    let mut out = BytesMut::with_capacity(REQUEST_BYTES + 1 + by.len() + command.len());
-    out.put_u128(request.0);
-    out.put_u8(u8::try_from(by.len()).expect("cut to 255 bytes"));
-    out.put_slice(by.as_bytes());
-    out.put_slice(&command);
-    out.freeze()
+/// A command that has not been stamped yet, and what its reader has to know of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    pub bytes: Bytes,
+    pub level: Level,
+    /// It makes its level the cluster's, where any other waits until that is done.
+    pub sets_level: bool,
+    /// The state may grow by it, see [`Command::adds`].
+    pub adds: bool,
+}
+
+impl Draft {
+    pub fn new(request: RequestId, by: &str, command: &Command) -> Draft {
+        let encoded = pack::to_bytes(command);
+        let by = cut_to_bytes(by, u8::MAX as usize);
+        let mut out = BytesMut::with_capacity(REQUEST_BYTES + 1 + by.len() + encoded.len());
+        out.put_u128(request.0);
+        out.put_u8(u8::try_from(by.len()).expect("cut to 255 bytes"));
+        out.put_slice(by.as_bytes());
+        out.put_slice(&encoded);
+        Draft::of(out.freeze(), command)
+    }
+
+    /// Reads what a peer sends; what cannot be read here must not reach the log.
+    pub fn read(bytes: Bytes) -> Result<Draft, String> {
+        let command = parts(&bytes)?.command;
+        Ok(Draft::of(bytes, &command))
+    }
+
+    fn of(bytes: Bytes, command: &Command) -> Draft {
+        let sets_level = matches!(command, Command::Bootstrap { .. } | Command::Raise { .. });
+        Draft { bytes, level: command.level(), sets_level, adds: command.adds() }
+    }
 }
 
 /// The whole characters of `text` that fit into `bytes_max` bytes.
@@ -39,12 +63,12 @@ fn cut_to_bytes(text: &str, bytes_max: usize) -> &str {
 }
 
 /// Puts the leader's stamps on a draft.
-pub fn stamp(time: Timestamp, seed: [u8; 16], draft: &[u8]) -> Proposal {
-    let mut out = BytesMut::with_capacity(STAMP_BYTES + draft.len());
-    out.put_u8(PROPOSAL_VERSION);
+pub fn stamp(time: Timestamp, seed: [u8; 16], draft: &Draft) -> Proposal {
+    let mut out = BytesMut::with_capacity(STAMP_BYTES + draft.bytes.len());
+    out.put_u8(draft.level.0);
     out.put_u64(time.0);
     out.put_slice(&seed);
-    out.put_slice(draft);
+    out.put_slice(&draft.bytes);
     Proposal(out.freeze())
 }
 
@@ -52,18 +76,29 @@ pub fn stamp(time: Timestamp, seed: [u8; 16], draft: &[u8]) -> Proposal {
 pub fn open(index: u64, proposal: &Proposal) -> Result<(Ctx, Command), String> {
     let bytes = &proposal.0[..];
     let (stamps, draft) = bytes.split_at_checked(STAMP_BYTES).ok_or("shorter than its stamps")?;
-    if stamps[0] != PROPOSAL_VERSION {
-        return Err(format!("layout version {}, this binary reads {PROPOSAL_VERSION}", stamps[0]));
+    if !LevelRange::OWN.contains(proposal.level()) {
+        return Err(format!("level {}, this binary reads {}", proposal.level(), LevelRange::OWN));
     }
     let time = Timestamp(u64::from_be_bytes(stamps[1..9].try_into().expect("eight bytes")));
     let seed = stamps[9..].try_into().expect("sixteen bytes");
+    let Parts { request, by, command } = parts(draft)?;
+    Ok((Ctx::new(index, time, seed, request, by), command))
+}
+
+struct Parts<'a> {
+    request: RequestId,
+    by: &'a str,
+    command: Command,
+}
+
+fn parts(draft: &[u8]) -> Result<Parts<'_>, String> {
     let (request, rest) = draft.split_at_checked(REQUEST_BYTES).ok_or("no request id")?;
     let request = RequestId(u128::from_be_bytes(request.try_into().expect("sixteen bytes")));
     let (by_length, rest) = rest.split_first().ok_or("no proposer")?;
     let (by, command) = rest.split_at_checked(usize::from(*by_length)).ok_or("a cut proposer")?;
     let by = str::from_utf8(by).map_err(|error| error.to_string())?;
     let command = pack::from_bytes(command).map_err(|error| error.to_string())?;
-    Ok((Ctx::new(index, time, seed, request, by), command))
+    Ok(Parts { request, by, command })
 }
 
 #[cfg(test)]
@@ -73,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_stamped_comes_out_again() {
         let command = Command::Forget { node_id: 7 };
-        let draft = draft(RequestId(5), "admin", &command);
+        let draft = Draft::new(RequestId(5), "admin", &command);
         let proposal = stamp(Timestamp(1000), [9; 16], &draft);
         assert_eq!(
             hex::encode(&proposal.0),
@@ -87,10 +122,28 @@ mod tests {
 
     #[test]
     fn damaged_proposals_are_refused() {
-        let whole = stamp(Timestamp(1), [0; 16], &draft(RequestId(1), "ä", &Command::Forget { node_id: 1 })).0;
+        let whole = stamp(Timestamp(1), [0; 16], &Draft::new(RequestId(1), "ä", &Command::Forget { node_id: 1 })).0;
         for length in 0..whole.len() {
             assert!(open(1, &Proposal(whole.slice(..length))).is_err(), "cut to {length} bytes");
         }
+    }
+
+    #[test]
+    fn a_draft_is_read_before_it_is_taken() {
+        let draft = Draft::new(RequestId(1), "admin", &Command::Raise { level: Level(2) });
+        assert_eq!(draft.level, Level(2));
+        assert_eq!(Draft::read(draft.bytes.clone()), Ok(draft.clone()));
+        assert_eq!(stamp(Timestamp(1), [0; 16], &draft).level(), Level(2), "an entry says what reads it");
+        let mut foreign = BytesMut::from(&draft.bytes[..17 + 5]);
+        foreign.put_slice(&pack::to_bytes(&serde_json::json!({"OfAnotherTime": 1})));
+        assert!(Draft::read(foreign.freeze()).is_err());
+    }
+
+    #[test]
+    fn an_entry_above_the_own_levels_is_refused() {
+        let draft = Draft::new(RequestId(1), "admin", &Command::Raise { level: Level(Level::NEWEST.0 + 1) });
+        let refused = open(1, &stamp(Timestamp(1), [0; 16], &draft)).expect_err("too new");
+        assert!(refused.starts_with("level 3, this binary reads 1 to 2"), "{refused}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The applied state of this node, as everyone else in the process sees it: the catalog to read,
 //! how far it is applied, who waits for changes, and who waits for the answer of a command. Beside it
-//! what is known of the instances' heartbeats, which is never replicated.
+//! what is known of the instances' heartbeats and of the time, which is never replicated.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
@@ -10,7 +11,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::beats::Beats;
+use super::clock::Clock;
 use crate::catalog::{Catalog, Outcome, RequestId};
+use crate::format::level::Level;
 use crate::watch::Hub;
 
 /// How far this node has applied.
@@ -27,24 +30,47 @@ pub struct State {
     pub(super) applied: watch::Sender<Applied>,
     pub(super) replies: Replies,
     pub(super) beats: Beats,
+    pub(super) clock: Clock,
+    /// The catalog's, beside it: every proposal asks, and must not wait for an apply.
+    level: AtomicU8,
     hub: Hub,
 }
 
 impl State {
     pub(super) fn new(catalog: Catalog, applied_index: u64, hub: Hub) -> Self {
         let applied = Applied { index: applied_index, notification_id: catalog.configs.newest_notification_id() };
+        let clock = Clock::new(catalog.clock());
+        let level = AtomicU8::new(catalog.level().0);
         State {
             catalog: RwLock::new(catalog),
             applied: watch::Sender::new(applied),
             replies: Replies::default(),
             beats: Beats::default(),
+            clock,
+            level,
             hub,
         }
     }
 
-    /// The catalog as it stands. Hold it shortly: apply waits for it.
+    /// The catalog as it stands. Hold it shortly: apply waits for it, and readers behind apply. Who
+    /// has a long way to walk takes a [`State::view`].
     pub fn catalog(&self) -> RwLockReadGuard<'_, Catalog> {
         self.catalog.read()
+    }
+
+    /// The catalog as it stands now, whatever is applied while it is read.
+    pub fn view(&self) -> Catalog {
+        self.catalog.read().view()
+    }
+
+    /// The level in force, see [`Catalog::level`].
+    pub fn level(&self) -> Level {
+        Level(self.level.load(Ordering::Relaxed))
+    }
+
+    /// To be called by who has changed the catalog, while it is still locked.
+    pub(super) fn note_level(&self, level: Level) {
+        self.level.store(level.0, Ordering::Relaxed);
     }
 
     pub fn hub(&self) -> &Hub {

@@ -1,22 +1,28 @@
 //! What a node can say about itself and the cluster, and how it leaves.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
-use openraft::metrics::RaftMetrics;
 use tokio::time::timeout;
 
 use super::errand::{Errand, MembershipChange};
-use super::leading::{self, Carried, TRANSFER_WITHIN};
-use super::node::{LEADER_PATIENCE, Node, NodeError};
-use super::peer::{CallError, ForwardAnswer};
-use super::types::{NodeId, TypeConfig};
+use super::keeping;
+use super::leading::{self, Carried};
+use super::members::TRANSFER_WITHIN;
+use super::node::{LEADER_PATIENCE, Node, NodeError, refusal};
+use super::peer::{Build, CallError, ForwardAnswer};
 use crate::catalog::Command;
+use crate::format::level::{Level, LevelRange};
+use crate::format::types::NodeId;
+use crate::model::code::{Code, Refusal};
 
 /// How long a change of the membership may take.
 const MEMBERSHIP_WITHIN: Duration = Duration::from_secs(8);
+/// How long an order to write a snapshot is waited for.
+const SNAPSHOT_WITHIN: Duration = Duration::from_secs(5);
 const SURVEY_WITHIN: Duration = Duration::from_millis(500);
 const DISK_WITHIN: Duration = Duration::from_secs(2);
 
@@ -24,12 +30,17 @@ const DISK_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub struct ClusterStatus {
     pub cluster_id: Option<String>,
+    /// Who leads and is in reach; of itself a node says so while it reaches a majority.
     pub leader: Option<NodeId>,
     pub term: u64,
     pub node_id: NodeId,
     pub members: Vec<MemberStatus>,
     pub hash: [u8; 32],
     pub hash_index: u64,
+    /// What the cluster speaks, see [`crate::format::level`].
+    pub level: Level,
+    /// What should wake somebody, in words.
+    pub alarms: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +55,9 @@ pub struct MemberStatus {
     pub last_log: Option<u64>,
     pub applied: Option<u64>,
     pub reachable: bool,
+    /// Of its binary: said on the connection that is open, else what it announced last.
+    pub version: Option<String>,
+    pub levels: Option<LevelRange>,
 }
 
 /// Why an operator's call was not carried out.
@@ -51,8 +65,8 @@ pub struct MemberStatus {
 pub enum ChangeError {
     #[error(transparent)]
     Node(#[from] NodeError),
-    #[error("{0}")]
-    Refused(String),
+    #[error("{}", .0.info())]
+    Refused(Refusal),
 }
 
 /// One line of `/readyz?verbose`.
@@ -67,17 +81,24 @@ impl Node {
     pub fn cluster_status(&self) -> ClusterStatus {
         let metrics = self.raft_metrics();
         let progress = self.inner().machine.progress();
-        let catalog = self.state().catalog();
         let membership = metrics.membership_config.membership();
+        let said: BTreeMap<NodeId, Build> =
+            membership.nodes().filter_map(|(id, _)| Some((*id, self.build_of(*id)?))).collect();
+        let catalog = self.state().catalog();
         let replication = metrics.replication.clone().unwrap_or_default();
         let voters: Vec<NodeId> = membership.voter_ids().collect();
+        // Raft alone goes on naming the last leader for as long as nobody else is elected.
+        let leader = metrics.current_leader.filter(|_| self.is_led());
         let members = membership.nodes().map(|(id, member)| {
             let record = catalog.nodes.get(*id);
             let is_self = *id == self.id();
             let voter = voters.contains(id);
+            let said = said.get(id).map(|build| (build.version.clone(), build.levels));
+            let announced = || record.map(|record| (record.version.clone(), record.levels));
+            let build = said.or_else(announced).filter(|(version, _)| !version.is_empty());
             MemberStatus {
                 id: *id,
-                role: role(metrics.current_leader == Some(*id), voter),
+                role: role(leader == Some(*id), voter),
                 voter,
                 api: record.map(|record| record.api.clone()).unwrap_or_default(),
                 compat: record.map(|record| record.compat.clone()).unwrap_or_default(),
@@ -89,16 +110,20 @@ impl Node {
                 },
                 applied: is_self.then(|| progress.last_applied.map_or(0, |id| id.index)),
                 reachable: self.is_reachable(*id),
+                version: build.as_ref().map(|(version, _)| version.clone()),
+                levels: build.map(|(_, levels)| levels),
             }
         });
         ClusterStatus {
             cluster_id: catalog.nodes.cluster_id().map(str::to_owned),
-            leader: metrics.current_leader,
+            leader,
             term: metrics.current_term,
             node_id: self.id(),
             members: members.collect(),
             hash: progress.hash,
             hash_index: progress.last_applied.map_or(0, |id| id.index),
+            level: catalog.level(),
+            alarms: self.alarms(),
         }
     }
 
@@ -118,9 +143,19 @@ impl Node {
 
     /// Carries a change of the membership to the leader, one hop. The id of a removed member is
     /// spent for ever after.
+    ///
+    /// On a task of its own: what was begun is finished, also for a caller that hangs up.
     pub async fn change_membership(&self, change: MembershipChange) -> Result<(), ChangeError> {
+        let node = self.clone();
+        let carried = tokio::spawn(async move { node.carry_change(change).await }).await;
+        carried.unwrap_or_else(|_| Err(NodeError::OutcomeUnknown.into()))
+    }
+
+    async fn carry_change(&self, change: MembershipChange) -> Result<(), ChangeError> {
         self.lead_change(change.clone()).await?;
-        if let MembershipChange::Remove { node_id } = change {
+        if let MembershipChange::Remove { node_id } = change
+            && !self.state().catalog().nodes.get(node_id).is_some_and(|known| known.removed)
+        {
             self.propose("cluster", Command::Forget { node_id }).await?;
         }
         Ok(())
@@ -133,31 +168,38 @@ impl Node {
         if leader == self.id() {
             return match timeout(MEMBERSHIP_WITHIN, leading::carry_out(self, errand)).await {
                 Ok(Carried::Done { .. }) => Ok(()),
-                Ok(Carried::NotLeader) => Err(NodeError::NoLeader.into()),
-                Ok(Carried::Refused(text)) => Err(ChangeError::Refused(text)),
+                Ok(Carried::NotLeader | Carried::Busy) => Err(NodeError::NoLeader.into()),
+                Ok(Carried::Refused(refusal)) => Err(ChangeError::Refused(refusal)),
                 Ok(Carried::Unknown(_)) | Err(_) => Err(NodeError::OutcomeUnknown.into()),
             };
         }
         match self.inner().peers.forward(leader, errand.to_bytes(), MEMBERSHIP_WITHIN).await {
             Ok(ForwardAnswer::Done { .. }) => Ok(()),
             Ok(ForwardAnswer::NotLeader { .. } | ForwardAnswer::Overloaded) => Err(NodeError::NoLeader.into()),
-            Ok(ForwardAnswer::Refused { text }) => Err(ChangeError::Refused(text)),
+            Ok(ForwardAnswer::Refused { text, code }) => {
+                Err(ChangeError::Refused(refusal(code.unwrap_or(Code::BadRequest.number()), text)))
+            }
             Ok(ForwardAnswer::Unknown { .. }) => Err(NodeError::OutcomeUnknown.into()),
             Err(CallError::NotSent(_)) => Err(NodeError::NoLeader.into()),
             Err(CallError::Unknown(_)) => Err(NodeError::OutcomeUnknown.into()),
         }
     }
 
-    /// Starts a snapshot of this node's state.
+    /// Writes a snapshot of this node's state and purges the log behind it. Where that takes longer
+    /// than a request may, it goes on by itself.
     pub async fn snapshot(&self) -> Result<(), NodeError> {
-        self.inner().raft.trigger().snapshot().await.map_err(|_| NodeError::OutcomeUnknown)
+        let work = tokio::spawn(keeping::write_now(self.clone()));
+        match timeout(SNAPSHOT_WITHIN, work).await {
+            Ok(Ok(written)) => written.map_err(NodeError::Refused),
+            Ok(Err(_)) => Err(NodeError::OutcomeUnknown),
+            Err(_) => Ok(()),
+        }
     }
 
     /// What a load balancer wants to know, check by check.
     pub async fn readiness(&self) -> Vec<Check> {
         let metrics = self.raft_metrics();
         let is_stopping = self.inner().stopping.load(Ordering::Relaxed);
-        let is_recovered = self.inner().recovered.load(Ordering::Relaxed);
         let failing = |fails: bool, why: &str| fails.then(|| why.to_owned());
         let disk = match timeout(DISK_WITHIN, self.store().check_writable()).await {
             Ok(Ok(())) => None,
@@ -168,40 +210,28 @@ impl Node {
             Check { name: "running", failure: metrics.running_state.err().map(|fatal| fatal.to_string()) },
             Check { name: "serving", failure: failing(is_stopping, "the node is shutting down") },
             Check { name: "leader", failure: failing(!self.is_led(), "no leader is in reach") },
-            Check { name: "recovered", failure: failing(!is_recovered, "the committed log is still being applied") },
-            Check { name: "founded", failure: failing(!self.is_founded(), "the state has not arrived yet") },
+            Check {
+                name: "recovered",
+                failure: failing(!self.is_recovered(), "the committed log is still being applied"),
+            },
+            Check { name: "founded", failure: self.unfounded() },
+            Check { name: "state", failure: self.out_of_service().map(str::to_owned) },
             Check { name: "disk", failure: disk },
         ]
     }
 
-    /// Whether there is a leader that can lead: another node that answers, or this one with a majority
-    /// that does. Raft alone goes on naming the last leader for as long as nobody else is elected.
-    fn is_led(&self) -> bool {
-        let metrics = self.raft_metrics();
-        match metrics.current_leader {
-            None => false,
-            Some(leader) if leader != self.id() => self.is_reachable(leader),
-            Some(_) => self.reaches_majority(&metrics),
+    /// Why this node is not part of a cluster yet. It is when the cluster has heard of it: from then on a
+    /// wiped directory under its id is told from it.
+    fn unfounded(&self) -> Option<String> {
+        if let Some(missing) = self.awaited() {
+            return Some(format!("the cluster is not formed yet, waiting for {missing}"));
         }
-    }
-
-    fn reaches_majority(&self, metrics: &RaftMetrics<TypeConfig>) -> bool {
-        let voters: Vec<NodeId> = metrics.membership_config.membership().voter_ids().collect();
-        let in_reach = voters.iter().filter(|voter| self.is_reachable(**voter)).count();
-        in_reach > voters.len() / 2
-    }
-
-    /// The term in which this node leads, while a majority is in reach: a leader that was cut off goes on
-    /// believing in its lead for as long as it hears of no other.
-    pub(super) fn leading_term(&self) -> Option<u64> {
-        let metrics = self.inner().raft.metrics();
-        let metrics = metrics.borrow_watched();
-        let leads = metrics.state == ServerState::Leader && self.reaches_majority(&metrics);
-        leads.then_some(metrics.current_term)
-    }
-
-    fn is_founded(&self) -> bool {
-        self.state().catalog().nodes.cluster_id().is_some()
+        let catalog = self.state().catalog();
+        match (catalog.nodes.cluster_id(), catalog.nodes.get(self.id())) {
+            (None, _) => Some("the state has not arrived yet".to_owned()),
+            (_, None) => Some("the cluster has not heard of this node yet".to_owned()),
+            (Some(_), Some(_)) => None,
+        }
     }
 
     /// Brings the gauges up to date; called when metrics are read.
@@ -232,11 +262,18 @@ impl Node {
             metrics.objects.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
         drop(catalog);
+        metrics.state_bytes.set(number(Some(self.inner().machine.weight().bytes())));
         self.store().record_sizes();
+    }
+
+    /// What the log held at the start is applied.
+    pub(super) fn is_recovered(&self) -> bool {
+        self.inner().recovered.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_recovered(&self) {
         self.inner().recovered.store(true, Ordering::Relaxed);
+        self.inner().has_recovered.notify_one();
     }
 
     /// Returns when consensus has ended by itself: a disk that failed, or damage found in the log.
@@ -290,6 +327,15 @@ impl Node {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::error!(%error, "the state could not be made durable"),
             Err(error) => tracing::error!(%error, "closing the store failed"),
+        }
+    }
+
+    /// Ends the threads of consensus, when all that should end by itself has: nothing touches the
+    /// database any more when the process goes.
+    pub async fn end_threads(&self, limit: Duration) {
+        let node = self.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || node.inner().threads.end(limit)).await {
+            tracing::error!(%error, "the threads of consensus did not end");
         }
     }
 }

@@ -9,6 +9,10 @@ use tokio::io::AsyncWriteExt;
 use super::peer::SnapshotPort;
 use crate::store::{IncomingSnapshot, SnapshotFile, Store};
 
+/// What a snapshot takes where it arrives, in times of its size: the file, and its rows beside those that
+/// they replace.
+const ROOM_TIMES: u64 = 2;
+
 /// The store as the wire sees it.
 #[derive(Clone)]
 pub(super) struct Port {
@@ -26,11 +30,24 @@ impl SnapshotPort for Port {
     type Source = File;
     type Sink = Sink;
 
+    /// A state that is known to be wrong is given to nobody.
     async fn open(&self, data: &SnapshotFile) -> io::Result<(File, u64)> {
+        if let Some(why) = self.store.retired()? {
+            return Err(io::Error::other(why));
+        }
         Ok((File::from_std(data.open()?), data.bytes()))
     }
 
-    async fn create(&self, _bytes: u64) -> io::Result<Sink> {
+    /// Refused before the first byte where it could not be installed either: a disk that runs full in the
+    /// middle of that ends the node.
+    async fn create(&self, bytes: u64) -> io::Result<Sink> {
+        let store = self.store.clone();
+        let space = tokio::task::spawn_blocking(move || store.disk_space()).await.map_err(io::Error::other)??;
+        let needed = bytes.saturating_mul(ROOM_TIMES);
+        if space.free_bytes < needed {
+            let text = format!("a snapshot of {bytes} bytes needs {needed} of disk, {} are free", space.free_bytes);
+            return Err(io::Error::new(io::ErrorKind::StorageFull, text));
+        }
         let incoming = self.store.incoming_snapshot()?;
         let file = File::from_std(incoming.writer()?);
         Ok(Sink { incoming, file })

@@ -10,8 +10,8 @@ use super::StoreError;
 use super::database::{Database, LOG};
 use super::log::{after, key};
 use super::tail::entry_bytes;
-use crate::raft::codec;
-use crate::raft::types::{Entry, LogId};
+use crate::format::codec;
+use crate::format::types::{Entry, LogId};
 
 type StoredRow = Result<(Box<[u8]>, Box<[u8]>), rocksdb::Error>;
 
@@ -40,11 +40,15 @@ pub(super) fn collect_contiguous(
     if expected == range.end { Ok(entries) } else { Err(io::Error::other(format!("log entry {expected} is missing"))) }
 }
 
-/// The last log id, if every entry after `purged` is there.
+/// The last log id, if every entry after `purged` is there; `visit` sees each of them.
 ///
 /// Reads the whole log, which also lets RocksDB check every block of it: damage is found at the
 /// start and not on the day when a follower asks for that entry.
-pub(super) fn last_of_contiguous(database: &Database, purged: Option<&LogId>) -> Result<Option<LogId>, StoreError> {
+pub(super) fn last_of_contiguous(
+    database: &Database,
+    purged: Option<&LogId>,
+    mut visit: impl FnMut(&Entry),
+) -> Result<Option<LogId>, StoreError> {
     let damaged = |reason: String| StoreError::DatabaseDamaged {
         path: database.path().to_owned(),
         reason: format!("log: {reason}"),
@@ -64,6 +68,7 @@ pub(super) fn last_of_contiguous(database: &Database, purged: Option<&LogId>) ->
         }
         let entry = codec::entry_from_bytes(Bytes::copy_from_slice(value))
             .map_err(|error| damaged(format!("entry {expected}: {error}")))?;
+        visit(&entry);
         last = Some(entry.log_id);
         expected += 1;
         rows.next();

@@ -13,14 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, DBCompressionType, DBRecoveryMode, ErrorKind,
-    LogLevel, Options, WriteBatch, WriteOptions, properties,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, DBCompressionType,
+    DBRecoveryMode, ErrorKind, LiveFile, LogLevel, Options, WriteBatch, WriteOptions, properties,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::StoreError;
-use crate::raft::codec;
+use crate::descriptors;
+use crate::format::codec;
 
 /// Scalars: RocksDB wants a family of this name anyway.
 pub(super) const META: &str = rocksdb::DEFAULT_COLUMN_FAMILY_NAME;
@@ -34,11 +35,13 @@ const MEBIBYTE: usize = 1024 * 1024;
 /// One memtable of log or state; two exist while one is being flushed.
 const WRITE_BUFFER_BYTES: usize = 16 * MEBIBYTE;
 const META_WRITE_BUFFER_BYTES: usize = MEBIBYTE;
+/// Small files: where the disk is short, they are compacted one by one.
+const FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// Shared by all families. The catalog is read from memory, so this serves start-up and snapshots.
 const BLOCK_CACHE_BYTES: usize = 16 * MEBIBYTE;
-/// Bounds what a restart has to replay: a family that is rarely flushed holds back the WAL of all.
-const WAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
-const OPEN_FILES_MAX: i32 = 512;
+/// Bounds what a restart has to replay, and what stays on disk of the past: a family that is rarely
+/// flushed (the scalars) holds back the WAL of all until this is reached.
+const WAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// RocksDB's own text log, which nobody reads unless something is wrong.
 const TEXT_LOG_BYTES_MAX: usize = MEBIBYTE;
 const TEXT_LOGS_KEPT: usize = 2;
@@ -63,6 +66,8 @@ pub(super) struct Database {
     db: DB,
     failure: OnceLock<String>,
     path: PathBuf,
+    #[cfg(test)]
+    pub(super) hold: super::testing::Hold,
     /// Declared last: released after RocksDB has closed.
     _lock: File,
 }
@@ -72,7 +77,15 @@ impl Database {
         let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
         let families = FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
         let db = DB::open_cf_descriptors(&database_options(), path, families).map_err(|error| refusal(path, error))?;
-        Ok(Database { db, failure: OnceLock::new(), path: path.to_owned(), _lock: lock })
+        let path = path.to_owned();
+        Ok(Database {
+            db,
+            failure: OnceLock::new(),
+            path,
+            #[cfg(test)]
+            hold: super::testing::Hold::default(),
+            _lock: lock,
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -85,12 +98,14 @@ impl Database {
     }
 
     pub(super) fn family(&self, name: &str) -> &ColumnFamily {
-        self.db.cf_handle(name).expect("every family is opened with the database")
+        family_of(&self.db, name)
     }
 
     /// Writes to WAL and memtable: readable on return, durable after the next [`Self::sync_wal`].
     pub(super) fn write(&self, batch: WriteBatch) -> io::Result<()> {
         self.check()?;
+        #[cfg(test)]
+        self.hold.pass();
         self.keep_failure(self.db.write(batch).map_err(|error| error.into_string()))
     }
 
@@ -145,6 +160,40 @@ impl Database {
         Ok(!iterator.valid())
     }
 
+    /// Rewrites what a family holds from `start` up to `end`, which drops what was deleted there. Blocks
+    /// for as long as that takes; reads and writes go on.
+    pub(super) fn compact(&self, name: &str, start: Option<&[u8]>, end: Option<&[u8]>) -> io::Result<()> {
+        self.check()?;
+        let mut options = CompactOptions::default();
+        options.set_exclusive_manual_compaction(false);
+        self.db.compact_range_cf_opt(self.family(name), start, end, &options);
+        self.check()
+    }
+
+    /// The same for a whole family, the range of one file after the other, and only where `has_room`
+    /// for what that range holds now: the new files are written before the old ones go.
+    pub(super) fn compact_by_file(&self, name: &str, has_room: impl Fn(u64) -> bool) -> io::Result<()> {
+        let mut files = self.db.live_files().map_err(io::Error::other)?;
+        files.retain(|file| file.column_family_name == name);
+        for file in &files {
+            let overlaps = |other: &&LiveFile| other.start_key <= file.end_key && file.start_key <= other.end_key;
+            let bytes: usize = files.iter().filter(overlaps).map(|other| other.size).sum();
+            if has_room(bytes as u64) {
+                self.compact(name, file.start_key.as_deref(), file.end_key.as_deref())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes out what is in memory, so that the write-ahead log behind it can go.
+    pub(super) fn write_out(&self) -> io::Result<()> {
+        self.check()?;
+        for name in FAMILIES {
+            self.db.flush_cf(self.family(name)).map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn sizes(&self) -> Vec<FamilySize> {
         FAMILIES.iter().map(|name| self.family_size(name)).collect()
     }
@@ -164,6 +213,18 @@ impl Database {
     }
 }
 
+pub(super) fn family_of<'a>(db: &'a DB, name: &str) -> &'a ColumnFamily {
+    db.cf_handle(name).expect("every family is opened with the database")
+}
+
+/// Opens what lies at `path` and changes nothing there.
+pub(super) fn open_to_look(path: &Path) -> Result<DB, StoreError> {
+    let mut options = database_options();
+    options.create_if_missing(false);
+    options.create_missing_column_families(false);
+    DB::open_cf_for_read_only(&options, path, FAMILIES, false).map_err(|error| refusal(path, error))
+}
+
 fn refusal(path: &Path, error: rocksdb::Error) -> StoreError {
     if error.kind() != ErrorKind::Corruption {
         return StoreError::at(path)(io::Error::other(error));
@@ -180,7 +241,7 @@ fn database_options() -> Options {
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_max_background_jobs(2);
-    options.set_max_open_files(OPEN_FILES_MAX);
+    options.set_max_open_files(descriptors::shares().database_files);
     options.set_max_total_wal_size(WAL_BYTES_MAX);
     // A torn record at the very end was never acknowledged and is dropped; damage before it
     // refuses to open. See `recovery_test` for what RocksDB does in each case.
@@ -205,5 +266,6 @@ fn family_options(name: &str, cache: &Cache) -> Options {
     // The log is written once, read rarely and purged soon; the state stays.
     let compression = if name == STATE { DBCompressionType::Lz4 } else { DBCompressionType::None };
     options.set_compression_type(compression);
+    options.set_target_file_size_base(FILE_BYTES);
     options
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::format::level::LevelRange;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{}: {source}", path.display())]
@@ -11,14 +13,23 @@ pub enum StoreError {
     #[error("{} is in use by another process: stop that one, or give this one its own data directory", path.display())]
     InUse { path: PathBuf },
 
+    #[error("{} is not the data directory of a node: it has no identity.json", path.display())]
+    NotADirectory { path: PathBuf },
+
+    #[error("{} already holds something ({found}): a restore takes an empty directory or one that does not exist; nothing was touched", path.display())]
+    NotEmpty { path: PathBuf, found: String },
+
+    #[error("{} holds a restore that did not end: repeat `thuban restore` with the same file and list, or empty the directory", path.display())]
+    HalfRestored { path: PathBuf },
+
     #[error("{} is the directory of node {found}, this is node {given}: start it as node {found}, or give node {given} its own data directory", path.display())]
     OtherNode { path: PathBuf, found: u64, given: u64 },
 
     #[error("{} is the directory of a member of cluster {found}, not of {given}: use the directory of this cluster, or an empty one to join it as a new member", path.display())]
     OtherCluster { path: PathBuf, found: String, given: String },
 
-    #[error("{} has format version {found}, this binary reads up to {supported}: start the newer binary that wrote it", path.display())]
-    NewerFormat { path: PathBuf, found: u32, supported: u32 },
+    #[error("{} holds data of level {found}, this node reads levels {levels}: start the newer version that wrote it (or with a higher --level-max); nothing was touched", path.display())]
+    OtherLevel { path: PathBuf, found: u64, levels: LevelRange },
 
     #[error("{} cannot be read as an identity ({reason}): restore it from a backup, or join as a new member with an empty directory", path.display())]
     IdentityDamaged { path: PathBuf, reason: String },

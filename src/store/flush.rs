@@ -16,8 +16,8 @@ use openraft::storage::IOFlushed;
 use tokio::sync::oneshot;
 
 use super::database::Database;
+use crate::format::types::TypeConfig;
 use crate::metrics::Metrics;
-use crate::raft::types::TypeConfig;
 
 /// Makes the WAL durable: [`Database::sync_wal`], or what a test puts in its place.
 pub(super) type Sync = Box<dyn FnMut(&Database) -> io::Result<()> + Send>;

@@ -8,24 +8,26 @@
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::StoreError;
+use super::{StoreError, nursery};
+use crate::format::level::{Level, LevelRange};
 
-/// Version of the whole directory: layout of files, column families and stored scalars.
-pub const FORMAT_VERSION: u32 = 1;
-
-const LOCK_FILE: &str = "LOCK-thuban";
-const IDENTITY_FILE: &str = "identity.json";
+pub(super) const LOCK_FILE: &str = "LOCK-thuban";
+pub(super) const IDENTITY_FILE: &str = "identity.json";
 const IDENTITY_STAGED: &str = "identity.new";
 /// Only the owner: log and state hold hashes of passwords and tokens, and configuration.
 const DIRECTORY_MODE: u32 = 0o700;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    pub format_version: u32,
+    /// The highest level of anything that the directory may hold, see [`crate::format::level`]: raised
+    /// before the first of it is written, so that a binary which cannot read it refuses at the door.
+    #[serde(rename = "format_version")]
+    pub level: Level,
     pub node_id: u64,
     /// Random, once per directory: tells a wiped and re-made directory from the one before.
     pub instance: String,
@@ -36,7 +38,7 @@ pub struct Identity {
 impl Identity {
     fn new(node_id: u64) -> Self {
         let instance = hex::encode(rand::random::<[u8; 16]>());
-        Identity { format_version: FORMAT_VERSION, node_id, instance, cluster_id: None }
+        Identity { level: Level::FIRST, node_id, instance, cluster_id: None }
     }
 
     /// Replaces `identity.json`.
@@ -51,15 +53,24 @@ impl Identity {
         text
     }
 
-    fn read(path: &Path) -> Result<Self, StoreError> {
+    /// That of a directory in which a node lives.
+    pub(super) fn of(dir: &Path, levels: LevelRange) -> Result<Self, StoreError> {
+        let path = dir.join(IDENTITY_FILE);
+        if !path.exists() {
+            return Err(StoreError::NotADirectory { path: dir.to_owned() });
+        }
+        Identity::read(&path, levels)
+    }
+
+    fn read(path: &Path, levels: LevelRange) -> Result<Self, StoreError> {
         let damaged = |reason: String| StoreError::IdentityDamaged { path: path.to_owned(), reason };
         let text = fs::read(path).map_err(StoreError::at(path))?;
         // The version first: a newer file may have a shape that this binary cannot read.
         let value: serde_json::Value = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         let version = value["format_version"].as_u64().ok_or_else(|| damaged("no format_version".into()))?;
-        if version > u64::from(FORMAT_VERSION) {
-            let found = u32::try_from(version).unwrap_or(u32::MAX);
-            return Err(StoreError::NewerFormat { path: path.to_owned(), found, supported: FORMAT_VERSION });
+        let is_readable = u8::try_from(version).is_ok_and(|version| levels.contains(Level(version)));
+        if !is_readable {
+            return Err(StoreError::OtherLevel { path: path.to_owned(), found: version, levels });
         }
         serde_json::from_value(value).map_err(|error| damaged(error.to_string()))
     }
@@ -70,10 +81,91 @@ pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir).map_err(StoreError::at(dir))?;
     let path = dir.join(LOCK_FILE);
     let file = File::create(&path).map_err(StoreError::at(&path))?;
+    try_lock(dir, &file)?;
+    Ok(file)
+}
+
+/// As [`lock`], but leaves the directory as it is.
+pub(super) fn lock_to_look(dir: &Path) -> Result<Option<File>, StoreError> {
+    let path = dir.join(LOCK_FILE);
+    match File::open(&path) {
+        Ok(file) => try_lock(dir, &file).map(|()| Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::at(&path)(error)),
+    }
+}
+
+fn try_lock(dir: &Path, file: &File) -> Result<(), StoreError> {
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: dir.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(StoreError::at(&path)(error)),
+        Err(TryLockError::Error(error)) => Err(StoreError::at(&dir.join(LOCK_FILE))(error)),
+    }
+}
+
+/// What the directory says of itself while it is open, and how that changes.
+pub(super) struct Title {
+    dir: PathBuf,
+    levels: LevelRange,
+    identity: Mutex<Identity>,
+}
+
+impl Title {
+    pub(super) fn new(dir: &Path, identity: &Identity, levels: LevelRange) -> Self {
+        Title { dir: dir.to_owned(), levels, identity: Mutex::new(identity.clone()) }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity.lock().clone()
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn levels(&self) -> LevelRange {
+        self.levels
+    }
+
+    /// Ties the directory to a cluster, once and for all.
+    pub(super) fn tie(&self, cluster_id: &str) -> Result<(), StoreError> {
+        let mut identity = self.identity.lock();
+        match &identity.cluster_id {
+            Some(found) if found == cluster_id => Ok(()),
+            Some(found) => {
+                let (path, found) = (self.dir.clone(), found.clone());
+                Err(StoreError::OtherCluster { path, found, given: cluster_id.to_owned() })
+            }
+            None => self.change(&mut identity, |identity| identity.cluster_id = Some(cluster_id.to_owned())),
+        }
+    }
+
+    /// Ties it to another cluster than the one before.
+    pub(super) fn retie(&self, cluster_id: &str) -> Result<(), StoreError> {
+        let mut identity = self.identity.lock();
+        self.change(&mut identity, |identity| identity.cluster_id = Some(cluster_id.to_owned()))
+    }
+
+    /// To be called before something of `level` is written; durable on return.
+    pub(super) fn raise_to(&self, level: Level) -> Result<(), StoreError> {
+        let mut identity = self.identity.lock();
+        if level <= identity.level {
+            return Ok(());
+        }
+        if !self.levels.contains(level) {
+            let (path, found) = (self.dir.clone(), level.0.into());
+            return Err(StoreError::OtherLevel { path, found, levels: self.levels });
+        }
+        tracing::info!(%level, path = %self.dir.display(), "the data directory goes up to a new level");
+        self.change(&mut identity, |identity| identity.level = level)
+    }
+
+    fn change(&self, identity: &mut Identity, change: impl FnOnce(&mut Identity)) -> Result<(), StoreError> {
+        let mut changed = identity.clone();
+        change(&mut changed);
+        changed.save(&self.dir)?;
+        *identity = changed;
+        Ok(())
     }
 }
 
@@ -86,10 +178,13 @@ pub(super) enum Claim {
 }
 
 /// Judges the directory before the database is touched.
-pub(super) fn claim(dir: &Path, database: &Path, node_id: u64) -> Result<Claim, StoreError> {
+pub(super) fn claim(dir: &Path, database: &Path, node_id: u64, levels: LevelRange) -> Result<Claim, StoreError> {
     let path = dir.join(IDENTITY_FILE);
     let has_database = database.join("CURRENT").exists();
     if !path.exists() {
+        if dir.join(nursery::FOLDER).exists() {
+            return Err(StoreError::HalfRestored { path: dir.to_owned() });
+        }
         // The caller refuses a database with content, see `settle`.
         let staged = dir.join(IDENTITY_STAGED);
         if has_database && !staged.exists() {
@@ -99,7 +194,7 @@ pub(super) fn claim(dir: &Path, database: &Path, node_id: u64) -> Result<Claim, 
         write_atomically(&staged, &identity.to_json()).map_err(StoreError::at(&staged))?;
         return Ok(Claim::First(identity));
     }
-    let identity = Identity::read(&path)?;
+    let identity = Identity::read(&path, levels)?;
     if identity.node_id != node_id {
         return Err(StoreError::OtherNode { path: dir.to_owned(), found: identity.node_id, given: node_id });
     }
@@ -110,19 +205,24 @@ pub(super) fn claim(dir: &Path, database: &Path, node_id: u64) -> Result<Claim, 
 }
 
 impl Claim {
-    /// Makes a first claim final, now that the database exists.
-    pub(super) fn settle(self, dir: &Path, is_fresh: bool) -> Result<Identity, StoreError> {
+    pub(super) fn identity(&self) -> &Identity {
         match self {
-            Claim::Known(identity) => Ok(identity),
+            Claim::First(identity) | Claim::Known(identity) => identity,
+        }
+    }
+
+    /// Makes a first claim final, now that the database exists.
+    pub(super) fn settle(self, dir: &Path, is_fresh: bool) -> Result<(), StoreError> {
+        match self {
+            Claim::Known(_) => Ok(()),
             Claim::First(_) if !is_fresh => Err(StoreError::IdentityMissing { path: dir.to_owned() }),
-            Claim::First(identity) => {
+            Claim::First(_) => {
                 let path = dir.join(IDENTITY_FILE);
                 fs::rename(dir.join(IDENTITY_STAGED), &path).map_err(StoreError::at(&path))?;
                 sync_directory(dir).map_err(StoreError::at(dir))?;
                 // The directory may itself be new.
                 let parent = fs::canonicalize(dir.join("..")).map_err(StoreError::at(dir))?;
-                sync_directory(&parent).map_err(StoreError::at(&parent))?;
-                Ok(identity)
+                sync_directory(&parent).map_err(StoreError::at(&parent))
             }
         }
     }

@@ -8,6 +8,7 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::BytesMut;
 use parking_lot::Mutex;
@@ -20,20 +21,23 @@ use super::StoreError;
 use super::contiguous::{collect_contiguous, last_of_contiguous};
 use super::database::{Database, LOG, Scalar};
 use super::flush::{FlushThread, Waiter};
+use super::footprint::Footprint;
+use super::identity::Title;
 use super::tail::{Tail, entry_bytes};
-use crate::raft::codec;
-use crate::raft::types::{self, Entry, LogId, TypeConfig};
+use crate::format::codec;
+use crate::format::level::Level;
+use crate::format::types::{self, Entry, LogId, TypeConfig};
 
 /// Memory for the newest entries.
 const TAIL_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-struct Vote;
+pub(super) struct Vote;
 impl Scalar for Vote {
     const KEY: &'static str = "vote";
     type Value = types::Vote;
 }
 
-struct Purged;
+pub(super) struct Purged;
 impl Scalar for Purged {
     const KEY: &'static str = "purged";
     type Value = LogId;
@@ -50,6 +54,9 @@ pub(super) type Durable = oneshot::Receiver<io::Result<()>>;
 pub(super) struct Log {
     database: Arc<Database>,
     flush: FlushThread,
+    title: Arc<Title>,
+    /// The highest level that the directory was raised to, so that an append need not ask.
+    level: AtomicU8,
     order: Mutex<()>,
     state: Mutex<State>,
 }
@@ -63,6 +70,7 @@ struct State {
     /// The last entry, or what was purged last.
     last: Option<LogId>,
     tail: Tail,
+    footprint: Footprint,
 }
 
 impl State {
@@ -81,14 +89,30 @@ pub(super) fn key(index: u64) -> [u8; 8] {
     index.to_be_bytes()
 }
 
+/// What an entry takes beside its payload: key, log id, RocksDB's own record.
+const STORED_OVERHEAD_BYTES: u64 = 40;
+
+/// Bytes of an entry on disk, near enough for a limit.
+fn stored_bytes(entry: &Entry) -> u64 {
+    STORED_OVERHEAD_BYTES + codec::entry_payload_bytes(entry) as u64
+}
+
+/// The highest level of any of `entries`.
+fn level_of(entries: &[Entry]) -> Level {
+    entries.iter().map(codec::entry_level).max().unwrap_or_default()
+}
+
 impl Log {
-    pub(super) fn open(database: Arc<Database>, flush: FlushThread) -> Result<Self, StoreError> {
+    pub(super) fn open(database: Arc<Database>, flush: FlushThread, title: Arc<Title>) -> Result<Self, StoreError> {
         let purged = database.scalar::<Purged>().map_err(StoreError::at(database.path()))?;
-        let last = last_of_contiguous(&database, purged.as_ref())?.or(purged);
+        let mut footprint = Footprint::default();
+        let note = |entry: &Entry| footprint.push(entry.log_id.index, stored_bytes(entry));
+        let last = last_of_contiguous(&database, purged.as_ref(), note)?.or(purged);
         let vote = database.scalar::<Vote>().map_err(StoreError::at(database.path()))?;
         let first = after(purged.as_ref());
-        let state = State { vote, purged, first, last, tail: Tail::new(TAIL_BYTES_MAX) };
-        Ok(Log { database, flush, order: Mutex::new(()), state: Mutex::new(state) })
+        let state = State { vote, purged, first, last, tail: Tail::new(TAIL_BYTES_MAX), footprint };
+        let level = AtomicU8::new(title.identity().level.0);
+        Ok(Log { database, flush, title, level, order: Mutex::new(()), state: Mutex::new(state) })
     }
 
     pub(super) fn purged_and_last(&self) -> (Option<LogId>, Option<LogId>) {
@@ -122,6 +146,7 @@ impl Log {
 
     /// Readable on return; `callback` completes when durable.
     pub(super) fn append(&self, entries: Vec<Entry>, callback: IOFlushed<TypeConfig>) -> io::Result<()> {
+        self.raise_to(level_of(&entries))?;
         let batch = self.encode(&entries);
         let _order = self.order.lock();
         self.check_follows(&entries)?;
@@ -129,10 +154,20 @@ impl Log {
         let mut state = self.state.lock();
         for entry in entries {
             state.last = Some(entry.log_id);
+            state.footprint.push(entry.log_id.index, stored_bytes(&entry));
             state.tail.push(entry);
         }
         drop(state);
         self.flush.push(Waiter::Append(callback))
+    }
+
+    /// The directory says what it holds before it holds it.
+    fn raise_to(&self, level: Level) -> io::Result<()> {
+        if level.0 > self.level.load(Ordering::Relaxed) {
+            self.title.raise_to(level).map_err(io::Error::other)?;
+            self.level.fetch_max(level.0, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Removes what follows `keep`.
@@ -145,6 +180,7 @@ impl Log {
             batch.delete_range_cf(self.database.family(LOG), key(doomed.start), key(doomed.end));
             self.database.write(batch)?;
             state.tail.truncate_from(doomed.start);
+            state.footprint.truncate_from(doomed.start);
             state.last = if doomed.start == state.first { state.purged } else { keep };
         }
         drop(state);
@@ -168,12 +204,45 @@ impl Log {
         batch.delete_range_cf(self.database.family(LOG), key(from), key(through.index + 1));
         self.database.write(batch)?;
         state.tail.drop_through(through.index);
+        state.footprint.drop_through(through.index);
         state.purged = Some(through);
         state.first = state.first.max(through.index + 1);
         if state.last.is_none_or(|last| last.index < through.index) {
             state.last = Some(through);
         }
         Ok(())
+    }
+
+    /// Puts an empty log behind `last` in place of this one, on disk only: to be opened anew.
+    pub(super) fn put_beginning(&self, batch: &mut WriteBatch, last: LogId, vote: types::Vote) {
+        batch.delete_range_cf(self.database.family(LOG), key(0), key(u64::MAX));
+        self.database.put_scalar::<Purged>(batch, &last);
+        self.database.put_scalar::<Committed>(batch, &Some(last));
+        self.database.put_scalar::<Vote>(batch, &vote);
+    }
+
+    /// Bytes of all entries.
+    pub(super) fn bytes(&self) -> u64 {
+        self.state.lock().footprint.bytes()
+    }
+
+    /// Bytes of the entries that follow `index`.
+    pub(super) fn bytes_after(&self, index: u64) -> u64 {
+        self.state.lock().footprint.bytes_after(index)
+    }
+
+    /// How far the log can be purged so that at most `bytes` are left of it up to `index`.
+    pub(super) fn cut(&self, index: u64, bytes: u64) -> Option<u64> {
+        self.state.lock().footprint.cut(index, bytes)
+    }
+
+    /// Gives back the space of what was purged, which otherwise waits for a compaction that a log, being
+    /// written once and in order, may never need. Takes as long as the purged part is large.
+    ///
+    /// Not by removing whole files: a reader that began before the purge may still need them.
+    pub(super) fn compact(&self) -> io::Result<()> {
+        let Some(purged) = self.purged_and_last().0 else { return Ok(()) };
+        self.database.compact(LOG, None, Some(&key(purged.index + 1)))
     }
 
     /// Completes when everything written so far is durable.

@@ -11,7 +11,8 @@ use rocksdb::WriteBatch;
 use super::database::LOG;
 use super::testing::{NODE, append, entry, fresh, log_id, metrics, open};
 use super::{LogStore, Store, StoreError};
-use crate::raft::types::{Entry, Vote};
+use crate::format::level::LevelRange;
+use crate::format::types::{Entry, Vote};
 
 const MEBIBYTE: usize = 1024 * 1024;
 
@@ -96,7 +97,7 @@ async fn a_gap_is_refused_on_append_and_at_the_start() {
     batch.delete_cf(store.0.database.family(LOG), 2_u64.to_be_bytes());
     store.0.database.write(batch).expect("written");
     drop((log, store));
-    let refused = Store::open(dir.path(), NODE, metrics()).err().expect("refused");
+    let refused = Store::open(dir.path(), NODE, LevelRange::OWN, metrics()).err().expect("refused");
     assert!(matches!(refused, StoreError::LogGap { expected: 2, .. }), "{refused}");
 }
 
@@ -109,7 +110,7 @@ async fn a_failed_fsync_is_final() {
         attempts += 1;
         if attempts == 2 { Err(io::Error::other("lost pages")) } else { Ok(()) }
     });
-    let store = Store::open_with(dir.path(), NODE, metrics(), sync).expect("opened");
+    let store = Store::open_with(dir.path(), NODE, LevelRange::OWN, metrics(), sync).expect("opened");
     let mut log = store.log();
     append(&mut log, [entry(1, 0, b"x")]).await.expect("the first fsync works");
     for failed in [

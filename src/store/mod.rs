@@ -7,6 +7,7 @@
 //! identity.json    whose directory this is
 //! db/              RocksDB: families default (scalars), log, state; one write-ahead log
 //! snapshots/       the newest snapshot, and what is being built or received
+//! restoring/       what a restore has not finished, see [`nursery`]
 //! ```
 //!
 //! Log appends are fsynced before they count, many at a time. State batches are not: after a crash
@@ -20,11 +21,15 @@ mod contiguous;
 mod database;
 mod error;
 mod flush;
+mod footprint;
 mod identity;
 mod log;
+mod nursery;
+mod peek;
 mod raft_log;
 mod shelf;
 mod snapshot;
+mod space;
 mod tail;
 mod transfer;
 
@@ -37,6 +42,8 @@ mod recovery_test;
 #[cfg(test)]
 mod snapshot_test;
 #[cfg(test)]
+mod space_test;
+#[cfg(test)]
 mod store_test;
 #[cfg(test)]
 mod suite_test;
@@ -44,29 +51,44 @@ mod suite_test;
 pub(crate) mod testing;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rocksdb::{DB, ReadOptions, SnapshotWithThreadMode, WriteBatch};
+use rocksdb::{DB, DBAccess, DBRawIteratorWithThreadMode, ReadOptions, SnapshotWithThreadMode, WriteBatch};
+use tokio::sync::Semaphore;
 
+use crate::format::level::LevelRange;
+use crate::format::types::{Entry, LogId, Vote};
 use crate::metrics::Metrics;
-use database::{Database, META, STATE};
+use database::{Database, META, STATE, Scalar};
 use flush::FlushThread;
+use identity::Title;
 use log::Log;
 use shelf::Shelf;
 
 pub use database::FamilySize;
 pub use error::StoreError;
-pub use identity::{FORMAT_VERSION, Identity};
+pub use identity::Identity;
+pub use nursery::Nursery;
+pub use peek::{LogSize, Peek};
 pub use raft_log::LogStore;
 pub use shelf::IncomingSnapshot;
-pub use snapshot::SnapshotFile;
+pub use snapshot::{Contents, SnapshotFile, read as read_file};
+pub use space::DiskSpace;
+pub use transfer::RowSink;
 
 const DATABASE_DIR: &str = "db";
 const SNAPSHOT_DIR: &str = "snapshots";
 /// Written by [`Store::check_writable`]; its value means nothing.
 const PROBE_KEY: &str = "probe";
+/// Why nothing of this directory is served any more.
+struct Retired;
+impl Scalar for Retired {
+    const KEY: &'static str = "retired";
+    type Value = String;
+}
+
 /// Start-up reads all rows in order: fewer, larger reads.
 const SCAN_READAHEAD_BYTES: usize = 1024 * 1024;
 
@@ -76,56 +98,88 @@ const SCAN_READAHEAD_BYTES: usize = 1024 * 1024;
 pub struct Store(Arc<Inner>);
 
 struct Inner {
-    dir: PathBuf,
-    identity: Mutex<Identity>,
+    title: Arc<Title>,
     metrics: Arc<Metrics>,
     shelf: Shelf,
     /// Held while the rows are replaced by those of a snapshot, so that no view shows a mixture.
     whole_state: Mutex<()>,
+    /// Held by whoever tries whether the disk takes writes.
+    probing: Arc<Semaphore>,
     log: Arc<Log>,
     database: Arc<Database>,
 }
 
 impl Store {
-    /// Opens or makes the directory of node `node_id`.
-    pub fn open(dir: &Path, node_id: u64, metrics: Arc<Metrics>) -> Result<Self, StoreError> {
-        Store::open_with(dir, node_id, metrics, Box::new(Database::sync_wal))
+    /// Opens or makes the directory of node `node_id`, which takes part in `levels`.
+    pub fn open(dir: &Path, node_id: u64, levels: LevelRange, metrics: Arc<Metrics>) -> Result<Self, StoreError> {
+        Store::open_with(dir, node_id, levels, metrics, Box::new(Database::sync_wal))
     }
 
     /// As [`Store::open`], with another way to make the log durable.
-    fn open_with(dir: &Path, node_id: u64, metrics: Arc<Metrics>, sync: flush::Sync) -> Result<Self, StoreError> {
+    fn open_with(
+        dir: &Path,
+        node_id: u64,
+        levels: LevelRange,
+        metrics: Arc<Metrics>,
+        sync: flush::Sync,
+    ) -> Result<Self, StoreError> {
         let lock = identity::lock(dir)?;
         let path = dir.join(DATABASE_DIR);
-        let claim = identity::claim(dir, &path, node_id)?;
+        let claim = identity::claim(dir, &path, node_id, levels)?;
         let database = Arc::new(Database::open(&path, lock)?);
         let snapshots = dir.join(SNAPSHOT_DIR);
         transfer::finish_interrupted(&database, &snapshots)?;
         let shelf = Shelf::open(&snapshots).map_err(StoreError::at(&snapshots))?;
         let flush = FlushThread::start(database.clone(), metrics.clone(), sync).map_err(StoreError::at(&path))?;
-        let log = Arc::new(Log::open(database.clone(), flush)?);
+        let title = Arc::new(Title::new(dir, claim.identity(), levels));
+        let log = Arc::new(Log::open(database.clone(), flush, title.clone())?);
         let is_fresh = is_fresh(&database, &log).map_err(StoreError::at(&path))?;
-        let identity = Mutex::new(claim.settle(dir, is_fresh)?);
-        let inner = Inner { dir: dir.to_owned(), identity, metrics, shelf, whole_state: Mutex::new(()), log, database };
+        claim.settle(dir, is_fresh)?;
+        let inner = Inner {
+            title,
+            metrics,
+            shelf,
+            whole_state: Mutex::new(()),
+            probing: Arc::new(Semaphore::new(1)),
+            log,
+            database,
+        };
         Ok(Store(Arc::new(inner)))
     }
 
     pub fn identity(&self) -> Identity {
-        self.0.identity.lock().clone()
+        self.0.title.identity()
+    }
+
+    /// The directory itself.
+    pub fn dir(&self) -> &Path {
+        self.0.title.dir()
+    }
+
+    /// What this node reads and writes.
+    pub fn levels(&self) -> LevelRange {
+        self.0.title.levels()
     }
 
     /// Ties the directory to a cluster, once and for all.
     pub fn set_cluster_id(&self, cluster_id: &str) -> Result<(), StoreError> {
-        let mut identity = self.0.identity.lock();
-        if let Some(found) = identity.cluster_id.as_ref().filter(|found| *found != cluster_id) {
-            let (path, found) = (self.0.dir.clone(), found.clone());
-            return Err(StoreError::OtherCluster { path, found, given: cluster_id.to_owned() });
-        }
-        if identity.cluster_id.is_none() {
-            let tied = Identity { cluster_id: Some(cluster_id.to_owned()), ..identity.clone() };
-            tied.save(&self.0.dir)?;
-            *identity = tied;
-        }
-        Ok(())
+        self.0.title.tie(cluster_id)
+    }
+
+    /// Gives the directory to another cluster: that of the one node which goes on alone.
+    pub fn retie(&self, cluster_id: &str) -> Result<(), StoreError> {
+        self.0.title.retie(cluster_id)
+    }
+
+    /// How far the log reaches, and the last promise of this node.
+    pub fn log_extent(&self) -> LogExtent {
+        let (purged, last) = self.0.log.purged_and_last();
+        LogExtent { purged, last, vote: self.0.log.vote() }
+    }
+
+    /// The entries from `index` on, as many as `bytes_max` has room for, but at least one.
+    pub fn entries_from(&self, index: u64, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        self.0.log.read(index..u64::MAX, bytes_max)
     }
 
     /// Whether this node never took part in anything: no vote, no log, no state.
@@ -176,13 +230,34 @@ impl Store {
         View { database: &self.0.database, snapshot: self.0.database.rocks().snapshot() }
     }
 
-    /// Whether the disk takes writes, proved by a durable one. Takes as long as an fsync does, so
-    /// give it a time limit: a disk that hangs is not writable either.
-    pub async fn check_writable(&self) -> io::Result<()> {
+    /// Keeps for ever that nothing of this directory is to be served any more, and why. Durable on return;
+    /// blocks for an fsync.
+    pub fn retire(&self, why: &str) -> io::Result<()> {
         let mut batch = WriteBatch::default();
-        batch.put_cf(self.0.database.family(META), PROBE_KEY, b"");
-        self.0.database.write(batch)?;
-        raft_log::durable(self.0.log.barrier()?).await
+        self.0.database.put_scalar::<Retired>(&mut batch, &why.to_owned());
+        self.0.database.write_synced(batch)
+    }
+
+    /// What [`Store::retire`] was told.
+    pub fn retired(&self) -> io::Result<Option<String>> {
+        self.0.database.scalar::<Retired>()
+    }
+
+    /// Whether the disk takes writes, proved by a durable one. Takes as long as an fsync does, so
+    /// give it a time limit: a disk that hangs is not writable either. It then holds up one thread,
+    /// however often this is asked.
+    pub async fn check_writable(&self) -> io::Result<()> {
+        let turn = self.0.probing.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let store = self.clone();
+        let write = move || {
+            let _turn = turn;
+            let mut batch = WriteBatch::default();
+            batch.put_cf(store.0.database.family(META), PROBE_KEY, b"");
+            store.0.database.write(batch)?;
+            store.0.log.barrier()
+        };
+        let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)??;
+        raft_log::durable(written).await
     }
 
     pub fn sizes(&self) -> Vec<FamilySize> {
@@ -192,6 +267,7 @@ impl Store {
     /// Brings the gauges of RocksDB up to date; to be called when metrics are read.
     pub fn record_sizes(&self) {
         let metrics = &self.0.metrics;
+        metrics.log_bytes.set(i64::try_from(self.log_bytes()).unwrap_or(i64::MAX));
         for size in self.sizes() {
             for (gauge, value) in [
                 (&metrics.rocksdb_live_bytes, size.live_bytes),
@@ -211,6 +287,16 @@ impl Store {
     }
 }
 
+/// What the log of a directory holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogExtent {
+    /// The last entry that is gone, behind a snapshot.
+    pub purged: Option<LogId>,
+    /// The last entry, be it gone or not.
+    pub last: Option<LogId>,
+    pub vote: Option<Vote>,
+}
+
 /// The state as it was at one moment.
 pub struct View<'a> {
     database: &'a Database,
@@ -224,17 +310,26 @@ impl View<'_> {
 
     /// Visits all rows in key order.
     pub fn for_each_row(&self, mut visit: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
-        let mut options = ReadOptions::default();
-        options.fill_cache(false);
-        options.set_readahead_size(SCAN_READAHEAD_BYTES);
-        let mut rows = self.snapshot.raw_iterator_cf_opt(self.database.family(STATE), options);
-        rows.seek_to_first();
-        while let Some((key, value)) = rows.item() {
-            visit(key, value)?;
-            rows.next();
-        }
-        rows.status().map_err(io::Error::other)
+        let rows = self.snapshot.raw_iterator_cf_opt(self.database.family(STATE), scan_options());
+        scan(rows, &mut visit)
     }
+}
+
+/// For reading a family from end to end.
+fn scan_options() -> ReadOptions {
+    let mut options = ReadOptions::default();
+    options.fill_cache(false);
+    options.set_readahead_size(SCAN_READAHEAD_BYTES);
+    options
+}
+
+fn scan<D: DBAccess>(mut rows: DBRawIteratorWithThreadMode<'_, D>, visit: &mut RowSink<'_>) -> io::Result<()> {
+    rows.seek_to_first();
+    while let Some((key, value)) = rows.item() {
+        visit(key, value)?;
+        rows.next();
+    }
+    rows.status().map_err(io::Error::other)
 }
 
 fn is_fresh(database: &Database, log: &Log) -> io::Result<bool> {

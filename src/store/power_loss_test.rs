@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::testing::{Gate, RowMachine, rows};
 use super::{SnapshotFile, Store};
-use crate::raft::types::{LogId, Member, NodeId, Proposal, TypeConfig, Vote};
+use crate::format::types::{LogId, Member, NodeId, Proposal, TypeConfig, Vote};
 
 type Raft = openraft::Raft<TypeConfig, RowMachine>;
 
@@ -133,12 +133,17 @@ impl Cluster {
     }
 }
 
+/// `text` behind the byte of the first level.
+fn proposal(text: &str) -> Proposal {
+    Proposal(Bytes::from([&[1], text.as_bytes()].concat()))
+}
+
 /// Asks whoever leads until one of them acknowledges.
 async fn write(rafts: &[&Raft], text: &'static str) -> LogId {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
         for raft in rafts {
-            let proposal = Proposal(Bytes::from_static(text.as_bytes()));
+            let proposal = proposal(text);
             if let Ok(Ok(answer)) = timeout(ANSWER_LIMIT, raft.client_write(proposal)).await {
                 return answer.log_id;
             }
@@ -166,7 +171,7 @@ async fn lose_power(enable_leader_restore: Option<bool>) -> [Vec<Vec<u8>>; 2] {
 
     gate.set_closed(true);
     let writer = first.clone();
-    let lost = tokio::spawn(async move { writer.client_write(Proposal(Bytes::from_static(b"OLD"))).await });
+    let lost = tokio::spawn(async move { writer.client_write(proposal("OLD")).await });
     let old_index = Some(base.index + 1);
     second.wait(Some(LIMIT)).log_index(old_index, "OLD reached the follower").await.expect("replicated");
     gate.power_loss(&cluster.dir.path().join("n1"), &cluster.dir.path().join("n1-restarted"));
@@ -188,7 +193,11 @@ async fn lose_power(enable_leader_restore: Option<bool>) -> [Vec<Vec<u8>>; 2] {
 }
 
 fn proposals(store: &Store) -> Vec<Vec<u8>> {
-    rows(store).into_iter().filter(|(key, _)| key[..] != b"\0progress"[..]).map(|(_, value)| value).collect()
+    rows(store)
+        .into_iter()
+        .filter(|(key, _)| key[..] != b"\0progress"[..])
+        .map(|(_, value)| value[1..].to_vec())
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

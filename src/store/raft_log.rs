@@ -13,7 +13,7 @@ use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 
 use super::log::{Durable, Log};
-use crate::raft::types::{Entry, LogId, TypeConfig, Vote};
+use crate::format::types::{Entry, LogId, TypeConfig, Vote};
 
 /// What one read for replication or apply returns at most: a follower that is far behind must not
 /// pull the log into memory.

@@ -45,6 +45,7 @@ enum Outcome {
     /// Refused with these words.
     Refused(&'static str),
 }
+use crate::format::level::LevelRange;
 use Outcome::{Last, Refused};
 
 struct Case {
@@ -129,7 +130,7 @@ async fn judge(case: &Case, pick: fn(&[PathBuf; 2]) -> &PathBuf) {
     let path = pick(&files);
     let file = OpenOptions::new().read(true).write(true).open(path).expect("open");
     (case.damage)(&file, file.metadata().expect("a file").len());
-    match (Store::open(dir.path(), NODE, metrics()), &case.outcome) {
+    match (Store::open(dir.path(), NODE, LevelRange::OWN, metrics()), &case.outcome) {
         (Ok(store), Last(last)) => {
             let state = store.log().get_log_state().await.expect("readable");
             assert_eq!(state.last_log_id.map(|id| id.index), Some(*last), "{}", case.name);
@@ -165,7 +166,7 @@ async fn a_missing_file_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let [older, _] = history(dir.path()).await;
     fs::remove_file(older).expect("removed");
-    let refused = Store::open(dir.path(), NODE, metrics()).err().expect("refused");
+    let refused = Store::open(dir.path(), NODE, LevelRange::OWN, metrics()).err().expect("refused");
     assert!(matches!(refused, StoreError::DatabaseDamaged { .. }), "{refused}");
     assert!(refused.to_string().contains("Missing WAL"), "{refused}");
 }

@@ -1,14 +1,14 @@
 //! One snapshot file: its layout, written once and never changed.
 //!
 //! ```text
-//! file = "THUBSNAP" version:u32 header_bytes:u32 header row* end rows:u64 sha256   (big-endian)
+//! file = "THUBSNAP" level:u32 header_bytes:u32 header row* end rows:u64 sha256   (big-endian)
 //! row  = key_bytes:u32 value_bytes:u32 key value          key_bytes != 0xffffffff
 //! end  = 0xffffffff
 //! ```
 //!
 //! The digest covers everything before it. A file is verified as a whole before its first row is
 //! used, so a truncated or foreign one is refused and never half read. The header belongs to the
-//! caller (Raft's description of the snapshot).
+//! caller ([`crate::format::header`]). A backup is such a file too, written to whoever asked for it.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -20,8 +20,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use crate::format::level::{Level, LevelRange};
+
 const MAGIC: &[u8; 8] = b"THUBSNAP";
-const FORMAT_VERSION: u32 = 1;
 const END_OF_ROWS: u32 = u32::MAX;
 /// Lengths above these are damage, not data: they are refused before memory is taken for them.
 const HEADER_BYTES_MAX: u32 = 1024 * 1024;
@@ -31,6 +32,7 @@ const VALUE_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// once, and the fsyncs of the log would wait behind it.
 const SYNC_STEP_BYTES: u64 = 8 * 1024 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
+const DIGEST_BYTES: usize = 32;
 
 /// Handle on a complete snapshot file; this is openraft's snapshot data.
 ///
@@ -57,10 +59,14 @@ impl Drop for Kept {
 
 /// What verification learns about a file.
 #[derive(Clone, Debug)]
-pub(super) struct Contents {
-    pub(super) header: Bytes,
-    pub(super) rows: u64,
-    pub(super) bytes: u64,
+pub struct Contents {
+    /// What a reader of its rows needs.
+    pub level: Level,
+    pub header: Bytes,
+    pub rows: u64,
+    pub bytes: u64,
+    /// The checksum at its end, which stands for the whole.
+    pub digest: [u8; DIGEST_BYTES],
 }
 
 impl SnapshotFile {
@@ -89,6 +95,11 @@ impl SnapshotFile {
         self.0.contents.header.clone()
     }
 
+    /// What a reader of its rows needs.
+    pub fn level(&self) -> Level {
+        self.0.contents.level
+    }
+
     pub fn rows(&self) -> u64 {
         self.0.contents.rows
     }
@@ -105,22 +116,23 @@ impl SnapshotFile {
     }
 }
 
-/// Writes a snapshot file; what is not finished is worthless.
-pub(super) struct SnapshotWriter {
-    out: BufWriter<HashedFile>,
+/// Writes the layout of a snapshot to a sink; what is not finished is worthless.
+pub(super) struct SnapshotWriter<W: Write> {
+    out: BufWriter<Hashed<W>>,
+    level: Level,
     rows: u64,
     header: Bytes,
 }
 
-impl SnapshotWriter {
-    pub(super) fn create(path: &Path, header: Vec<u8>) -> io::Result<Self> {
-        let file = HashedFile { file: File::create(path)?, hash: Sha256::new(), bytes: 0, synced_bytes: 0 };
-        let mut out = BufWriter::with_capacity(BUFFER_BYTES, file);
+impl<W: Write> SnapshotWriter<W> {
+    pub(super) fn begin(sink: W, level: Level, header: Vec<u8>) -> io::Result<Self> {
+        let hashed = Hashed { sink, hash: Sha256::new(), bytes: 0 };
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, hashed);
         out.write_all(MAGIC)?;
-        out.write_all(&FORMAT_VERSION.to_be_bytes())?;
+        out.write_all(&u32::from(level.0).to_be_bytes())?;
         out.write_all(&length(&header, HEADER_BYTES_MAX)?)?;
         out.write_all(&header)?;
-        Ok(SnapshotWriter { out, rows: 0, header: header.into() })
+        Ok(SnapshotWriter { out, level, rows: 0, header: header.into() })
     }
 
     pub(super) fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -132,16 +144,17 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Ends the file and makes its content durable.
-    pub(super) fn finish(mut self) -> io::Result<Contents> {
+    /// Writes the end, and gives the sink back with all that it was given.
+    pub(super) fn finish(mut self) -> io::Result<(W, Contents)> {
         self.out.write_all(&END_OF_ROWS.to_be_bytes())?;
         self.out.write_all(&self.rows.to_be_bytes())?;
         self.out.flush()?;
-        let hashed = self.out.get_mut();
-        let digest = hashed.hash.clone().finalize();
-        hashed.file.write_all(&digest)?;
-        hashed.file.sync_all()?;
-        Ok(Contents { header: self.header, rows: self.rows, bytes: hashed.bytes + digest.len() as u64 })
+        let (Hashed { mut sink, hash, bytes }, _) = self.out.into_parts();
+        let digest: [u8; DIGEST_BYTES] = hash.finalize().into();
+        sink.write_all(&digest)?;
+        sink.flush()?;
+        let bytes = bytes + digest.len() as u64;
+        Ok((sink, Contents { level: self.level, header: self.header, rows: self.rows, bytes, digest }))
     }
 }
 
@@ -152,21 +165,49 @@ fn length(part: &[u8], max: u32) -> io::Result<[u8; 4]> {
     }
 }
 
-struct HashedFile {
-    file: File,
+/// Hashes and counts what goes through.
+struct Hashed<W> {
+    sink: W,
     hash: Sha256,
     bytes: u64,
-    synced_bytes: u64,
 }
 
-impl Write for HashedFile {
+impl<W: Write> Write for Hashed<W> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(buffer)?;
+        let written = self.sink.write(buffer)?;
         self.hash.update(&buffer[..written]);
         self.bytes += written as u64;
-        if self.bytes - self.synced_bytes >= SYNC_STEP_BYTES {
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// A file that reaches the disk in steps, see [`SYNC_STEP_BYTES`].
+pub(super) struct SteppedFile {
+    file: File,
+    unsynced_bytes: u64,
+}
+
+impl SteppedFile {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        Ok(SteppedFile { file: File::create(path)?, unsynced_bytes: 0 })
+    }
+
+    pub(super) fn make_durable(self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+impl Write for SteppedFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(buffer)?;
+        self.unsynced_bytes += written as u64;
+        if self.unsynced_bytes >= SYNC_STEP_BYTES {
             self.file.sync_data()?;
-            self.synced_bytes = self.bytes;
+            self.unsynced_bytes = 0;
         }
         Ok(written)
     }
@@ -176,11 +217,11 @@ impl Write for HashedFile {
     }
 }
 
-/// Reads a file from end to end and gives each row to `sink`.
+/// Reads a snapshot or a backup from end to end and gives each row to `sink`.
 ///
 /// The digest is known only after the last row: callers that act on rows verify first, with a
 /// sink that does nothing.
-pub(super) fn read(path: &Path, mut sink: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<Contents> {
+pub fn read(path: &Path, mut sink: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<Contents> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("snapshot {}: {error}", path.display()));
     read_parts(path, &mut sink).map_err(named)
 }
@@ -194,12 +235,13 @@ fn read_parts(path: &Path, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>
     let bytes = file.metadata()?.len();
     let mut input = HashedReader { input: BufReader::with_capacity(BUFFER_BYTES, file), hash: Sha256::new() };
     if input.array::<8>()? != *MAGIC {
-        return Err(damaged("is not a snapshot"));
+        return Err(damaged("is not a snapshot or backup"));
     }
     let version = input.number()?;
-    if version != FORMAT_VERSION {
-        return Err(damaged(&format!("has format version {version}, this binary reads {FORMAT_VERSION}")));
-    }
+    let level = u8::try_from(version).map(Level).ok().filter(|level| LevelRange::OWN.contains(*level));
+    let Some(level) = level else {
+        return Err(damaged(&format!("holds data of level {version}, this binary reads {}", LevelRange::OWN)));
+    };
     let mut header = Vec::new();
     let header_bytes = input.number()?;
     input.part(header_bytes, HEADER_BYTES_MAX, &mut header)?;
@@ -207,14 +249,14 @@ fn read_parts(path: &Path, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>
     if input.array::<8>()? != rows.to_be_bytes() {
         return Err(damaged("has another number of rows than it says"));
     }
-    let digest = input.hash.clone().finalize();
-    if input.array::<32>()?[..] != digest[..] {
+    let digest: [u8; DIGEST_BYTES] = input.hash.clone().finalize().into();
+    if input.array::<DIGEST_BYTES>()? != digest {
         return Err(damaged("does not match its checksum"));
     }
     if input.input.read(&mut [0])? != 0 {
         return Err(damaged("goes on after its end"));
     }
-    Ok(Contents { header: header.into(), rows, bytes })
+    Ok(Contents { level, header: header.into(), rows, bytes, digest })
 }
 
 fn read_rows(input: &mut HashedReader, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<u64> {

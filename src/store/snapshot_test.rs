@@ -8,6 +8,7 @@ use rocksdb::WriteBatch;
 use super::database::STATE;
 use super::testing::{NODE, files_below, fresh, metrics, open, rows};
 use super::{SnapshotFile, Store, StoreError, View};
+use crate::format::level::LevelRange;
 
 fn fill(store: &Store, count: u32, value: &[u8]) {
     store.write_rows((0..count).map(|number| (number.to_be_bytes(), Some(value)))).expect("written");
@@ -24,7 +25,7 @@ fn send(file: &SnapshotFile, to: &Store) -> io::Result<SnapshotFile> {
 }
 
 fn names(store: &Store) -> Vec<String> {
-    let files = files_below(&store.0.dir.join("snapshots"));
+    let files = files_below(&store.dir().join("snapshots"));
     files.iter().map(|path| path.file_name().expect("a name").to_string_lossy().into_owned()).collect()
 }
 
@@ -110,7 +111,7 @@ fn damaged_files_are_refused_whole() {
         ("is truncated", good[..good.len() / 2].to_vec()),
         ("is truncated", Vec::new()),
         ("is not a snapshot", flipped(0)),
-        ("format version", flipped(11)),
+        ("holds data of level 0", flipped(11)),
         ("impossible length", flipped(12)),
         ("checksum", flipped(FIRST_ROW_AT + 100 * ROW_BYTES + ROW_BYTES - 1)),
         ("checksum", flipped(good.len() - 1)),
@@ -136,7 +137,7 @@ fn interrupt_installation(dir: &std::path::Path) -> SnapshotFile {
     fill(&from, 5000, b"new");
     fill(&store, 9000, b"old");
     let received = send(&from.build_snapshot(header).expect("built"), &store).expect("accepted");
-    store.begin_installation(&received).expect("begun");
+    store.begin_installation(&received, WriteBatch::default()).expect("begun");
     received.keep(true);
     let family = store.0.database.family(STATE);
     let mut batch = WriteBatch::default();
@@ -164,7 +165,7 @@ fn an_interrupted_installation_without_its_file_is_refused() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let received = interrupt_installation(dir.path());
     fs::remove_file(received.path()).expect("removed");
-    let refused = Store::open(dir.path(), NODE, metrics()).err().expect("refused");
+    let refused = Store::open(dir.path(), NODE, LevelRange::OWN, metrics()).err().expect("refused");
     assert!(matches!(refused, StoreError::InstallationLost { .. }), "{refused}");
     assert!(refused.to_string().contains(".part"), "{refused}");
 }
@@ -179,4 +180,71 @@ fn a_damaged_current_snapshot_is_dropped_and_the_state_stays() {
     let store = open(dir.path());
     assert!(store.current_snapshot().is_none());
     assert_eq!(rows(&store).len(), 100);
+}
+
+/// Another state and an empty log in place of all there was: a crash behind the one batch that decides
+/// leaves the rest to the next opening, one before it leaves all as it was.
+#[tokio::test]
+async fn a_new_beginning_is_one_step() {
+    use super::testing::{append, entry, log_id};
+    use crate::format::level::Level;
+    use crate::format::types::Vote;
+    let row = |sink: &mut super::RowSink<'_>| sink(b"key", b"value");
+    for is_interrupted in [false, true] {
+        let (dir, store) = fresh();
+        fill(&store, 1000, b"before");
+        append(&mut store.log(), (0..10).map(|index| entry(1, index, b"x"))).await.expect("appended");
+        let file = store.stage(Level::SETTINGS, b"header".to_vec(), row).expect("staged");
+        let (last, vote) = (log_id(4, 1_000_009), Vote::new(4, NODE));
+        if is_interrupted {
+            let mut batch = WriteBatch::default();
+            store.0.log.put_beginning(&mut batch, last, vote);
+            file.keep(true);
+            store.0.title.raise_to(file.level()).expect("raised");
+            store.begin_installation(&file, batch).expect("begun");
+            drop(store);
+        } else {
+            assert_eq!(rows(&store).len(), 1000, "nothing happens before");
+            store.begin_anew(&file, last, vote).expect("begun anew");
+        }
+        drop(file);
+        let store = open(dir.path());
+        assert_eq!(rows(&store), [(b"key".to_vec(), b"value".to_vec())].into(), "{is_interrupted}");
+        let extent = store.log_extent();
+        assert_eq!((extent.purged, extent.last, extent.vote), (Some(last), Some(last), Some(vote)));
+        assert!(store.entries_from(0, usize::MAX).expect("readable").is_empty());
+        assert_eq!(store.identity().level, Level::SETTINGS);
+        append(&mut store.log(), [entry(5, 1_000_010, b"y")]).await.expect("the log goes on");
+    }
+}
+
+/// What looks at a directory leaves every file of it as it is.
+#[tokio::test]
+async fn a_look_changes_nothing() {
+    use super::Peek;
+    use super::testing::{append, entry};
+    let (dir, store) = fresh();
+    fill(&store, 1000, b"value");
+    append(&mut store.log(), (0..10).map(|index| entry(1, index, b"x"))).await.expect("appended");
+    let in_use = Peek::open(dir.path(), LevelRange::OWN).map(drop).expect_err("a node has it");
+    assert!(matches!(in_use, StoreError::InUse { .. }), "{in_use}");
+    let extent = store.log_extent();
+    drop(store);
+    let contents = || {
+        let read = |path: std::path::PathBuf| (path.clone(), fs::read(&path).expect("readable"));
+        files_below(dir.path()).into_iter().map(read).collect::<Vec<_>>()
+    };
+    let before = contents();
+    let peek = Peek::open(dir.path(), LevelRange::OWN).expect("a look");
+    let mut count = 0;
+    peek.for_each_row(&mut |_, value| {
+        count += usize::from(value == b"value");
+        Ok(())
+    })
+    .expect("readable");
+    let size = peek.log_size().expect("readable");
+    assert_eq!((count, size.first, size.entries), (1000, Some(0), 10));
+    assert_eq!(peek.log_extent().expect("readable"), extent);
+    drop(peek);
+    assert!(contents() == before, "looking has changed the directory");
 }

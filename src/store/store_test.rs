@@ -3,13 +3,14 @@
 use std::fs;
 
 use super::testing::{NODE, fresh, metrics, open, rows};
-use super::{FORMAT_VERSION, Store, StoreError};
+use super::{Store, StoreError};
+use crate::format::level::{Level, LevelRange};
 
 #[test]
 fn a_fresh_directory_gets_an_identity_that_lasts() {
     let (dir, store) = fresh();
     let identity = store.identity();
-    assert_eq!((identity.format_version, identity.node_id, identity.cluster_id.clone()), (FORMAT_VERSION, NODE, None));
+    assert_eq!((identity.level, identity.node_id, identity.cluster_id.clone()), (Level::FIRST, NODE, None));
     assert_eq!(identity.instance.len(), 32);
     store.set_cluster_id("c1").expect("no cluster yet");
     drop(store);
@@ -21,7 +22,7 @@ fn a_fresh_directory_gets_an_identity_that_lasts() {
 #[test]
 fn a_directory_serves_one_process_one_node_and_one_cluster() {
     let (dir, store) = fresh();
-    let refusal = |node_id| Store::open(dir.path(), node_id, metrics()).err().expect("refused");
+    let refusal = |node_id| Store::open(dir.path(), node_id, LevelRange::OWN, metrics()).err().expect("refused");
     assert!(matches!(refusal(NODE), StoreError::InUse { .. }));
     store.set_cluster_id("c1").expect("no cluster yet");
     store.set_cluster_id("c1").expect("the same cluster");
@@ -40,14 +41,16 @@ fn a_directory_of_which_a_part_was_removed_is_refused() {
         ("no identity.json", |dir| fs::remove_file(dir.join("identity.json")).expect("remove")),
         ("no database", |dir| fs::remove_dir_all(dir.join("db")).expect("remove")),
         ("cannot be read as an identity", |dir| fs::write(dir.join("identity.json"), "{").expect("write")),
-        ("format version 9", |dir| fs::write(dir.join("identity.json"), r#"{"format_version":9}"#).expect("write")),
+        ("holds data of level 9, this node reads levels 1 to 2", |dir| {
+            fs::write(dir.join("identity.json"), r#"{"format_version":9}"#).expect("write")
+        }),
     ];
     for (words, remove) in cases {
         let (dir, store) = fresh();
         store.write_rows([("k", Some("v"))]).expect("written");
         drop(store);
         remove(dir.path());
-        let refused = Store::open(dir.path(), NODE, metrics()).err().expect("refused").to_string();
+        let refused = Store::open(dir.path(), NODE, LevelRange::OWN, metrics()).err().expect("refused").to_string();
         assert!(refused.contains(words), "{refused}");
     }
 }
@@ -65,7 +68,7 @@ fn an_interrupted_first_start_begins_again() {
     drop(store);
     // The same files around a database with content are no first start.
     fs::rename(&identity, &staged).expect("rename");
-    let refused = Store::open(dir.path(), NODE, metrics()).err().expect("refused");
+    let refused = Store::open(dir.path(), NODE, LevelRange::OWN, metrics()).err().expect("refused");
     assert!(matches!(refused, StoreError::IdentityMissing { .. }), "{refused}");
 }
 
@@ -102,4 +105,27 @@ async fn sizes_and_writability_are_reported() {
     assert!(state.memtable_bytes > 100_000 && state.keys_estimate == 1, "{state:?}");
     store.record_sizes();
     assert_eq!(store.0.metrics.rocksdb_keys.with_label_values(&["state"]).get(), 1);
+}
+
+#[tokio::test]
+async fn a_directory_says_what_it_holds_before_it_holds_it() {
+    let (dir, store) = fresh();
+    let first = super::testing::entry(1, 0, b"x");
+    super::testing::append(&mut store.log(), [first]).await.expect("appended");
+    assert_eq!(store.identity().level, Level::FIRST);
+    let mut second = super::testing::entry(1, 1, b"");
+    second.payload = openraft::EntryPayload::Normal(crate::format::types::Proposal(vec![2, b'y'].into()));
+    super::testing::append(&mut store.log(), [second.clone()]).await.expect("appended");
+    assert_eq!(store.identity().level, Level::SETTINGS);
+    drop(store);
+    let held_back = LevelRange::OWN.up_to(Level::FIRST);
+    let refused = Store::open(dir.path(), NODE, held_back, metrics()).err().expect("refused");
+    assert!(matches!(refused, StoreError::OtherLevel { found: 2, .. }), "{refused}");
+
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let store = Store::open(dir.path(), NODE, held_back, metrics()).expect("opened");
+    second.log_id.index = 0;
+    let refused = super::testing::append(&mut store.log(), [second]).await.expect_err("above what the node is held to");
+    assert!(refused.to_string().contains("level 2, this node reads levels 1 to 1"), "{refused}");
+    assert!(store.is_fresh().expect("readable"), "nothing was written");
 }

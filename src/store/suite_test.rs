@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::testing::{RowMachine, fresh};
 use super::{LogStore, Store};
-use crate::raft::types::TypeConfig;
+use crate::format::types::TypeConfig;
 
 /// Makes a state machine on a store.
 struct Builder<F>(F);

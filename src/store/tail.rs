@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::raft::codec;
-use crate::raft::types::Entry;
+use crate::format::codec;
+use crate::format::types::Entry;
 
 /// What an entry takes beside its payload: the struct itself and its slot.
 const ENTRY_OVERHEAD_BYTES: usize = 128;

@@ -6,6 +6,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -18,9 +22,10 @@ use tempfile::TempDir;
 
 use super::database::Database;
 use super::{LogStore, SnapshotFile, Store, View};
+use crate::format::codec;
+use crate::format::level::LevelRange;
+use crate::format::types::{CommittedLeaderId, Entry, LogId, Proposal, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
-use crate::raft::codec;
-use crate::raft::types::{CommittedLeaderId, Entry, LogId, Proposal, SnapshotMeta, StoredMembership, TypeConfig};
 
 pub(crate) const NODE: u64 = 1;
 
@@ -29,7 +34,7 @@ pub(crate) fn metrics() -> Arc<Metrics> {
 }
 
 pub(crate) fn open(dir: &Path) -> Store {
-    Store::open(dir, NODE, metrics()).unwrap_or_else(|error| panic!("{error}"))
+    Store::open(dir, NODE, LevelRange::OWN, metrics()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A store in a directory of its own. Drop the store first.
@@ -43,8 +48,9 @@ pub(crate) fn log_id(term: u64, index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(term), index)
 }
 
+/// An entry of the first level with `payload` behind it.
 pub(crate) fn entry(term: u64, index: u64, payload: &[u8]) -> Entry {
-    let payload = EntryPayload::Normal(Proposal(Bytes::copy_from_slice(payload)));
+    let payload = EntryPayload::Normal(Proposal(Bytes::from([&[1], payload].concat())));
     Entry { log_id: log_id(term, index), payload }
 }
 
@@ -147,6 +153,62 @@ impl RaftStateMachine<TypeConfig> for RowMachine {
     }
 }
 
+/// Stands between writers and RocksDB: while it holds, no write returns, as in a stall or on a disk that
+/// hangs.
+#[derive(Default)]
+pub(crate) struct Hold {
+    holds: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Hold {
+    pub(super) fn pass(&self) {
+        self.changed.wait_while(&mut self.holds.lock(), |holds| *holds);
+    }
+}
+
+/// Holds up the writes of a store until it is dropped, or until nobody can be expected to wait any more:
+/// a test that waits for a write fails then, and does not hang.
+pub(crate) struct Held {
+    store: Store,
+    end: Option<mpsc::Sender<()>>,
+    watch: Option<JoinHandle<()>>,
+    in_vain: Arc<AtomicBool>,
+}
+
+impl Held {
+    pub(crate) fn up(store: &Store, at_most: Duration) -> Held {
+        *store.0.database.hold.holds.lock() = true;
+        let (end, ended) = mpsc::channel();
+        let in_vain = Arc::new(AtomicBool::new(false));
+        let (held, out_of_time) = (store.clone(), in_vain.clone());
+        let watch = thread::spawn(move || {
+            out_of_time.store(ended.recv_timeout(at_most) == Err(RecvTimeoutError::Timeout), Ordering::SeqCst);
+            *held.0.database.hold.holds.lock() = false;
+            held.0.database.hold.changed.notify_all();
+        });
+        Held { store: store.clone(), end: Some(end), watch: Some(watch), in_vain }
+    }
+
+    /// Lets the writes go on.
+    pub(crate) fn release(mut self) {
+        assert!(*self.store.0.database.hold.holds.lock(), "somebody waited for a write that was held up");
+        self.let_go();
+        assert!(!self.in_vain.load(Ordering::SeqCst), "somebody waited for a write that was held up");
+    }
+
+    fn let_go(&mut self) {
+        self.end = None;
+        self.watch.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
 /// Stands between the flush thread and the disk: while closed, no fsync ever completes. Knows how
 /// much of each WAL file is durable, and so what a power loss would leave.
 #[derive(Clone, Default)]
@@ -163,7 +225,7 @@ impl Gate {
     pub(crate) fn open_store(&self, dir: &Path, node_id: u64) -> Store {
         let gate = self.clone();
         let sync = Box::new(move |database: &Database| gate.sync(database));
-        Store::open_with(dir, node_id, metrics(), sync).unwrap_or_else(|error| panic!("{error}"))
+        Store::open_with(dir, node_id, LevelRange::OWN, metrics(), sync).unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub(crate) fn set_closed(&self, is_closed: bool) {

@@ -1,12 +1,14 @@
 //! State to snapshot and snapshot to state: build, receive, install.
 //!
-//! Everything here blocks for as long as the state is large; call it from a blocking thread.
+//! Everything here blocks for as long as the state is large; call it from a blocking thread. What is
+//! made of a state while no node runs (a restored directory, a cluster of one) takes the way of an
+//! installation too, and gets with it the log that belongs to it ([`Store::begin_anew`]).
 //!
 //! An installation replaces all rows, which takes many batches. A marker in the database makes it
 //! one step: it is durable before the first row goes and removed after the last one came (one WAL
 //! keeps that order). A start that finds the marker does the work again from the same file.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -16,11 +18,16 @@ use serde::{Deserialize, Serialize};
 use super::database::{Database, STATE, Scalar};
 use super::identity::sync_directory;
 use super::shelf::IncomingSnapshot;
-use super::snapshot::{self, SnapshotFile, SnapshotWriter};
+use super::snapshot::{self, SnapshotFile, SnapshotWriter, SteppedFile};
 use super::{Store, StoreError, View};
+use crate::format::level::Level;
+use crate::format::types::{LogId, Vote};
 
 /// Rows go in batches of about this size: they hold up other writes for a moment only.
 const BATCH_BYTES: usize = 1024 * 1024;
+
+/// Takes the rows of a state, one by one.
+pub type RowSink<'a> = dyn FnMut(&[u8], &[u8]) -> io::Result<()> + 'a;
 
 /// The marker: a snapshot is being installed.
 pub(super) struct Installing;
@@ -67,15 +74,49 @@ impl Store {
             let _whole = self.0.whole_state.lock();
             (self.view_now(), self.0.shelf.take_number())
         };
-        // Removed again if anything below fails.
-        let partial = IncomingSnapshot::create(self.0.shelf.partial_path(number))?;
-        let mut writer = SnapshotWriter::create(&partial.path, header(&view)?)?;
-        view.for_each_row(|key, value| writer.row(key, value))?;
-        let contents = writer.finish()?;
-        let file = SnapshotFile::disposable(partial.accepted(), contents);
+        let file = self.write_partial(number, self.identity().level, header(&view)?, |sink| view.for_each_row(sink))?;
         self.0.shelf.complete(&file, number)?;
         self.0.shelf.offer(number, &file);
         Ok(file)
+    }
+
+    /// A complete file under the name of an incomplete one.
+    fn write_partial<R>(&self, number: u64, level: Level, header: Vec<u8>, rows: R) -> io::Result<SnapshotFile>
+    where
+        R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
+    {
+        // Removed again if anything below fails.
+        let partial = IncomingSnapshot::create(self.0.shelf.partial_path(number))?;
+        let mut writer = SnapshotWriter::begin(SteppedFile::create(&partial.path)?, level, header)?;
+        rows(&mut |key, value| writer.row(key, value))?;
+        let (file, contents) = writer.finish()?;
+        file.make_durable()?;
+        Ok(SnapshotFile::disposable(partial.accepted(), contents))
+    }
+
+    /// Writes the rows of `view` to `sink` in the layout of a snapshot, described by `header`.
+    pub fn write_view(&self, view: &View<'_>, header: Vec<u8>, sink: impl Write) -> io::Result<u64> {
+        let mut writer = SnapshotWriter::begin(sink, self.identity().level, header)?;
+        view.for_each_row(|key, value| writer.row(key, value))?;
+        writer.finish().map(|(_, contents)| contents.bytes)
+    }
+
+    /// A snapshot file of rows that the caller makes, for [`Store::begin_anew`]; gone with its last
+    /// handle otherwise.
+    pub fn stage<R>(&self, level: Level, header: Vec<u8>, rows: R) -> io::Result<SnapshotFile>
+    where
+        R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
+    {
+        self.write_partial(self.0.shelf.take_number(), level, header, rows)
+    }
+
+    /// Replaces all that the directory holds by the state of `file` and an empty log behind `last`; the
+    /// directory has to be opened anew. In one step: a crash leaves all as it was, or the next opening
+    /// ends it.
+    pub fn begin_anew(self, file: &SnapshotFile, last: LogId, vote: Vote) -> io::Result<()> {
+        let mut batch = WriteBatch::default();
+        self.0.log.put_beginning(&mut batch, last, vote);
+        self.install(file, batch)
     }
 
     /// The newest snapshot whose state this node has or had.
@@ -98,8 +139,14 @@ impl Store {
 
     /// Replaces the whole state by the rows of `file`, which becomes the current snapshot.
     pub fn install_snapshot(&self, file: &SnapshotFile) -> io::Result<()> {
+        self.install(file, WriteBatch::default())
+    }
+
+    /// What is in `also` comes to be with the marker, in one step.
+    fn install(&self, file: &SnapshotFile, also: WriteBatch) -> io::Result<()> {
+        self.0.title.raise_to(file.level()).map_err(io::Error::other)?;
         let _whole = self.0.whole_state.lock();
-        let number = self.begin_installation(file)?;
+        let number = self.begin_installation(file, also)?;
         // From here on the file is needed until the marker is gone, whatever fails in between.
         file.keep(true);
         replace_rows(&self.0.database, &file.path())?;
@@ -111,13 +158,12 @@ impl Store {
     }
 
     /// Refuses a file that is not whole before anything is touched, then sets the marker.
-    pub(super) fn begin_installation(&self, file: &SnapshotFile) -> io::Result<u64> {
+    pub(super) fn begin_installation(&self, file: &SnapshotFile, mut batch: WriteBatch) -> io::Result<u64> {
         snapshot::verify(&file.path())?;
         sync_directory(file.path().parent().expect("a file in the folder of snapshots"))?;
         let number = self.0.shelf.take_number();
         let installation =
             Installation { source: name(&file.path()), target: name(&self.0.shelf.complete_path(number)) };
-        let mut batch = WriteBatch::default();
         self.0.database.put_scalar::<Installing>(&mut batch, &installation);
         self.0.database.write_synced(batch)?;
         Ok(number)

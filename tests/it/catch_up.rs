@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Cluster, eventually, report, setting};
+use crate::harness::{Api, Cluster, Load, Outcome, eventually, report, setting};
 use crate::polls::hold;
 
 const NAMESPACE: &str = "catch-up";
@@ -74,6 +74,41 @@ async fn a_stopped_node_catches_up_by_snapshot() {
     leave_behind(&cluster.api(leader), behind).await;
     cluster.restart(late).await;
     expect_installed(&cluster.api(late)).await;
+    cluster.expect_equal_state().await;
+}
+
+/// Writes go on at a rate at which what is kept of the log lasts for a moment only: who receives a
+/// snapshot meanwhile still finds the entries after it, and needs no second one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_catches_up_under_load_with_one_snapshot() {
+    let mut cluster = Cluster::start_with(3, &["--snapshot-entries", "200", "--log-entries-kept", "50"]).await;
+    let leader = cluster.leader().await;
+    let late = cluster.followers().await[0];
+    let api = cluster.api(leader);
+    cluster.kill(late).await;
+    let load = Load::start(NAMESPACE, 8, vec![(leader, api.clone())]);
+    let behind = api.metric("thuban_raft_last_log_index").await.expect("the gauge is there");
+    eventually(LIMIT, "the log is purged beyond the node that is away", || async {
+        match api.metric("thuban_raft_purged_index").await {
+            Some(purged) if purged > behind => Ok(()),
+            seen => Err(format!("{seen:?} of {behind}")),
+        }
+    })
+    .await;
+    cluster.restart(late).await;
+    let caught_up = api.metric("thuban_raft_last_log_index").await.expect("the gauge is there") + 500.0;
+    let of_late = cluster.api(late);
+    eventually(LIMIT, "the node follows the log", || async {
+        match of_late.metric("thuban_raft_applied_index").await {
+            Some(applied) if applied > caught_up => Ok(()),
+            seen => Err(format!("{seen:?} of {caught_up}")),
+        }
+    })
+    .await;
+    let journal = load.stop().await;
+    report(format!("{} writes while a node caught up by snapshot", journal.keys(&Outcome::Acknowledged).len()));
+    let installed = of_late.metric(r#"thuban_snapshots_total{event="installed"}"#).await;
+    assert_eq!(installed, Some(1.0), "one snapshot is enough");
     cluster.expect_equal_state().await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::backup::{restore_all, take_backup};
 use crate::harness::{Balancer, Cluster, Kind, RealClient, percentile, report, setting};
 use crate::polls::await_held;
 
@@ -60,6 +61,31 @@ async fn lives_on_when_its_replica_dies(kind: Kind) {
     }
 }
 
+/// The client has seen what the backup has not, and goes on with the cluster that is made of it.
+async fn goes_on_over_a_restore(kind: Kind) {
+    let mut cluster = Cluster::start(1).await;
+    let publish = |number: u32| {
+        let api = cluster.api(1);
+        async move { api.publish("default", "app", "application", &format!("number={number}")).await }
+    };
+    publish(1).await;
+    let mut client = RealClient::start(kind, cluster.ports(1).compat, "app", "application").await;
+    client.holds(START_LIMIT, "number", "1").await;
+    let backup = cluster.file("backup");
+    take_backup(&cluster, 1, &backup).await;
+    for number in 2..5 {
+        publish(number).await;
+    }
+    client.holds(START_LIMIT, "number", "4").await;
+    cluster.kill_all().await;
+    restore_all(&cluster, &backup).await;
+    cluster.restart_all().await;
+    cluster.log_in_again().await;
+    client.holds(RECOVERY_LIMIT, "number", "1").await;
+    cluster.api(1).publish("default", "app", "application", "number=new").await;
+    client.holds(RECOVERY_LIMIT, "number", "new").await;
+}
+
 /// The one node that holds a poll; waits until there is one.
 async fn holder_of_the_poll(cluster: &Cluster) -> u64 {
     crate::harness::eventually(RECOVERY_LIMIT, "a node holds the client's poll", || async {
@@ -91,4 +117,14 @@ async fn the_python_client_lives_on_when_its_replica_dies() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rust_client_lives_on_when_its_replica_dies() {
     lives_on_when_its_replica_dies(Kind::Rust).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_goes_on_over_a_restore() {
+    goes_on_over_a_restore(Kind::Python).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rust_client_goes_on_over_a_restore() {
+    goes_on_over_a_restore(Kind::Rust).await;
 }

@@ -64,6 +64,33 @@ impl Found {
         Ok(Found { revision, service, applied_index, content })
     }
 
+    /// How many things [`Found::read`] walks at most: none for a client that knows the revision.
+    pub(super) fn reach(catalog: &Catalog, question: &Question) -> usize {
+        let unless_known = |fold: Fold, reach: usize| if fold.text() == question.revision { 0 } else { reach };
+        let service = question.resolve(catalog);
+        match question.wanted {
+            Wanted::Services => {
+                let namespace = question.namespace_if_any();
+                let count = namespace.map_or(catalog.services.len(), |one| catalog.services.count_in(one));
+                unless_known(catalog.services.fold_of(namespace), count)
+            }
+            Wanted::Instances => match fold_of_instances(catalog, &service) {
+                Ok(fold) => unless_known(fold, catalog.instances.of_service(&service.0, &service.1).total),
+                Err(_) => 0,
+            },
+            Wanted::Namespaces => unless_known(catalog.namespaces.fold(), catalog.namespaces.len()),
+            Wanted::Rules(family, _) => catalog.rules.of(family).active().reach(&service.0, &service.1),
+        }
+    }
+
+    /// Makes the answer where the client does not have this revision, and lets go of what it took: so
+    /// much may be as slow to let go of as to gather.
+    pub(super) fn answered(mut self, question: &Question) -> (Found, Option<Response>) {
+        let answer = (self.revision != question.revision).then(|| self.answer(question));
+        self.content = Content::Unchanged;
+        (self, answer)
+    }
+
     pub(super) fn answer(&self, question: &Question) -> Response {
         let code = match self.content {
             Content::Unchanged => Code::DataNoChange,

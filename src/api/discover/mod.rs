@@ -8,6 +8,7 @@ mod found;
 mod request;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -20,9 +21,11 @@ use super::doc::Doc;
 use super::envelope::Shape;
 use super::error::ApiError;
 use super::extract::{ClientAddress, Object};
+use crate::catalog::Catalog;
 use crate::metrics::Held;
 use crate::model::code::Code;
 use crate::model::limits;
+use crate::raft::Reached;
 use crate::watch::Wake;
 use found::{Described, Found};
 use request::{Question, Request};
@@ -43,7 +46,7 @@ pub(super) const DISCOVER: Doc = Doc::new("Discovery")
     ]]);
 
 /// 200001 also after `timeout_ms` without a change; 503001 if this node is behind the `applied_index`
-/// that the client names.
+/// that the client names. An index that no node has reached is of another cluster, and means nothing.
 pub(super) async fn discover(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,
@@ -51,17 +54,22 @@ pub(super) async fn discover(
 ) -> Result<Response, ApiError> {
     let hold = request.hold();
     let seen = request.applied_index();
-    let question = request.question(address.map(|address: IpAddr| address.to_string()))?;
-    if !app.node.state().wait_applied(CATCH_UP_WITHIN, |applied| applied.index >= seen).await {
-        return Err(ApiError::new(Code::NoLeader, format!("this node has not applied index {seen} yet")));
+    let question = Arc::new(request.question(address.map(|address: IpAddr| address.to_string()))?);
+    match app.node.reach(CATCH_UP_WITHIN, |applied| applied.index >= seen).await {
+        Reached::Here => {}
+        Reached::Elsewhere => app.node.metrics().foreign_ids.inc(),
+        Reached::Unknown => {
+            return Err(ApiError::new(Code::NoLeader, format!("this node has not applied index {seen} yet")));
+        }
     }
     if hold.is_zero() {
-        return Ok(find(&app, &question)?.answer(&question));
+        let (found, answer) = find(&app, &question).await?;
+        return Ok(answer.unwrap_or_else(|| found.answer(&question)));
     }
     held(&app, &question, hold).await
 }
 
-async fn held(app: &App, question: &Question, hold: Duration) -> Result<Response, ApiError> {
+async fn held(app: &App, question: &Arc<Question>, hold: Duration) -> Result<Response, ApiError> {
     let mut held = Held::begin(app.node.metrics());
     let deadline = Instant::now() + hold;
     loop {
@@ -70,13 +78,13 @@ async fn held(app: &App, question: &Question, hold: Duration) -> Result<Response
             held.outcome = "refused";
             return Err(ApiError::new(Code::TooManyWaiters, format!("at most {}", limits::POLL_WAITERS_MAX)));
         };
-        let found = find(app, question).inspect_err(|_| held.outcome = "refused")?;
+        let (found, answer) = find(app, question).await.inspect_err(|_| held.outcome = "refused")?;
         if found.service != service {
             continue;
         }
-        if found.revision != question.revision {
+        if let Some(answer) = answer {
             held.outcome = "changed";
-            return Ok(found.answer(question));
+            return Ok(answer);
         }
         match timeout_at(deadline, watch.changed()).await {
             Ok(Wake::Changed) => {}
@@ -94,8 +102,12 @@ async fn held(app: &App, question: &Question, hold: Duration) -> Result<Response
     }
 }
 
-fn find(app: &App, question: &Question) -> Result<Found, ApiError> {
+/// What was found, with the answer for a client that does not have it yet.
+async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Response>), ApiError> {
     // Read before the catalog: what is found is then at least as new as it says.
     let applied_index = app.node.state().applied().index;
-    Found::read(&app.node.state().catalog(), question, applied_index)
+    let reach = Found::reach(&app.node.state().catalog(), question);
+    let (asked, answered) = (question.clone(), question.clone());
+    let find = move |catalog: &Catalog| Found::read(catalog, &asked, applied_index);
+    app.scan(reach, find, move |found| found.map(|found| found.answered(&answered))).await?
 }

@@ -3,11 +3,11 @@
 use super::instances::instance;
 use super::rules::{gray, of_rule, rule_for};
 use super::*;
+use crate::format::pack;
 use crate::model::instance::{CheckType, HealthCheckDraft, HeartbeatDraft, Location};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 use crate::model::wire::Uint32;
-use crate::pack;
 
 /// An instance with every field given.
 fn whole_instance() -> InstanceDraft {
@@ -65,7 +65,7 @@ fn golden_bytes_of_every_command() {
     let publish = ConfigPublish { file: file.clone(), release: release.clone(), md5: id("m") };
     let namespace = NamespaceDraft { name: "n".into(), owners: id("o"), ..Default::default() };
     let commands = [
-        Command::Bootstrap { cluster_id: "c".into(), admin },
+        Command::Bootstrap { cluster_id: "c".into(), admin, level: Level::FIRST },
         Command::Announce(NodeRecord::new(1, "i".into(), "a:1".into(), "c:1".into())),
         Command::Forget { node_id: 3 },
         Command::SignIn { hash: TokenHash("t".into()), user_id: "u".into() },

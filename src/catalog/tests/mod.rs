@@ -1,9 +1,13 @@
 //! The catalog as tables of commands and expected answers.
 
 mod cluster;
+mod contents;
 mod golden;
 mod instances;
 mod properties;
+mod rebirth;
+mod retention;
+mod room;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -21,6 +25,7 @@ use crate::model::instance::InstanceDraft;
 use crate::model::limits;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::service::ServiceDraft;
+use crate::model::settings::SettingsChange;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
@@ -55,6 +60,29 @@ impl Bench {
         applied
     }
 
+    /// A cluster at a level.
+    fn founded(level: Level) -> Bench {
+        let mut bench = Bench::default();
+        let admin = User {
+            id: "u".into(),
+            name: "admin".into(),
+            role: Role::Admin,
+            password_hash: PasswordHash("h".into()),
+            ctime: Timestamp(0),
+        };
+        bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin, level });
+        bench
+    }
+
+    fn raise(&mut self) {
+        assert_eq!(self.codes(Command::Raise { level: Level::SETTINGS }), [200000]);
+    }
+
+    fn keep(&mut self, releases_kept: u64) {
+        let change = SettingsChange { releases_kept: Some(releases_kept), ..SettingsChange::default() };
+        assert_eq!(self.codes(Command::Settings(change)), [200000]);
+    }
+
     fn codes(&mut self, command: Command) -> Vec<u32> {
         self.apply(command).outcomes.iter().map(|outcome| outcome.code.number()).collect()
     }
@@ -64,6 +92,7 @@ impl Bench {
         for (key, value) in &self.rows {
             catalog.load(key, value).expect("rows that apply made");
         }
+        catalog.check_loaded().expect("whole");
         catalog
     }
 }

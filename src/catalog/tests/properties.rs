@@ -3,10 +3,12 @@
 
 use proptest::prelude::*;
 
+use super::contents::is_held_once;
 use super::instances::instance;
 use super::rules::{gray, of_rule, rule_for};
 use super::*;
 use crate::catalog::configs::FileFilter;
+use crate::catalog::retention::Overfull;
 use crate::catalog::rules::RuleFilter;
 use crate::model::release::{ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rule::release::RuleReleaseDraft;
@@ -93,7 +95,7 @@ fn some_health() -> impl Strategy<Value = InstanceHealth> {
     (some_name(), any::<bool>()).prop_map(|(id, healthy)| InstanceHealth { id, healthy })
 }
 
-fn some_command() -> impl Strategy<Value = Command> {
+pub(super) fn some_command() -> impl Strategy<Value = Command> {
     let namespace = some_name().prop_map(|name| NamespaceDraft { name, ..NamespaceDraft::default() });
     let group = (some_name(), some_name(), some_text()).prop_map(|(namespace, name, comment)| ConfigGroupDraft {
         namespace,
@@ -137,6 +139,47 @@ fn some_command() -> impl Strategy<Value = Command> {
         prop::collection::vec(some_instance(), several.clone()).prop_map(Command::InstancesIsolateHost),
         prop::collection::vec(some_health(), several).prop_map(Command::InstanceHealth),
     ]
+}
+
+/// The settings come low, so that little is kept.
+fn some_settings() -> impl Strategy<Value = Command> {
+    (1..4_u64)
+        .prop_map(|kept| Command::Settings(SettingsChange { releases_kept: Some(kept), ..SettingsChange::default() }))
+}
+
+/// Commands of a cluster that comes to the second level somewhere on its way.
+fn some_history(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Command>> {
+    let command =
+        prop_oneof![12 => some_command(), 1 => some_settings(), 2 => Just(Command::PruneReleases(Overfull::default()))];
+    (prop::collection::vec(command, length), any::<prop::sample::Index>()).prop_map(|(mut commands, at)| {
+        commands.insert(at.index(commands.len() + 1), Command::Raise { level: Level::SETTINGS });
+        commands
+    })
+}
+
+/// What is named to be pruned is what is overfull by then.
+fn meant(catalog: &Catalog, command: Command) -> Command {
+    match command {
+        Command::PruneReleases(_) => Command::PruneReleases(catalog.overfull()),
+        other => other,
+    }
+}
+
+/// How many inactive releases each file and rule has.
+fn inactive(catalog: &Catalog) -> Vec<usize> {
+    let releases = catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows;
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for release in releases.iter().filter(|release| !release.active) {
+        *counts.entry(release.key.to_string()).or_default() += 1;
+    }
+    for family in Family::ALL {
+        let book = catalog.rules.of(*family);
+        for rule in book.list(&RuleFilter::default(), Page::ALL).rows {
+            let count = book.releases_of(&rule.id).filter(|release| !release.active).count();
+            counts.insert(format!("{family:?} {}", rule.id), count);
+        }
+    }
+    counts.into_values().collect()
 }
 
 /// One command for each item of a batch.
@@ -202,6 +245,32 @@ proptest! {
         prop_assert_eq!(one.reloaded(), one.catalog);
     }
 
+    /// The same over a raise of the level, with retention at work: memory is what the rows make of it, contents
+    /// are held once, what is overfull is what a count says, and pruning leaves as many as are to be kept.
+    #[test]
+    fn a_raise_in_the_middle_keeps_memory_and_rows_together(commands in some_history(1..40)) {
+        let (mut one, mut two) = (Bench::founded(Level::FIRST), Bench::founded(Level::FIRST));
+        for command in commands {
+            let command = meant(&one.catalog, command);
+            let prunes = matches!(command, Command::PruneReleases(_));
+            let (first, second) = (one.apply(command.clone()), two.apply(command));
+            prop_assert_eq!(first, second);
+            let kept = match one.catalog.level() {
+                Level::FIRST => usize::MAX,
+                _ => usize::try_from(one.catalog.settings.releases_kept).expect("a small number"),
+            };
+            let overfull = one.catalog.overfull();
+            let surplus = inactive(&one.catalog).into_iter().filter(|count| *count > kept).count();
+            prop_assert_eq!(overfull.files.len() + overfull.rules.len(), surplus);
+            prop_assert!(!prunes || surplus == 0);
+            prop_assert!(is_held_once(&one.catalog));
+        }
+        let reloaded = one.reloaded();
+        prop_assert!(is_held_once(&reloaded));
+        prop_assert_eq!(&one, &two);
+        prop_assert_eq!(reloaded, one.catalog);
+    }
+
     /// A batch does what its items do one by one: the same answers, the same things left.
     #[test]
     fn a_batch_is_its_items(commands in prop::collection::vec(some_command(), 1..30)) {
@@ -235,6 +304,20 @@ proptest! {
                 total += counts.total;
             }
             prop_assert_eq!(instances.counts().total, total, "no instance without its service");
+        }
+    }
+
+    /// A view stays what the rows of its moment say, whatever is applied afterwards.
+    #[test]
+    fn a_view_is_of_one_moment(commands in prop::collection::vec(some_command(), 1..40)) {
+        let mut bench = Bench::default();
+        let mut seen = Vec::new();
+        for command in commands {
+            bench.apply(command);
+            seen.push((bench.catalog.view(), bench.reloaded()));
+        }
+        for (view, rebuilt) in seen {
+            prop_assert_eq!(view, rebuilt.view());
         }
     }
 

@@ -1,6 +1,7 @@
 //! The surface as clients meet it: requests through the router, on a node that lives in memory and
 //! on a clock that stands still unless everyone waits.
 
+mod foreign;
 mod polls;
 mod pulls;
 mod readers;
@@ -10,7 +11,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -47,6 +48,10 @@ struct Node {
     newest_id: watch::Sender<u32>,
     hub: Hub,
     members: Mutex<Vec<LiveMember>>,
+    /// The newest id that the leader knows, and how often it was asked; without one nobody leads.
+    leader: Mutex<Option<u32>>,
+    questions: AtomicU64,
+    is_at_horizon: AtomicBool,
 }
 
 #[derive(Default)]
@@ -68,6 +73,9 @@ impl Fake {
             newest_id: watch::Sender::new(0),
             hub: Hub::new(waiters_max),
             members: Mutex::default(),
+            leader: Mutex::default(),
+            questions: AtomicU64::default(),
+            is_at_horizon: AtomicBool::default(),
         }))
     }
 
@@ -155,6 +163,20 @@ impl ConfigSource for Fake {
     async fn wait_for_id(&self, id: u32, limit: Duration) -> bool {
         let mut newest = self.0.newest_id.subscribe();
         timeout(limit, newest.wait_for(|newest| *newest >= id)).await.is_ok_and(|reached| reached.is_ok())
+    }
+
+    async fn await_horizon(&self, limit: Duration) -> bool {
+        self.0.questions.fetch_add(1, Ordering::Relaxed);
+        let leader = *self.0.leader.lock();
+        let Some(newest) = leader else {
+            tokio::time::sleep(limit).await;
+            return false;
+        };
+        self.wait_for_id(newest, limit).await
+    }
+
+    fn was_at_horizon_lately(&self) -> bool {
+        self.0.is_at_horizon.load(Ordering::Relaxed)
     }
 
     fn live_members(&self) -> Vec<LiveMember> {

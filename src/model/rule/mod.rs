@@ -181,6 +181,9 @@ pub struct Rule {
     pub revision: String,
     /// How many versions its releases were given: the next one takes the number after it.
     pub versions: u64,
+    /// The highest version of a release that retention removed; 0 if it removed none.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub removed_through: u64,
 }
 
 impl Rule {
@@ -324,6 +327,7 @@ impl RuleDraft {
             enabled_at: None,
             revision,
             versions: 0,
+            removed_through: 0,
         };
         self.lay_over(&mut rule)?;
         Ok(rule)

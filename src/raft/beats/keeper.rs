@@ -22,6 +22,8 @@ pub(super) struct Keeper {
     heard: HashMap<String, Heard>,
     /// Unhealthy instances that have beaten.
     back: BTreeSet<String>,
+    /// Unhealthy instances, since when they are seen to be that; only while such are to be removed.
+    ill: HashMap<String, Instant>,
 }
 
 struct Listening {
@@ -99,6 +101,34 @@ impl Keeper {
         } else {
             let beats = heard.is_some_and(|heard| heard.by_beat && now.saturating_duration_since(heard.at) <= window);
             beats.then_some(true)
+        }
+    }
+
+    /// An instance is healthy.
+    pub(super) fn see_well(&mut self, id: &str) {
+        if !self.ill.is_empty() {
+            self.ill.remove(id);
+        }
+    }
+
+    /// True of an unhealthy instance that has been that for longer than `after`, without a sign of it, before
+    /// the eyes of this leader.
+    pub(super) fn is_dead(&mut self, id: &str, after: Duration, now: Instant) -> bool {
+        let Some(listening) = &self.listening else { return false };
+        let Some(ill_since) = self.ill.get(id) else {
+            self.ill.insert(id.to_owned(), now);
+            return false;
+        };
+        let heard = self.heard.get(id).map_or(*ill_since, |heard| heard.at);
+        now.saturating_duration_since(heard.max(*ill_since).max(listening.since)) > after
+    }
+
+    /// Forgets the unhealthy instances that are gone, or are not to be removed any more.
+    pub(super) fn forget_ill(&mut self, ill: usize, is_checked: impl Fn(&str) -> bool) {
+        if ill == 0 {
+            self.ill.clear();
+        } else if self.ill.len() > ill {
+            self.ill.retain(|id, _| is_checked(id));
         }
     }
 
@@ -197,6 +227,36 @@ mod tests {
         }
         assert_eq!(keeper.take_back().into_iter().collect::<Vec<_>>(), ["ill"]);
         assert!(!keeper.has_back());
+    }
+
+    #[test]
+    fn the_dead_are_those_who_stay_away_before_the_eyes_of_one_leader() {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let after = Duration::from_secs(10);
+        let mut keeper = Keeper::default();
+        let dead = |keeper: &mut Keeper, seconds: u64| {
+            keeper.begin_round(at(seconds));
+            keeper.is_dead("i", after, at(seconds))
+        };
+        let quiet = |keeper: &mut Keeper, from: u64, until: u64| {
+            for second in from..=until {
+                assert!(!dead(keeper, second), "at {second} s");
+            }
+            dead(keeper, until + 1)
+        };
+        assert!(!quiet(&mut keeper, 0, 30), "who does not lead finds nothing");
+        keeper.listen(Some(1), at(31));
+        assert!(quiet(&mut keeper, 31, 41), "a whole window from when it is seen first");
+        keeper.see("i", at(43));
+        assert!(quiet(&mut keeper, 43, 53), "an update is a sign");
+        keeper.see_well("i");
+        assert!(quiet(&mut keeper, 55, 65), "well again, and ill again");
+        keeper.listen(Some(2), at(67));
+        assert!(quiet(&mut keeper, 67, 77), "another leader begins anew");
+        assert!(!dead(&mut keeper, 100), "a stall grants a whole window");
+        keeper.forget_ill(0, |_| unreachable!("none is left"));
+        assert!(keeper.ill.is_empty());
     }
 
     #[test]

@@ -21,8 +21,8 @@ use tokio::time::{Instant, sleep_until};
 use super::frame::{Connection, Outbox};
 use super::limits::{APPEND_KEEPALIVE, APPEND_PARKED_MAX, APPENDS_OUTSTANDING_MAX, OUTBOX_BYTES_MAX};
 use super::messages::AppendParts;
-use crate::raft::codec;
-use crate::raft::types::{NodeId, TypeConfig};
+use crate::format::codec;
+use crate::format::types::{NodeId, TypeConfig};
 
 type Request = AppendEntriesRequest<TypeConfig>;
 type Answer = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;

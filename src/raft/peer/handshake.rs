@@ -28,7 +28,7 @@ use tokio::time::timeout;
 use super::frame::Connection;
 use super::introductions::{Hello, Introductions, Refusal, Welcome};
 use super::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX};
-use crate::raft::codec;
+use crate::format::codec;
 
 /// Version of everything in [`super`]. A message may gain a field without a new version; whatever
 /// an older binary would misread takes one.
@@ -128,10 +128,10 @@ pub(super) async fn dial_as(
     address: &str,
     target: u64,
     purpose: Purpose,
-) -> Result<Connection, IntroduceError> {
+) -> Result<(Connection, Welcome), IntroduceError> {
     let (connection, welcome) = dial(address, purpose, secret, &introductions.hello(target)).await?;
     introductions.accept(&welcome)?;
-    Ok(connection)
+    Ok((connection, welcome))
 }
 
 async fn dial(
@@ -256,7 +256,7 @@ pub(super) async fn receive(
             Ok((connection, purpose, hello))
         }
         Err(refusal) => {
-            tracing::warn!(peer = hello.node_id, %refusal, "a node was refused");
+            introductions.tell_refused(hello.node_id, &refusal);
             Err(Turned(refusal.reason.label()))
         }
     }

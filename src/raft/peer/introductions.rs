@@ -5,7 +5,28 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::raft::types::NodeId;
+use crate::format::level::{Level, LevelRange};
+use crate::format::types::NodeId;
+
+/// What a node says of its binary; a node from before there were levels says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// Version of the program; empty where it is not told.
+    #[serde(default)]
+    pub version: String,
+    /// What it reads and writes.
+    #[serde(default)]
+    pub levels: LevelRange,
+    /// What its cluster speaks as far as it knows, see [`crate::format::level`].
+    #[serde(default)]
+    pub level: Level,
+}
+
+impl Build {
+    fn is_silent(&self) -> bool {
+        *self == Build::default()
+    }
+}
 
 /// What the dialling node says about itself and about whom it expects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +38,8 @@ pub struct Hello {
     pub target: NodeId,
     /// Random id of the caller's data directory: a wiped node keeps its node id but not this.
     pub instance: String,
+    #[serde(default, skip_serializing_if = "Build::is_silent")]
+    pub build: Build,
 }
 
 /// What the accepting node says in return.
@@ -29,6 +52,8 @@ pub struct Welcome {
     pub initialized: bool,
     /// The caller is a member of the cluster as this node knows it.
     pub knows_you: bool,
+    #[serde(default, skip_serializing_if = "Build::is_silent")]
+    pub build: Build,
 }
 
 /// Why an authenticated node is turned away.
@@ -43,6 +68,8 @@ pub enum RefusalReason {
     OtherInstance,
     /// The caller was removed from the cluster.
     Removed,
+    /// One of the two cannot read what the cluster of the other speaks.
+    Level,
     /// A reason that this version does not know.
     #[serde(other)]
     Unknown,
@@ -56,6 +83,7 @@ impl RefusalReason {
             RefusalReason::OtherNode => "target",
             RefusalReason::OtherInstance => "instance",
             RefusalReason::Removed => "removed",
+            RefusalReason::Level => "level",
             RefusalReason::Unknown => "other",
         }
     }
@@ -82,4 +110,9 @@ pub trait Introductions: Send + Sync + 'static {
     /// Judges a node that we dialled, so that the dialling side too can refuse a peer that came back
     /// under another data directory.
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal>;
+
+    /// Tells people that a node was refused at the door.
+    fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {
+        tracing::warn!(peer = node_id, %refusal, "a node was refused");
+    }
 }

@@ -30,6 +30,10 @@ pub(super) const CONTROL_IDLE_MAX: Duration = Duration::from_secs(15);
 /// waiting, and stays this short while somebody has.
 pub(super) const REDIAL_PAUSE_MIN: Duration = Duration::from_millis(50);
 pub(super) const REDIAL_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// A control connection that held this long was a good one: the next redial is quick again.
+pub(super) const SETTLED_AFTER: Duration = Duration::from_secs(5);
+/// A peer that is away and refuses for another reason than before is told this often at most.
+pub(super) const REFUSAL_LINE_PAUSE: Duration = Duration::from_secs(60);
 
 /// Calls waiting for the connection of one peer.
 pub(super) const CALLS_QUEUED_MAX: usize = 4096;

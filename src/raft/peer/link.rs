@@ -4,28 +4,29 @@
 //! Calls are multiplexed: each has an id, and answers come in any order (see [`super::call`]).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::call::{Call, CallError, Outstanding, Ticket};
 use super::frame::{Connection, Outbox};
 use super::handshake::{IntroduceError, Purpose, dial_as};
+use super::introductions::Build;
 use super::limits::{
-    CALLS_QUEUED_MAX, OUTBOX_BYTES_MAX, PING_INTERVAL, REACHABLE_WITHIN, REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN,
+    CALLS_QUEUED_MAX, OUTBOX_BYTES_MAX, PING_INTERVAL, REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN, SETTLED_AFTER,
 };
 use super::messages::Kind;
 use super::peers::Local;
-use crate::raft::types::NodeId;
+use super::presence::Pulse;
+use crate::format::types::NodeId;
 
 /// The handle of a control connection; its task ends when the last handle is dropped.
 pub(super) struct Link {
     pub(super) target: NodeId,
-    pub(super) address: String,
+    address: watch::Sender<String>,
     calls: mpsc::Sender<Call>,
     pulse: Arc<Pulse>,
     _stop: DropGuard,
@@ -34,13 +35,32 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn start(local: Arc<Local>, target: NodeId, address: String) -> Self {
         let (calls, queue) = mpsc::channel(CALLS_QUEUED_MAX);
-        let pulse =
-            Arc::new(Pulse { label: target.to_string(), started: Instant::now(), last_pong: AtomicU64::new(0) });
+        let pulse = Arc::new(Pulse::new(target, address.clone()));
         let stop = CancellationToken::new();
-        let task = Task { local, target, address: address.clone(), queue, held: None, pulse: pulse.clone() };
+        let (address, addresses) = watch::channel(address);
+        let task = Task { local, target, addresses, queue, held: None, pulse: pulse.clone() };
         let stopped = stop.clone();
         tokio::spawn(async move { stopped.run_until_cancelled(task.run()).await });
         Link { target, address, calls, pulse, _stop: stop.drop_guard() }
+    }
+
+    /// Where the peer is dialled.
+    pub(super) fn address(&self) -> String {
+        self.address.borrow().clone()
+    }
+
+    /// From now on the peer is to be found at `address`; a connection to another one is closed.
+    pub(super) fn move_to(&self, address: &str) {
+        let moved = self.address.send_if_modified(|known| {
+            let is_new = known != address;
+            if is_new {
+                address.clone_into(known);
+            }
+            is_new
+        });
+        if moved {
+            self.pulse.move_to(address);
+        }
     }
 
     /// Asks the peer and waits for its answer, `within` at most.
@@ -63,31 +83,15 @@ impl Link {
     pub(super) fn is_reachable(&self) -> bool {
         self.pulse.is_reachable()
     }
-}
 
-/// What the pings tell.
-struct Pulse {
-    label: String,
-    started: Instant,
-    /// Microseconds after `started`, or 0 before the first pong.
-    last_pong: AtomicU64,
-}
-
-impl Pulse {
-    fn is_reachable(&self) -> bool {
-        let last = self.last_pong.load(Ordering::Relaxed);
-        last != 0 && self.started.elapsed().saturating_sub(Duration::from_micros(last)) <= REACHABLE_WITHIN
+    /// What the peer said of its binary when the present connection was made; `None` while there is none.
+    pub(super) fn build(&self) -> Option<Build> {
+        self.pulse.build()
     }
 
-    fn pong(&self, local: &Local, round_trip: Duration) {
-        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.last_pong.store(micros.max(1), Ordering::Relaxed);
-        local.metrics.peer_round_trip.with_label_values(&[&self.label]).set(round_trip.as_secs_f64());
-        self.publish(local);
-    }
-
-    fn publish(&self, local: &Local) {
-        local.metrics.peer_reachable.with_label_values(&[&self.label]).set(self.is_reachable().into());
+    /// Changes when the peer shows itself after it was not there.
+    pub(super) fn arrivals(&self) -> watch::Receiver<u64> {
+        self.pulse.arrivals()
     }
 }
 
@@ -95,7 +99,7 @@ impl Pulse {
 struct Task {
     local: Arc<Local>,
     target: NodeId,
-    address: String,
+    addresses: watch::Receiver<String>,
     queue: mpsc::Receiver<Call>,
     /// A call that cut a pause short; the first to be written on the next connection.
     held: Option<Call>,
@@ -105,32 +109,36 @@ struct Task {
 impl Task {
     async fn run(mut self) {
         let mut pause = REDIAL_PAUSE_MIN;
-        let mut last_problem = None;
         loop {
-            let Local { introductions, secret, .. } = &*self.local;
-            match dial_as(&**introductions, secret, &self.address, self.target, Purpose::Control).await {
-                Ok(connection) => {
-                    tracing::info!(peer = self.target, address = self.address, "connected to a peer");
-                    (pause, last_problem) = (REDIAL_PAUSE_MIN, None);
+            let address = self.addresses.borrow_and_update().clone();
+            let local = self.local.clone();
+            let dialled = tokio::select! {
+                dialled = dial_as(&*local.introductions, &local.secret, &address, self.target, Purpose::Control) => dialled,
+                Ok(()) = self.addresses.changed() => continue,
+            };
+            match dialled {
+                Ok((connection, welcome)) => {
+                    self.pulse.set_build(Some(welcome.build));
+                    let begun = Instant::now();
                     let end = self.converse(connection).await;
-                    tracing::warn!(peer = self.target, reason = end, "the connection to a peer ended");
+                    self.pulse.set_build(None);
+                    if self.queue.is_closed() {
+                        return;
+                    }
+                    self.pulse.trouble(&end, false);
+                    if begun.elapsed() >= SETTLED_AFTER {
+                        pause = REDIAL_PAUSE_MIN;
+                    }
                 }
                 Err(problem) => {
-                    self.refuse_waiting(&problem.to_string());
-                    self.report(&mut last_problem, problem);
+                    let reason = problem.to_string();
+                    self.refuse_waiting(&reason);
+                    self.pulse.trouble(&reason, !matches!(problem, IntroduceError::Unreachable(_)));
                 }
             }
             self.pulse.publish(&self.local);
             self.pause(pause).await;
             pause = (pause * 2).min(REDIAL_PAUSE_MAX);
-        }
-    }
-
-    /// Logs a problem when it is a new one: a peer that stays away is one line, not one a second.
-    fn report(&self, last: &mut Option<IntroduceError>, problem: IntroduceError) {
-        if last.as_ref() != Some(&problem) {
-            tracing::warn!(peer = self.target, address = self.address, %problem, "a peer cannot be connected");
-            *last = Some(problem);
         }
     }
 
@@ -140,10 +148,16 @@ impl Task {
         }
     }
 
-    /// Waits before the next dial; a call cuts it down to the shortest pause.
+    /// Waits before the next dial; a call, or another address, cuts it down to the shortest pause.
     async fn pause(&mut self, pause: Duration) {
         tokio::time::sleep(REDIAL_PAUSE_MIN).await;
-        if let Ok(Some(call)) = timeout(pause - REDIAL_PAUSE_MIN, self.queue.recv()).await {
+        let cut = async {
+            tokio::select! {
+                call = self.queue.recv() => call,
+                Ok(()) = self.addresses.changed() => None,
+            }
+        };
+        if let Ok(Some(call)) = timeout(pause - REDIAL_PAUSE_MIN, cut).await {
             self.held = Some(call);
         }
     }
@@ -182,6 +196,7 @@ impl Task {
                 written = outbox.write_some(writer), if !outbox.is_empty() => {
                     written.map_err(|error| error.to_string())?;
                 }
+                Ok(()) = self.addresses.changed() => return Err("the address of the peer has changed".to_owned()),
                 _ = ticks.tick() => {
                     calls.ping(outbox)?;
                     self.pulse.publish(&self.local);

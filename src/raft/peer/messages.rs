@@ -17,8 +17,9 @@ use openraft::raft::AppendEntriesRequest;
 use serde::{Deserialize, Serialize};
 
 use super::limits::APPEND_FRAME_BYTES_TARGET;
-use crate::raft::codec;
-use crate::raft::types::{Entry, LogId, NodeId, TypeConfig, Vote};
+use crate::format::codec;
+use crate::format::pack::hash_bytes;
+use crate::format::types::{Entry, LogId, NodeId, TypeConfig, Vote};
 
 /// What a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +98,13 @@ pub enum ForwardAnswer {
     Unknown { text: String },
     /// Not appended: too much work in flight.
     Overloaded,
-    /// Not done, and not to be tried again: the text says why.
-    Refused { text: String },
+    /// Not done, and not to be tried again: the text says why, and the business code (absent from
+    /// nodes that send none) to whom.
+    Refused {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<u32>,
+    },
 }
 
 /// The leader's answer to the question how far a read has to be applied to be linearizable.
@@ -131,13 +137,53 @@ pub enum BeatsAnswer {
     Overloaded,
 }
 
-/// How far a node is, by its own word.
+/// The hash of a node's state at an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    pub index: u64,
+    #[serde(with = "hash_bytes")]
+    pub hash: [u8; 32],
+}
+
+/// How far a node is, by its own word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerProgress {
     /// Index of its last log entry.
     pub last_log: u64,
     /// Index of the last entry that it applied.
     pub applied: u64,
+    /// What time it is in the cluster, in milliseconds, if the node knows that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_ms: Option<u64>,
+    /// What its wall clock shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<u64>,
+    /// Its hashes at fixed indexes; none from a node of a version that does not compare them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checkpoints: Vec<Checkpoint>,
+    /// Its disk; unknown of the versions that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskRoom>,
+}
+
+/// The room that a node has on its disk, by its own judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskRoom {
+    pub free_bytes: u64,
+    pub reserve_bytes: u64,
+    pub shortage: Shortage,
+}
+
+/// How short room is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shortage {
+    #[default]
+    None,
+    /// Below the reserve: nothing is added.
+    Short,
+    /// Below the last part of the reserve: nothing is proposed at all.
+    Exhausted,
 }
 
 /// What an append says besides its entries.

@@ -30,18 +30,21 @@ mod link;
 mod messages;
 mod network;
 mod peers;
+mod presence;
+mod retreat;
 mod server;
 mod serving;
 mod snapshot;
+mod transfers;
 
 #[cfg(test)]
 mod tests;
 
 pub use call::CallError;
 pub use handshake::{IntroduceError, PROTOCOL_VERSION, Secret, introduce};
-pub use introductions::{Hello, Introductions, Refusal, RefusalReason, Welcome};
+pub use introductions::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
 pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, REACHABLE_WITHIN};
-pub use messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
+pub use messages::{BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, PeerProgress, ReadIndexAnswer, Shortage};
 pub use network::{PeerClient, PeerNetwork};
 pub use peers::Peers;
 pub use server::{PeerServer, PeerService};

@@ -17,19 +17,22 @@ use openraft::raft::{
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
 use openraft::type_config::alias::SnapshotOf;
+use prometheus::IntCounter;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 use super::append::{Parking, Route, Session};
 use super::call::CallError;
 use super::handshake::{Purpose, dial_as};
-use super::limits::{APPEND_IDLE_MIN, REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN};
+use super::limits::APPEND_IDLE_MIN;
 use super::link::Link;
 use super::messages::{AppendParts, Kind};
 use super::peers::Peers;
+use super::retreat::{self, Retreat};
 use super::snapshot::{self, SnapshotPort};
-use crate::raft::codec;
-use crate::raft::types::{Member, NodeId, TypeConfig, Vote};
+use crate::format::codec;
+use crate::format::types::{Member, NodeId, TypeConfig, Vote};
 
 /// Makes openraft's clients.
 pub struct PeerNetwork<P> {
@@ -43,12 +46,15 @@ impl<P: SnapshotPort> PeerNetwork<P> {
     }
 
     fn client(&self, target: NodeId, member: &Member, pipelined: bool) -> PeerClient<P> {
+        let link = self.peers.link(target, &member.peer);
         PeerClient {
-            link: self.peers.link(target, &member.peer),
+            arrivals: link.arrivals(),
+            link,
             peers: self.peers.clone(),
             port: self.port.clone(),
             pipelined,
             parking: Parking::default(),
+            retreat: Retreat::default(),
         }
     }
 }
@@ -73,6 +79,9 @@ pub struct PeerClient<P> {
     /// Appends go through a connection of their own, else through the control connection.
     pipelined: bool,
     parking: Parking,
+    /// Sessions of appends that failed, and when the peer is worth the next one.
+    retreat: Retreat,
+    arrivals: watch::Receiver<u64>,
 }
 
 impl<P: SnapshotPort> PeerClient<P> {
@@ -111,21 +120,35 @@ impl<P: SnapshotPort> PeerClient<P> {
 
     async fn dial(&self, purpose: Purpose) -> Result<super::frame::Connection, Unreachable<TypeConfig>> {
         let local = &self.peers.local;
-        let dialled =
-            dial_as(&*local.introductions, &local.secret, &self.link.address, self.link.target, purpose).await;
-        dialled.map_err(|error| Unreachable::new(&error))
+        let (target, address) = (self.link.target, self.link.address());
+        let dialled = dial_as(&*local.introductions, &local.secret, &address, target, purpose).await;
+        dialled.map(|(connection, _)| connection).map_err(|error| Unreachable::new(&error))
     }
 
+    /// After failures it waits first, as openraft asks again at once.
     async fn open_session<S>(&mut self, input: S, option: RPCOption) -> Result<Session<S>, RPCError<TypeConfig>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
     {
         let connection = match self.parking.take() {
             Some(parked) => parked,
-            None => self.dial(Purpose::Append).await?,
+            None => {
+                self.retreat.wait(&mut self.arrivals).await;
+                let dialled = self.dial(Purpose::Append).await;
+                dialled.inspect_err(|_| self.outcome().note(false))?
+            }
         };
         let patience = option.soft_ttl().max(APPEND_IDLE_MIN);
         Ok(Session::new(connection, input, patience, self.parking.clone(), self.route()))
+    }
+
+    /// Keeps account of how appends to this peer end.
+    fn outcome(&self) -> Outcome {
+        let failures = &self.peers.local.metrics.peer_append_failures;
+        Outcome {
+            retreat: self.retreat.clone(),
+            failures: failures.with_label_values(&[&self.link.target.to_string()]),
+        }
     }
 }
 
@@ -164,7 +187,10 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
         if !self.pipelined {
             return stream_append_sequential(self, input, option);
         }
-        Box::pin(async move { Ok(self.open_session(input, option).await?.answers().boxed()) })
+        Box::pin(async move {
+            let (session, outcome) = (self.open_session(input, option).await?, self.outcome());
+            Ok(session.answers().inspect(move |answer| outcome.note(answer.is_ok())).boxed())
+        })
     }
 
     async fn vote(
@@ -199,7 +225,11 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
         _option: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
         let transfer = async {
+            // Already while it is dialled: a peer that has just started takes a moment to answer, in which
+            // the log behind this snapshot must not go.
+            let mut under_way = self.peers.transfers.begin();
             let connection = self.dial(Purpose::Snapshot).await?;
+            under_way.let_in();
             let sent = snapshot::send(connection, &self.port, vote, snapshot).await;
             sent.map_err(|error| StreamingError::from(Unreachable::new(&error)))
         };
@@ -212,9 +242,21 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
         result
     }
 
-    /// The pauses of the links: a peer that is back is worth finding soon.
     fn backoff(&self) -> Option<Backoff> {
-        let doubled = |pause: &Duration| Some((*pause * 2).min(REDIAL_PAUSE_MAX));
-        Some(Backoff::new(std::iter::successors(Some(REDIAL_PAUSE_MIN), doubled)))
+        Some(Backoff::new(retreat::pauses()))
+    }
+}
+
+struct Outcome {
+    retreat: Retreat,
+    failures: IntCounter,
+}
+
+impl Outcome {
+    fn note(&self, succeeded: bool) {
+        self.retreat.note(succeeded);
+        if !succeeded {
+            self.failures.inc();
+        }
     }
 }

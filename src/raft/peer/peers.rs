@@ -12,13 +12,14 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::call::CallError;
-use super::handshake::Secret;
-use super::introductions::Introductions;
+use super::handshake::{IntroduceError, Purpose, Secret, dial_as};
+use super::introductions::{Build, Introductions, Welcome};
 use super::link::Link;
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
+use super::transfers::Transfers;
+use crate::format::codec;
+use crate::format::types::NodeId;
 use crate::metrics::Metrics;
-use crate::raft::codec;
-use crate::raft::types::NodeId;
 
 /// What a node brings into every connection that it dials.
 pub(super) struct Local {
@@ -32,6 +33,7 @@ pub(super) struct Local {
 #[derive(Clone)]
 pub struct Peers {
     pub(super) local: Arc<Local>,
+    pub(super) transfers: Transfers,
     links: Arc<Mutex<Links>>,
 }
 
@@ -46,11 +48,11 @@ struct Links {
 impl Peers {
     pub fn new(node_id: NodeId, secret: Secret, introductions: Arc<dyn Introductions>, metrics: Arc<Metrics>) -> Self {
         let local = Arc::new(Local { node_id, secret, introductions, metrics });
-        Peers { local, links: Arc::default() }
+        Peers { local, transfers: Transfers::default(), links: Arc::default() }
     }
 
-    /// Keeps a link to each of `members` but this node, and to no other; an address that changed is
-    /// dialled anew. Must be called within the async runtime.
+    /// Keeps a link to each of `members` but this node, and to no other; where an address has changed the
+    /// new one is dialled at once. Must be called within the async runtime.
     pub fn set_members(&self, members: &BTreeMap<NodeId, String>) {
         let others = members.iter().filter(|(id, _)| **id != self.local.node_id);
         let wanted: BTreeMap<_, _> = others.map(|(id, address)| (*id, self.link(*id, address))).collect();
@@ -60,17 +62,18 @@ impl Peers {
             // Fails only for a series that no ping has made yet.
             let _ = self.local.metrics.peer_reachable.remove_label_values(&label);
             let _ = self.local.metrics.peer_round_trip.remove_label_values(&label);
+            let _ = self.local.metrics.peer_append_failures.remove_label_values(&label);
         }
         links.members = wanted;
         links.known.retain(|_, link| link.strong_count() > 0);
     }
 
-    /// The link to `target` at `address`, started if there is none.
+    /// The link to `target`, started if there is none, and from now on at `address`: there is one link a
+    /// peer, so everybody who holds it follows.
     pub(super) fn link(&self, target: NodeId, address: &str) -> Arc<Link> {
         let mut links = self.links.lock();
-        if let Some(link) = links.known.get(&target).and_then(Weak::upgrade)
-            && link.address == address
-        {
+        if let Some(link) = links.known.get(&target).and_then(Weak::upgrade) {
+            link.move_to(address);
             return link;
         }
         let link = Arc::new(Link::start(self.local.clone(), target, address.into()));
@@ -88,6 +91,16 @@ impl Peers {
         self.find(target).is_ok_and(|link| link.is_reachable())
     }
 
+    /// What `target` said of its binary on the connection that is open now.
+    pub fn build(&self, target: NodeId) -> Option<Build> {
+        self.find(target).ok()?.build()
+    }
+
+    /// Whether this node is sending a snapshot to a peer, or was within the last `period`.
+    pub fn sent_snapshot_within(&self, period: Duration) -> bool {
+        self.transfers.were_within(period)
+    }
+
     /// Hands `command` to `leader` to propose it. One attempt and one hop: the receiver proposes or
     /// says who leads, and never forwards again. Repeating after [`CallError::Unknown`] or
     /// [`ForwardAnswer::Unknown`] is for the caller to decide, who knows whether the command can be
@@ -101,6 +114,13 @@ impl Peers {
     /// Asks `leader` how far a linearizable read has to wait.
     pub async fn read_index(&self, leader: NodeId, within: Duration) -> Result<ReadIndexAnswer, CallError> {
         read(&self.find(leader)?.call(Kind::ReadIndex, Bytes::new(), within).await?)
+    }
+
+    /// Meets `target` at `address` once and closes, each of the two judging the other by its rules.
+    pub async fn meet(&self, target: NodeId, address: &str) -> Result<Welcome, IntroduceError> {
+        let Local { introductions, secret, .. } = &*self.local;
+        let met = dial_as(&**introductions, secret, address, target, Purpose::Control).await;
+        met.map(|(_, welcome)| welcome)
     }
 
     /// Asks `target` how far it is.

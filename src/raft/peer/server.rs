@@ -23,8 +23,8 @@ use super::limits::{
 use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
+use crate::format::types::TypeConfig;
 use crate::metrics::Metrics;
-use crate::raft::types::TypeConfig;
 
 /// After an accept that failed (out of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -39,6 +39,9 @@ pub trait PeerService: Send + Sync + 'static {
 
     /// How far this node is.
     fn progress(&self) -> PeerProgress;
+
+    /// The leader of this node has just been heard: it took an append, be it an empty one.
+    fn hear_leader(&self);
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
     fn beats(&self, ids: &[String]) -> BeatsAnswer;
@@ -160,9 +163,12 @@ where
             Purpose::Snapshot => self.take_snapshot(connection).await,
         };
         if let Err(error) = end {
-            tracing::warn!(peer = hello.node_id, ?purpose, %error, "a peer connection failed");
             if error.kind() == std::io::ErrorKind::InvalidData {
+                tracing::warn!(peer = hello.node_id, ?purpose, %error, "a peer sends what cannot be read");
                 self.refuse(Turned("frame"));
+            } else {
+                // The peer is gone, or was: the link to it tells that, once.
+                tracing::debug!(peer = hello.node_id, ?purpose, %error, "a peer connection ended");
             }
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
 use futures_util::StreamExt;
-use openraft::raft::AppendEntriesRequest;
+use openraft::errors::RaftError;
+use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendError};
 use openraft::storage::RaftStateMachine;
 use serde::Serialize;
 use tokio::io::AsyncWriteExt;
@@ -22,8 +23,8 @@ use super::limits::{
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
 use super::server::{Hall, PeerService};
 use super::snapshot::SnapshotPort;
-use crate::raft::codec;
-use crate::raft::types::TypeConfig;
+use crate::format::codec;
+use crate::format::types::TypeConfig;
 
 /// The body of an answer and how it is meant.
 type Outcome = (Status, Bytes);
@@ -129,7 +130,7 @@ where
         Kind::Ping => (Status::Answered, Bytes::new()),
         Kind::Vote => of_raft(codec::from_bytes(&body), |request| raft.vote(request)).await,
         Kind::PreVote => of_raft(codec::from_bytes(&body), |request| raft.pre_vote(request)).await,
-        Kind::Append => of_raft(read_append(body), |request| raft.append_entries(request)).await,
+        Kind::Append => of_raft(read_append(body), |request| heartbeat(hall, request)).await,
         Kind::TransferLeader => of_raft(codec::from_bytes(&body), |request| raft.handle_transfer_leader(request)).await,
         Kind::Forward => answered(&hall.service.forward(body).await),
         Kind::ReadIndex => answered(&hall.service.read_index().await),
@@ -140,6 +141,23 @@ where
             Err(error) => refused(&format!("the call cannot be read: {error}")),
         },
     }
+}
+
+async fn heartbeat<SM, S, P>(
+    hall: &Hall<SM, S, P>,
+    request: AppendEntriesRequest<TypeConfig>,
+) -> Result<AppendEntriesResponse<TypeConfig>, RaftError<TypeConfig>>
+where
+    SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
+    S: PeerService,
+    P: SnapshotPort,
+{
+    let answer = hall.raft.append_entries(request).await?;
+    // One that was overtaken is no leader of this node.
+    if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
+        hall.service.hear_leader();
+    }
+    Ok(answer)
 }
 
 /// Carries out a message of Raft. An error of openraft here is that its core has stopped.
@@ -195,7 +213,12 @@ where
                 room.send(parked.take().expect("this branch has one"));
             }
             answer = answers.next() => match answer {
-                Some(Ok(answer)) => outbox.put(|out| out.put_slice(&codec::to_bytes(&answer)))?,
+                Some(Ok(answer)) => {
+                    if !matches!(answer, Err(StreamAppendError::HigherVote(_))) {
+                        hall.service.hear_leader();
+                    }
+                    outbox.put(|out| out.put_slice(&codec::to_bytes(&answer)))?;
+                }
                 // Raft ends the session after a conflict or a higher vote, which it has answered.
                 Some(Err(_)) | None => break,
             },

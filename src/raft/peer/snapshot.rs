@@ -21,8 +21,8 @@ use tokio::time::timeout;
 
 use super::frame::{Connection, FrameReader, Outbox};
 use super::limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_INSTALL_MAX, SNAPSHOT_STALL_MAX, SNAPSHOT_WORKING_INTERVAL};
-use crate::raft::codec;
-use crate::raft::types::{SnapshotMeta, TypeConfig, Vote};
+use crate::format::codec;
+use crate::format::types::{SnapshotMeta, TypeConfig, Vote};
 
 /// The place where snapshots are: implemented by the store, used by both ends of a transfer.
 pub trait SnapshotPort: Clone + Send + Sync + 'static {

@@ -19,6 +19,8 @@ pub(crate) struct Cluster {
     nodes: Vec<Node>,
     directory: TempDir,
     options: Vec<String>,
+    /// File descriptors of each node, where they are limited.
+    descriptors: Option<u32>,
     token: String,
 }
 
@@ -26,6 +28,7 @@ struct Node {
     id: u64,
     ports: Ports,
     initial_cluster: Option<String>,
+    environment: Vec<(String, String)>,
     process: Option<Process>,
 }
 
@@ -53,25 +56,71 @@ impl Cluster {
 
     /// Starts all nodes at once, waits until every one is ready, and logs the administrator in.
     pub(crate) async fn start_with(size: u64, options: &[&str]) -> Cluster {
+        Cluster::start_limited(size, None, options).await
+    }
+
+    /// The same with nodes that may have so many file descriptors.
+    pub(crate) async fn start_under(size: u64, descriptors: u32, options: &[&str]) -> Cluster {
+        Cluster::start_limited(size, Some(descriptors), options).await
+    }
+
+    async fn start_limited(size: u64, descriptors: Option<u32>, options: &[&str]) -> Cluster {
+        let mut cluster = Cluster::prepare(size, options);
+        cluster.descriptors = descriptors;
+        cluster.restart_all().await;
+        cluster.log_in_again().await;
+        cluster
+    }
+
+    /// A cluster of which no node has been started yet.
+    pub(crate) fn prepare(size: u64, options: &[&str]) -> Cluster {
         let ports: Vec<(u64, Ports)> = (1..=size).map(|id| (id, Ports::reserve())).collect();
         let list: Vec<String> = ports.iter().map(|(id, ports)| format!("{id}={}", ports.peer)).collect();
         let nodes = ports
             .into_iter()
-            .map(|(id, ports)| Node { id, ports, initial_cluster: Some(list.join(",")), process: None })
+            .map(|(id, ports)| Node {
+                id,
+                ports,
+                initial_cluster: Some(list.join(",")),
+                environment: Vec::new(),
+                process: None,
+            })
             .collect();
-        let mut cluster = Cluster {
+        Cluster {
             nodes,
             directory: TempDir::with_prefix("thuban-it-").expect("a temporary directory can be made"),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
+            descriptors: None,
             token: String::new(),
-        };
-        cluster.restart_all().await;
-        cluster.token = cluster.log_in().await;
-        cluster
+        }
     }
 
-    async fn log_in(&self) -> String {
-        let api = Api::new(self.nodes[0].ports.api);
+    /// What nodes are started with from now on, beside the flags of every member.
+    pub(crate) fn set_options(&mut self, options: &[&str]) {
+        self.options = options.iter().map(|option| (*option).to_owned()).collect();
+    }
+
+    /// For a cluster that was prepared, or that does not know the sessions of the one before it.
+    pub(crate) async fn log_in_again(&mut self) {
+        self.log_in_again_at(self.nodes[0].id).await;
+    }
+
+    pub(crate) async fn log_in_again_at(&mut self, id: u64) {
+        self.token = self.log_in(id).await;
+    }
+
+    /// The list that the nodes were founded with.
+    pub(crate) fn initial_cluster(&self) -> String {
+        self.nodes.iter().find_map(|node| node.initial_cluster.clone()).expect("a node that founded the cluster")
+    }
+
+    /// A file beside the data of the nodes.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    async fn log_in(&self, id: u64) -> String {
+        let api = Api::new(self.ports(id).api);
         eventually(LEADER_LIMIT, "the administrator logs in", || api.login(ADMIN_PASSWORD)).await
     }
 
@@ -127,6 +176,11 @@ impl Cluster {
         .await
     }
 
+    /// Whom a node takes for the leader.
+    pub(crate) async fn leader_seen_by(&self, id: u64) -> Option<u64> {
+        self.api(id).cluster().await.ok()?.body["leader"].as_u64()
+    }
+
     pub(crate) async fn followers(&self) -> Vec<u64> {
         let leader = self.leader().await;
         self.running().into_iter().filter(|id| *id != leader).collect()
@@ -157,9 +211,32 @@ impl Cluster {
 
     /// Starts a stopped node on its old ports and directory, and waits until it is ready.
     pub(crate) async fn restart(&mut self, id: u64) {
+        self.relaunch(id).await;
+        self.wait_ready(id).await;
+    }
+
+    /// Starts a stopped node on its old ports and directory; returns when it listens, ready or not.
+    pub(crate) async fn relaunch(&mut self, id: u64) {
         let node = self.index(id);
         self.nodes[node].process = Some(self.launch(id).await.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));
-        self.wait_ready(id).await;
+    }
+
+    /// From its next start on, the node finds these variables in its environment.
+    pub(crate) fn set_environment(&mut self, id: u64, environment: Vec<(String, String)>) {
+        let node = self.index(id);
+        self.nodes[node].environment = environment;
+    }
+
+    /// Gives a stopped node another peer address, which nobody else is told.
+    pub(crate) fn move_peer(&mut self, id: u64) {
+        let index = self.index(id);
+        self.nodes[index].ports.peer = Ports::reserve().peer;
+    }
+
+    /// Waits until a running node has ended by itself.
+    pub(crate) async fn expect_end(&mut self, id: u64, limit: Duration) -> Exited {
+        let log = self.log(id);
+        self.take(id).expect_end(limit, &log).await
     }
 
     /// Starts every node that does not run, together, and waits until all are ready.
@@ -181,12 +258,13 @@ impl Cluster {
             flags.extend(["--initial-cluster".to_owned(), list.clone()]);
         }
         flags.extend(self.options.iter().cloned());
-        Process::start(&flags, &self.log(id)).await
+        Process::start_in(self.descriptors, &flags, &node.environment, &self.log(id)).await
     }
 
     /// Starts one more node that belongs to no cluster yet; the caller adds it.
     pub(crate) async fn start_outsider(&mut self, id: u64) {
-        self.nodes.push(Node { id, ports: Ports::reserve(), initial_cluster: None, process: None });
+        let ports = Ports::reserve();
+        self.nodes.push(Node { id, ports, initial_cluster: None, environment: Vec::new(), process: None });
         let index = self.index(id);
         self.nodes[index].process =
             Some(self.launch(id).await.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));

@@ -92,6 +92,10 @@ impl Load {
 }
 
 impl Journal {
+    pub(crate) fn acknowledged(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.iter().filter(|attempt| attempt.outcome == Outcome::Acknowledged)
+    }
+
     pub(crate) fn keys(&self, outcome: &Outcome) -> Vec<&str> {
         self.attempts.iter().filter(|a| a.outcome == *outcome).map(|a| a.key.as_str()).collect()
     }

@@ -14,10 +14,23 @@ use tokio::process::{Child, ChildStdout, Command};
 const ANNOUNCEMENT: &str = "THUBAN READY ";
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// The unit of processor time in `/proc`, the same on every Linux that this runs on.
+const TICKS_A_SECOND: u64 = 100;
 
 /// The binary under test, without any setting of the caller's environment.
 pub(crate) fn thuban() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thuban"));
+    bare(Command::new(env!("CARGO_BIN_EXE_thuban")))
+}
+
+/// The same with so many file descriptors and no more, by the shell: limits of a child would need
+/// unsafe code here.
+fn thuban_under(descriptors: u32) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_thuban")]);
+    bare(shell)
+}
+
+fn bare(mut command: Command) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("THUBAN_")) {
         command.env_remove(name);
     }
@@ -49,9 +62,19 @@ pub(crate) struct Process {
 impl Process {
     /// Runs `thuban <arguments>` with its log appended to `log`; returns when it listens, or has ended.
     pub(crate) async fn start(arguments: &[String], log: &Path) -> Result<Process, Exited> {
+        Process::start_in(None, arguments, &[], log).await
+    }
+
+    /// With these variables in its environment, and with so many file descriptors and no more.
+    pub(crate) async fn start_in(
+        descriptors: Option<u32>,
+        arguments: &[String],
+        environment: &[(String, String)],
+        log: &Path,
+    ) -> Result<Process, Exited> {
         let file = OpenOptions::new().create(true).append(true).open(log).expect("the log can be opened");
-        let mut command = thuban();
-        command.args(arguments).stdout(Stdio::piped()).stderr(file);
+        let mut command = descriptors.map_or_else(thuban, thuban_under);
+        command.args(arguments).envs(environment.iter().cloned()).stdout(Stdio::piped()).stderr(file);
         let mut child = command.spawn().expect("the binary can be started");
         let pid = child.id().expect("a child not yet waited for has an id");
         let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
@@ -92,6 +115,31 @@ impl Process {
             Ok(status) => Exited { status: status.expect("an ended child has a status"), log: tail(log) },
             Err(_) => panic!("process {} still runs after {limit:?}; log:\n{}", self.pid, tail(log)),
         }
+    }
+
+    /// Processor time used so far, in the kernel and outside.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let stat = self.proc("stat");
+        // The fields after the name, which may hold spaces and brackets itself.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks: u64 = [11, 12].iter().map(|at| fields[*at].parse::<u64>().expect("ticks are numbers")).sum();
+        Duration::from_millis(ticks * 1000 / TICKS_A_SECOND)
+    }
+
+    /// Memory that is resident.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = self.proc("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a running process has memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of kilobytes") * 1024
+    }
+
+    /// Descriptors that are open.
+    pub(crate) fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid)).expect("the process runs, and is ours").count()
+    }
+
+    fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.pid)).expect("the process runs")
     }
 
     /// By the `kill` command: signals other than SIGKILL would need unsafe code here.

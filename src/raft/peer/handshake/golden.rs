@@ -1,10 +1,11 @@
 //! The bytes of a handshake, pinned.
 
 use super::*;
-use crate::raft::peer::introductions::RefusalReason;
+use crate::raft::peer::introductions::{Build, RefusalReason};
 
 fn transcript() -> Transcript {
-    let hello = Hello { cluster_id: Some("c".into()), node_id: 1, target: 2, instance: "i".into() };
+    let hello =
+        Hello { cluster_id: Some("c".into()), node_id: 1, target: 2, instance: "i".into(), build: Build::default() };
     Transcript {
         preamble: preamble(Purpose::Append),
         greeting: greeting(OK, &[7; NONCE_BYTES]),
@@ -18,8 +19,14 @@ fn transcript() -> Transcript {
 fn the_bytes_of_a_handshake() {
     let (secret, transcript) = (Secret::new(b"0123456789abcdef0123456789abcdef"), transcript());
     let hex_of = |mac: Hmac<Sha256>| hex::encode(mac.finalize().into_bytes());
-    let verdict: Verdict =
-        Ok(Welcome { cluster_id: None, node_id: 2, instance: "j".into(), initialized: false, knows_you: true });
+    let verdict: Verdict = Ok(Welcome {
+        cluster_id: None,
+        node_id: 2,
+        instance: "j".into(),
+        initialized: false,
+        knows_you: true,
+        build: Build::default(),
+    });
     let refusal: Verdict = Err(Refusal { reason: RefusalReason::OtherInstance, text: "t".into() });
     let rows = [
         (hex::encode(transcript.preamble), "54485542414e000102"),

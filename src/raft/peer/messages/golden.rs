@@ -10,7 +10,7 @@ use openraft::raft::{
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::raft::types::{CommittedLeaderId, Proposal};
+use crate::format::types::{CommittedLeaderId, Proposal};
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(3), index)
@@ -105,9 +105,24 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(ForwardAnswer::Done { log_index: 9 }, "81a4646f6e6581a96c6f675f696e64657809");
     pinned(ForwardAnswer::NotLeader { leader: Some(2) }, "81aa6e6f745f6c656164657281a66c656164657202");
     pinned(ForwardAnswer::Unknown { text: "t".into() }, "81a7756e6b6e6f776e81a474657874a174");
-    pinned(ForwardAnswer::Refused { text: "t".into() }, "81a77265667573656481a474657874a174");
+    pinned(ForwardAnswer::Refused { text: "t".into(), code: None }, "81a77265667573656481a474657874a174");
     pinned(ForwardAnswer::Overloaded, "aa6f7665726c6f61646564");
-    pinned(PeerProgress { last_log: 9, applied: 8 }, "82a86c6173745f6c6f6709a76170706c69656408");
+    let progress =
+        PeerProgress { last_log: 9, applied: 8, time_ms: None, wall_ms: None, disk: None, checkpoints: vec![] };
+    pinned(progress.clone(), "82a86c6173745f6c6f6709a76170706c69656408");
+    let timed = PeerProgress { time_ms: Some(7), wall_ms: Some(6), ..progress.clone() };
+    pinned(timed, "84a86c6173745f6c6f6709a76170706c69656408a774696d655f6d7307a777616c6c5f6d7306");
+    let disk = DiskRoom { free_bytes: 7, reserve_bytes: 6, shortage: Shortage::Short };
+    pinned(
+        PeerProgress { disk: Some(disk), ..progress.clone() },
+        "83a86c6173745f6c6f6709a76170706c69656408a46469736b83aa667265655f627974657307ad726573657276655f627974657306a873686f7274616765a573686f7274",
+    );
+    let checkpoints = vec![Checkpoint { index: 1, hash: [7; 32] }];
+    let checkpointed = format!(
+        "83a86c6173745f6c6f6709a76170706c69656408ab636865636b706f696e74739182a5696e64657801a468617368c420{}",
+        "07".repeat(32)
+    );
+    pinned(PeerProgress { checkpoints, ..progress }, &checkpointed);
     pinned(ReadIndexAnswer::Ready { log_index: 9 }, "81a5726561647981a96c6f675f696e64657809");
     pinned(ReadIndexAnswer::NotLeader { leader: None }, "81aa6e6f745f6c656164657281a66c6561646572c0");
     pinned(ReadIndexAnswer::Unconfirmed { text: "t".into() }, "81ab756e636f6e6669726d656481a474657874a174");

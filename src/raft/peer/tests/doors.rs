@@ -9,10 +9,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use super::harness::{LIMIT, Names, Node, eventually, secret};
-use crate::raft::codec;
+use crate::format::codec;
 use crate::raft::peer::limits::STRANGERS_MAX;
 use crate::raft::peer::{
-    CallError, Hello, IntroduceError, Introductions, PROTOCOL_VERSION, Refusal, RefusalReason, Secret, Welcome,
+    Build, CallError, Hello, IntroduceError, Introductions, PROTOCOL_VERSION, Refusal, RefusalReason, Secret, Welcome,
     introduce,
 };
 
@@ -119,7 +119,7 @@ async fn a_huge_or_garbled_frame_after_the_handshake_ends_the_connection() {
 async fn authenticated(node: &Node, purpose: u8) -> TcpStream {
     use crate::raft::peer::handshake::{Purpose, dial_as};
     let purpose = [Purpose::Control, Purpose::Append][usize::from(purpose) - 1];
-    let connection = dial_as(&*Names::of(9), &secret(), &node.address, 1, purpose).await.expect("welcome");
+    let (connection, _) = dial_as(&*Names::of(9), &secret(), &node.address, 1, purpose).await.expect("welcome");
     connection.into_stream()
 }
 
@@ -161,7 +161,14 @@ async fn strangers_are_bounded_in_number_and_peers_are_not_strangers() {
 
 #[tokio::test]
 async fn a_server_that_does_not_know_the_secret_is_refused() {
-    let welcome = Welcome { cluster_id: None, node_id: 1, instance: "fake".into(), initialized: true, knows_you: true };
+    let welcome = Welcome {
+        cluster_id: None,
+        node_id: 1,
+        instance: "fake".into(),
+        initialized: true,
+        knows_you: true,
+        build: Build::default(),
+    };
     let verdict = codec::to_bytes(&Ok::<_, Refusal>(welcome));
     let address = fake_server([&[0; 33], &verdict[..]].concat(), PROTOCOL_VERSION).await;
     assert_eq!(introduce(&address, &secret(), &hello(1)).await, Err(IntroduceError::BadSecret));

@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::memory::{MemoryLog, MemoryMachine, MemoryPort};
+use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
 use crate::raft::peer::{
-    BeatsAnswer, ForwardAnswer, Hello, Introductions, PeerNetwork, PeerProgress, PeerServer, PeerService, Peers,
+    BeatsAnswer, Build, ForwardAnswer, Hello, Introductions, PeerNetwork, PeerProgress, PeerServer, PeerService, Peers,
     ReadIndexAnswer, Refusal, RefusalReason, Secret, Welcome,
 };
-use crate::raft::types::{Member, NodeId, Proposal, TypeConfig};
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
 
@@ -53,7 +53,7 @@ impl Names {
 impl Introductions for Names {
     fn hello(&self, target: NodeId) -> Hello {
         let instance = format!("data of {}", self.node_id);
-        Hello { cluster_id: Some("test".into()), node_id: self.node_id, target, instance }
+        Hello { cluster_id: Some("test".into()), node_id: self.node_id, target, instance, build: Build::default() }
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
@@ -66,6 +66,7 @@ impl Introductions for Names {
                 instance: format!("data of {}", self.node_id),
                 initialized: true,
                 knows_you: true,
+                build: Build::default(),
             }),
         }
     }
@@ -108,8 +109,10 @@ impl PeerService for Proposer {
     }
 
     fn progress(&self) -> PeerProgress {
-        PeerProgress { last_log: 0, applied: 0 }
+        PeerProgress { last_log: 0, applied: 0, time_ms: None, wall_ms: None, disk: None, checkpoints: Vec::new() }
     }
+
+    fn hear_leader(&self) {}
 
     async fn read_index(&self) -> ReadIndexAnswer {
         ReadIndexAnswer::Ready { log_index: 7 }
@@ -150,7 +153,11 @@ fn config() -> Arc<Config> {
 
 impl Node {
     pub(super) async fn start(id: NodeId) -> Node {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        Node::start_on(id, std::net::TcpListener::bind("127.0.0.1:0").expect("a free port")).await
+    }
+
+    /// Behind a door that others may have knocked at already.
+    pub(super) async fn start_on(id: NodeId, listener: std::net::TcpListener) -> Node {
         listener.set_nonblocking(true).expect("a socket");
         let address = listener.local_addr().expect("bound").to_string();
         let (names, metrics) = (Names::of(id), Arc::new(Metrics::new().expect("metrics")));

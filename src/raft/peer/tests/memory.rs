@@ -13,9 +13,9 @@ use openraft::type_config::alias::SnapshotOf;
 use openraft::{EntryPayload, OptionalSend, RaftLogReader, RaftSnapshotBuilder};
 use parking_lot::Mutex;
 
-use crate::raft::codec;
+use crate::format::codec;
+use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig, Vote};
 use crate::raft::peer::SnapshotPort;
-use crate::raft::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig, Vote};
 
 #[derive(Clone, Default)]
 pub(super) struct MemoryLog(Arc<Mutex<Kept>>);

@@ -1,5 +1,6 @@
 //! The wire on real loopback sockets, around a real openraft over a store in memory.
 
+mod away;
 mod calls;
 mod consensus;
 mod doors;

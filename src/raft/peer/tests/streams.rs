@@ -17,12 +17,12 @@ use tokio::net::TcpListener;
 use super::doors::recording_relay;
 use super::harness::{LIMIT, Names, Node, secret};
 use super::memory::MemoryPort;
+use crate::format::types::{CommittedLeaderId, Entry, LogId, Member, Proposal, SnapshotMeta, TypeConfig, Vote};
 use crate::metrics::Metrics;
 use crate::raft::peer::append::{Parking, Route, Session};
 use crate::raft::peer::frame::Connection;
 use crate::raft::peer::handshake::{Purpose, dial_as, receive};
 use crate::raft::peer::{PeerClient, PeerNetwork, Peers, SnapshotPort, snapshot};
-use crate::raft::types::{CommittedLeaderId, Entry, LogId, Member, Proposal, SnapshotMeta, TypeConfig, Vote};
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(5), index)
@@ -53,7 +53,7 @@ async fn pair(purpose: Purpose) -> (Connection, Connection) {
     let server = Names::of(1);
     let accepted = async { receive(listener.accept().await.expect("a caller").0, &secret, &*server).await };
     let (dialled, accepted) = tokio::join!(dialled, accepted);
-    (dialled.expect("welcome"), accepted.expect("met").0)
+    (dialled.expect("welcome").0, accepted.expect("met").0)
 }
 
 fn session<S>(connection: Connection, input: S, patience: Duration) -> Session<S>
@@ -80,7 +80,7 @@ async fn the_next_session_uses_the_same_connection() {
     let node = Node::start(1).await;
     let (relay, _recording) = recording_relay(node.address.clone()).await;
     let peers = Peers::new(9, secret(), Names::of(9), Arc::new(Metrics::new().expect("metrics")));
-    let connection = dial_as(&*Names::of(9), &secret(), &relay, 1, Purpose::Append).await.expect("welcome");
+    let (connection, _) = dial_as(&*Names::of(9), &secret(), &relay, 1, Purpose::Append).await.expect("welcome");
     let parking = Parking::default();
     let route = Route { from: peers.local.node_id, to: 1 };
     let mut connection = Some(connection);

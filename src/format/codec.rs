@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The layout is pinned by golden bytes in the tests below: tomorrow's binary has to read today's
-//! disk. A new layout takes a new version number and keeps the old reader.
+//! disk. A new layout takes a new version number, a level, and keeps the old reader.
 
 use std::io;
 
@@ -16,6 +16,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use openraft::EntryPayload;
 use serde::de::DeserializeOwned;
 
+use super::level::Level;
 use super::types::{CommittedLeaderId, Entry, LogId, Proposal};
 
 /// Version of the entry layout.
@@ -71,6 +72,14 @@ pub fn entry_from_bytes(bytes: Bytes) -> io::Result<Entry> {
     Ok(Entry { log_id, payload })
 }
 
+/// The level that a reader of `entry` needs.
+pub fn entry_level(entry: &Entry) -> Level {
+    match &entry.payload {
+        EntryPayload::Normal(proposal) => proposal.level(),
+        EntryPayload::Blank | EntryPayload::Membership(_) => Level::FIRST,
+    }
+}
+
 /// Bytes that the payload of `entry` takes, for limits on memory and messages.
 pub fn entry_payload_bytes(entry: &Entry) -> usize {
     match &entry.payload {
@@ -79,12 +88,12 @@ pub fn entry_payload_bytes(entry: &Entry) -> usize {
     }
 }
 
-/// MessagePack with field names, see [`crate::pack`].
-pub use crate::pack::to_bytes;
+/// MessagePack with field names, see [`crate::format::pack`].
+pub use crate::format::pack::to_bytes;
 
 /// The inverse of [`to_bytes`], with damage as an I/O error, which is fatal to a node.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
-    crate::pack::from_bytes(bytes).map_err(|error| corrupt(&error.to_string()))
+    crate::format::pack::from_bytes(bytes).map_err(|error| corrupt(&error.to_string()))
 }
 
 fn corrupt(text: &str) -> io::Error {
@@ -98,7 +107,7 @@ mod tests {
     use openraft::Membership;
 
     use super::*;
-    use crate::raft::types::Member;
+    use crate::format::types::Member;
 
     fn log_id(term: u64, index: u64) -> LogId {
         LogId::new(CommittedLeaderId::new(term), index)

@@ -1,10 +1,15 @@
 //! What openraft is told about us: the payload of an entry, the record of a member, and short
 //! names for the generic types that the rest of `raft` and `store` use.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use bytes::Bytes;
+use openraft::EntryPayload;
+use openraft::errors::MembershipError;
 use serde::{Deserialize, Serialize};
+
+use super::level::Level;
 
 openraft::declare_raft_types!(
     /// Standard Raft: one leader a term (`leader_id_std`), members with their addresses.
@@ -20,16 +25,24 @@ pub type Entry = openraft::type_config::alias::EntryOf<TypeConfig>;
 pub type CommittedLeaderId = openraft::type_config::alias::CommittedLeaderIdOf<TypeConfig>;
 pub type LogId = openraft::type_config::alias::LogIdOf<TypeConfig>;
 pub type Vote = openraft::type_config::alias::VoteOf<TypeConfig>;
+pub type Membership = openraft::Membership<NodeId, Member>;
 pub type StoredMembership = openraft::type_config::alias::StoredMembershipOf<TypeConfig>;
 pub type SnapshotMeta = openraft::type_config::alias::SnapshotMetaOf<TypeConfig>;
 
 /// What one log entry carries: an encoded command with its stamps, opaque to Raft and to the log.
 ///
-/// It is encoded once, by the node that proposes, and copied as bytes from then on; only
-/// [`crate::raft::machine`] looks inside.
+/// It is encoded once, by the node that proposes, and copied as bytes from then on; only the state
+/// machine looks inside.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<u8>", into = "Vec<u8>")]
 pub struct Proposal(pub Bytes);
+
+impl Proposal {
+    /// The level at which its sender wrote it: the first byte, see `raft::proposal`.
+    pub fn level(&self) -> Level {
+        self.0.first().map_or(Level::FIRST, |level| Level(*level))
+    }
+}
 
 impl From<Vec<u8>> for Proposal {
     fn from(bytes: Vec<u8>) -> Self {
@@ -68,5 +81,19 @@ pub struct Member {
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.peer)
+    }
+}
+
+/// The membership in which all of `members` vote.
+pub fn all_vote(members: BTreeMap<NodeId, Member>) -> Result<Membership, MembershipError<NodeId>> {
+    let voters: BTreeSet<NodeId> = members.keys().copied().collect();
+    Membership::new(vec![voters], members)
+}
+
+/// The membership that comes with an entry, if one does.
+pub fn membership_of(entry: &Entry) -> Option<StoredMembership> {
+    match &entry.payload {
+        EntryPayload::Membership(membership) => Some(StoredMembership::new(Some(entry.log_id), membership.clone())),
+        EntryPayload::Blank | EntryPayload::Normal(_) => None,
     }
 }

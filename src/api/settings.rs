@@ -1,0 +1,70 @@
+//! `/admin/v1/settings`: what holds for the whole cluster and changes while it runs.
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::App;
+use super::auth::Caller;
+use super::cluster::Order;
+use super::doc::Doc;
+use super::envelope::{self, Shape};
+use super::error::ApiError;
+use super::query::Fresh;
+use crate::catalog::Command;
+use crate::model::code::{Code, Refusal};
+use crate::model::settings::{Settings, SettingsChange};
+
+const DOC: Doc = Doc::new("Settings").gives(Shape::single::<Settings>(ELEMENT));
+const ELEMENT: &str = "settings";
+
+/// The keys that a caller gives: read by the table of settings, which names what is wrong.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(super) struct Given(Map<String, Value>);
+
+impl JsonSchema for Given {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        SettingsChange::schema_name()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        schemas.subschema_for::<SettingsChange>()
+    }
+}
+
+pub(super) const SHOW: Doc =
+    DOC.says("The settings of the whole cluster; in force once every member runs a version that knows them.");
+
+pub(super) async fn show(State(app): State<App>, _: Fresh) -> Response {
+    answer(&app, Code::ExecuteSuccess)
+}
+
+pub(super) const CHANGE: Doc = DOC
+    .says("Changes settings: a key that is absent stays; the answer shows all as they stand then.")
+    .codes(&[&[Code::InvalidParameter, Code::NoNeedUpdate, Code::LevelNotReached]]);
+
+pub(super) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Order(Given(given)): Order<Given>,
+) -> Result<Response, ApiError> {
+    let change = SettingsChange::read(&given)?;
+    let outcomes = app.node.propose(&caller.name, Command::Settings(change)).await?;
+    let code = outcomes.first().map_or(Code::ExecuteSuccess, |outcome| outcome.code);
+    if !code.is_success() {
+        return Err(Refusal::from(code).into());
+    }
+    Ok(answer(&app, code))
+}
+
+fn answer(app: &App, code: Code) -> Response {
+    let settings = app.node.state().catalog().settings.clone();
+    envelope::single_as(code, ELEMENT, &settings)
+}

@@ -1,0 +1,150 @@
+//! The releases of every thing of one kind (rules of a family, config files): by name, and those that
+//! are not active by version, so that the oldest of too many are found without a search.
+//!
+//! Which things have many inactive ones is kept up with every change: whoever removes what is too much
+//! does not look at a hundred thousand files to find the one.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+/// A release, as far as it matters here. Versions of one thing are never used twice.
+pub(super) trait Archived {
+    /// What names the thing that it is a release of.
+    type Thing: Ord + ?Sized;
+
+    fn thing(&self) -> Arc<Self::Thing>;
+    fn name(&self) -> &str;
+    fn version(&self) -> u64;
+    fn is_active(&self) -> bool;
+}
+
+/// The releases of one thing.
+#[derive(Debug, PartialEq)]
+struct Releases<R> {
+    by_name: OrdMap<Arc<str>, Arc<R>>,
+    /// By version.
+    inactive: OrdMap<u64, Arc<R>>,
+}
+
+/// Cheap: what is inside is shared.
+impl<R> Clone for Releases<R> {
+    fn clone(&self) -> Self {
+        Releases { by_name: self.by_name.clone(), inactive: self.inactive.clone() }
+    }
+}
+
+impl<R> Default for Releases<R> {
+    fn default() -> Self {
+        Releases { by_name: OrdMap::new(), inactive: OrdMap::new() }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Archive<R: Archived> {
+    things: OrdMap<Arc<R::Thing>, Releases<R>>,
+    /// The things that have more than one inactive release, which is the least that may be kept, in order of
+    /// their number.
+    by_inactive: OrdSet<(usize, Arc<R::Thing>)>,
+    len: usize,
+}
+
+/// Of fewer inactive releases there are never too many.
+const NEVER_TOO_MANY: usize = 1;
+
+/// As cheap.
+impl<R: Archived> Clone for Archive<R> {
+    fn clone(&self) -> Self {
+        Archive { things: self.things.clone(), by_inactive: self.by_inactive.clone(), len: self.len }
+    }
+}
+
+impl<R: Archived> Default for Archive<R> {
+    fn default() -> Self {
+        Archive { things: OrdMap::new(), by_inactive: OrdSet::new(), len: 0 }
+    }
+}
+
+impl<R: Archived> Archive<R>
+where
+    Arc<R::Thing>: Default,
+{
+    /// All releases there are.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn len_of(&self, thing: &R::Thing) -> usize {
+        self.things.get(thing).map_or(0, |releases| releases.by_name.len())
+    }
+
+    pub(super) fn get(&self, thing: &R::Thing, name: &str) -> Option<&Arc<R>> {
+        self.things.get(thing)?.by_name.get(name)
+    }
+
+    /// Those of one thing, by name.
+    pub(super) fn of(&self, thing: &R::Thing) -> impl Iterator<Item = &Arc<R>> {
+        self.things.get(thing).into_iter().flat_map(|releases| releases.by_name.values())
+    }
+
+    /// Those of all things of which `wants` holds.
+    pub(super) fn of_all<'a>(&'a self, wants: impl Fn(&R::Thing) -> bool + 'a) -> impl Iterator<Item = &'a Arc<R>> {
+        self.things.iter().filter(move |(thing, _)| wants(thing)).flat_map(|(_, releases)| releases.by_name.values())
+    }
+
+    /// Of the inactive releases of a thing the one with the lowest version, if there are more than `kept`.
+    pub(super) fn surplus(&self, thing: &R::Thing, kept: usize) -> Option<&Arc<R>> {
+        let inactive = &self.things.get(thing)?.inactive;
+        (inactive.len() > kept).then(|| inactive.get_min().map(|(_, oldest)| oldest))?
+    }
+
+    /// The things that have more than `kept` inactive releases.
+    pub(super) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<R::Thing>> {
+        let first: Arc<R::Thing> = Arc::default();
+        self.by_inactive.range((kept.saturating_add(1), first)..).map(|(_, thing)| thing)
+    }
+
+    /// Takes a release in, in place of an earlier state of it, which is returned.
+    pub(super) fn insert(&mut self, release: Arc<R>) -> Option<Arc<R>> {
+        let thing = release.thing();
+        let releases = self.things.entry(thing.clone()).or_default();
+        let before = releases.inactive.len();
+        let old = releases.by_name.insert(release.name().into(), release.clone());
+        match &old {
+            Some(old) => drop(releases.inactive.remove(&old.version())),
+            None => self.len += 1,
+        }
+        if !release.is_active() {
+            releases.inactive.insert(release.version(), release);
+        }
+        let after = releases.inactive.len();
+        self.count(&thing, before, after);
+        old
+    }
+
+    pub(super) fn remove(&mut self, thing: &R::Thing, name: &str) -> Option<Arc<R>> {
+        let releases = self.things.get_mut(thing)?;
+        let before = releases.inactive.len();
+        let old = releases.by_name.remove(name)?;
+        releases.inactive.remove(&old.version());
+        let after = releases.inactive.len();
+        if releases.by_name.is_empty() {
+            self.things.remove(thing);
+        }
+        self.len -= 1;
+        self.count(&old.thing(), before, after);
+        Some(old)
+    }
+
+    fn count(&mut self, thing: &Arc<R::Thing>, before: usize, after: usize) {
+        if before == after {
+            return;
+        }
+        if before > NEVER_TOO_MANY {
+            self.by_inactive.remove(&(before, thing.clone()));
+        }
+        if after > NEVER_TOO_MANY {
+            self.by_inactive.insert((after, thing.clone()));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Contents of config files: held once, written once, and gone with their last user.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::rules::{gray, of_rule, rule};
+use super::*;
+use crate::catalog::configs::FileFilter;
+use crate::model::release::ReleaseOp;
+use crate::model::rule::Family;
+
+/// What an entry did to the rows of a table: those it wrote, with their sizes, and how many it deleted.
+fn edits_of(applied: &Applied, table: Table) -> (Vec<usize>, usize) {
+    let of_table = |edit: &&Edit| Table::of_key(&edit.key).expect("a table") == table;
+    let written = applied.edits.iter().filter(of_table).filter_map(|edit| edit.value.as_ref()).map(Vec::len).collect();
+    (written, applied.edits.iter().filter(of_table).filter(|edit| edit.value.is_none()).count())
+}
+
+/// Every text there is, by content: drafts and releases alike.
+pub(super) fn texts(catalog: &Catalog) -> BTreeMap<String, Vec<Arc<str>>> {
+    let mut texts: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
+    let (files, releases) = (
+        catalog.configs.list_files(&FileFilter::default(), Page::ALL).rows,
+        catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows,
+    );
+    let all = files.iter().map(|file| &file.content).chain(releases.iter().map(|release| &release.content));
+    for content in all {
+        assert!(!content.is_reference(), "what the catalog holds is whole");
+        texts.entry(content.to_string()).or_default().push(content.text());
+    }
+    texts
+}
+
+/// Equal texts are one, and nothing is held that nobody has.
+pub(super) fn is_held_once(catalog: &Catalog) -> bool {
+    let texts = texts(catalog);
+    let is_one = |all: &Vec<Arc<str>>| all.iter().all(|text| Arc::ptr_eq(text, &all[0]));
+    texts.values().all(is_one) && texts.len() == catalog.configs.content_count()
+}
+
+fn delete_file(name: &str) -> Command {
+    Command::ConfigFiles(Op::Delete, vec![file(name, "")])
+}
+
+#[test]
+fn a_publish_writes_the_content_once_and_a_retired_release_is_a_small_row() {
+    let (one, two) = ("1".repeat(100_000), "2".repeat(100_000));
+    let small = |sizes: &[usize]| sizes.iter().all(|size| *size < 1000);
+    let mut bench = Bench::founded(Level::SETTINGS);
+    let first = bench.apply(publish("a", &one, "r1"));
+    let second = bench.apply(publish("a", &two, "r2"));
+    let again = bench.apply(publish("b", &one, "r1"));
+    for (applied, contents, releases) in [(&first, 1, 1), (&second, 1, 2), (&again, 0, 1)] {
+        let (written, deleted) = edits_of(applied, Table::Content);
+        assert_eq!((written.len(), deleted), (contents, 0));
+        let (written, _) = edits_of(applied, Table::ConfigRelease);
+        assert!(written.len() == releases && small(&written), "{written:?}");
+        assert!(small(&edits_of(applied, Table::ConfigFile).0));
+    }
+    assert!(is_held_once(&bench.catalog) && is_held_once(&bench.reloaded()));
+    assert_eq!(bench.reloaded(), bench.catalog);
+
+    // The first content goes with the last who has it: a release of one file, then the other file.
+    let gone = bench.apply(Command::ConfigDeleteReleases(vec![release("a", "r1")]));
+    assert_eq!(edits_of(&gone, Table::Content), (vec![], 0));
+    let gone = bench.apply(delete_file("b"));
+    assert_eq!(edits_of(&gone, Table::Content), (vec![], 1));
+    assert_eq!(bench.catalog.configs.content_count(), 1);
+    bench.apply(delete_file("a"));
+    assert_eq!(bench.catalog.configs.content_count(), 0);
+    let left = bench.rows.keys().filter(|key| Table::of_key(key).expect("a table") == Table::Content).count();
+    assert_eq!(left, 0);
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+#[test]
+fn rows_of_the_first_level_are_read_shared_and_replaced_one_by_one() {
+    let mut bench = Bench::founded(Level::FIRST);
+    for (name, content) in [("a", "1"), ("a", "2"), ("b", "1")] {
+        let applied = bench.apply(publish(name, content, ""));
+        assert_eq!(edits_of(&applied, Table::Content), (vec![], 0), "no rows of another level");
+    }
+    assert!(is_held_once(&bench.catalog) && is_held_once(&bench.reloaded()), "shared all the same");
+    bench.raise();
+    assert_eq!(bench.reloaded(), bench.catalog);
+    // The release of "2" and the draft are written anew, those of "1" hold it as they did.
+    let applied = bench.apply(publish("a", "3", ""));
+    assert_eq!(edits_of(&applied, Table::Content).0.len(), 2);
+    assert_eq!(bench.reloaded(), bench.catalog);
+    assert!(is_held_once(&bench.reloaded()));
+    let version_of = |bench: &Bench, table: Table| -> Vec<u8> {
+        let of_table = bench.rows.iter().filter(|(key, _)| Table::of_key(key).expect("a table") == table);
+        let mut versions: Vec<_> = of_table.map(|(_, value)| value[0]).collect();
+        versions.sort_unstable();
+        versions
+    };
+    assert_eq!(version_of(&bench, Table::ConfigRelease), [1, 1, 2, 2], "a mixture");
+    assert_eq!(version_of(&bench, Table::ConfigFile), [1, 2]);
+    bench.apply(publish("b", "1", ""));
+    assert_eq!(bench.reloaded(), bench.catalog);
+    for name in ["a", "b"] {
+        bench.apply(delete_file(name));
+        assert_eq!(bench.reloaded(), bench.catalog);
+    }
+    assert_eq!((bench.catalog.configs.content_count(), version_of(&bench, Table::Content).len()), (0, 0));
+}
+
+#[test]
+fn a_state_without_one_of_its_contents_is_refused() {
+    let mut bench = Bench::founded(Level::SETTINGS);
+    bench.apply(publish("a", "1", ""));
+    let mut catalog = Catalog::default();
+    for (key, value) in &bench.rows {
+        if Table::of_key(key).expect("a table") != Table::Content {
+            catalog.load(key, value).expect("a row that apply made");
+        }
+    }
+    let refused = catalog.check_loaded().expect_err("a content is missing").to_string();
+    assert!(refused.contains("the content 6b86b273"), "{refused}");
+}
+
+/// What a pipeline that publishes for ever leaves behind: as much as is kept, not as much as was published.
+#[test]
+fn memory_and_rows_are_bounded_by_what_is_kept() {
+    let (files, publishes, kept) = (10_usize, 2000_usize, 20_usize);
+    let mut bench = Bench::founded(Level::SETTINGS);
+    bench.keep(kept as u64);
+    for number in 0..publishes {
+        let content = format!("{number:01000}");
+        bench.apply(publish(&format!("f{}", number % files), &content, ""));
+    }
+    let releases = files * (kept + 1);
+    let configs = &bench.catalog.configs;
+    assert_eq!((configs.release_count(), configs.content_count()), (releases, releases));
+    assert_eq!(configs.content_bytes(), releases * 1000);
+    let bytes: usize = bench.rows.values().map(Vec::len).sum();
+    let requests = publishes * 100;
+    assert!(bytes < releases * 1600 + requests, "{bytes} bytes of rows");
+}
+
+/// Rows of the second level in the bytes in which they are first written.
+#[test]
+fn golden_rows_of_contents_versions_and_settings() {
+    let mut bench = Bench::founded(Level::SETTINGS);
+    bench.keep(1);
+    for content in ["k=1", "k=2", "k=v"] {
+        bench.apply(publish("a", content, ""));
+    }
+    let rows = [
+        ("139246d2c0e0f213ae2b86ac78a432a55edfd31d07a072331d58763c08d5292212", "0181a7636f6e74656e74a36b3d76"),
+        (
+            "0c70726f640073686f700061",
+            "0183a36b657983a96e616d657370616365a470726f64a567726f7570a473686f70a466696c65a161a776657273696f6e03af72656d6f7665645f7468726f75676801",
+        ),
+        ("12", "0182ad72656c65617365735f6b65707401be646561645f696e7374616e6365735f72656d6f7665645f61667465725f7300"),
+    ];
+    for (key, golden) in rows {
+        let written = bench.rows.get(&hex::decode(key).expect("hex")).map(hex::encode);
+        assert_eq!(written.as_deref(), Some(golden), "{key}");
+    }
+}
+
+/// What the first release made of the same commands: every key and value, in order.
+#[test]
+fn at_the_first_level_every_edit_is_what_it_was() {
+    let mut bench = Bench::founded(Level::FIRST);
+    let mut hash = Sha256::new();
+    let mut commands = Vec::new();
+    for number in 0..120 {
+        commands.push(publish("a.properties", &format!("k={}", number % 7), &format!("r{number}")));
+    }
+    for number in 0..12 {
+        commands.push(Command::ConfigFiles(Op::Update, vec![file("a.properties", &format!("draft={number}"))]));
+        commands.push(Command::ConfigRollback(vec![release("a.properties", &format!("r{number}"))]));
+        commands.push(publish(&format!("f{}", number % 3), "shared", ""));
+    }
+    commands.push(Command::ConfigDeleteReleases(vec![release("a.properties", "r50")]));
+    for family in Family::ALL {
+        commands.push(Command::Rules(Op::Create, vec![rule(*family, "r")]));
+        for number in 0..110 {
+            commands.push(Command::PublishRules(*family, vec![of_rule("r", &format!("v{number}"))]));
+        }
+        commands.push(Command::RuleReleases(*family, ReleaseOp::Rollback, vec![of_rule("r", "v3")]));
+        commands.push(Command::PublishRules(*family, vec![gray("r", "g", "one")]));
+        commands.push(Command::RuleReleases(*family, ReleaseOp::StopGray, vec![of_rule("r", "g")]));
+    }
+    commands.push(delete_file("f1"));
+    commands.push(delete_file("a.properties"));
+    for command in commands {
+        for edit in bench.apply(command).edits {
+            hash.update([u8::from(edit.value.is_some())]);
+            hash.update((edit.key.len() as u64).to_be_bytes());
+            hash.update(&edit.key);
+            hash.update(edit.value.unwrap_or_default());
+        }
+    }
+    assert_eq!(hex::encode(hash.finalize()), "c6c70f5dfd9d2e4199fed0fdbb39f44a0f227a123055acad5bc72e699bf64d71");
+}

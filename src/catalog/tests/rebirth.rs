@@ -1,0 +1,208 @@
+//! A cluster that begins again: what is kept, what is left behind, and that nothing given out before
+//! is given out again.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::properties::some_command;
+use super::rules::{gray, of_rule, rule};
+use super::*;
+use crate::catalog::configs::FileFilter;
+use crate::catalog::rebirth::{LEAP, Rebirth};
+use crate::model::rule::Family;
+
+fn restored() -> Rebirth {
+    Rebirth { cluster_id: "new".into(), survivor: None }
+}
+
+impl Bench {
+    /// The bench of the new cluster.
+    fn reborn(&self, rebirth: &Rebirth) -> Bench {
+        let floors = Rebirth::floors().map(|floor| (floor.key, floor.value.expect("a row")));
+        let mut reborn = Bench { index: self.index + LEAP, rows: floors.into(), ..Bench::default() };
+        for (key, value) in &self.rows {
+            if let Some(value) = rebirth.row(key, value).expect("a row that apply made") {
+                reborn.rows.insert(key.clone(), value.into_owned());
+            }
+        }
+        reborn.catalog = reborn.reloaded();
+        reborn
+    }
+
+    /// Every version that is known of a file or of a rule.
+    fn versions(&self) -> BTreeSet<(String, u64)> {
+        let files = self.catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows;
+        let files = files.into_iter().map(|release| (release.key.to_string(), release.version));
+        let rules = Family::ALL.iter().flat_map(|family| {
+            let book = self.catalog.rules.of(*family);
+            let rules = book.list(&crate::catalog::rules::RuleFilter::default(), Page::ALL).rows;
+            rules.into_iter().flat_map(|rule| book.releases_of(&rule.id).cloned().collect::<Vec<_>>())
+        });
+        files.chain(rules.map(|release| (release.rule.id.clone(), release.version))).collect()
+    }
+}
+
+fn founded() -> Bench {
+    let mut bench = Bench::default();
+    let admin = User {
+        id: "u1".into(),
+        name: "admin".into(),
+        role: Role::Admin,
+        password_hash: PasswordHash("h".into()),
+        ctime: Timestamp(0),
+    };
+    bench.apply(Command::Bootstrap { cluster_id: "old".into(), admin, level: Level::SETTINGS });
+    for node_id in 1..=3 {
+        bench.apply(Command::Announce(NodeRecord::new(node_id, format!("i{node_id}"), "a:1".into(), "c:1".into())));
+    }
+    bench.apply(Command::SignIn { hash: TokenHash("t".into()), user_id: "u1".into() });
+    bench
+}
+
+#[test]
+fn users_stay_and_sessions_nodes_and_requests_do_not() {
+    let bench = founded();
+    let admin = bench.catalog.access.user_named("admin").expect("an administrator");
+    let reborn = bench.reborn(&restored());
+    assert_eq!(reborn.catalog.access.user_named("admin"), Some(admin));
+    assert_eq!((reborn.catalog.nodes.cluster_id(), reborn.catalog.level()), (Some("new"), Level::SETTINGS));
+    assert_eq!((reborn.catalog.access.token_count(), reborn.catalog.nodes.get(1)), (0, None));
+    let tables: BTreeSet<u8> = reborn.rows.keys().map(|key| key[0]).collect();
+    for gone in [Table::Token, Table::Request, Table::Node] {
+        assert!(bench.rows.keys().any(|key| key[0] == gone as u8), "{gone:?} was there");
+        assert!(!tables.contains(&(gone as u8)), "{gone:?} is left behind");
+    }
+    let mut survivor = bench.reborn(&Rebirth { survivor: Some(2), ..restored() });
+    let is_removed = |id: u64| survivor.catalog.nodes.get(id).map(|node| node.removed);
+    assert_eq!((1..=3).map(is_removed).collect::<Vec<_>>(), [Some(true), Some(false), Some(true)]);
+    let mut comes_back =
+        |id: u64| survivor.codes(Command::Announce(NodeRecord::new(id, format!("i{id}"), "b:1".into(), "c:1".into())));
+    assert_eq!((comes_back(1), comes_back(2)), (vec![409000], vec![200000]));
+}
+
+#[test]
+fn what_clients_compare_goes_up_and_goes_on_from_there() {
+    let mut bench = founded();
+    let key = ConfigKey::new("prod", "shop", "a");
+    bench.apply(publish("a", "k=1", "one"));
+    bench.apply(publish("a", "k=2", "two"));
+    bench.apply(publish("gone", "k=1", ""));
+    bench.apply(Command::ConfigFiles(Op::Delete, vec![file("gone", "")]));
+    bench.apply(Command::Rules(Op::Create, vec![rule(Family::Routing, "r")]));
+    bench.apply(Command::PublishRules(Family::Routing, vec![of_rule("r", "one"), gray("r", "g", "z")]));
+    let ids = |bench: &Bench, file: &str| bench.catalog.configs.notification_id("prod", "shop", file).map(u64::from);
+    let rule_id = |bench: &Bench| bench.catalog.rules.of(Family::Routing).named("a", "r").expect("kept").id.clone();
+    let versions = |bench: &Bench| {
+        let book = bench.catalog.rules.of(Family::Routing);
+        let mut versions: Vec<_> = book.releases_of(&rule_id(bench)).map(|release| release.version).collect();
+        versions.sort();
+        versions
+    };
+    let mut reborn = bench.reborn(&restored());
+    for file in ["a", "gone"] {
+        assert_eq!(ids(&reborn, file), ids(&bench, file).map(|id| id + LEAP), "{file}");
+    }
+    let found = reborn.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).expect("in force");
+    assert_eq!((found.release_key(), &*found.content), (format!("prod-shop-a-{}", 2 + LEAP), "k=2"));
+    assert_eq!((versions(&bench), versions(&reborn)), (vec![1, 2], vec![1 + LEAP, 2 + LEAP]));
+    reborn.apply(publish("a", "k=3", "three"));
+    reborn.apply(publish("gone", "k=2", ""));
+    assert_eq!(reborn.catalog.configs.highest_version(&key), 3 + LEAP);
+    assert_eq!(reborn.catalog.configs.highest_version(&ConfigKey::new("prod", "shop", "gone")), 2 + LEAP);
+    assert_eq!(ids(&reborn, "gone"), ids(&bench, "gone").map(|id| id + LEAP + 2));
+    let next = of_rule("r", "next");
+    let stop =
+        Command::RuleReleases(Family::Routing, crate::model::release::ReleaseOp::StopGray, vec![gray("r", "g", "z")]);
+    assert_eq!(
+        (reborn.codes(stop), reborn.codes(Command::PublishRules(Family::Routing, vec![next]))),
+        (vec![200000], vec![200000])
+    );
+    assert_eq!(versions(&reborn), [1 + LEAP, 2 + LEAP, 3 + LEAP]);
+}
+
+/// The state knows nothing of what came after it: nothing of that is given out again either.
+#[test]
+fn files_that_came_after_the_state_get_versions_and_ids_of_their_own() {
+    let key = ConfigKey::new("prod", "shop", "later");
+    for (level, version) in [(Level::FIRST, 1), (Level::SETTINGS, 2 * LEAP + 1)] {
+        let mut bench = founded();
+        let cluster = Cluster { cluster_id: "old".into(), founded: Timestamp(0), level };
+        bench.rows.insert(cluster.key(), cluster.value(level));
+        let mut reborn = bench.reborn(&restored()).reborn(&restored());
+        reborn.apply(publish("later", "k=1", ""));
+        // Without the level a node of the version before would come to another version.
+        assert_eq!(reborn.catalog.configs.highest_version(&key), version, "{level}");
+        let id = reborn.catalog.configs.notification_id("prod", "shop", "later").map(u64::from);
+        assert_eq!(id, Some(2 * LEAP + 1), "{level}");
+        assert_eq!(reborn.reloaded(), reborn.catalog);
+    }
+}
+
+/// Clients decode them as signed 32-bit numbers.
+#[test]
+fn notification_ids_stay_below_their_limit() {
+    let mark =
+        |id: u32| crate::catalog::config_rows::ConfigMark { key: ConfigKey::new("n", "g", "f"), notification_id: id };
+    for (before, after) in [(1, 1_000_001), (i32::MAX as u32 - 1, i32::MAX as u32), (u32::MAX, i32::MAX as u32)] {
+        let (key, value) = (mark(before).key(), mark(before).value(Level::FIRST));
+        let reborn = restored().row(&key, &value).expect("readable").expect("kept");
+        assert_eq!(reborn, mark(after).value(Level::FIRST), "{before}");
+    }
+}
+
+#[test]
+fn generated_alias_names_are_not_given_out_again() {
+    let mut bench = Bench::default();
+    bench.apply(Command::Services(Op::Create, vec![service("a", "x")]));
+    let generated = AliasDraft {
+        alias: None,
+        alias_namespace: Some("Test".into()),
+        kind: Some(AliasType::Cl5Sid),
+        ..alias("", "x")
+    };
+    let create = || Command::Aliases(Op::Create, vec![generated.clone()]);
+    bench.apply(create());
+    let mut reborn = bench.reborn(&restored());
+    reborn.apply(create());
+    let listed = reborn.catalog.aliases.list(&AliasFilter::default(), Page::ALL);
+    let mut names: Vec<_> = listed.rows.iter().map(|alias| alias.alias.clone()).collect();
+    names.sort();
+    // 16 interfaces of 65,536 numbers further.
+    assert_eq!(names, ["192000068:1114114", "192000068:65537"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    for (key, value) in [(&[99][..], &[][..]), (&[], &[]), (&[1], &[]), (&[1], &[9, 9]), (&[10, b'x'], &[1, 0xc1])] {
+        assert!(restored().row(key, value).is_err(), "{key:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever was there: it can be loaded, counts the same, and none of its versions or ids is one of
+    /// those before, nor will the next ones be.
+    #[test]
+    fn nothing_is_given_out_twice(
+        before in prop::collection::vec(some_command(), 1..40),
+        after in prop::collection::vec(some_command(), 1..20),
+        level in prop::sample::select(vec![Level::FIRST, Level::SETTINGS]),
+    ) {
+        let mut bench = Bench::founded(level);
+        before.into_iter().for_each(|command| drop(bench.apply(command)));
+        let mut reborn = bench.reborn(&restored());
+        prop_assert_eq!(&reborn.reloaded(), &reborn.catalog);
+        prop_assert_eq!(reborn.catalog.counts(), bench.catalog.counts());
+        prop_assert_eq!(reborn.reborn(&restored()).versions().len(), bench.versions().len());
+        let known = bench.versions();
+        prop_assert!(known.is_disjoint(&reborn.versions()));
+        for command in after {
+            reborn.apply(command);
+            prop_assert!(known.is_disjoint(&reborn.versions()));
+        }
+        let ids = reborn.catalog.configs.newest_notification_id();
+        prop_assert!(u64::from(ids) >= LEAP + u64::from(bench.catalog.configs.newest_notification_id()));
+    }
+}

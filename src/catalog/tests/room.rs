@@ -1,0 +1,48 @@
+//! Which commands are refused where room is short.
+
+use super::*;
+use crate::format::level::Level;
+use crate::format::pack;
+
+/// By the name of the variant, over the pinned commands: a new kind of command has to say here what it is.
+#[test]
+fn what_adds_is_known_of_every_command() {
+    let adds = |name: &str| match name {
+        "Bootstrap" | "Announce" | "Forget" | "Raise" => false,
+        "SignIn" | "SignOut" => false,
+        "ConfigPublish" | "ConfigCreateAndPublish" | "PublishRules" => true,
+        "ConfigRollback" | "ConfigStopGray" | "ConfigDeleteReleases" | "RuleReleases" => false,
+        "InstancesDeleteHost" | "InstancesIsolateHost" | "InstanceHealth" => false,
+        "Settings" | "PruneReleases" | "RemoveDeadInstances" => false,
+        "Namespaces" | "Services" | "ConfigGroups" | "ConfigFiles" | "Aliases" | "Rules" | "Instances" => true,
+        other => panic!("{other} has no row here"),
+    };
+    let mut seen = 0;
+    for line in include_str!("golden_commands.txt").lines() {
+        let command: Command = pack::from_bytes(&hex::decode(line).expect("hex")).expect("readable");
+        let text = format!("{command:?}");
+        let name = text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default();
+        let deletes = text.contains("(Delete,");
+        assert_eq!(command.adds(), adds(name) && !deletes, "{text}");
+        seen += 1;
+    }
+    assert!(seen > 20, "{seen} pinned commands");
+    assert!(!Command::Raise { level: Level::SETTINGS }.adds());
+}
+
+#[test]
+fn deletes_never_add_and_the_other_operations_do() {
+    for (op, adds) in [(Op::Create, true), (Op::Update, true), (Op::Delete, false)] {
+        for command in [
+            Command::Namespaces(op, Vec::new()),
+            Command::Services(op, Vec::new()),
+            Command::ConfigGroups(op, Vec::new()),
+            Command::ConfigFiles(op, Vec::new()),
+            Command::Aliases(op, Vec::new()),
+            Command::Rules(op, Vec::new()),
+            Command::Instances(op, Vec::new()),
+        ] {
+            assert_eq!(command.adds(), adds, "{command:?}");
+        }
+    }
+}

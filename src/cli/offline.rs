@@ -1,0 +1,134 @@
+//! Commands that work while no node runs: `restore`, `recover`, `inspect`. They ask, print and leave
+//! the work to [`crate::offline`].
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::bail;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::say;
+use crate::config::{InspectArgs, OutputFormat, RecoverArgs};
+use crate::offline::Founded;
+use crate::offline::inspect::{Inspection, Kind, inspect};
+use crate::offline::recover::{Findings, Survivor};
+use crate::offline::restore::{Restore, Restored};
+
+pub(super) fn run_restore(order: &Restore) -> anyhow::Result<()> {
+    let Restored { origin_cluster_id, origin_index, founded } = order.run()?;
+    let origin = origin_cluster_id.unwrap_or_default();
+    say(&format!("restored      cluster {origin} as it was at index {origin_index}"));
+    tell_founded(&founded);
+    let (id, dir) = (order.node_id, order.data_dir.display());
+    say(&format!("next          the same on the other nodes, then thuban serve --node-id {id} --data-dir {dir} ..."));
+    Ok(())
+}
+
+fn tell_founded(founded: &Founded) {
+    let Founded { cluster_id, index, state_hash } = founded;
+    say(&format!("new cluster   {cluster_id}, begins at index {index}"));
+    say(&format!("state hash    {state_hash}, equal on all of its nodes"));
+}
+
+pub(super) fn run_recover(args: &RecoverArgs) -> anyhow::Result<()> {
+    let survivor = Survivor::open(&args.data_dir, args.node_id)?;
+    let findings = survivor.findings();
+    if findings.is_alone() {
+        say(&format!("node {} is the only member of its cluster: start it, nothing is to be done", args.node_id));
+        return Ok(());
+    }
+    tell_findings(findings);
+    if !args.yes && !is_confirmed()? {
+        bail!("not confirmed, nothing was changed");
+    }
+    tell_founded(&survivor.go_on_alone()?);
+    say("next          thuban serve on this directory; then cluster add and promote of NEW nodes (new ids, empty");
+    say("              directories). Never start the lost nodes on what they have.");
+    Ok(())
+}
+
+fn tell_findings(findings: &Findings) {
+    let Findings { node_id, cluster_id, applied, last, last_term, term, members } = findings;
+    let others: Vec<String> =
+        members.iter().filter(|(id, _)| *id != node_id).map(|(id, peer)| format!("{id} ({peer})")).collect();
+    say(&format!("node          {node_id} of cluster {}", cluster_id.as_deref().unwrap_or("-")));
+    say(&format!("applied       index {applied}"));
+    say(&format!("last log      index {last} of term {last_term}; newest term heard of: {term}"));
+    say(&format!("given up      {}", others.join(", ")));
+    say(&format!("may be lost   every write that the others acknowledged after index {last}"));
+    if last > applied {
+        say(&format!("taken as done {} entries of the log that may never have been acknowledged", last - applied));
+    }
+    say("sessions      all end; users and passwords stay");
+}
+
+/// Asks on the terminal; where there is none, nobody can have meant it.
+fn is_confirmed() -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        bail!("this needs a confirmation: run it on a terminal, or with --yes");
+    }
+    let mut out = std::io::stdout();
+    write!(out, "Make a cluster of one out of it? Type yes to go on: ")?;
+    out.flush()?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(line.trim() == "yes")
+}
+
+pub(super) fn run_inspect(args: &InspectArgs) -> anyhow::Result<()> {
+    let inspection = inspect(&args.path)?;
+    match args.output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(&inspection)?),
+        OutputFormat::Table => lines(&inspection).iter().for_each(|line| say(line)),
+    }
+    Ok(())
+}
+
+fn lines(found: &Inspection) -> Vec<String> {
+    let kind = match found.kind {
+        Kind::Directory => "directory",
+        Kind::File => "file",
+    };
+    let numbers = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let mut pairs = vec![
+        (kind, found.path.display().to_string()),
+        ("cluster", found.cluster_id.clone().unwrap_or_else(|| "-".to_owned())),
+    ];
+    pairs.extend(found.node_id.map(|id| ("node", id.to_string())));
+    pairs.extend([
+        ("level", format!("{}; read by versions that know level {}", found.level, found.level_needed)),
+        ("index", found.index.to_string()),
+        ("term", found.term.to_string()),
+        ("state hash", found.state_hash.clone()),
+        ("voters", numbers(&found.voters)),
+    ]);
+    pairs.extend(found.members.iter().map(|(id, peer)| ("member", format!("{id}={peer}"))));
+    if let Some(log) = &found.log {
+        let range = match (log.first, log.last) {
+            (Some(first), Some(last)) => format!("{first} to {last}, {} bytes", log.bytes),
+            _ => format!("empty behind index {}", log.purged.unwrap_or_default()),
+        };
+        pairs.push(("log", range));
+        if log.is_mixture {
+            let why = "a snapshot was being installed when the node ended: the next start does it again";
+            pairs.push(("incomplete", why.to_owned()));
+        }
+    }
+    if let Some(file) = &found.file {
+        pairs.push(("bytes", file.bytes.to_string()));
+        pairs.push(("checksum", file.checksum.clone()));
+        pairs.extend(file.version.clone().map(|version| ("written by", version)));
+        pairs.extend(file.created_ms.and_then(written_at).map(|time| ("written at", time)));
+    }
+    let mut lines: Vec<String> = pairs.into_iter().map(|(name, value)| format!("{name:<12} {value}")).collect();
+    lines.push(String::new());
+    lines.push(format!("{:<16} {:>12} {:>14}", "table", "rows", "bytes"));
+    let tables = found.tables.iter();
+    lines.extend(tables.map(|(table, size)| format!("{table:<16} {:>12} {:>14}", size.rows, size.bytes)));
+    lines
+}
+
+fn written_at(created_ms: u64) -> Option<String> {
+    let time = OffsetDateTime::from_unix_timestamp((created_ms / 1000).try_into().ok()?).ok()?;
+    time.format(&Rfc3339).ok()
+}

@@ -1,0 +1,124 @@
+//! Clients that come from another cluster, or from before this one was restored: what they name is
+//! newer than anything here.
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+
+const FILE: &str = "/configs/app/default/application";
+
+/// A node that has applied all that its leader knows.
+fn served() -> Served {
+    let served = Served::new();
+    served.source.publish("default", "application", "a=1");
+    served.source.publish("default", "application", "a=2");
+    *served.source.0.leader.lock() = Some(2);
+    served
+}
+
+fn messages(id: u32) -> String {
+    let text = json!({"details": {"app+default+application": id}}).to_string();
+    format!("messages={}", url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>())
+}
+
+/// Everything that a client may name, newer than what is here.
+fn named() -> [String; 4] {
+    let key = |version: u64| format!("releaseKey=default-app-application-{version}");
+    [
+        messages(9),
+        key(9),
+        format!("{}&{}", messages(9), key(9)),
+        format!("{}&{}", messages(1_900_000_000), key(u64::MAX)),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pull_that_names_what_no_node_knows_is_served_at_once() {
+    for query in named() {
+        let served = served();
+        let asked = Instant::now();
+        let got = served.get(&format!("{FILE}?{query}")).await;
+        assert_eq!(got.json()["configurations"], json!({"a": "2"}), "{query}");
+        assert_eq!(asked.elapsed(), Duration::ZERO, "{query}");
+        assert_eq!((served.metrics.pulls_behind.get(), served.metrics.foreign_ids.get()), (0, 1), "{query}");
+    }
+}
+
+/// What the leader knows is waited for; what it does not is not, once that has come.
+#[tokio::test(start_paused = true)]
+async fn a_node_behind_its_leader_waits_for_what_there_is() {
+    for (query, foreign) in [(messages(3), 0), (messages(4), 1), ("releaseKey=default-app-application-4".into(), 1)] {
+        let served = Arc::new(served());
+        *served.source.0.leader.lock() = Some(3);
+        let (asking, target, asked) = (served.clone(), format!("{FILE}?{query}"), Instant::now());
+        let pull = tokio::spawn(async move { asking.get(&target).await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(!pull.is_finished(), "{query}");
+        served.source.publish("default", "application", "a=3");
+        let got = pull.await.expect("the pull ends");
+        assert_eq!(got.json()["configurations"], json!({"a": "3"}), "{query}");
+        assert_eq!(asked.elapsed(), Duration::from_millis(300), "{query}");
+        assert_eq!(served.metrics.foreign_ids.get(), foreign, "{query}");
+    }
+}
+
+/// Far beyond what a cluster counts in a moment the answer of a moment ago is good enough; near it, only
+/// one that was asked for after the pull came.
+#[tokio::test(start_paused = true)]
+async fn what_is_far_above_needs_no_further_question() {
+    let served = served();
+    served.source.0.is_at_horizon.store(true, Ordering::Relaxed);
+    let questions = || served.source.0.questions.load(Ordering::Relaxed);
+    let key = |version: u64| format!("releaseKey=default-app-application-{version}");
+    let far = [messages(1_900_000_000), key(5_000_000), format!("{}&{}", messages(1_900_000_000), key(1))];
+    for query in far {
+        let got = served.get(&format!("{FILE}?{query}")).await;
+        assert_eq!((got.json()["configurations"].clone(), questions()), (json!({"a": "2"}), 0), "{query}");
+    }
+    for (asked, query) in (1..).zip([messages(3), key(3), format!("{}&{}", messages(1_900_000_000), key(3))]) {
+        let got = served.get(&format!("{FILE}?{query}")).await;
+        assert_eq!((got.json()["configurations"].clone(), questions()), (json!({"a": "2"}), asked), "{query}");
+    }
+    assert_eq!(served.metrics.foreign_ids.get(), 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_names_an_id_of_elsewhere_is_told_what_is_current_and_then_what_is_new() {
+    let served = served();
+    served.source.publish("default", "other", "o=1");
+    *served.source.0.leader.lock() = Some(3);
+    let asked = Instant::now();
+    let got = served.poll(&list(&[("application", 900), ("other", 3)])).await;
+    let told = got.json();
+    assert_eq!((told[0]["namespaceName"].as_str(), told[0]["notificationId"].as_u64()), (Some("application"), Some(2)));
+    assert_eq!((told.as_array().map(Vec::len), asked.elapsed()), (Some(1), Duration::ZERO));
+    let held = served.held(&list(&[("application", 2), ("other", 3)])).await;
+    served.source.publish("default", "application", "a=3");
+    assert_eq!(held.await.expect("no panic").json()[0]["notificationId"], 4);
+}
+
+/// Of a file that nothing was ever released of there is nothing to tell, whatever a client names.
+#[tokio::test(start_paused = true)]
+async fn a_poll_for_what_never_was_is_held_and_sees_the_first_release() {
+    let served = served();
+    let held = served.held(&list(&[("never", 900)])).await;
+    // Past the question to the leader.
+    tokio::time::sleep(CATCH_UP_LIMIT * 2).await;
+    assert!(!held.is_finished());
+    served.source.publish("default", "never", "n=1");
+    assert_eq!(held.await.expect("no panic").json()[0]["notificationId"], 3);
+}
+
+/// It may be legitimately newer: the poll is held as it was before there was a question.
+#[tokio::test(start_paused = true)]
+async fn without_a_leader_a_poll_is_held_and_a_pull_refused() {
+    let served = served();
+    *served.source.0.leader.lock() = None;
+    let asked = Instant::now();
+    let got = served.poll(&list(&[("application", 900)])).await;
+    assert_eq!(got.status, StatusCode::NOT_MODIFIED);
+    assert!(asked.elapsed() > HOLD * 9 / 10);
+    let got = served.get(&format!("{FILE}?{}", messages(9))).await;
+    assert_eq!((got.status, served.metrics.foreign_ids.get()), (StatusCode::SERVICE_UNAVAILABLE, 0));
+}

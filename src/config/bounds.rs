@@ -1,0 +1,54 @@
+//! How much a node keeps and how many it serves: of the log, of the disk, of connections.
+
+use clap::Args;
+
+use super::faults::Faults;
+use crate::model::limits;
+
+/// Settings of room.
+#[derive(Args, Clone, Debug)]
+pub struct Bounds {
+    /// Log entries after which the node writes a snapshot and purges the log before it
+    #[arg(long, env = "THUBAN_SNAPSHOT_ENTRIES", default_value_t = 200_000)]
+    pub snapshot_entries: u64,
+
+    /// Bytes of log after which it does so too, whichever comes first
+    #[arg(long, env = "THUBAN_SNAPSHOT_BYTES", default_value_t = limits::LOG_BYTES)]
+    pub snapshot_bytes: u64,
+
+    /// Log entries kept behind a snapshot: a node that was away for fewer needs no snapshot
+    #[arg(long, env = "THUBAN_LOG_ENTRIES_KEPT", default_value_t = 100_000)]
+    pub log_entries_kept: u64,
+
+    /// Bytes of log kept behind a snapshot at most, even if these are fewer entries
+    #[arg(long, env = "THUBAN_LOG_BYTES_KEPT", default_value_t = limits::LOG_BYTES)]
+    pub log_bytes_kept: u64,
+
+    /// Free bytes of the filesystem below which nothing is added on any node any more (507001): deletes
+    /// and logins go on; 0 switches it off [default: a tenth of the filesystem, at most 1 GiB]
+    #[arg(long, env = "THUBAN_DISK_RESERVE_BYTES")]
+    pub disk_reserve_bytes: Option<u64>,
+
+    /// Bytes of replicated state above which nothing is added any more (507001), the same on every
+    /// node; 0 for no limit
+    #[arg(long, env = "THUBAN_QUOTA_BYTES", default_value_t = 0)]
+    pub quota_bytes: u64,
+
+    /// Connections that one address may have on the two surfaces together
+    #[arg(long, env = "THUBAN_CONNECTIONS_PER_ADDRESS", default_value_t = limits::CONNECTIONS_PER_ADDRESS)]
+    pub connections_per_address: usize,
+}
+
+impl Bounds {
+    pub(super) fn check(&self, faults: &mut Faults) {
+        for (flag, is_nothing) in [
+            ("--snapshot-entries", self.snapshot_entries == 0),
+            ("--snapshot-bytes", self.snapshot_bytes == 0),
+            ("--connections-per-address", self.connections_per_address == 0),
+        ] {
+            if is_nothing {
+                faults.add(format!("{flag} has to be above 0"));
+            }
+        }
+    }
+}

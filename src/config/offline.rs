@@ -1,0 +1,101 @@
+//! The arguments of the commands that work while no node runs.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::faults::Faults;
+use crate::offline::restore::Restore;
+
+/// Arguments of `thuban restore`.
+#[derive(Args, Clone, Debug)]
+pub struct RestoreArgs {
+    /// The backup, the same file for every node
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+
+    /// Directory to make: empty, or not there yet
+    #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// Which of the members the directory is for
+    #[arg(long, env = "THUBAN_NODE_ID")]
+    pub node_id: u64,
+
+    /// Members of the new cluster, the same list for every node: 1=host:8190,2=host:8190,3=host:8190
+    #[arg(long, env = "THUBAN_INITIAL_CLUSTER", value_name = "LIST")]
+    pub initial_cluster: String,
+}
+
+impl RestoreArgs {
+    pub fn check(self) -> Result<Restore, Vec<String>> {
+        let RestoreArgs { from, data_dir, node_id, initial_cluster } = self;
+        let mut faults = Faults::default();
+        if node_id == 0 {
+            faults.add("--node-id has to be above 0");
+        }
+        let initial_cluster = faults.initial_cluster(&initial_cluster, node_id);
+        if initial_cluster.is_empty() && faults.0.is_empty() {
+            faults.add("--initial-cluster has to name the members of the new cluster");
+        }
+        if faults.0.is_empty() { Ok(Restore { from, data_dir, node_id, initial_cluster }) } else { Err(faults.0) }
+    }
+}
+
+/// Arguments of `thuban recover`.
+#[derive(Args, Clone, Debug)]
+pub struct RecoverArgs {
+    /// Data directory of the stopped node
+    #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// Its id
+    #[arg(long, env = "THUBAN_NODE_ID")]
+    pub node_id: u64,
+
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// Arguments of `thuban inspect`.
+#[derive(Args, Clone, Debug)]
+pub struct InspectArgs {
+    /// A data directory of a stopped node, a backup, or a snapshot
+    pub path: PathBuf,
+
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output: OutputFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    Table,
+    Json,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_a_restore_has_to_name_the_node() {
+        let check = |node_id: u64, list: &str| {
+            let (from, data_dir) = (PathBuf::from("f"), PathBuf::from("d"));
+            RestoreArgs { from, data_dir, node_id, initial_cluster: list.to_owned() }.check()
+        };
+        for (node_id, list, words) in [
+            (0, "1=a:1", "above 0"),
+            (1, "", "name the members"),
+            (1, " , ", "name the members"),
+            (4, "1=a:1,2=b:1", "does not name this node"),
+            (1, "1=a:1,1=b:1", "twice"),
+            (1, "1=a", "expected ID=HOST:PORT"),
+        ] {
+            let faults = check(node_id, list).expect_err(list);
+            assert!(faults.iter().any(|fault| fault.contains(words)), "{list}: {faults:?}");
+        }
+        assert_eq!(check(2, "1=a:1, 2=b:1").expect("right").initial_cluster.len(), 2);
+    }
+}

@@ -1,0 +1,305 @@
+//! How long a connection may do nothing.
+//!
+//! | it | for at most |
+//! |---|---|
+//! | sends nothing, between two requests | [`IDLE_MAX`] |
+//! | has begun a request, or has just been opened, and does not finish the head | [`REQUEST_HEAD_WITHIN`] |
+//! | does not take the answer | [`UNREAD_MAX`] since it took the last byte |
+//!
+//! While a request is being served nothing is asked of it: a poll may be held for long, and a body has
+//! the time limit of its request. The limits are watched where the bytes pass, as only there is known
+//! which of them a connection is at.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// A client that does not finish its request head in this time is cut off.
+const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// Above what balancers keep their own connections for, so that they close them first.
+const IDLE_MAX: Duration = Duration::from_secs(75);
+/// An answer of which nobody takes a byte for so long is not read any more.
+const UNREAD_MAX: Duration = Duration::from_secs(60);
+
+/// A stream that fails when its other end does nothing for too long.
+pub(super) struct Patient<S> {
+    stream: S,
+    pulse: Pulse,
+    /// When the head that is being read began; none between two requests.
+    head_since: Option<Instant>,
+    /// Requests whose head had come whole when this was last looked at.
+    heads_seen: u32,
+    moved_at: Instant,
+    reading: Alarm,
+    unread_since: Option<Instant>,
+    writing: Alarm,
+}
+
+/// Knows whether a request of the connection is being served.
+#[derive(Clone, Default)]
+pub(super) struct Pulse(Arc<Requests>);
+
+#[derive(Default)]
+struct Requests {
+    begun: AtomicU32,
+    ended: AtomicU32,
+}
+
+/// A request that is being served.
+pub(super) struct Serving(Pulse);
+
+impl Pulse {
+    /// To be called when the head of a request has come whole, and dropped when it is answered.
+    pub(super) fn serving(&self) -> Serving {
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
+        Serving(self.clone())
+    }
+
+    fn begun(&self) -> u32 {
+        self.0.begun.load(Ordering::Relaxed)
+    }
+
+    fn is_serving(&self) -> bool {
+        self.begun() != self.0.ended.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A timer that is moved only when it has to come earlier, or came too early: deadlines that move with
+/// every byte cost nothing.
+#[derive(Default)]
+struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Ready when `deadline` is reached; wakes the task then.
+    fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if deadline < sleep.deadline() {
+            sleep.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(deadline);
+        }
+    }
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S) -> (Patient<S>, Pulse) {
+        let (now, pulse) = (Instant::now(), Pulse::default());
+        let patient = Patient {
+            stream,
+            pulse: pulse.clone(),
+            head_since: Some(now),
+            heads_seen: 0,
+            moved_at: now,
+            reading: Alarm::default(),
+            unread_since: None,
+            writing: Alarm::default(),
+        };
+        (patient, pulse)
+    }
+
+    /// A head that has become a request is none any more.
+    fn forget_finished_head(&mut self) {
+        let begun = self.pulse.begun();
+        if begun != self.heads_seen {
+            self.heads_seen = begun;
+            self.head_since = None;
+        }
+    }
+
+    /// Nothing has come: fails if it should have by now.
+    fn wait_for_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.pulse.is_serving() {
+            return Poll::Pending;
+        }
+        let (deadline, text) = match self.head_since {
+            Some(since) => (since + REQUEST_HEAD_WITHIN, "the head of a request did not come in time"),
+            None => (self.moved_at + IDLE_MAX, "the connection was idle"),
+        };
+        ready!(self.reading.poll(cx, deadline));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)))
+    }
+
+    /// Judges a write by whether anything was taken.
+    fn written(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.unread_since = None;
+            self.moved_at = Instant::now();
+            return written;
+        }
+        let since = *self.unread_since.get_or_insert_with(Instant::now);
+        ready!(self.writing.poll(cx, since + UNREAD_MAX));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not read")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        this.forget_finished_head();
+        match Pin::new(&mut this.stream).poll_read(cx, buffer) {
+            Poll::Pending => this.wait_for_input(cx),
+            Poll::Ready(read) => {
+                if buffer.filled().len() > before {
+                    this.moved_at = Instant::now();
+                    if !this.pulse.is_serving() {
+                        this.head_since.get_or_insert(this.moved_at);
+                    }
+                }
+                Poll::Ready(read)
+            }
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.written(cx, written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
+        this.written(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const PIPE_BYTES: usize = 64;
+
+    fn patient() -> (Patient<DuplexStream>, Pulse, DuplexStream) {
+        let (near, far) = duplex(PIPE_BYTES);
+        let (patient, pulse) = Patient::new(near);
+        (patient, pulse, far)
+    }
+
+    /// Reads until it fails; how it failed, and after how many seconds from now.
+    async fn read_to_failure(patient: &mut Patient<DuplexStream>) -> (io::ErrorKind, u64) {
+        let began = Instant::now();
+        let mut buffer = [0; PIPE_BYTES];
+        loop {
+            match patient.read(&mut buffer).await {
+                Ok(count) => assert!(count > 0, "the other end is open"),
+                Err(error) => return (error.kind(), began.elapsed().as_secs()),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_is_given_up() {
+        let (mut patient, _pulse, mut far) = patient();
+        patient.write_all(&[1; PIPE_BYTES]).await.expect("the pipe takes as much");
+        let began = Instant::now();
+        let reader = tokio::spawn(async move {
+            // One byte now and then is progress, however slow; then it stops.
+            for _ in 0..3 {
+                tokio::time::sleep(UNREAD_MAX - SECOND).await;
+                far.read_u8().await.expect("there is one");
+            }
+            far
+        });
+        let error = patient.write_all(&[2; PIPE_BYTES]).await.expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), (3 * (UNREAD_MAX - SECOND) + UNREAD_MAX).as_secs());
+        drop(reader.await.expect("no panic"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_never_says_anything_is_closed_soon() {
+        let (mut patient, _pulse, _far) = patient();
+        let expected = (io::ErrorKind::TimedOut, REQUEST_HEAD_WITHIN.as_secs());
+        assert_eq!(read_to_failure(&mut patient).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_dribbles_has_no_longer() {
+        let (mut patient, _pulse, mut far) = patient();
+        tokio::spawn(async move {
+            while far.write_u8(b'x').await.is_ok() {
+                tokio::time::sleep(SECOND).await
+            }
+        });
+        let expected = (io::ErrorKind::TimedOut, REQUEST_HEAD_WITHIN.as_secs());
+        assert_eq!(read_to_failure(&mut patient).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn between_two_requests_a_connection_may_be_idle_and_while_it_is_served_for_ever() {
+        let (mut patient, pulse, mut far) = patient();
+        far.write_all(b"GET / HTTP/1.1").await.expect("written");
+        let mut head = [0; 14];
+        patient.read_exact(&mut head).await.expect("there");
+        let serving = pulse.serving();
+        let hour = 3600 * SECOND;
+        tokio::time::timeout(hour, read_to_failure(&mut patient)).await.expect_err("a held poll is not cut");
+        drop(serving);
+        patient.write_all(b"200").await.expect("the answer is taken");
+        assert_eq!(read_to_failure(&mut patient).await, (io::ErrorKind::TimedOut, IDLE_MAX.as_secs()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_head_has_its_own_time_after_a_pause() {
+        let (mut patient, pulse, mut far) = patient();
+        far.write_all(b"x").await.expect("written");
+        patient.read_u8().await.expect("there");
+        drop(pulse.serving());
+        tokio::spawn(async move {
+            tokio::time::sleep(60 * SECOND).await;
+            far.write_all(b"x").await.expect("written");
+            std::future::pending::<()>().await;
+        });
+        let expected = (io::ErrorKind::TimedOut, 60 + REQUEST_HEAD_WITHIN.as_secs());
+        assert_eq!(read_to_failure(&mut patient).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ends_is_an_end_and_not_a_failure() {
+        let (mut patient, _pulse, far) = patient();
+        drop(far);
+        let read = poll_fn(|cx| Pin::new(&mut patient).poll_read(cx, &mut ReadBuf::new(&mut [0; 8]))).await;
+        read.expect("an end is read as nothing");
+    }
+}

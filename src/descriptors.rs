@@ -1,0 +1,73 @@
+//! File descriptors: how many this process may have, and who gets how many of them.
+//!
+//! A connection that finds none left is refused and comes again. RocksDB that finds none for a new
+//! write-ahead log has failed for good, and a peer that finds none costs the cluster a member. So
+//! connections of clients end where the reserve of the others begins.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Where the system sets no limit, or one that nobody would reach.
+const DESCRIPTORS_MAX: u64 = 1024 * 1024;
+/// For peers, RocksDB, snapshots, listeners: at least so many, and this share of all; but never more
+/// than half, so that clients get in where there are hardly any.
+const RESERVE_MIN: u64 = 256;
+const RESERVE_DIVISOR: u64 = 5;
+/// Table files that RocksDB keeps open.
+const DATABASE_FILES_MAX: u64 = 512;
+
+/// How the descriptors are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// Connections of clients, over all listeners.
+    pub connections: usize,
+    pub database_files: i32,
+}
+
+/// Raises what this process may have to what the system lets it. Returns that number.
+pub fn raise() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum
+        && let Err(error) = setrlimit(Resource::Nofile, raised)
+    {
+        tracing::warn!(%error, ?limit, "the limit of open files could not be raised");
+    }
+    present()
+}
+
+/// The shares of what this process may have now.
+pub fn shares() -> Shares {
+    share(present())
+}
+
+fn present() -> u64 {
+    getrlimit(Resource::Nofile).current.map_or(DESCRIPTORS_MAX, |current| current.min(DESCRIPTORS_MAX))
+}
+
+fn share(limit: u64) -> Shares {
+    let reserve = (limit / RESERVE_DIVISOR).max(RESERVE_MIN).min(limit / 2);
+    Shares {
+        connections: usize::try_from(limit - reserve).unwrap_or(usize::MAX),
+        database_files: i32::try_from((reserve / 2).min(DATABASE_FILES_MAX)).unwrap_or(i32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_a_reserve_to_the_others() {
+        for (limit, connections, database_files) in
+            [(256, 128, 64), (1024, 768, 128), (4096, 3277, 409), (1_048_576, 838_861, 512)]
+        {
+            assert_eq!(share(limit), Shares { connections, database_files }, "of {limit}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_raised_is_raised() {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        assert_eq!(raise(), maximum.map_or(DESCRIPTORS_MAX, |maximum| maximum.min(DESCRIPTORS_MAX)));
+    }
+}

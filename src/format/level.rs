@@ -1,0 +1,80 @@
+//! Levels: one number for everything that is stored or sent.
+//!
+//! A command, a field whose absence means something else, a row, a snapshot or a frame between nodes
+//! belongs to the level in which it came into being. A binary reads and writes a [`LevelRange`]; the
+//! cluster's level is replicated, and nothing above it is proposed. So yesterday's binary runs beside
+//! today's for as long as the cluster stays at a level that both know, and can come back until it is
+//! raised.
+//!
+//! | level | what came with it |
+//! |---|---|
+//! | 1 | everything up to and including the first release |
+//! | 2 | the level itself, announced by every node; settings; retention of releases; contents of config files kept once, by digest; request ids that age by the log's own time |
+//!
+//! What is raised, and when: `raft::levels`. What a data directory may hold: `store::identity`. A
+//! change of any of these formats takes a new level, a row in the table above, and a small data
+//! directory in `tests/levels` that every later build opens.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A number of the table above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Level(pub u8);
+
+impl Level {
+    /// What was written before levels existed.
+    pub const FIRST: Level = Level(1);
+    /// Announced levels, settings, retention.
+    pub const SETTINGS: Level = Level(2);
+    /// The highest that this binary reads and writes.
+    pub const NEWEST: Level = Level::SETTINGS;
+
+    /// For fields that are left out at the first level, so that their bytes stay what they were.
+    pub fn is_first(&self) -> bool {
+        *self == Level::FIRST
+    }
+}
+
+/// What says nothing of a level was written before there were any.
+impl Default for Level {
+    fn default() -> Self {
+        Level::FIRST
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The levels that a binary reads and writes, both ends included. The default is that of a node that
+/// does not announce any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LevelRange {
+    pub min: Level,
+    pub max: Level,
+}
+
+impl LevelRange {
+    /// All that this binary can do.
+    pub const OWN: LevelRange = LevelRange { min: Level::FIRST, max: Level::NEWEST };
+
+    pub fn contains(self, level: Level) -> bool {
+        (self.min..=self.max).contains(&level)
+    }
+
+    /// The same, but never above `max`: a node told to hold back.
+    pub fn up_to(self, max: Level) -> LevelRange {
+        LevelRange { max: self.max.min(max), ..self }
+    }
+}
+
+impl fmt::Display for LevelRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.min, self.max)
+    }
+}

@@ -1,0 +1,195 @@
+//! Replicated settings: what holds for the whole cluster and is changed while it runs, where flags
+//! are a node's own. One table; the change of a setting, what is shown of it and its description
+//! come from there.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::code::{Code, Refusal};
+
+/// A row of the table of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    pub name: &'static str,
+    pub unit: &'static str,
+    pub default: u64,
+    pub min: u64,
+    pub max: u64,
+    pub about: &'static str,
+}
+
+macro_rules! settings {
+    ($( $(#[doc = $about:literal])+ $name:ident: $unit:literal, $default:literal, $min:literal..=$max:literal; )+) => {
+        /// All settings as they stand.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Settings { $( $(#[doc = $about])+ pub $name: u64, )+ }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Settings { $( $name: $default, )+ }
+            }
+        }
+
+        impl Settings {
+            pub const TABLE: &'static [Setting] = &[ $( Setting {
+                name: stringify!($name),
+                unit: $unit,
+                default: $default,
+                min: $min,
+                max: $max,
+                about: concat!($($about),+).trim_ascii(),
+            }, )+ ];
+        }
+
+        /// Settings to be changed; what is absent stays.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct SettingsChange { $(
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $name: Option<u64>,
+        )+ }
+
+        impl SettingsChange {
+            pub fn lay_over(&self, settings: &mut Settings) {
+                $( super::replace(&mut settings.$name, &self.$name); )+
+            }
+
+            fn set(&mut self, name: &str, value: u64) {
+                match name { $( stringify!($name) => self.$name = Some(value), )+ _ => {} }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Inactive releases that stay of every rule and of every config file: the newest ones, by version.
+    releases_kept: "releases", 100, 1..=10_000;
+    /// How long an instance is without a heartbeat after it became unhealthy until it is removed; 0 is never.
+    /// The present leader counts, so with another leader it begins anew.
+    dead_instances_removed_after_s: "seconds", 0, 0..=31_536_000;
+}
+
+impl Setting {
+    fn read(&self, value: &Value) -> Result<u64, Refusal> {
+        let number = match value {
+            Value::String(text) => text.parse().ok(),
+            other => other.as_u64(),
+        };
+        number.filter(|number| (self.min..=self.max).contains(number)).ok_or_else(|| {
+            let why = format!("{} is {value}, it is a number from {} to {}", self.name, self.min, self.max);
+            Refusal::new(Code::InvalidParameter, why)
+        })
+    }
+
+    fn schema(&self) -> Value {
+        let about = format!("{} Unit: {}.", self.about, self.unit);
+        json!({
+            "type": "integer",
+            "minimum": self.min,
+            "maximum": self.max,
+            "default": self.default,
+            "description": about,
+        })
+    }
+}
+
+impl SettingsChange {
+    /// What a caller gives: every key names a setting, every value is within its range.
+    pub fn read(given: &Map<String, Value>) -> Result<SettingsChange, Refusal> {
+        let mut change = SettingsChange::default();
+        for (name, value) in given {
+            let Some(setting) = Settings::TABLE.iter().find(|setting| setting.name == name) else {
+                let names: Vec<_> = Settings::TABLE.iter().map(|setting| setting.name).collect();
+                let why = format!("{name:?} is not a setting, there are {}", names.join(", "));
+                return Err(Refusal::new(Code::InvalidParameter, why));
+            };
+            change.set(name, setting.read(value)?);
+        }
+        Ok(change)
+    }
+}
+
+fn schema_of_table() -> Schema {
+    let properties: Map<String, Value> =
+        Settings::TABLE.iter().map(|setting| (setting.name.to_owned(), setting.schema())).collect();
+    json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+impl JsonSchema for Settings {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Settings".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schema_of_table()
+    }
+}
+
+impl JsonSchema for SettingsChange {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SettingsChange".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schema_of_table()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(given: &Value) -> Result<Settings, Refusal> {
+        let mut settings = Settings::default();
+        SettingsChange::read(given.as_object().expect("an object"))?.lay_over(&mut settings);
+        Ok(settings)
+    }
+
+    #[test]
+    fn a_change_is_read_by_the_table() {
+        let kept = |releases_kept| Settings { releases_kept, ..Settings::default() };
+        let after = |after| Settings { dead_instances_removed_after_s: after, ..Settings::default() };
+        let done = [
+            (json!({}), Settings::default()),
+            (json!({ "releases_kept": 1 }), kept(1)),
+            (json!({ "releases_kept": "10000" }), kept(10_000)),
+            (json!({ "dead_instances_removed_after_s": 60 }), after(60)),
+            (json!({ "dead_instances_removed_after_s": 0 }), after(0)),
+        ];
+        for (given, expected) in done {
+            assert_eq!(read(&given), Ok(expected), "{given}");
+        }
+        let refused = [
+            (json!({ "release_kept": 5 }), "\"release_kept\" is not a setting"),
+            (json!({ "releases_kept": 5, "x": 1 }), "\"x\" is not a setting"),
+            (json!({ "releases_kept": 0 }), "releases_kept is 0, it is a number from 1 to 10000"),
+            (json!({ "releases_kept": 10_001 }), "releases_kept is 10001"),
+            (json!({ "releases_kept": -1 }), "releases_kept is -1"),
+            (json!({ "releases_kept": 1.5 }), "releases_kept is 1.5"),
+            (json!({ "releases_kept": null }), "releases_kept is null"),
+            (json!({ "releases_kept": [7] }), "releases_kept is [7]"),
+            (json!({ "releases_kept": "many" }), "releases_kept is \"many\""),
+        ];
+        for (given, why) in refused {
+            let refusal = read(&given).expect_err("out of the table");
+            assert_eq!(refusal.code, Code::InvalidParameter, "{given}");
+            assert!(refusal.detail.contains(why), "{given}: {}", refusal.detail);
+        }
+    }
+
+    #[test]
+    fn the_table_is_what_the_settings_hold() {
+        let shown = serde_json::to_value(Settings::default()).expect("an object");
+        let mut names: Vec<_> = shown.as_object().expect("an object").keys().cloned().collect();
+        let mut table: Vec<_> = Settings::TABLE.iter().map(|setting| setting.name).collect();
+        names.sort_unstable();
+        table.sort_unstable();
+        assert_eq!(names, table);
+        for setting in Settings::TABLE {
+            assert_eq!(shown[setting.name], setting.default);
+            assert!((setting.min..=setting.max).contains(&setting.default), "{}", setting.name);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a state consists of, found out by reading all of it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::catalog::nodes::Cluster;
+use crate::catalog::{Row, Table};
+use crate::format::codec;
+use crate::format::header::StateHeader;
+use crate::raft::machine::{PROGRESS_KEY, Progress};
+use crate::store::{self, Contents};
+
+/// Rows of one table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TableSize {
+    pub rows: u64,
+    /// Of keys and values.
+    pub bytes: u64,
+}
+
+/// What the rows say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Survey {
+    pub(super) progress: Progress,
+    pub(super) cluster: Option<Cluster>,
+    /// Every table, the empty ones too, by its label.
+    pub(super) tables: BTreeMap<&'static str, TableSize>,
+}
+
+impl Survey {
+    pub(super) fn new() -> Self {
+        let tables = Table::ALL.into_iter().map(|table| (table.label(), TableSize::default())).collect();
+        Survey { tables, ..Survey::default() }
+    }
+
+    pub(super) fn take(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        if key == PROGRESS_KEY {
+            self.progress = codec::from_bytes(value)?;
+            return Ok(());
+        }
+        let table = Table::of_key(key).map_err(damaged)?;
+        if table == Table::Cluster {
+            self.cluster = Some(Cluster::read(value).map_err(damaged)?);
+        }
+        let size = self.tables.entry(table.label()).or_default();
+        size.rows += 1;
+        size.bytes += (key.len() + value.len()) as u64;
+        Ok(())
+    }
+}
+
+fn damaged(error: crate::catalog::Corrupt) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+}
+
+/// A backup or snapshot that was read from end to end.
+pub(super) struct SurveyedFile {
+    pub(super) contents: Contents,
+    pub(super) header: StateHeader,
+    pub(super) survey: Survey,
+}
+
+pub(super) fn survey_file(path: &Path) -> anyhow::Result<SurveyedFile> {
+    let mut survey = Survey::new();
+    let contents = store::read_file(path, |key, value| survey.take(key, value))?;
+    let header: StateHeader =
+        codec::from_bytes(&contents.header).with_context(|| format!("the header of {}", path.display()))?;
+    anyhow::ensure!(
+        header.last_log_id == survey.progress.last_applied,
+        "{}: its header and its rows are of different states",
+        path.display()
+    );
+    Ok(SurveyedFile { contents, header, survey })
+}

@@ -1,0 +1,368 @@
+//! Directories and files made by hand: what is made of them, and what is refused.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use openraft::{EntryPayload, Membership};
+use tempfile::TempDir;
+
+use super::founding::Founding;
+use super::inspect::{Inspection, Kind, inspect};
+use super::recover::Survivor;
+use super::restore::Restore;
+use crate::catalog::nodes::NodeRecord;
+use crate::catalog::rebirth::LEAP;
+use crate::catalog::{Command, Op, RequestId};
+use crate::format::codec;
+use crate::format::header::StateHeader;
+use crate::format::level::{Level, LevelRange};
+use crate::format::types::{Entry, Member, Proposal, SnapshotMeta, Vote};
+use crate::model::access::{PasswordHash, Role, TokenHash, User};
+use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::service::ServiceDraft;
+use crate::model::time::Timestamp;
+use crate::raft::machine::{Machine, PROGRESS_KEY, Progress};
+use crate::raft::proposal::{Draft, stamp};
+use crate::store::testing::{append, log_id, metrics, open, rows};
+use crate::store::{Store, StoreError};
+use crate::watch::Hub;
+
+const TERM: u64 = 3;
+
+type Payload = EntryPayload<Proposal, u64, Member>;
+
+/// What a cluster of three did, in order; the request of each is its index.
+fn history() -> Vec<Payload> {
+    let members = [1, 2, 3].map(|id| (id, Member { peer: format!("n{id}:8190") }));
+    let members = Membership::new(vec![[1, 2, 3].into()], BTreeMap::from(members)).expect("voters are members");
+    let admin = User {
+        id: "u1".into(),
+        name: "admin".into(),
+        role: Role::Admin,
+        password_hash: PasswordHash("h".into()),
+        ctime: Timestamp(0),
+    };
+    let mut commands = vec![
+        Command::Bootstrap { cluster_id: "old".into(), admin, level: Level::FIRST },
+        Command::Announce(NodeRecord::new(2, "i2".into(), "a:1".into(), "c:1".into())),
+        Command::SignIn { hash: TokenHash("t".into()), user_id: "u1".into() },
+    ];
+    commands.extend((0..20).map(|number| service(&format!("s{number}"))));
+    commands.extend((0..5).map(|number| publish(&format!("v={number}"))));
+    let normal = (1..).zip(commands).map(|(number, command)| proposal(number, &command));
+    [EntryPayload::Membership(members), EntryPayload::Blank].into_iter().chain(normal).collect()
+}
+
+fn proposal(number: u64, command: &Command) -> Payload {
+    let draft = Draft::new(RequestId(number.into()), "tester", command);
+    EntryPayload::Normal(stamp(Timestamp(1_000_000 + number), [7; 16], &draft))
+}
+
+fn service(name: &str) -> Command {
+    let draft = ServiceDraft { namespace: Some("shop".into()), name: Some(name.into()), ..ServiceDraft::default() };
+    Command::Services(Op::Create, vec![draft])
+}
+
+fn publish(content: &str) -> Command {
+    let (namespace, group, name) = ("shop".to_owned(), "app".to_owned(), "f".to_owned());
+    let file = ConfigFileDraft {
+        namespace: namespace.clone(),
+        group: group.clone(),
+        name: name.clone(),
+        content: Some(content.into()),
+        ..ConfigFileDraft::default()
+    };
+    let release = ConfigReleaseDraft { namespace, group, file_name: name, ..ConfigReleaseDraft::default() };
+    Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }])
+}
+
+/// A directory of node 1 with this history in its log, applied but for the last `unapplied` entries.
+async fn directory(dir: &Path, unapplied: usize) {
+    let store = open(dir);
+    let entries: Vec<Entry> =
+        (0..).zip(history()).map(|(index, payload)| Entry { log_id: log_id(TERM, index), payload }).collect();
+    append(&mut store.log(), entries.clone()).await.expect("appended");
+    let machine = Machine::load(store.clone(), Hub::new(0), metrics()).expect("an empty state");
+    machine.replay(&entries[..entries.len() - unapplied]).expect("applied");
+    store.set_cluster_id("old").expect("tied");
+    store.close().expect("synced");
+}
+
+/// The same directory as a backup file.
+async fn backup(dir: &TempDir) -> PathBuf {
+    let data = dir.path().join("origin");
+    directory(&data, 0).await;
+    let store = open(&data);
+    let progress = progress(&store);
+    let header = StateHeader {
+        last_log_id: progress.last_applied,
+        last_membership: progress.membership,
+        cluster_id: Some("old".into()),
+        ..StateHeader::default()
+    };
+    let path = dir.path().join("backup");
+    let mut file = fs::File::create(&path).expect("a file");
+    store.write_view(&store.view(), codec::to_bytes(&header), &mut file).expect("written");
+    path
+}
+
+fn progress(store: &Store) -> Progress {
+    Progress::read(store.get_row(PROGRESS_KEY).expect("readable")).expect("progress")
+}
+
+fn order(from: &Path, data_dir: PathBuf, node_id: u64, list: &str) -> Restore {
+    let member = |part: &str| part.split_once('=').map(|(id, peer)| (id.parse().expect("a number"), peer.to_owned()));
+    let initial_cluster = list.split(',').filter_map(member).collect();
+    Restore { from: from.to_owned(), data_dir, node_id, initial_cluster }
+}
+
+const LIST: &str = "1=a:1,2=b:1,3=c:1";
+
+fn last_index() -> u64 {
+    history().len() as u64 - 1
+}
+
+#[tokio::test]
+async fn every_node_makes_the_same_of_the_same_backup() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let from = backup(&dir).await;
+    let node = |id: u64| dir.path().join(format!("node-{id}"));
+    let restored: Vec<_> = [1, 2, 3].map(|id| order(&from, node(id), id, LIST).run().expect("restored").founded).into();
+    assert!(restored.iter().all(|one| *one == restored[0]), "{restored:?}");
+    assert_eq!(restored[0].index, last_index() + LEAP);
+    let states = [1, 2, 3].map(|id| {
+        let store = Store::open(&node(id), id, LevelRange::OWN, metrics()).expect("a whole directory");
+        assert_eq!(store.identity().cluster_id.as_deref(), Some(restored[0].cluster_id.as_str()));
+        assert_eq!(store.log_extent().vote, Some(Vote::new(TERM + 1, id)));
+        rows(&store)
+    });
+    assert!(states.iter().all(|state| *state == states[0]));
+    let seen = inspect(&node(2)).expect("looked at");
+    assert_eq!(
+        (seen.kind, seen.node_id, seen.index, seen.term),
+        (Kind::Directory, Some(2), last_index() + LEAP, TERM + 1)
+    );
+    assert_eq!((seen.services, seen.config_files, seen.rules), (20, 1, 0));
+    assert_eq!((seen.voters, seen.members.get(&3).map(String::as_str)), (vec![1, 2, 3], Some("c:1")));
+    assert_eq!(
+        (seen.cluster_id, seen.state_hash),
+        (Some(restored[0].cluster_id.clone()), restored[0].state_hash.clone())
+    );
+    let log = seen.log.expect("a directory has a log");
+    assert_eq!((log.entries, log.purged, log.last), (0, Some(seen.index), Some(seen.index)));
+    let elsewhere = order(&from, dir.path().join("other"), 1, "1=a:1,2=b:1").run().expect("restored").founded;
+    assert_ne!(elsewhere.cluster_id, restored[0].cluster_id, "another list is another cluster");
+}
+
+/// What a command that refuses must leave as it is: every file below, with its content.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let read = |path: PathBuf| (path.clone(), fs::read(&path).expect("readable"));
+    crate::store::testing::files_below(dir).into_iter().map(read).collect()
+}
+
+#[tokio::test]
+async fn a_directory_that_holds_something_is_not_touched() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let from = backup(&dir).await;
+    let data = dir.path().join("node-1");
+    fs::create_dir(&data).expect("made");
+    fs::create_dir(data.join("lost+found")).expect("made");
+    let restore = || order(&from, data.clone(), 1, LIST).run();
+    let founded = restore().expect("a volume of its own is empty").founded;
+    let before = contents(&data);
+    let refusal = restore().expect_err("it is there already").to_string();
+    assert!(refusal.contains("already holds something"), "{refusal}");
+    assert_eq!(contents(&data), before);
+    let store = open(&data);
+    let refusal = inspect(&data).expect_err("in use").to_string();
+    assert!(refusal.contains("in use by another process"), "{refusal}");
+    drop(store);
+    // Interrupted before its end: no node starts there, and the next restore begins again.
+    fs::create_dir(data.join("restoring")).expect("made");
+    fs::remove_file(data.join("identity.json")).expect("removed");
+    let refusal = Store::open(&data, 1, LevelRange::OWN, metrics()).map(drop).expect_err("half made");
+    assert!(matches!(refusal, StoreError::HalfRestored { .. }), "{refusal}");
+    assert_eq!(restore().expect("from the beginning").founded, founded);
+    drop(open(&data));
+    let foreign = dir.path().join("foreign");
+    fs::create_dir(&foreign).expect("made");
+    fs::write(foreign.join("precious"), "kept").expect("written");
+    assert!(order(&from, foreign.clone(), 1, LIST).run().is_err());
+    assert_eq!(contents(&foreign), BTreeMap::from([(foreign.join("precious"), b"kept".to_vec())]));
+}
+
+/// Every way in which a file can be wrong: nothing is made of it, and nobody panics.
+#[tokio::test]
+async fn files_that_are_torn_foreign_newer_or_too_large_are_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let good = fs::read(backup(&dir).await).expect("readable");
+    let with = |at: usize, bytes: &[u8]| [&good[..at], bytes, &good[at + bytes.len()..]].concat();
+    let header_bytes = u32::from_be_bytes(good[12..16].try_into().expect("four bytes")) as usize;
+    let first_row = 16 + header_bytes;
+    let mut cases = vec![
+        ("another program's file", "is not a snapshot or backup", b"PK\x03\x04 a file of another program".to_vec()),
+        ("level 9", "level 9", with(8, &9_u32.to_be_bytes())),
+        ("level 2^32-1", "level 4294967295", with(8, &u32::MAX.to_be_bytes())),
+        ("a header of 4 GiB", "impossible length", with(12, &u32::MAX.to_be_bytes())),
+        ("a key of 3 GiB", "impossible length", with(first_row, &0xbfff_ffff_u32.to_be_bytes())),
+        ("a value of 4 GiB", "impossible length", with(first_row + 4, &u32::MAX.to_be_bytes())),
+        ("an early end", "", with(first_row, &u32::MAX.to_be_bytes())),
+        ("trailing bytes", "goes on after its end", [&good[..], b"x"].concat()),
+        ("twice the same", "goes on after its end", [&good[..], &good[..]].concat()),
+    ];
+    let everywhere =
+        (0..64.min(good.len())).chain((64..good.len()).step_by(good.len() / 40 + 1)).chain([good.len() - 1]);
+    for at in everywhere {
+        cases.push(("truncated", "", good[..at].to_vec()));
+        cases.push(("flipped", "", with(at, &[good[at] ^ 0x40])));
+    }
+    let (from, data) = (dir.path().join("bad"), dir.path().join("node"));
+    for (what, words, bytes) in cases {
+        fs::write(&from, &bytes).expect("written");
+        let shown = format!("{what}, {} bytes", bytes.len());
+        for refusal in [order(&from, data.clone(), 1, LIST).run().map(drop), inspect(&from).map(drop)] {
+            let text = format!("{:#}", refusal.expect_err(&shown));
+            assert!(text.contains(words) && !text.is_empty(), "{shown}: {text}");
+        }
+        assert!(!data.exists(), "{shown}");
+    }
+}
+
+/// Whole files, of which no node could be made all the same.
+#[tokio::test]
+async fn files_whose_content_makes_no_sense_are_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let from = backup(&dir).await;
+    let store = open(&dir.path().join("origin"));
+    let good = rows(&store);
+    let meta = codec::to_bytes(&StateHeader { last_log_id: progress(&store).last_applied, ..StateHeader::default() });
+    let write = |header: &[u8], rows: BTreeMap<Vec<u8>, Vec<u8>>| {
+        let file = store
+            .stage(Level::FIRST, header.to_vec(), |sink| rows.iter().try_for_each(|(key, value)| sink(key, value)));
+        fs::copy(file.expect("staged").path(), &from).expect("copied");
+    };
+    let but = |key: &[u8], value: Option<&[u8]>| {
+        let mut rows = good.clone();
+        match value {
+            Some(value) => drop(rows.insert(key.to_vec(), value.to_vec())),
+            None => drop(rows.remove(key)),
+        }
+        rows
+    };
+    let cases = [
+        ("a table of a later version", but(&[200, 1], Some(b"?")), "belongs to no table"),
+        ("an unreadable row", but(&[7, b'x'], Some(&[1, 0xc1])), "a row of table Service"),
+        ("a row of another version", but(&[7, b'x'], Some(&[9])), "has version 9"),
+        ("no cluster", but(&[1], None), "the state of no cluster"),
+        ("no progress", but(PROGRESS_KEY, None), "different states"),
+        ("an unreadable progress", but(PROGRESS_KEY, Some(b"?")), ""),
+    ];
+    let mut number = 0;
+    let mut restore = || {
+        number += 1;
+        let data = dir.path().join(format!("node-{number}"));
+        (order(&from, data.clone(), 1, LIST).run(), data)
+    };
+    for (what, rows, words) in cases {
+        write(&meta, rows);
+        let (outcome, data) = restore();
+        let text = format!("{:#}", outcome.map(drop).expect_err(what));
+        assert!(text.contains(words), "{what}: {text}");
+        let half_made = data.exists().then(|| Store::open(&data, 1, LevelRange::OWN, metrics()).map(drop));
+        assert!(matches!(half_made, None | Some(Err(StoreError::HalfRestored { .. }))), "{what}: {half_made:?}");
+    }
+    write(b"no header", good.clone());
+    assert!(restore().0.is_err());
+    // As snapshots were written before there were backups.
+    let of_openraft = SnapshotMeta { last_log_id: progress(&store).last_applied, ..SnapshotMeta::default() };
+    write(&codec::to_bytes(&of_openraft), good.clone());
+    assert_eq!(restore().0.expect("restored").founded.index, last_index() + LEAP);
+}
+
+/// The log index is that of the log: damage and nonsense do not overflow.
+#[tokio::test]
+async fn an_index_at_its_limit_is_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let data = dir.path().join("node");
+    directory(&data, 0).await;
+    let store = open(&data);
+    let before = rows(&store);
+    let origin = Progress { last_applied: Some(log_id(TERM, u64::MAX - 5)), ..progress(&store) };
+    let rebirth = crate::catalog::rebirth::Rebirth { cluster_id: "new".into(), survivor: None };
+    let members = BTreeMap::from([(1, Member::default())]);
+    let founding = Founding { rebirth, node_id: 1, members, term: 9, origin, level: Level::FIRST };
+    let reader = store.clone();
+    assert!(founding.carry_out(store, move |sink| reader.for_each_row(sink)).is_err());
+    assert_eq!(rows(&open(&data)), before);
+}
+
+fn version_of_the_file(dir: &Path) -> (u64, u32) {
+    let machine = Machine::load(open(dir), Hub::new(0), metrics()).expect("a state");
+    let catalog = machine.state().catalog();
+    let version = catalog.configs.highest_version(&ConfigKey::new("shop", "app", "f"));
+    (version, catalog.configs.newest_notification_id())
+}
+
+fn expect_alone(seen: &Inspection, unapplied: usize) {
+    assert_eq!((&seen.voters, seen.members.len()), (&vec![1], 1), "{unapplied}");
+    assert_eq!((seen.services, seen.config_files), (20, 1), "{unapplied}");
+    assert_eq!((seen.index, seen.term), (last_index() + LEAP, TERM + 1), "{unapplied}");
+    assert_ne!(seen.cluster_id.as_deref(), Some("old"), "{unapplied}");
+}
+
+#[tokio::test]
+async fn the_node_that_is_left_takes_all_it_has_for_done() {
+    for unapplied in [0, 1, 12, history().len() - 3] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        directory(dir.path(), unapplied).await;
+        let survivor = Survivor::open(dir.path(), 1).expect("a survivor");
+        let findings = survivor.findings().clone();
+        assert_eq!((findings.last, findings.applied), (last_index(), last_index() - unapplied as u64));
+        assert_eq!((findings.members.len(), findings.is_alone()), (3, false));
+        let founded = survivor.go_on_alone().expect("alone");
+        let seen = inspect(dir.path()).expect("looked at");
+        expect_alone(&seen, unapplied);
+        assert_eq!((seen.cluster_id.as_ref(), &seen.state_hash), (Some(&founded.cluster_id), &founded.state_hash));
+        assert_eq!(version_of_the_file(dir.path()), (5 + LEAP, 5 + LEAP as u32), "{unapplied}");
+        assert!(Survivor::open(dir.path(), 1).expect("again").findings().is_alone(), "{unapplied}");
+    }
+}
+
+/// A crash after any of its steps: the directory serves nobody, and the next run comes to the same end.
+#[tokio::test]
+async fn a_recovery_that_was_interrupted_is_repeated() {
+    for steps in 1..=2 {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        directory(dir.path(), 12).await;
+        let store = open(dir.path());
+        store.retie("an attempt").expect("tied");
+        if steps == 2 {
+            let machine = Machine::load(store.clone(), Hub::new(0), metrics()).expect("a state");
+            let tail = store.entries_from(machine.progress().index() + 1, usize::MAX).expect("a tail");
+            machine.replay(&tail).expect("applied");
+        }
+        drop(store);
+        Survivor::open(dir.path(), 1).expect("a survivor").go_on_alone().expect("alone");
+        expect_alone(&inspect(dir.path()).expect("looked at"), steps);
+        assert_eq!(version_of_the_file(dir.path()).0, 5 + LEAP);
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_node_of_the_cluster_cannot_go_on() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let refusal = |path: &Path, id: u64| format!("{:#}", Survivor::open(path, id).map(drop).expect_err("refused"));
+    assert!(refusal(dir.path(), 1).contains("no identity.json"));
+    assert!(refusal(&dir.path().join("none"), 1).contains("no identity.json"));
+    assert!(!dir.path().join("none").exists() && contents(dir.path()).is_empty(), "nothing is made by looking");
+    let data = dir.path().join("node");
+    directory(&data, 0).await;
+    assert!(refusal(&data, 2).contains("is the directory of node 1"));
+    let fresh = dir.path().join("fresh");
+    drop(open(&fresh));
+    assert!(refusal(&fresh, 1).contains("the state of no cluster"));
+    let store = open(&data);
+    assert!(refusal(&data, 1).contains("in use"));
+    drop(store);
+}

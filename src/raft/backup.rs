@@ -1,0 +1,192 @@
+//! The state of this node for somebody to keep elsewhere, while writes go on.
+//!
+//! A backup is a snapshot file that is never a file here: the rows of one RocksDB view go through a
+//! bounded channel into the answer, as fast as its reader takes them. It costs the node a thread, and
+//! the view holds on to what compactions would remove meanwhile; so there are few at a time, and one
+//! whose reader takes nothing is ended.
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::machine::{PROGRESS_KEY, Progress};
+use super::node::Node;
+use crate::catalog::Row;
+use crate::catalog::nodes::Cluster;
+use crate::format::codec;
+use crate::format::header::StateHeader;
+use crate::model::code::{Code, Refusal};
+use crate::model::limits::{BACKUP_STALL_SECONDS, BACKUPS_AT_ONCE};
+use crate::model::time::Timestamp;
+use crate::store::View;
+
+const CHUNK_BYTES: usize = 256 * 1024;
+/// Chunks between the thread that reads the view and the connection that sends them.
+const CHUNKS_QUEUED_MAX: usize = 8;
+/// Between two looks whether the reader has taken something.
+const FULL_PAUSE: Duration = Duration::from_millis(2);
+
+/// A backup on its way.
+pub struct Backup<S> {
+    pub header: StateHeader,
+    /// The file, in order; ends in an error where the backup did.
+    pub chunks: S,
+}
+
+impl Node {
+    /// Begins a backup of what this node has applied.
+    pub async fn backup(&self) -> Result<Backup<impl Stream<Item = io::Result<Bytes>> + Send + use<>>, Refusal> {
+        let Ok(permit) = self.inner().backups.clone().try_acquire_owned() else {
+            let why = format!("{BACKUPS_AT_ONCE} backups are being taken from this node");
+            return Err(Refusal::new(Code::TooManyWaiters, why));
+        };
+        let (chunks, taken) = mpsc::channel(CHUNKS_QUEUED_MAX);
+        let (begun, header) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
+        let node = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let is_stopping = || node.inner().stopping.load(Ordering::Relaxed);
+            let sink = Chunks { chunks, patience: Duration::from_secs(BACKUP_STALL_SECONDS), is_stopping };
+            // Nobody hears of the end where the reader is gone.
+            let _ = ended.send(node.write_backup(begun, sink, permit));
+        });
+        let Ok(header) = header.await else {
+            return Err(Refusal::new(Code::StoreLayerException, "the state of this node cannot be read"));
+        };
+        let chunks = unfold(Some((taken, end)), |state| async move {
+            let (mut taken, end) = state?;
+            if let Some(chunk) = taken.recv().await {
+                return Some((Ok(chunk), Some((taken, end))));
+            }
+            let end = end.await.unwrap_or_else(|_| Err(io::Error::other("the backup was abandoned")));
+            end.err().map(|error| (Err(error), None))
+        });
+        Ok(Backup { header, chunks })
+    }
+
+    fn write_backup(
+        &self,
+        begun: oneshot::Sender<StateHeader>,
+        sink: impl Write,
+        _permit: OwnedSemaphorePermit,
+    ) -> io::Result<()> {
+        let started = Instant::now();
+        let written = self.write_view(begun, sink);
+        let event = if written.is_ok() { "done" } else { "failed" };
+        self.metrics().backups.with_label_values(&[event]).inc();
+        match written {
+            Ok(bytes) => {
+                tracing::info!(bytes, elapsed_ms = started.elapsed().as_millis(), "a backup was taken");
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a backup did not come to its end");
+                Err(error)
+            }
+        }
+    }
+
+    fn write_view(&self, begun: oneshot::Sender<StateHeader>, sink: impl Write) -> io::Result<u64> {
+        let view = self.store().view();
+        let header = header_of(&view, self.state().clock.wall_time())?;
+        let bytes = codec::to_bytes(&header);
+        begun.send(header).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        self.store().write_view(&view, bytes, sink)
+    }
+}
+
+/// What a file of the rows of `view` says of itself.
+pub(super) fn header_of(view: &View<'_>, created: Timestamp) -> io::Result<StateHeader> {
+    let progress = Progress::read(view.get_row(PROGRESS_KEY)?)?;
+    let cluster = view.get_row(&[Cluster::TABLE as u8])?;
+    let cluster = cluster.map(|row| Cluster::read(&row)).transpose().map_err(io::Error::other)?;
+    Ok(StateHeader {
+        last_log_id: progress.last_applied,
+        last_membership: progress.membership,
+        level: cluster.as_ref().map(|cluster| cluster.level).unwrap_or_default(),
+        cluster_id: cluster.map(|cluster| cluster.cluster_id),
+        state_hash: hex::encode(progress.hash),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        created_ms: created.0,
+    })
+}
+
+/// Cuts what is written into pieces and hands them on, with patience.
+struct Chunks<F> {
+    chunks: mpsc::Sender<Bytes>,
+    patience: Duration,
+    is_stopping: F,
+}
+
+impl<F: Fn() -> bool> Write for Chunks<F> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let part = &buffer[..buffer.len().min(CHUNK_BYTES)];
+        let mut chunk = Bytes::copy_from_slice(part);
+        let deadline = Instant::now() + self.patience;
+        loop {
+            chunk = match self.chunks.try_send(chunk) {
+                Ok(()) => return Ok(part.len()),
+                Err(TrySendError::Closed(_)) => return Err(io::Error::other("its reader hung up")),
+                Err(TrySendError::Full(chunk)) => chunk,
+            };
+            if Instant::now() > deadline {
+                let why = format!("its reader took nothing for {:?}", self.patience);
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            if (self.is_stopping)() {
+                return Err(io::Error::other("the node is shutting down"));
+            }
+            std::thread::sleep(FULL_PAUSE);
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunks(patience: Duration, is_stopping: bool) -> (Chunks<impl Fn() -> bool>, mpsc::Receiver<Bytes>) {
+        let (chunks, taken) = mpsc::channel(1);
+        (Chunks { chunks, patience, is_stopping: move || is_stopping }, taken)
+    }
+
+    #[test]
+    fn a_reader_is_waited_for_and_gets_all_of_it_in_order() {
+        let (mut sink, mut taken) = chunks(Duration::from_secs(20), false);
+        let written: Vec<u8> = (0..CHUNK_BYTES * 3 + 7).map(|n| n as u8).collect();
+        let reader = std::thread::spawn(move || {
+            let mut read = Vec::new();
+            while let Some(chunk) = taken.blocking_recv() {
+                assert!(chunk.len() <= CHUNK_BYTES);
+                read.extend_from_slice(&chunk);
+            }
+            read
+        });
+        sink.write_all(&written).expect("taken");
+        drop(sink);
+        assert!(reader.join().expect("no panic") == written);
+    }
+
+    #[test]
+    fn a_reader_that_takes_nothing_or_hangs_up_ends_it_and_so_does_the_node() {
+        let (mut stalled, _taken) = chunks(Duration::from_millis(20), false);
+        let error = stalled.write_all(&[0; CHUNK_BYTES * 2]).expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let (mut gone, taken) = chunks(Duration::from_secs(20), false);
+        drop(taken);
+        assert!(gone.write_all(b"x").expect_err("nobody is there").to_string().contains("hung up"));
+        let (mut stopping, _taken) = chunks(Duration::from_secs(20), true);
+        let error = stopping.write_all(&[0; CHUNK_BYTES * 2]).expect_err("the node goes");
+        assert!(error.to_string().contains("shutting down"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether all members hold the same state. They compare hashes at fixed indexes ([`super::hashes`]), each
+//! node for itself, every few seconds.
+//!
+//! A node that finds itself wrong stops serving and does not start again: what it would answer is not what
+//! the cluster decided, and nobody knows since when or in how much. It goes on taking part in consensus,
+//! since its log is whole; but it gives the lead away and sends no snapshot, which would carry its state
+//! to others. That it is wrong is kept in its data directory. The way back is a new directory.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+use super::hashes::{self, Difference};
+use super::node::Node;
+use super::peer::PeerProgress;
+use crate::format::types::NodeId;
+
+/// Between two comparisons.
+const COMPARE_PAUSE: Duration = Duration::from_secs(2);
+/// How long a member may take to tell its hashes.
+const TELL_WITHIN: Duration = Duration::from_secs(1);
+/// Comparisons in a row that have to call this node wrong before it stops: where there are two voters the
+/// leader counts as right, and for a moment two nodes may disagree on who that is.
+const ROUNDS_MIN: u32 = 2;
+
+/// What this node knows of the members' states.
+#[derive(Default)]
+pub(super) struct Divergence {
+    found: Mutex<Found>,
+    /// Why this node serves nobody any more.
+    retired: OnceLock<String>,
+}
+
+#[derive(Default)]
+struct Found {
+    difference: Option<Difference>,
+    /// Comparisons in a row that have called this node wrong.
+    rounds: u32,
+}
+
+impl Node {
+    /// Why this node serves nobody any more, if that is so: its state is not that of the others.
+    pub fn out_of_service(&self) -> Option<&str> {
+        self.inner().divergence.retired.get().map(String::as_str)
+    }
+
+    /// Whether a member was found to hold another state than the majority.
+    pub fn is_odd(&self, node_id: NodeId) -> bool {
+        let found = self.inner().divergence.found.lock();
+        found.difference.as_ref().is_some_and(|difference| difference.odd.contains(&node_id))
+    }
+
+    /// What should wake an operator, in words, as this node sees it.
+    pub fn alarms(&self) -> Vec<String> {
+        let own = self.out_of_service().map(str::to_owned);
+        let found = self.inner().divergence.found.lock();
+        let others = found.difference.as_ref().and_then(|difference| describe(difference, self.id()));
+        own.into_iter().chain(others).collect()
+    }
+}
+
+/// What a difference means to everybody but an odd node itself.
+fn describe(difference: &Difference, own_id: NodeId) -> Option<String> {
+    let index = difference.index;
+    if difference.odd.is_empty() {
+        let nodes = names(difference.compared.iter());
+        return Some(format!(
+            "the states of {nodes} are not the same at index {index}, and it cannot be told which is right while other \
+             voters are away"
+        ));
+    }
+    let others: BTreeSet<&NodeId> = difference.odd.iter().filter(|id| **id != own_id).collect();
+    let nodes = names(others.iter().copied());
+    (!others.is_empty()).then(|| {
+        format!("the state of {nodes} is not that of the others at index {index}: remove it and let a new node join")
+    })
+}
+
+fn names<'a>(ids: impl Iterator<Item = &'a NodeId>) -> String {
+    ids.map(|id| format!("node {id}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads what an earlier run of this node found out about itself.
+pub(super) fn recall(node: &Node) -> io::Result<()> {
+    if let Some(why) = node.store().retired()? {
+        tracing::error!(why, "this node was found to hold another state than the others, and serves nobody");
+        stand_aside(node, why);
+    }
+    Ok(())
+}
+
+fn stand_aside(node: &Node, why: String) {
+    node.metrics().state_diverged.set(1);
+    // The first reason is as good as any later one.
+    let _ = node.inner().divergence.retired.set(why);
+    // Held polls are let go, and their clients find another node.
+    node.state().hub().close();
+}
+
+pub(super) async fn watch(node: Node) {
+    loop {
+        sleep(COMPARE_PAUSE).await;
+        compare(&node).await;
+        if node.out_of_service().is_some() {
+            node.hand_over().await;
+        }
+    }
+}
+
+async fn compare(node: &Node) {
+    let metrics = node.raft_metrics();
+    let membership = metrics.membership_config.membership();
+    let members: BTreeSet<NodeId> = membership.nodes().map(|(id, _)| *id).collect();
+    // One that is no member compares itself with nobody.
+    let others =
+        members.iter().filter(|id| members.contains(&node.id()) && **id != node.id() && node.is_reachable(**id));
+    let asked = others.map(|id| async move {
+        let told = node.inner().peers.progress(*id, TELL_WITHIN).await;
+        told.ok().map(|PeerProgress { checkpoints, .. }| (*id, checkpoints))
+    });
+    let told = join_all(asked).await.into_iter().flatten();
+    let known = told.chain([(node.id(), node.inner().machine.checkpoints())]).collect();
+    let found = hashes::difference(&membership.voter_ids().collect(), metrics.current_leader, &known);
+    if let Some(why) = take_in(node, found) {
+        retire(node, why).await;
+    }
+}
+
+/// Makes a finding known; returns why this node has to stop, if it has.
+fn take_in(node: &Node, difference: Option<Difference>) -> Option<String> {
+    let is_retired = node.out_of_service().is_some();
+    node.metrics().state_diverged.set(i64::from(difference.is_some() || is_retired));
+    let mut found = node.inner().divergence.found.lock();
+    let odd_before = found.difference.as_ref().map(|difference| difference.odd.clone());
+    if let Some(difference) = &difference
+        && odd_before.as_ref() != Some(&difference.odd)
+    {
+        let (index, odd) = (difference.index, names(difference.odd.iter()));
+        let compared = names(difference.compared.iter());
+        tracing::error!(log.index = index, compared, odd, "members of the cluster hold different states");
+    }
+    let own = difference.as_ref().filter(|difference| difference.odd.contains(&node.id()));
+    found.rounds = if own.is_some() { found.rounds + 1 } else { 0 };
+    let why = own.filter(|_| found.rounds >= ROUNDS_MIN && !is_retired).map(|difference| farewell(node, difference));
+    found.difference = difference;
+    why
+}
+
+fn farewell(node: &Node, difference: &Difference) -> String {
+    let (id, index) = (node.id(), difference.index);
+    format!(
+        "the state of node {id} is not that of the others, at index {index} at the latest: it serves nobody any more. \
+         Replace it: `thuban cluster remove --id {id}` through another node, then start one with an empty data \
+         directory, a new --node-id and no --initial-cluster, `thuban cluster add` and `thuban cluster promote` it"
+    )
+}
+
+/// Stops serving, for good.
+async fn retire(node: &Node, why: String) {
+    tracing::error!(why, "this node stops serving");
+    let (store, kept) = (node.store().clone(), why.clone());
+    match tokio::task::spawn_blocking(move || store.retire(&kept)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::error!(%error, "that this node is wrong could not be kept for its next start"),
+        Err(error) => tracing::error!(%error, "keeping that this node is wrong failed"),
+    }
+    stand_aside(node, why);
+}

@@ -1,0 +1,194 @@
+//! How a node without data that is named in the initial list becomes part of a cluster.
+//!
+//! It asks its peers before it does anything. One that knows its id under another data directory turns
+//! it away: this directory was wiped, it may have voted and acknowledged under that id and would now do
+//! so again. One that has a log belongs to a cluster that exists, and this node waits to hear of it.
+//! Only where EVERY peer of the list has welcomed it is there nothing yet, and the nodes form a cluster:
+//! all of them write the same first entry, so the order of starts does not matter.
+//!
+//! A majority would not do: two of three nodes that lost their disks while the third is away would found
+//! a new, empty cluster, and the one that has all the data would be refused. `--form-with-majority` is
+//! how an operator vouches for it that a peer that does not answer never had any data.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::introductions::Acquaintances;
+use super::node::Node;
+use super::peer::{IntroduceError, Introductions, Secret, Welcome, introduce};
+use crate::format::types::{Member, NodeId};
+
+/// Between two rounds of asking the peers, and between two lines about who is missing.
+const MEET_PAUSE: Duration = Duration::from_millis(200);
+const MEET_LOG_PAUSE: Duration = Duration::from_secs(5);
+
+/// What it takes to form a cluster.
+pub(super) struct Formation {
+    pub(super) node: Node,
+    pub(super) initial_cluster: BTreeMap<NodeId, String>,
+    /// A majority of the list is enough.
+    pub(super) with_majority: bool,
+    pub(super) secret: Secret,
+    pub(super) acquaintances: Arc<Acquaintances>,
+}
+
+/// Who of the list has answered this node since it started, and why the others have not.
+#[derive(Default)]
+struct Met {
+    /// By peer, whether it has a log already.
+    welcomes: BTreeMap<NodeId, bool>,
+    missing: BTreeMap<NodeId, String>,
+}
+
+/// What the answers so far amount to.
+#[derive(Debug, PartialEq, Eq)]
+enum Finding {
+    /// Some peer belongs to a cluster.
+    Exists,
+    /// Nobody does, and enough have answered.
+    Nothing,
+    /// Somebody is missing who may know better.
+    Unclear,
+}
+
+impl Met {
+    fn note(&mut self, peer: NodeId, answer: Result<Welcome, String>) {
+        match answer {
+            Ok(welcome) => {
+                self.missing.remove(&peer);
+                self.welcomes.insert(peer, welcome.initialized);
+            }
+            // One that was there and went away is not missing: it had nothing to say against it.
+            Err(_) if self.welcomes.contains_key(&peer) => {}
+            Err(why) => drop(self.missing.insert(peer, why)),
+        }
+    }
+
+    /// `listed` nodes are in the list, this one among them.
+    fn finding(&self, listed: usize, with_majority: bool) -> Finding {
+        let needed = if with_majority { listed / 2 + 1 } else { listed };
+        match self.welcomes.values().any(|has_log| *has_log) {
+            true => Finding::Exists,
+            false if self.welcomes.len() + 1 >= needed => Finding::Nothing,
+            false => Finding::Unclear,
+        }
+    }
+}
+
+impl Formation {
+    /// Returns when this node has a cluster or hears of one; an error is that it may not take part.
+    pub(super) async fn form_or_join(&self) -> anyhow::Result<()> {
+        let finding = self.meet_peers().await?;
+        self.node.set_awaited(None);
+        if finding == Finding::Nothing {
+            self.form().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the peers, for as long as it takes.
+    async fn meet_peers(&self) -> anyhow::Result<Finding> {
+        let mut met = Met::default();
+        let mut last_line: Option<Instant> = None;
+        loop {
+            let others = self.initial_cluster.iter().filter(|(peer, _)| **peer != self.node.id());
+            for (peer, answer) in join_all(others.map(|(peer, address)| self.meet(*peer, address))).await {
+                met.note(peer, answer?);
+            }
+            let finding = met.finding(self.initial_cluster.len(), self.with_majority);
+            if finding != Finding::Unclear {
+                return Ok(finding);
+            }
+            let missing = self.tell_missing(&met);
+            if last_line.is_none_or(|line| line.elapsed() >= MEET_LOG_PAUSE) {
+                last_line = Some(Instant::now());
+                tracing::info!(missing, "waiting for the peers of the initial cluster");
+            }
+            self.node.set_awaited(Some(missing));
+            tokio::time::sleep(MEET_PAUSE).await;
+        }
+    }
+
+    /// Asks one peer. Inside: why it cannot be reached; outside: why this node may not take part.
+    async fn meet(&self, peer: NodeId, address: &str) -> (NodeId, anyhow::Result<Result<Welcome, String>>) {
+        let met = match introduce(address, &self.secret, &self.acquaintances.hello(peer)).await {
+            Ok(welcome) => self.acquaintances.accept(&welcome).map(|()| welcome).map_err(IntroduceError::Refused),
+            Err(error) => Err(error),
+        };
+        let answer = match met {
+            Ok(welcome) => Ok(Ok(welcome)),
+            Err(IntroduceError::Unreachable(why)) => Ok(Err(why)),
+            Err(error) => Err(anyhow!("node {peer} at {address} and this node do not go together: {error}")),
+        };
+        (peer, answer)
+    }
+
+    fn tell_missing(&self, met: &Met) -> String {
+        let tell = |(peer, why): (&NodeId, &String)| match self.initial_cluster.get(peer) {
+            Some(address) => format!("node {peer} at {address} ({why})"),
+            None => format!("node {peer} ({why})"),
+        };
+        met.missing.iter().map(tell).collect::<Vec<_>>().join(", ")
+    }
+
+    async fn form(&self) -> anyhow::Result<()> {
+        let member = |(id, peer): (&NodeId, &String)| (*id, Member { peer: peer.clone() });
+        let members: BTreeMap<NodeId, Member> = self.initial_cluster.iter().map(member).collect();
+        let raft = &self.node.inner().raft;
+        match raft.initialize(members).await {
+            Ok(()) => Ok(()),
+            // A peer was faster and has already replicated to this node.
+            Err(_) if raft.is_initialized().await.unwrap_or(false) => Ok(()),
+            Err(error) => Err(error).context("the cluster could not be formed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raft::peer::Build;
+
+    fn welcome(node_id: NodeId, initialized: bool) -> Result<Welcome, String> {
+        let instance = format!("data of {node_id}");
+        Ok(Welcome { cluster_id: None, node_id, instance, initialized, knows_you: false, build: Build::default() })
+    }
+
+    #[test]
+    fn only_all_of_the_list_can_say_that_there_is_nothing_yet() {
+        let away = || Err("connection refused".to_owned());
+        type Answers = [Result<Welcome, String>; 2];
+        let rows: [(Answers, Finding, Finding); 6] = [
+            ([away(), away()], Finding::Unclear, Finding::Unclear),
+            ([welcome(2, false), away()], Finding::Unclear, Finding::Nothing),
+            ([away(), welcome(3, false)], Finding::Unclear, Finding::Nothing),
+            ([welcome(2, false), welcome(3, false)], Finding::Nothing, Finding::Nothing),
+            ([welcome(2, true), away()], Finding::Exists, Finding::Exists),
+            ([welcome(2, false), welcome(3, true)], Finding::Exists, Finding::Exists),
+        ];
+        for (answers, with_all, with_majority) in rows {
+            let told = format!("{answers:?}");
+            let mut met = Met::default();
+            for (peer, answer) in [2, 3].into_iter().zip(answers) {
+                met.note(peer, answer);
+            }
+            assert_eq!((met.finding(3, false), met.finding(3, true)), (with_all, with_majority), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_was_there_once_is_not_missing() {
+        let mut met = Met::default();
+        met.note(2, Err("refused".into()));
+        assert_eq!(met.missing.len(), 1);
+        met.note(2, welcome(2, false));
+        met.note(2, Err("refused".into()));
+        assert!(met.missing.is_empty());
+        assert_eq!(met.finding(2, false), Finding::Nothing);
+    }
+}

@@ -1,0 +1,69 @@
+//! What this node has not applied, and whether anyone of the cluster has: a client may name an id, a
+//! version or a log index that was given out elsewhere, by another cluster or by this one before it was
+//! restored.
+//!
+//! The question is that of a linearizable read. Once this node has applied all that the leader had when
+//! it was asked, what it does not know, no node of the cluster has ever shown to anyone.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::node::Node;
+use super::state::Applied;
+
+/// For how long an answer tells of what is far above it.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// When this node has last applied all that there was.
+#[derive(Default)]
+pub(super) struct Horizon {
+    reached: Mutex<Option<Instant>>,
+}
+
+/// What became of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It is applied here.
+    Here,
+    /// It was given out by no node of this cluster.
+    Elsewhere,
+    /// Nobody can say: there is no leader, or this node is too far behind.
+    Unknown,
+}
+
+impl Node {
+    /// Waits until this node has applied everything that any node had before the call; false where
+    /// that cannot be said within the limit.
+    pub async fn await_horizon(&self, limit: Duration) -> bool {
+        let asked = Instant::now();
+        let reached = self.await_linearizable_within(limit).await.is_ok();
+        if reached {
+            *self.inner().horizon.reached.lock() = Some(asked);
+        }
+        reached
+    }
+
+    /// Whether that was so a moment ago: what is further away than a cluster can count in that time is
+    /// then known to be of elsewhere without another question.
+    pub fn was_at_horizon_lately(&self) -> bool {
+        self.inner().horizon.reached.lock().is_some_and(|at| at.elapsed() < FRESH_FOR)
+    }
+
+    /// Waits until `is_reached` holds for what is applied here, or for certain never will by what the
+    /// cluster has done so far.
+    pub async fn reach(&self, limit: Duration, is_reached: impl Fn(&Applied) -> bool) -> Reached {
+        if is_reached(&self.state().applied()) {
+            return Reached::Here;
+        }
+        tokio::select! {
+            biased;
+            true = self.state().wait_applied(limit, &is_reached) => Reached::Here,
+            true = self.await_horizon(limit) => {
+                if is_reached(&self.state().applied()) { Reached::Here } else { Reached::Elsewhere }
+            }
+            else => Reached::Unknown,
+        }
+    }
+}

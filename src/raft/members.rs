@@ -1,0 +1,256 @@
+//! Who belongs to the cluster, and the changes of it that an operator asks for. Decided on the leader, one
+//! change at a time, each on what the one before left.
+//!
+//! What would stop the cluster is refused in words instead: a vote for a node that does not answer, an
+//! address at which somebody else lives, a removal after which too few of the voters that answer are left.
+//! Every call may be repeated after an unknown outcome; what is done already is done.
+//!
+//! A learner may be added before its node has been started: it has no vote, so it can cost nobody the
+//! majority, and an address that turns out wrong is changed by adding it again. Until it answers it only
+//! holds the cluster's level where it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use openraft::{ChangeMembers, Instant as _, Membership, ServerState};
+
+use super::errand::MembershipChange;
+use super::leading::{Carried, refused, write_error};
+use super::node::Node;
+use super::peer::{IntroduceError, REACHABLE_WITHIN};
+use crate::format::types::{Member, NodeId};
+
+/// How long a successor may take to win its election.
+pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);
+/// How long a member may take to show that it is there.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Entries that a learner may still be behind when it gets its vote.
+const PROMOTE_LAG_MAX: u64 = 1000;
+
+/// Carries out a change if this node leads. On a task of its own: a change of voters takes two steps, and
+/// a caller that gives up in between must not leave the cluster between them.
+pub(super) async fn change(node: &Node, change: MembershipChange) -> Carried {
+    let node = node.clone();
+    let carried = tokio::spawn(async move { change_in_turn(&node, change).await }).await;
+    carried.unwrap_or_else(|error| Carried::Unknown(error.to_string()))
+}
+
+async fn change_in_turn(node: &Node, change: MembershipChange) -> Carried {
+    let _turn = node.inner().membership_turn.lock().await;
+    if node.raft_metrics().state != ServerState::Leader {
+        return Carried::NotLeader;
+    }
+    match change {
+        MembershipChange::Add { node_id, peer } => add(node, node_id, peer).await,
+        MembershipChange::Promote { node_id } => promote(node, node_id).await,
+        MembershipChange::Remove { node_id } => remove(node, node_id).await,
+        MembershipChange::Transfer { node_id } => transfer(node, node_id).await,
+    }
+}
+
+/// All members with their peer addresses.
+pub(super) fn addresses(membership: &Membership<NodeId, Member>) -> BTreeMap<NodeId, String> {
+    membership.nodes().map(|(id, member)| (*id, member.peer.clone())).collect()
+}
+
+/// All members but this node.
+pub(super) fn other_members(node: &Node) -> Vec<NodeId> {
+    let metrics = node.raft_metrics();
+    let ids = metrics.membership_config.membership().nodes().map(|(id, _)| *id);
+    ids.filter(|id| *id != node.id()).collect()
+}
+
+/// The membership in force on this node.
+struct Present {
+    addresses: BTreeMap<NodeId, String>,
+    voters: BTreeSet<NodeId>,
+    /// Two sets of voters at once: a change of them has not been finished.
+    is_joint: bool,
+    last_log: u64,
+}
+
+impl Present {
+    fn of(node: &Node) -> Self {
+        let metrics = node.raft_metrics();
+        let membership = metrics.membership_config.membership();
+        Present {
+            addresses: addresses(membership),
+            voters: membership.voter_ids().collect(),
+            is_joint: membership.get_joint_config().len() > 1,
+            last_log: metrics.last_log_index.unwrap_or_default(),
+        }
+    }
+
+    fn unchanged(&self) -> Carried {
+        Carried::Done { log_index: self.last_log }
+    }
+}
+
+async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool) -> Carried {
+    match node.inner().raft.change_membership(change, retain).await {
+        Ok(written) => Carried::Done { log_index: written.log_id.index },
+        Err(error) => write_error(error),
+    }
+}
+
+/// A new node receives the log; a known one is reached at `peer` from now on and keeps its vote.
+async fn add(node: &Node, node_id: NodeId, peer: String) -> Carried {
+    if node.state().catalog().nodes.get(node_id).is_some_and(|known| known.removed) {
+        return refused(format!("node id {node_id} was removed before and is spent, take another"));
+    }
+    let present = Present::of(node);
+    let known = present.addresses.get(&node_id);
+    if known == Some(&peer) {
+        return present.unchanged();
+    }
+    if let Some((other, _)) = present.addresses.iter().find(|(id, address)| **id != node_id && **address == peer) {
+        return refused(format!("{peer} is the address of node {other}"));
+    }
+    match (node.inner().peers.meet(node_id, &peer).await, known) {
+        (Ok(_), _) => {}
+        (Err(IntroduceError::Unreachable(why)), Some(known)) if node.is_reachable(node_id) => {
+            return refused(format!("node {node_id} answers at {known}, and at {peer} nobody does: {why}"));
+        }
+        // Caught up in the background, whenever it comes: a large state takes longer than a request may.
+        (Err(IntroduceError::Unreachable(why)), _) => {
+            tracing::warn!(member = node_id, address = peer, why, "a member is given an address where nobody answers");
+        }
+        (Err(error), _) => return refused(format!("node {node_id} cannot be a member at {peer}: {error}")),
+    }
+    write(node, ChangeMembers::SetNodes(BTreeMap::from([(node_id, Member { peer })])), true).await
+}
+
+/// A voter that is away, or far behind, would make every commit wait for the other ones.
+async fn promote(node: &Node, node_id: NodeId) -> Carried {
+    let present = Present::of(node);
+    let Some(address) = present.addresses.get(&node_id) else {
+        return refused(format!("node {node_id} is not a member, add it first"));
+    };
+    if present.voters.contains(&node_id) && !present.is_joint {
+        return present.unchanged();
+    }
+    if let Err(why) = has_caught_up(node, node_id) {
+        return refused(why);
+    }
+    let voters: BTreeSet<NodeId> = present.voters.iter().copied().chain([node_id]).collect();
+    let answering = answering(node, &voters).await;
+    if !answering.contains(&node_id) {
+        return refused(format!(
+            "node {node_id} does not answer at {address}: bring it up first, or change its address"
+        ));
+    }
+    if keeps_majority(&present.voters, &answering).is_err() {
+        return Carried::NotLeader;
+    }
+    if let Err(why) = keeps_majority(&voters, &answering) {
+        return refused(why);
+    }
+    write(node, ChangeMembers::AddVoterIds(BTreeSet::from([node_id])), false).await
+}
+
+/// Whether the log reaches a member and has arrived there, by the leader's own account.
+fn has_caught_up(node: &Node, node_id: NodeId) -> Result<(), String> {
+    if node_id == node.id() {
+        return Ok(());
+    }
+    let metrics = node.raft_metrics();
+    let matched = metrics.replication.unwrap_or_default().get(&node_id).copied().flatten().map_or(0, |id| id.index);
+    let last = metrics.last_log_index.unwrap_or_default();
+    if matched + PROMOTE_LAG_MAX < last {
+        return Err(format!("node {node_id} has {matched} of {last} log entries, let it catch up first"));
+    }
+    let acknowledged = metrics.heartbeat.unwrap_or_default().get(&node_id).copied().flatten();
+    match acknowledged {
+        Some(at) if at.elapsed() <= REACHABLE_WITHIN => Ok(()),
+        Some(at) => Err(format!("node {node_id} has not acknowledged anything for {} s", at.elapsed().as_secs())),
+        None => Err(format!("node {node_id} has not acknowledged anything yet")),
+    }
+}
+
+/// The voters go on without the node, which is then no member at all.
+async fn remove(node: &Node, node_id: NodeId) -> Carried {
+    let present = Present::of(node);
+    if !present.addresses.contains_key(&node_id) {
+        // It was one once: an earlier call has got as far as this, and its caller spends the id.
+        return match node.state().catalog().nodes.get(node_id) {
+            Some(_) => present.unchanged(),
+            None => refused(format!("node {node_id} is not a member and was never heard of")),
+        };
+    }
+    if node_id == node.id() {
+        return refused(format!("node {node_id} leads, transfer the lead first"));
+    }
+    if !present.voters.contains(&node_id) {
+        return write(node, ChangeMembers::RemoveNodes(BTreeSet::from([node_id])), false).await;
+    }
+    if present.voters.len() <= 2 {
+        return refused(format!("{} voters are left; add one before removing one", present.voters.len()));
+    }
+    let answering = answering(node, &present.voters).await;
+    if keeps_majority(&present.voters, &answering).is_err() {
+        return Carried::NotLeader;
+    }
+    let left: BTreeSet<NodeId> = present.voters.iter().copied().filter(|voter| *voter != node_id).collect();
+    if let Err(why) = keeps_majority(&left, &answering) {
+        return refused(why);
+    }
+    write(node, ChangeMembers::RemoveVoters(BTreeSet::from([node_id])), false).await
+}
+
+/// Who of `members` answers now. Asked, because the last pong of one that has just died is still fresh.
+async fn answering(node: &Node, members: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
+    let asked = members.iter().map(|id| async move {
+        let answers = *id == node.id() || node.inner().peers.progress(*id, ANSWER_WITHIN).await.is_ok();
+        answers.then_some(*id)
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// Whether `voters` could commit with those of them that answer.
+fn keeps_majority(voters: &BTreeSet<NodeId>, answering: &BTreeSet<NodeId>) -> Result<(), String> {
+    let silent: Vec<String> = voters.difference(answering).map(NodeId::to_string).collect();
+    let (answer, needed) = (voters.len() - silent.len(), voters.len() / 2 + 1);
+    if answer >= needed {
+        return Ok(());
+    }
+    Err(format!(
+        "of the {} voters that there would be {needed} have to answer, and {answer} do; without an answer: {}",
+        voters.len(),
+        silent.join(", ")
+    ))
+}
+
+async fn transfer(node: &Node, to: NodeId) -> Carried {
+    let present = Present::of(node);
+    if !present.voters.contains(&to) {
+        return refused(format!("node {to} is not a voter"));
+    }
+    if to == node.id() {
+        return present.unchanged();
+    }
+    if let Err(error) = node.inner().raft.trigger().transfer_leader(to).await {
+        return Carried::Unknown(error.to_string());
+    }
+    match node.await_leader(TRANSFER_WITHIN, |leader| leader == Some(to)).await {
+        true => present.unchanged(),
+        false => refused(format!("node {to} did not take the lead within {TRANSFER_WITHIN:?}")),
+    }
+}
+
+/// Finishes a change of voters whose leader was lost between its two steps: until then every commit takes
+/// a majority of the old voters and one of the new ones.
+pub(super) async fn finish_change(node: &Node) {
+    if node.leading_term().is_none() || !Present::of(node).is_joint {
+        return;
+    }
+    // One that is being carried out finishes by itself.
+    let Ok(_turn) = node.inner().membership_turn.try_lock() else { return };
+    match write(node, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
+        Carried::Done { .. } => tracing::info!("a change of voters that a lost leader had begun is finished"),
+        other => tracing::warn!(?other, "a change of voters is unfinished"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! Whether a peer is there: what its pongs tell, and what of it is worth a line in the log.
+//!
+//! A peer that is lost is one line, and one more when it is back, however often it is dialled in
+//! between. Only a refusal is told besides, as that is for a person to mend.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::introductions::Build;
+use super::limits::{REACHABLE_WITHIN, REFUSAL_LINE_PAUSE};
+use super::peers::Local;
+use crate::format::types::NodeId;
+
+/// What the link of a peer knows of it, for everybody who asks.
+pub(super) struct Pulse {
+    target: NodeId,
+    address: Mutex<String>,
+    label: String,
+    started: Instant,
+    /// Microseconds after `started`, or 0 before the first pong.
+    last_pong: AtomicU64,
+    presence: Mutex<Presence>,
+    /// How often the peer has shown itself after it was not there.
+    arrivals: watch::Sender<u64>,
+    build: Mutex<Option<Build>>,
+}
+
+impl Pulse {
+    pub(super) fn new(target: NodeId, address: String) -> Self {
+        Pulse {
+            target,
+            address: Mutex::new(address),
+            label: target.to_string(),
+            started: Instant::now(),
+            last_pong: AtomicU64::new(0),
+            presence: Mutex::new(Presence::Unmet),
+            arrivals: watch::Sender::new(0),
+            build: Mutex::default(),
+        }
+    }
+
+    /// The peer is to be found at another address, where it has not shown itself yet.
+    pub(super) fn move_to(&self, address: &str) {
+        address.clone_into(&mut *self.address.lock());
+        self.last_pong.store(0, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_reachable(&self) -> bool {
+        let last = self.last_pong.load(Ordering::Relaxed);
+        last != 0 && self.started.elapsed().saturating_sub(Duration::from_micros(last)) <= REACHABLE_WITHIN
+    }
+
+    /// Changes when the peer shows itself again.
+    pub(super) fn arrivals(&self) -> watch::Receiver<u64> {
+        self.arrivals.subscribe()
+    }
+
+    pub(super) fn build(&self) -> Option<Build> {
+        self.build.lock().clone()
+    }
+
+    pub(super) fn set_build(&self, build: Option<Build>) {
+        *self.build.lock() = build;
+    }
+
+    pub(super) fn pong(&self, local: &Local, round_trip: Duration) {
+        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.last_pong.store(micros.max(1), Ordering::Relaxed);
+        local.metrics.peer_round_trip.with_label_values(&[&self.label]).set(round_trip.as_secs_f64());
+        self.publish(local);
+        let news = self.presence.lock().pong(Instant::now());
+        let (peer, address) = (self.target, self.address.lock().clone());
+        match news {
+            None => return,
+            Some(Arrival::First) => tracing::info!(peer, address, "connected to a peer"),
+            Some(Arrival::Back(away)) => {
+                tracing::info!(peer, address, away_ms = away.as_millis(), "a peer is back");
+            }
+        }
+        self.arrivals.send_modify(|count| *count += 1);
+    }
+
+    /// The connection ended, or none could be made. `is_refusal` tells that the peer itself said no.
+    pub(super) fn trouble(&self, reason: &str, is_refusal: bool) {
+        let worth_a_line = self.presence.lock().trouble(reason, is_refusal, Instant::now());
+        let (peer, address) = (self.target, self.address.lock().clone());
+        match (worth_a_line, is_refusal) {
+            (true, false) => tracing::warn!(peer, address, reason, "a peer is lost"),
+            (true, true) => tracing::warn!(peer, address, reason, "a peer does not take this node"),
+            (false, _) => tracing::debug!(peer, address, reason, "a peer is still away"),
+        }
+    }
+
+    pub(super) fn publish(&self, local: &Local) {
+        local.metrics.peer_reachable.with_label_values(&[&self.label]).set(self.is_reachable().into());
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Presence {
+    /// Neither seen nor missed yet.
+    Unmet,
+    There,
+    Away {
+        since: Instant,
+        /// The last refusal that was told, and when.
+        refusal: Option<(String, Instant)>,
+    },
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Arrival {
+    First,
+    /// After so long.
+    Back(Duration),
+}
+
+impl Presence {
+    fn pong(&mut self, now: Instant) -> Option<Arrival> {
+        match std::mem::replace(self, Presence::There) {
+            Presence::There => None,
+            Presence::Unmet => Some(Arrival::First),
+            Presence::Away { since, .. } => Some(Arrival::Back(now.saturating_duration_since(since))),
+        }
+    }
+
+    /// Whether this is worth a line: the loss itself, and a refusal that was not told lately.
+    fn trouble(&mut self, reason: &str, is_refusal: bool, now: Instant) -> bool {
+        let told = is_refusal.then(|| (reason.to_owned(), now));
+        match self {
+            Presence::Unmet | Presence::There => {
+                *self = Presence::Away { since: now, refusal: told };
+                true
+            }
+            Presence::Away { refusal, .. } => {
+                let is_new = refusal.as_ref().is_none_or(|(text, at)| {
+                    text != reason && now.saturating_duration_since(*at) >= REFUSAL_LINE_PAUSE
+                });
+                if is_refusal && is_new {
+                    *refusal = told;
+                }
+                is_refusal && is_new
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    enum Step {
+        Pong(Option<Arrival>),
+        /// A connection that cannot be made, and whether that is told.
+        Gone(&'static str, bool),
+        Refused(&'static str, bool),
+        Pause(Duration),
+    }
+    use Step::{Gone, Pause, Pong, Refused};
+
+    fn walk(title: &str, steps: Vec<Step>) {
+        let (mut presence, mut now) = (Presence::Unmet, Instant::now());
+        for (number, step) in steps.into_iter().enumerate() {
+            let at = format!("{title}, step {number}");
+            match step {
+                Pong(expected) => assert_eq!(presence.pong(now), expected, "{at}"),
+                Gone(reason, told) => assert_eq!(presence.trouble(reason, false, now), told, "{at}"),
+                Refused(reason, told) => assert_eq!(presence.trouble(reason, true, now), told, "{at}"),
+                Pause(time) => now += time,
+            }
+        }
+    }
+
+    #[test]
+    fn a_peer_that_comes_and_goes_is_a_line_each_time() {
+        let second = Duration::from_secs(1);
+        let back = |seconds| Pong(Some(Arrival::Back(Duration::from_secs(seconds))));
+        walk("met at once", vec![Pong(Some(Arrival::First)), Pong(None), Pause(second), Pong(None)]);
+        walk("not there yet", vec![Gone("refused", true), Gone("silent", false), Pause(second), back(1), Pong(None)]);
+        walk(
+            "lost, dialled in vain, back, lost again",
+            vec![
+                Pong(Some(Arrival::First)),
+                Gone("closed", true),
+                Gone("refused", false),
+                Pause(REFUSAL_LINE_PAUSE * 2),
+                Gone("silent", false),
+                Pause(second),
+                back(REFUSAL_LINE_PAUSE.as_secs() * 2 + 1),
+                Gone("closed", true),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_told_although_the_peer_was_lost_before() {
+        walk(
+            "lost, then refused",
+            vec![
+                Pong(Some(Arrival::First)),
+                Gone("closed", true),
+                Refused("removed", true),
+                Refused("removed", false),
+                Refused("bad secret", false),
+                Pause(REFUSAL_LINE_PAUSE),
+                Refused("removed", false),
+                Refused("bad secret", true),
+                Gone("refused", false),
+            ],
+        );
+        walk("refused at once", vec![Refused("removed", true), Refused("removed", false), Gone("closed", false)]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Which snapshots are on their way to peers: the log after them has to stay until they have arrived.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+#[derive(Clone, Default)]
+pub(super) struct Transfers(Arc<Mutex<Counted>>);
+
+#[derive(Default)]
+struct Counted {
+    under_way: usize,
+    ended: Option<Instant>,
+}
+
+/// One transfer, from when the peer is dialled until it ended in one way or the other.
+pub(super) struct Transfer {
+    transfers: Transfers,
+    was_let_in: bool,
+}
+
+impl Transfer {
+    /// From now on there will be an aftermath. Without it a peer that stays away would hold back the purge
+    /// of the log for good: between two dials it does not.
+    pub(super) fn let_in(&mut self) {
+        self.was_let_in = true;
+    }
+}
+
+impl Transfers {
+    pub(super) fn begin(&self) -> Transfer {
+        self.0.lock().under_way += 1;
+        Transfer { transfers: self.clone(), was_let_in: false }
+    }
+
+    /// Whether one is under way or ended within the last `period`.
+    pub(super) fn were_within(&self, period: Duration) -> bool {
+        let counted = self.0.lock();
+        counted.under_way > 0 || counted.ended.is_some_and(|ended| ended.elapsed() < period)
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        let mut counted = self.transfers.0.lock();
+        counted.under_way -= 1;
+        if self.was_let_in {
+            counted.ended = Some(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transfer_counts_while_it_lasts_and_for_a_while_after() {
+        let transfers = Transfers::default();
+        assert!(!transfers.were_within(MINUTE), "there was none");
+        drop(transfers.begin());
+        assert!(!transfers.were_within(MINUTE), "a peer that was not met needs nothing");
+        let (mut first, mut second) = (transfers.begin(), transfers.begin());
+        first.let_in();
+        second.let_in();
+        tokio::time::advance(MINUTE * 10).await;
+        drop(first);
+        tokio::time::advance(MINUTE * 10).await;
+        assert!(transfers.were_within(MINUTE), "the second one goes on");
+        drop(second);
+        tokio::time::advance(MINUTE / 2).await;
+        assert!(transfers.were_within(MINUTE));
+        tokio::time::advance(MINUTE).await;
+        assert!(!transfers.were_within(MINUTE));
+    }
+}

@@ -1,0 +1,301 @@
+//! Whether there is room for more: on the disks of the members, and below the quota.
+//!
+//! Each node looks at its own disk and judges it; the leader asks the others for their judgement, once
+//! a second. A proposal that adds is refused while any member in reach is short, as what the leader
+//! takes all of them have to keep. Nothing needs to be told or switched back: who has room again says
+//! so when asked next.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use parking_lot::RwLock;
+
+use super::node::Node;
+use super::peer::{DiskRoom, Shortage};
+use crate::format::types::NodeId;
+use crate::model::code::{Code, Refusal};
+use crate::model::limits;
+use crate::store::DiskSpace;
+
+/// Between two looks, and while room is short.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+const LOOK_PAUSE_WHILE_SHORT: Duration = Duration::from_millis(250);
+/// A member that does not answer in this time is out of reach, and not asked about its disk.
+const ASK_WITHIN: Duration = Duration::from_millis(500);
+/// Below this part of the reserve nothing is proposed at all.
+pub(super) const LAST_PART: u64 = 10;
+/// A limit that was passed counts as kept again only this part of it beyond, so that a disk at the
+/// limit does not change its mind with every write.
+const SLACK_DIVISOR: u64 = 32;
+
+/// What may be used.
+#[derive(Clone, Copy, Debug)]
+pub struct RoomBounds {
+    /// `None` for the share of the filesystem that is the default, 0 for no reserve.
+    pub disk_reserve_bytes: Option<u64>,
+    /// 0 for none.
+    pub quota_bytes: u64,
+}
+
+/// What this node knows of the room there is.
+pub(super) struct Room {
+    node_id: NodeId,
+    bounds: RoomBounds,
+    disks: RwLock<BTreeMap<NodeId, DiskRoom>>,
+    /// Whether any of `disks` is short, so that a proposal need not ask.
+    is_short: AtomicBool,
+    is_over_quota: AtomicBool,
+}
+
+impl Room {
+    pub(super) fn new(node_id: NodeId, bounds: RoomBounds) -> Room {
+        let (is_short, is_over_quota) = Default::default();
+        Room { node_id, bounds, disks: RwLock::default(), is_short, is_over_quota }
+    }
+
+    /// This node's disk, if it was looked at.
+    pub(super) fn own(&self) -> Option<DiskRoom> {
+        self.disks.read().get(&self.node_id).copied()
+    }
+
+    /// Whether this node's own disk is short.
+    pub(super) fn is_own_short(&self) -> bool {
+        self.own().is_some_and(|disk| disk.shortage > Shortage::None)
+    }
+
+    /// Whether a proposal may be made, with a state of `state_bytes`.
+    pub(super) fn admit(&self, proposal: Growth, state_bytes: u64) -> Result<(), Refusal> {
+        if self.is_short.load(Ordering::Relaxed) {
+            self.admit_to_disks(proposal)?;
+        }
+        let quota = self.bounds.quota_bytes;
+        let is_over = self.is_over_quota.load(Ordering::Relaxed) || (quota > 0 && state_bytes > quota);
+        if is_over && proposal == Growth::Adds {
+            let text = format!(
+                "the state has {state_bytes} bytes, the quota is {quota} (--quota-bytes); delete something first"
+            );
+            return Err(Refusal::new(Code::NoRoom, text));
+        }
+        Ok(())
+    }
+
+    fn admit_to_disks(&self, proposal: Growth) -> Result<(), Refusal> {
+        let bearable = match proposal {
+            Growth::Founds => return Ok(()),
+            Growth::Adds => Shortage::None,
+            Growth::Keeps => Shortage::Short,
+        };
+        let disks = self.disks.read();
+        let worst = disks.iter().filter(|(_, disk)| disk.shortage > bearable).min_by_key(|(_, disk)| disk.free_bytes);
+        let Some((node_id, DiskRoom { free_bytes, reserve_bytes, shortage })) = worst else { return Ok(()) };
+        let what = match shortage {
+            Shortage::Exhausted => "nothing is taken any more",
+            Shortage::None | Shortage::Short => "only deletes, logins and settings are taken",
+        };
+        let text = format!(
+            "node {node_id} has {free_bytes} bytes of disk left, its reserve is {reserve_bytes}; {what} until it has \
+             more"
+        );
+        Err(Refusal::new(Code::NoRoom, text))
+    }
+
+    /// Judges this node's disk as it is found now.
+    fn judge(&self, space: DiskSpace) -> DiskRoom {
+        let share = (space.total_bytes / limits::DISK_RESERVE_DIVISOR).min(limits::DISK_RESERVE_BYTES_MAX);
+        let reserve_bytes = self.bounds.disk_reserve_bytes.unwrap_or(share);
+        let before = self.own().map(|disk| disk.shortage).unwrap_or_default();
+        let shortage = judge(space.free_bytes, reserve_bytes, before);
+        DiskRoom { free_bytes: space.free_bytes, reserve_bytes, shortage }
+    }
+
+    /// Takes over what was found; says whether a limit was passed, or is kept again.
+    fn note(&self, disks: BTreeMap<NodeId, DiskRoom>, state_bytes: u64) -> Vec<Turn> {
+        let short = disks.values().any(|disk| disk.shortage > Shortage::None);
+        let quota = self.bounds.quota_bytes;
+        let was_over = self.is_over_quota.load(Ordering::Relaxed);
+        let over = quota > 0 && state_bytes > if was_over { quota - quota / SLACK_DIVISOR } else { quota };
+        *self.disks.write() = disks;
+        let turns = [("disk", &self.is_short, short), ("quota", &self.is_over_quota, over)];
+        let turned = |(reason, alarm, now): (&'static str, &AtomicBool, bool)| {
+            (alarm.swap(now, Ordering::Relaxed) != now).then_some(Turn { reason, is_raised: now })
+        };
+        turns.into_iter().filter_map(turned).collect()
+    }
+}
+
+/// What a proposal does to the state, as far as room is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    Adds,
+    Keeps,
+    /// It comes once in the life of a cluster, and nothing goes on without it.
+    Founds,
+}
+
+/// An alarm that was raised or cleared.
+#[derive(Debug, PartialEq, Eq)]
+struct Turn {
+    reason: &'static str,
+    is_raised: bool,
+}
+
+fn judge(free: u64, reserve: u64, before: Shortage) -> Shortage {
+    let is_below = |limit: u64, level: Shortage| {
+        let slack = if before >= level { limit / SLACK_DIVISOR } else { 0 };
+        free < limit.saturating_add(slack)
+    };
+    if is_below(reserve / LAST_PART, Shortage::Exhausted) {
+        Shortage::Exhausted
+    } else if is_below(reserve, Shortage::Short) {
+        Shortage::Short
+    } else {
+        Shortage::None
+    }
+}
+
+/// Looks again and again, for as long as the node runs.
+pub(super) async fn watch(node: Node) {
+    loop {
+        look(&node).await;
+        let room = &node.inner().room;
+        let is_alarmed = room.is_short.load(Ordering::Relaxed) || room.is_over_quota.load(Ordering::Relaxed);
+        tokio::time::sleep(if is_alarmed { LOOK_PAUSE_WHILE_SHORT } else { LOOK_PAUSE }).await;
+    }
+}
+
+async fn look(node: &Node) {
+    let room = &node.inner().room;
+    let store = node.store().clone();
+    let space = match tokio::task::spawn_blocking(move || store.disk_space()).await {
+        Ok(Ok(space)) => space,
+        // What cannot be asked is not known to be short; a disk that fails shows itself elsewhere.
+        Ok(Err(error)) => return tracing::debug!(%error, "the free space of the disk could not be read"),
+        Err(_) => return,
+    };
+    let own = room.judge(space);
+    let mut disks = if node.leading_term().is_some() { ask_members(node).await } else { BTreeMap::new() };
+    disks.insert(node.id(), own);
+    let state_bytes = node.inner().machine.weight().bytes();
+    let turns = room.note(disks, state_bytes);
+    tell(node, &turns, own, state_bytes);
+}
+
+/// The disks of the other members, as far as they are in reach and say so.
+async fn ask_members(node: &Node) -> BTreeMap<NodeId, DiskRoom> {
+    let members = super::members::addresses(node.raft_metrics().membership_config.membership()).into_keys();
+    let others = members.filter(|id| *id != node.id() && node.is_reachable(*id));
+    let ask = others.map(|id| async move {
+        let progress = node.inner().peers.progress(id, ASK_WITHIN).await.ok()?;
+        Some((id, progress.disk?))
+    });
+    join_all(ask).await.into_iter().flatten().collect()
+}
+
+fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
+    let (room, metrics) = (&node.inner().room, node.metrics());
+    let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+    metrics.disk_free.set(number(own.free_bytes));
+    metrics.disk_reserve.set(number(own.reserve_bytes));
+    for (reason, alarm) in [("disk", &room.is_short), ("quota", &room.is_over_quota)] {
+        metrics.storage_alarm.with_label_values(&[reason]).set(i64::from(alarm.load(Ordering::Relaxed)));
+    }
+    for turn in turns {
+        let disks = room.disks.read().clone();
+        let quota_bytes = room.bounds.quota_bytes;
+        if turn.is_raised {
+            tracing::warn!(reason = turn.reason, ?disks, state_bytes, quota_bytes, "room is short: nothing is added");
+        } else {
+            tracing::info!(reason = turn.reason, ?disks, state_bytes, quota_bytes, "there is room again");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEGABYTE: u64 = 1_000_000;
+
+    fn room(reserve: Option<u64>, quota_bytes: u64) -> Room {
+        Room::new(1, RoomBounds { disk_reserve_bytes: reserve, quota_bytes })
+    }
+
+    fn disk(free_bytes: u64, shortage: Shortage) -> DiskRoom {
+        DiskRoom { free_bytes, reserve_bytes: 320, shortage }
+    }
+
+    #[test]
+    fn a_disk_is_judged_by_its_reserve() {
+        use Shortage::{Exhausted, None, Short};
+        for (free, before, judged) in [
+            (320, None, None),
+            (319, None, Short),
+            (325, Short, Short),
+            (330, Short, None),
+            (32, None, Short),
+            (31, None, Exhausted),
+            (32, Exhausted, Exhausted),
+            (33, Exhausted, Short),
+            (400, Exhausted, None),
+        ] {
+            assert_eq!(judge(free, 320, before), judged, "{free} of 320 after {before:?}");
+        }
+        assert_eq!(judge(0, 0, None), None, "no reserve, no shortage");
+    }
+
+    #[test]
+    fn the_reserve_is_a_share_of_the_disk_unless_it_is_given() {
+        let small = DiskSpace { total_bytes: 500 * MEGABYTE, free_bytes: 40 * MEGABYTE };
+        let large = DiskSpace { total_bytes: 1_000_000 * MEGABYTE, free_bytes: 2_000 * MEGABYTE };
+        let judged = |given, space| {
+            let DiskRoom { reserve_bytes, shortage, .. } = room(given, 0).judge(space);
+            (reserve_bytes, shortage)
+        };
+        assert_eq!(judged(None, small), (50 * MEGABYTE, Shortage::Short));
+        assert_eq!(judged(None, large), (limits::DISK_RESERVE_BYTES_MAX, Shortage::None));
+        assert_eq!(judged(Some(3_000 * MEGABYTE), large), (3_000 * MEGABYTE, Shortage::Short));
+        assert_eq!(judged(Some(0), small), (0, Shortage::None));
+    }
+
+    #[test]
+    fn one_short_member_stops_what_adds_and_an_exhausted_one_everything() {
+        let room = room(None, 0);
+        let founds = || room.admit(Growth::Founds, 0).is_ok();
+        let admitted = || [Growth::Adds, Growth::Keeps].map(|growth| room.admit(growth, 0).is_ok());
+        assert_eq!(admitted(), [true, true], "before the first look");
+        for (disks, expected) in [
+            ([disk(400, Shortage::None), disk(500, Shortage::None)], [true, true]),
+            ([disk(400, Shortage::None), disk(300, Shortage::Short)], [false, true]),
+            ([disk(20, Shortage::Exhausted), disk(300, Shortage::Short)], [false, false]),
+            ([disk(400, Shortage::None), disk(400, Shortage::None)], [true, true]),
+        ] {
+            room.note([1, 2].into_iter().zip(disks).collect(), 0);
+            assert_eq!(admitted(), expected, "{disks:?}");
+            assert!(founds());
+        }
+        room.note([(1, disk(400, Shortage::None)), (2, disk(300, Shortage::Short))].into(), 0);
+        let refusal = room.admit(Growth::Adds, 0).expect_err("node 2 is short");
+        assert_eq!(refusal.code, Code::NoRoom);
+        for part in ["node 2", "300", "320"] {
+            assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
+        }
+    }
+
+    #[test]
+    fn the_quota_counts_at_once_and_clears_with_some_slack() {
+        let room = room(None, 3200);
+        let adds = |bytes| room.admit(Growth::Adds, bytes).is_ok();
+        assert!(adds(3200));
+        assert!(!adds(3201), "also between two looks");
+        assert!(room.admit(Growth::Keeps, 9999).is_ok(), "deletes go on whatever the quota says");
+        let turns = |bytes| room.note(BTreeMap::new(), bytes);
+        assert_eq!(turns(3200), []);
+        assert_eq!(turns(3201), [Turn { reason: "quota", is_raised: true }]);
+        assert_eq!(turns(3150), [], "not yet");
+        assert!(!adds(3150));
+        assert_eq!(turns(3100), [Turn { reason: "quota", is_raised: false }]);
+        assert!(adds(3100));
+    }
+}

@@ -1,0 +1,117 @@
+//! A database that takes no writes for a while: who reads does not wait for it.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use futures_util::stream;
+use openraft::EntryPayload;
+use openraft::storage::RaftStateMachine;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::machine::Machine;
+use super::node::Node;
+use super::proposal::{self, Draft};
+use super::start::{Setup, start};
+use super::state::State;
+use super::testing::lone_setup;
+use crate::catalog::{Command, Op, RequestId};
+use crate::format::types::Entry;
+use crate::model::namespace::NamespaceDraft;
+use crate::model::time::Timestamp;
+use crate::store::Store;
+use crate::store::testing::{Held, fresh, log_id, metrics};
+use crate::watch::Hub;
+
+/// Much longer than anything takes that does not wait for the writes.
+const HELD_AT_MOST: Duration = Duration::from_secs(20);
+
+fn make(namespace: &str) -> Command {
+    Command::Namespaces(Op::Create, vec![NamespaceDraft { name: namespace.into(), ..NamespaceDraft::default() }])
+}
+
+fn entry(index: u64, request: RequestId) -> Entry {
+    let draft = Draft::new(request, "somebody", &make("made"));
+    let proposal = proposal::stamp(Timestamp(1_000), [7; 16], &draft);
+    Entry { log_id: log_id(1, index), payload: EntryPayload::Normal(proposal) }
+}
+
+/// Whether the catalog can be read and shows the namespace, within a limit.
+fn comes_to_show(state: &State, namespace: &str) -> bool {
+    let deadline = Instant::now() + HELD_AT_MOST / 2;
+    while let Some(catalog) = state.catalog.try_read_until(deadline) {
+        if catalog.namespaces.get(namespace).is_some() {
+            return true;
+        }
+        drop(catalog);
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
+/// What is applied can be read before its rows are written; nobody is told of it before.
+#[test]
+fn the_catalog_is_free_while_rows_are_written() {
+    let (_dir, store) = fresh();
+    let machine = Machine::load(store.clone(), Hub::new(1), metrics()).expect("an empty state");
+    let state = machine.state().clone();
+    let (_pending, mut reply) = state.replies.register(RequestId(5));
+    let held = Held::up(&store, HELD_AT_MOST);
+    let applying = thread::spawn({
+        let mut machine = machine.clone();
+        move || {
+            let entries = stream::iter([Ok((entry(1, RequestId(5)), None))]);
+            tokio::runtime::Runtime::new().expect("a runtime").block_on(machine.apply(entries))
+        }
+    });
+    assert!(comes_to_show(&state, "made"), "a reader waits for the rows");
+    assert_eq!((state.applied().index, machine.progress().last_applied), (0, None));
+    assert_eq!(reply.try_recv().err(), Some(TryRecvError::Empty), "answered before the rows are written");
+    held.release();
+    applying.join().expect("no panic").expect("applied");
+    assert_eq!((state.applied().index, machine.progress().last_applied), (1, Some(log_id(1, 1))));
+    assert_eq!(reply.try_recv().expect("the answer").len(), 1);
+}
+
+async fn lone_node(store: &Store, shutdown: &CancellationToken) -> Node {
+    let setup = Setup { hash_check_entries: 1000, ..lone_setup() };
+    let metrics = Arc::new(crate::metrics::Metrics::new().expect("a consistent table"));
+    let started = start(setup, store.clone(), Hub::new(1), metrics, &TaskTracker::new(), shutdown).await;
+    let (node, _failed) = started.expect("a node");
+    assert!(node.state().wait_applied(HELD_AT_MOST, |applied| applied.index >= 3).await, "founded and announced");
+    node
+}
+
+/// This test has one thread for all that a surface does, and consensus waits for the disk: on threads
+/// of its own, or nothing here would go on.
+#[tokio::test]
+async fn a_disk_that_hangs_holds_up_consensus_alone() {
+    let (_dir, store) = fresh();
+    let shutdown = CancellationToken::new();
+    let _ended = shutdown.clone().drop_guard();
+    let node = lone_node(&store, &shutdown).await;
+    let held = Held::up(&store, HELD_AT_MOST);
+    let writing = tokio::spawn({
+        let node = node.clone();
+        async move { node.propose("somebody", make("made")).await }
+    });
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(node.state().catalog().namespaces.get("default").is_some());
+        assert_eq!(node.leader(), Some(1));
+    }
+    let checks = timeout(HELD_AT_MOST / 2, node.readiness()).await.expect("an answer, whatever the disk does");
+    let failing: Vec<_> = checks.iter().filter(|check| check.failure.is_some()).map(|check| check.name).collect();
+    assert_eq!(failing, ["disk"]);
+    assert!(!writing.is_finished(), "a write that was held up is done");
+    held.release();
+    let outcomes = writing.await.expect("no panic").expect("a leader");
+    assert!(outcomes[0].code.is_success());
+    assert!(node.state().catalog().namespaces.get("made").is_some());
+}

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::time::sleep;
+
+use super::*;
+use crate::format::types::Member;
+use crate::raft::testing::TestNode;
+
+/// Far beyond any deadline that somebody may think of; the clock of these tests jumps.
+const LONG: Duration = Duration::from_secs(600);
+/// Nobody listens there.
+const NOWHERE: &str = "127.0.0.1:1";
+
+async fn expect_alive_and_not_ready(started: &mut TestNode) {
+    sleep(LONG).await;
+    assert_eq!(started.failed.try_recv().map(|error| error.to_string()), Err(TryRecvError::Empty));
+    assert!(!started.node.is_recovered());
+    assert_eq!(started.node.leader(), None);
+    assert!(started.node.raft_metrics().running_state.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_nobody_has_added_waits_for_ever() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut started = TestNode::start(dir.path(), &[]).await;
+    expect_alive_and_not_ready(&mut started).await;
+    started.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_peers_never_come_waits_for_ever() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut started = TestNode::start(dir.path(), &[(1, NOWHERE), (2, NOWHERE), (3, NOWHERE)]).await;
+    expect_alive_and_not_ready(&mut started).await;
+    let missing = started.node.awaited().expect("the node says whom it waits for");
+    assert!(missing.contains("node 2 at 127.0.0.1:1 (") && missing.contains("node 3 at "), "{missing}");
+    started.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_peers_stay_away_lives_for_ever() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let started = TestNode::start(dir.path(), &[]).await;
+    let members: BTreeMap<NodeId, Member> = (1..=3).map(|id| (id, Member { peer: NOWHERE.to_owned() })).collect();
+    started.node.inner().raft.initialize(members).await.expect("the first entry is written");
+    started.stop().await;
+
+    let mut again = TestNode::start(dir.path(), &[]).await;
+    expect_alive_and_not_ready(&mut again).await;
+    again.stop().await;
+}
+
+#[test]
+fn recovered_is_what_the_log_held_at_the_start() {
+    // Last index at the start, last index now, committed as a leader has said, applied; recovered.
+    let rows = [
+        (0, 0, None, 0, false),
+        (0, 0, Some(0), 0, true),
+        (100, 100, None, 100, false),
+        (100, 100, Some(90), 90, false),
+        (100, 100, Some(100), 99, false),
+        (100, 100, Some(100), 100, true),
+        // The log grows under load: what came later is not waited for.
+        (100, 5000, Some(4000), 100, true),
+        (100, 5000, Some(4000), 99, false),
+        // A new leader has replaced an end that was never committed.
+        (100, 91, Some(90), 90, false),
+        (100, 91, Some(91), 91, true),
+    ];
+    for (at_start, last, committed, applied, expected) in rows {
+        assert_eq!(
+            is_recovered(at_start, last, committed, applied),
+            expected,
+            "{at_start} {last} {committed:?} {applied}"
+        );
+    }
+}
+
+/// What a node found out about itself it knows again after a restart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_found_to_be_wrong_does_not_serve_again() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let started = TestNode::founded(dir.path()).await;
+    assert_eq!((started.node.out_of_service(), started.node.alarms()), (None, vec![]));
+    started.node.store().retire("its state is wrong").expect("the disk is writable");
+    started.stop().await;
+
+    let again = TestNode::start(dir.path(), &[]).await;
+    assert_eq!(again.node.out_of_service(), Some("its state is wrong"));
+    assert_eq!(again.node.alarms(), ["its state is wrong"]);
+    let failing = again.node.readiness().await.into_iter().find(|check| check.name == "state");
+    assert_eq!(failing.and_then(|check| check.failure).as_deref(), Some("its state is wrong"));
+    assert!(again.node.state().hub().is_closed(), "held polls are let go");
+    again.stop().await;
+}

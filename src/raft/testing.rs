@@ -1,0 +1,105 @@
+//! A node without surfaces, for tests of what needs a running one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::keeping::LogBounds;
+use super::node::Node;
+use super::room::RoomBounds;
+use super::start::{Setup, start_on};
+use super::threads::Threads;
+use crate::format::level::LevelRange;
+use crate::format::types::NodeId;
+use crate::metrics::Metrics;
+use crate::store::Store;
+use crate::watch::Hub;
+
+const FOUNDED_WITHIN: Duration = Duration::from_secs(20);
+const FREE_WITHIN: Duration = Duration::from_secs(10);
+/// Bootstrap, announcement, and the entries of consensus before them.
+const FOUNDED_INDEX: u64 = 3;
+
+pub(super) struct TestNode {
+    pub(super) node: Node,
+    /// Hears why the node cannot take part.
+    pub(super) failed: oneshot::Receiver<anyhow::Error>,
+    tasks: TaskTracker,
+    shutdown: CancellationToken,
+}
+
+/// A cluster of one, which nobody can dial.
+pub(crate) fn lone_setup() -> Setup {
+    Setup {
+        node_id: 1,
+        initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".into())]),
+        form_with_majority: false,
+        secret: None,
+        peer_listener: None,
+        api: "127.0.0.1:8090".into(),
+        compat: "127.0.0.1:8890".into(),
+        admin_password_hash: "none".into(),
+        log_bounds: LogBounds {
+            snapshot_entries: 1000,
+            snapshot_bytes: u64::MAX,
+            entries_kept: 1000,
+            bytes_kept: u64::MAX,
+        },
+        room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0 },
+        hash_check_entries: 100,
+    }
+}
+
+impl TestNode {
+    /// Node 1 on a directory, which nobody can dial; the list is empty for one that waits to be added.
+    pub(super) async fn start(dir: &Path, initial_cluster: &[(NodeId, &str)]) -> Self {
+        let metrics = Arc::new(Metrics::new().expect("a consistent table"));
+        let setup = Setup {
+            initial_cluster: initial_cluster.iter().map(|(id, peer)| (*id, (*peer).to_owned())).collect(),
+            ..lone_setup()
+        };
+        let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
+        let store = open(dir, &metrics).await;
+        // On the runtime of the test, whose clock may be its own.
+        let (threads, _) = Threads::start().expect("threads can be made");
+        let started = start_on(threads, setup, store, Hub::new(10), metrics, &tasks, &shutdown).await;
+        let (node, failed) = started.expect("a node");
+        TestNode { node, failed, tasks, shutdown }
+    }
+
+    /// A cluster of one.
+    pub(super) async fn founded(dir: &Path) -> Self {
+        let started = TestNode::start(dir, &[(1, "127.0.0.1:8190")]).await;
+        let founded = started.node.state().wait_applied(FOUNDED_WITHIN, |applied| applied.index >= FOUNDED_INDEX).await;
+        assert!(founded, "a single node founds its cluster and announces itself");
+        started
+    }
+
+    pub(super) async fn stop(self) {
+        self.node.stop().await;
+        self.shutdown.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// The run before may hold the directory until its last task has gone.
+async fn open(dir: &Path, metrics: &Arc<Metrics>) -> Store {
+    let begun = Instant::now();
+    loop {
+        match Store::open(dir, 1, LevelRange::OWN, metrics.clone()) {
+            Ok(store) => return store,
+            Err(error) if begun.elapsed() > FREE_WITHIN => panic!("{error}"),
+            Err(_) => {
+                // The clock of the runtime may be a test's; its tasks need their turn all the same.
+                std::thread::sleep(Duration::from_millis(5));
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Wall clocks that are wrong, on nodes that take the lead.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::trio::{LIMIT, Trio, eventually};
+use crate::catalog::{Command, Op};
+use crate::model::time::Timestamp;
+use crate::raft::MembershipChange;
+use crate::raft::node::Node;
+
+const MONTH_MS: i64 = 30 * 24 * 3600 * 1000;
+
+/// Creates a namespace through this node; returns the time that the leader stamped on it.
+async fn stamp(node: &Node, name: &str) -> Timestamp {
+    let draft: crate::model::namespace::NamespaceDraft =
+        serde_json::from_value(json!({ "name": name })).expect("a draft");
+    let deadline = Instant::now() + LIMIT;
+    while node.propose("tester", Command::Namespaces(Op::Create, vec![draft.clone()])).await.is_err() {
+        assert!(Instant::now() < deadline, "{name} is not written");
+    }
+    node.state().catalog().namespaces.get(name).expect("written").ctime
+}
+
+/// The lead goes from node to node, each with a clock of its own: the stamps follow the time that has
+/// really passed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stamps_do_not_jump_when_a_node_with_a_wrong_clock_leads() {
+    let trio = Trio::start([0, 0, 0]).await;
+    eventually("every node knows the time", || {
+        trio.nodes.iter().all(|node| node.state().clock.is_anchored()).then_some(())
+    })
+    .await;
+    let (began, first) = (Instant::now(), stamp(trio.leader().await, "first").await);
+    for (round, wrong_by) in [MONTH_MS, -MONTH_MS, 2 * 3600 * 1000, -7].into_iter().enumerate() {
+        let leader = trio.leader().await;
+        let next = trio.others(leader)[round % 2];
+        next.state().clock.set_wrong_by(wrong_by);
+        let change = MembershipChange::Transfer { node_id: next.id() };
+        leader.change_membership(change).await.expect("the lead moves");
+        let latest = stamp(next, &format!("led-{round}")).await;
+        let passed = u64::try_from(began.elapsed().as_millis()).expect("seconds");
+        let shown = latest.0 - first.0;
+        assert!(shown <= passed + passed / 50 + 5, "{shown} ms on the stamps, {passed} ms passed, wrong by {wrong_by}");
+        // A stamp that is handed on loses the time from the leader to the apply.
+        assert!(shown + 2000 >= passed, "{shown} ms on the stamps, {passed} ms passed, wrong by {wrong_by}");
+        for node in &trio.nodes {
+            let (now, passed) = (node.now().0, u64::try_from(began.elapsed().as_millis()).expect("seconds"));
+            assert!(now.abs_diff(first.0 + passed) < 3000, "node {} reads {now}", node.id());
+        }
+    }
+}
+
+/// All nodes are new and know no time: two clocks that agree decide, and not the third.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_wrong_clock_of_three_does_not_date_a_new_cluster() {
+    let trio = Trio::start([0, MONTH_MS, 0]).await;
+    let right = trio.node(1).state().clock.wall_time();
+    let stamped = stamp(trio.leader().await, "new").await;
+    let apart = Duration::from_millis(stamped.0.abs_diff(right.0));
+    assert!(apart < Duration::from_secs(60), "the new cluster is dated {apart:?} apart");
+}

@@ -1,0 +1,6 @@
+//! Whole nodes without surfaces: consensus over real stores and real sockets, with wires that can be
+//! cut.
+
+mod clocks;
+mod cut_off;
+mod trio;

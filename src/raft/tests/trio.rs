@@ -1,0 +1,188 @@
+//! Three nodes in one process, and a wire in front of each that a test can cut.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::format::level::LevelRange;
+use crate::format::types::NodeId;
+use crate::metrics::Metrics;
+use crate::raft::node::Node;
+use crate::raft::peer::Secret;
+use crate::raft::start::{Setup, start};
+use crate::raft::{LogBounds, RoomBounds};
+use crate::store::Store;
+use crate::watch::Hub;
+
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+const PROBE_PAUSE: Duration = Duration::from_millis(5);
+/// How a hello spells the id of the node that dials; small ids are the byte behind it.
+const DIALLER: &[u8] = b"\xa7node_id";
+
+/// Waits for a fact, and says which one did not come true.
+pub(super) async fn eventually<T>(fact: &str, mut holds: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        if let Some(value) = holds() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "not within {LIMIT:?}: {fact}");
+        sleep(PROBE_PAUSE).await;
+    }
+}
+
+pub(super) struct Trio {
+    pub(super) nodes: Vec<Node>,
+    wires: Wires,
+    shutdown: CancellationToken,
+    _directories: Vec<TempDir>,
+}
+
+impl Trio {
+    /// Founds a cluster, with the wall clocks of the nodes wrong by so much; returns when it is founded and
+    /// every node is announced.
+    pub(super) async fn start(wrong_by_ms: [i64; 3]) -> Trio {
+        let (wires, shutdown) = (Wires::default(), CancellationToken::new());
+        let (mut listeners, mut addresses) = (Vec::new(), BTreeMap::new());
+        for id in 1..=3 {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+            addresses.insert(id, wires.lay(id, listener.local_addr().expect("bound").to_string()).await);
+            listeners.push((id, listener));
+        }
+        let (mut nodes, mut directories) = (Vec::new(), Vec::new());
+        for ((id, listener), wrong_by) in listeners.into_iter().zip(wrong_by_ms) {
+            let directory = tempfile::tempdir().expect("a temporary directory");
+            let metrics = Arc::new(Metrics::new().expect("a consistent table"));
+            let store = Store::open(directory.path(), id, LevelRange::OWN, metrics.clone()).expect("a new directory");
+            let setup = Setup {
+                node_id: id,
+                initial_cluster: addresses.clone(),
+                secret: Some(Secret::new(b"a secret of the test, 32 characters")),
+                peer_listener: Some(listener),
+                api: format!("127.0.0.1:{id}"),
+                compat: format!("127.0.0.1:{id}"),
+                admin_password_hash: "a hash".into(),
+                log_bounds: LogBounds {
+                    snapshot_entries: 100_000,
+                    snapshot_bytes: u64::MAX,
+                    entries_kept: 100_000,
+                    bytes_kept: u64::MAX,
+                },
+                room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0 },
+                hash_check_entries: 1000,
+                form_with_majority: false,
+            };
+            let started = start(setup, store, Hub::new(10), metrics, &TaskTracker::new(), &shutdown).await;
+            let (node, _failed) = started.expect("a node");
+            node.state().clock.set_wrong_by(wrong_by);
+            nodes.push(node);
+            directories.push(directory);
+        }
+        let trio = Trio { nodes, wires, shutdown, _directories: directories };
+        let is_known = |node: &Node| (1..=3).all(|id| node.state().catalog().nodes.get(id).is_some());
+        eventually("all nodes know each other", || trio.nodes.iter().all(is_known).then_some(())).await;
+        trio
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> &Node {
+        self.nodes.iter().find(|node| node.id() == id).expect("one of three")
+    }
+
+    /// The node that leads for sure.
+    pub(super) async fn leader(&self) -> &Node {
+        eventually("a node leads", || self.nodes.iter().find(|node| node.leading_term().is_some())).await
+    }
+
+    pub(super) fn others(&self, than: &Node) -> Vec<&Node> {
+        self.nodes.iter().filter(|node| node.id() != than.id()).collect()
+    }
+
+    /// From here on nothing passes between this node and any other; what is under way waits.
+    pub(super) fn cut(&self, id: NodeId) {
+        self.wires.cut.lock().insert(id);
+    }
+
+    pub(super) fn mend(&self) {
+        self.wires.cut.lock().clear();
+    }
+}
+
+impl Drop for Trio {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+    }
+}
+
+#[derive(Clone, Default)]
+struct Wires {
+    /// Nodes that hear nobody and that nobody hears.
+    cut: Arc<Mutex<BTreeSet<NodeId>>>,
+}
+
+impl Wires {
+    /// Passes on to the node `to` what comes to the address that is returned.
+    async fn lay(&self, to: NodeId, address: String) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let front = listener.local_addr().expect("bound").to_string();
+        let wires = self.clone();
+        tokio::spawn(async move {
+            while let Ok((dialler, _)) = listener.accept().await {
+                let (wires, address) = (wires.clone(), address.clone());
+                tokio::spawn(async move {
+                    let Ok(server) = TcpStream::connect(address).await else { return };
+                    let from = Arc::new(Mutex::new(None));
+                    let ((dialler_reads, dialler_writes), (server_reads, server_writes)) =
+                        (dialler.into_split(), server.into_split());
+                    // Either end of a connection ends the other one, as a proxy does.
+                    tokio::select! {
+                        () = wires.pass(dialler_reads, server_writes, to, &from, true) => {}
+                        () = wires.pass(server_reads, dialler_writes, to, &from, false) => {}
+                    }
+                });
+            }
+        });
+        front
+    }
+
+    async fn pass(
+        &self,
+        mut reads: OwnedReadHalf,
+        mut writes: OwnedWriteHalf,
+        to: NodeId,
+        from: &Mutex<Option<NodeId>>,
+        listens: bool,
+    ) {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = reads.read(&mut bytes).await {
+            if listens && from.lock().is_none() {
+                *from.lock() = dialler(&bytes[..count]);
+            }
+            while self.is_cut(to, *from.lock()) {
+                sleep(PROBE_PAUSE).await;
+            }
+            if writes.write_all(&bytes[..count]).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn is_cut(&self, to: NodeId, from: Option<NodeId>) -> bool {
+        let cut = self.cut.lock();
+        cut.contains(&to) || from.is_some_and(|from| cut.contains(&from))
+    }
+}
+
+/// Who dials, if these bytes hold its hello.
+fn dialler(bytes: &[u8]) -> Option<NodeId> {
+    let at = bytes.windows(DIALLER.len()).position(|window| window == DIALLER)?;
+    bytes.get(at + DIALLER.len()).map(|id| NodeId::from(*id))
+}

@@ -1,0 +1,81 @@
+//! Where a data directory is made while no node runs: a folder inside the directory itself, which may
+//! be a mounted volume that nothing can be renamed over.
+//!
+//! ```text
+//! DIR/restoring/{identity.json, db, snapshots}     made here, then moved up, identity.json last
+//! ```
+//!
+//! A directory with the folder and without `identity.json` is half made: no node starts on it, and the
+//! next restore throws away what the last one left. With `identity.json` it is whole.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::identity::{IDENTITY_FILE, LOCK_FILE, lock, sync_directory};
+use super::{DATABASE_DIR, SNAPSHOT_DIR, Store, StoreError};
+use crate::format::level::LevelRange;
+use crate::metrics::Metrics;
+
+pub(super) const FOLDER: &str = "restoring";
+/// What the root of a file system of its own has from its birth.
+const OF_THE_FILE_SYSTEM: &str = "lost+found";
+
+/// A directory that is being made. Dropped before [`Nursery::finish`], it stays half made.
+pub struct Nursery {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Nursery {
+    /// Takes `dir`, which must not exist or be empty.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        refuse_unless_free(dir)?;
+        let lock = lock(dir)?;
+        // Again: who was faster may have ended by now.
+        refuse_unless_free(dir)?;
+        for left in [FOLDER, DATABASE_DIR, SNAPSHOT_DIR] {
+            let path = dir.join(left);
+            if path.exists() {
+                fs::remove_dir_all(&path).map_err(StoreError::at(&path))?;
+            }
+        }
+        // Before anything else: what follows is recognised by it.
+        let folder = dir.join(FOLDER);
+        fs::create_dir(&folder).map_err(StoreError::at(&folder))?;
+        sync_directory(dir).map_err(StoreError::at(dir))?;
+        Ok(Nursery { dir: dir.to_owned(), _lock: lock })
+    }
+
+    /// An empty store of node `node_id`; to be closed before [`Nursery::finish`].
+    pub fn store(&self, node_id: u64, levels: LevelRange, metrics: Arc<Metrics>) -> Result<Store, StoreError> {
+        Store::open(&self.dir.join(FOLDER), node_id, levels, metrics)
+    }
+
+    /// Makes the directory that of the node.
+    pub fn finish(self) -> Result<(), StoreError> {
+        let folder = self.dir.join(FOLDER);
+        for part in [DATABASE_DIR, SNAPSHOT_DIR, IDENTITY_FILE] {
+            let target = self.dir.join(part);
+            fs::rename(folder.join(part), &target).map_err(StoreError::at(&target))?;
+            sync_directory(&self.dir).map_err(StoreError::at(&self.dir))?;
+        }
+        fs::remove_dir_all(&folder).map_err(StoreError::at(&folder))
+    }
+}
+
+fn refuse_unless_free(dir: &Path) -> Result<(), StoreError> {
+    if !dir.exists() {
+        return Ok(());
+    }
+    let is_half_made = dir.join(FOLDER).exists() && !dir.join(IDENTITY_FILE).exists();
+    for entry in fs::read_dir(dir).map_err(StoreError::at(dir))? {
+        let name = entry.map_err(StoreError::at(dir))?.file_name();
+        let is_ours = is_half_made && [FOLDER, DATABASE_DIR, SNAPSHOT_DIR].iter().any(|part| name == *part);
+        if !is_ours && name != LOCK_FILE && name != OF_THE_FILE_SYSTEM {
+            let found = name.to_string_lossy().into_owned();
+            return Err(StoreError::NotEmpty { path: dir.to_owned(), found });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! What the store takes of the disk, and what is left there.
+
+use std::io;
+use std::path::Path;
+
+use super::Store;
+use super::database::{LOG, STATE};
+
+/// The filesystem under the data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    pub total_bytes: u64,
+    /// What this process may still take, less what it has in memory and will have to write.
+    pub free_bytes: u64,
+}
+
+impl DiskSpace {
+    fn of(path: &Path) -> io::Result<DiskSpace> {
+        let found = rustix::fs::statvfs(path)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(DiskSpace { total_bytes: bytes(found.f_blocks), free_bytes: bytes(found.f_bavail) })
+    }
+}
+
+impl Store {
+    /// Asks the filesystem; a network one may take its time.
+    pub fn disk_space(&self) -> io::Result<DiskSpace> {
+        let DiskSpace { total_bytes, free_bytes } = DiskSpace::of(self.0.database.path())?;
+        let unwritten: u64 = self.sizes().iter().map(|size| size.memtable_bytes).sum();
+        Ok(DiskSpace { total_bytes, free_bytes: free_bytes.saturating_sub(unwritten) })
+    }
+
+    /// Bytes of all log entries.
+    pub fn log_bytes(&self) -> u64 {
+        self.0.log.bytes()
+    }
+
+    /// Bytes of the log entries that follow `index`.
+    pub fn log_bytes_after(&self, index: u64) -> u64 {
+        self.0.log.bytes_after(index)
+    }
+
+    /// The index through which the log can be purged so that at most `bytes` are left of it up to
+    /// and including `index`; none where it is empty.
+    pub fn log_cut(&self, index: u64, bytes: u64) -> Option<u64> {
+        self.0.log.cut(index, bytes)
+    }
+
+    /// Bytes of the files in which the log lies, the write-ahead log not counted.
+    pub fn log_files_bytes(&self) -> u64 {
+        self.sizes().iter().find(|size| size.family == LOG).map_or(0, |size| size.files_bytes)
+    }
+
+    /// Gives back the space of purged entries. Blocks for as long as that takes.
+    pub fn compact_log(&self) -> io::Result<()> {
+        self.0.log.compact()
+    }
+
+    /// Gives back what can be given back where the disk is short: the write-ahead log by writing out
+    /// what is in memory, deleted and replaced rows file by file, as far as the new files fit beside
+    /// the old ones and `spare_bytes` are left. Blocks for as long as that takes.
+    pub fn make_room(&self, spare_bytes: u64) -> io::Result<()> {
+        self.0.database.write_out()?;
+        let has_room = |bytes: u64| {
+            DiskSpace::of(self.0.database.path())
+                .is_ok_and(|space| space.free_bytes > bytes.saturating_add(spare_bytes))
+        };
+        self.0.database.compact_by_file(STATE, has_room)
+    }
+}

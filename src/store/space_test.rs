@@ -1,0 +1,56 @@
+//! What the log and its write-ahead log take of the disk over time.
+
+use openraft::storage::RaftLogStorage;
+
+use super::testing::{append, entry, fresh, log_id, open, wal_lengths};
+
+const ENTRY_BYTES: usize = 100_000;
+const MEBIBYTE: u64 = 1024 * 1024;
+
+/// The log is written for ever and purged behind: neither its files nor the write-ahead log grow with
+/// what has passed through, although scalars and state are hardly ever written.
+#[tokio::test]
+async fn a_log_that_is_purged_gives_its_space_back() {
+    let (dir, store) = fresh();
+    let mut log = store.log();
+    store.write_rows([("a row that is written once", Some("x"))]).expect("written");
+    let payload: Vec<u8> = (0..ENTRY_BYTES).map(|index| (index * 31 % 251) as u8).collect();
+    let mut kept = 0;
+    for round in 0..10_u64 {
+        for index in round * 300..(round + 1) * 300 {
+            append(&mut log, [entry(1, index, &payload)]).await.expect("appended");
+        }
+        let last = (round + 1) * 300 - 1;
+        let through = store.log_cut(last, 4 * MEBIBYTE).expect("more than that");
+        log.purge(log_id(1, through)).await.expect("purged");
+        kept = store.log_bytes();
+        assert!(kept <= 5 * MEBIBYTE, "{kept} bytes are left of the log");
+        store.compact_log().expect("compacted");
+        let files = store.log_files_bytes();
+        assert!(files <= 40 * MEBIBYTE, "{files} bytes of files for a log of {kept}, in round {round}");
+    }
+    let wal: u64 = wal_lengths(dir.path()).values().sum();
+    assert!(wal <= 150 * MEBIBYTE, "{wal} bytes of write-ahead log after 300 MB went through");
+    drop((log, store));
+    assert_eq!(open(dir.path()).log_bytes(), kept, "counted again from what is stored");
+}
+
+/// Rows that were deleted lie in files until a compaction; where the disk is short, none is waited for.
+#[test]
+fn deleted_rows_give_their_space_back() {
+    const ROW_BYTES: usize = 10_000;
+    let (dir, store) = fresh();
+    let value: Vec<u8> = (0..ROW_BYTES).map(|index| (index.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
+    let rows = |value: Option<Vec<u8>>| (0..6000_u32).map(move |row| (row.to_be_bytes(), value.clone()));
+    store.write_rows(rows(Some(value))).expect("written");
+    store.make_room(0).expect("there is room");
+    let state_bytes = || store.sizes().iter().find(|size| size.family == "state").expect("a family").files_bytes;
+    let full = state_bytes();
+    let wal = || wal_lengths(dir.path()).values().sum::<u64>();
+    assert!(wal() < MEBIBYTE, "{} bytes of write-ahead log after all is written out", wal());
+    store.write_rows(rows(None)).expect("written");
+    store.make_room(u64::MAX / 2).expect("without room for new files the old ones stay");
+    assert!(state_bytes() >= full, "{} of {full} bytes", state_bytes());
+    store.make_room(0).expect("there is room");
+    assert!(state_bytes() < full / 10, "{} of {full} bytes", state_bytes());
+}

@@ -1,0 +1,103 @@
+//! The first formation of a cluster: who has to be there, and what wiped nodes may not do.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{Api, Cluster, eventually};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Waits until a node says that it is not ready, with `words` in what it says.
+async fn expect_waiting(cluster: &Cluster, id: u64, words: &str) {
+    let api = Api::new(cluster.ports(id).api);
+    let api = &api;
+    eventually(LIMIT, &format!("node {id} waits for its peers"), || async move {
+        match api.health("/readyz").await? {
+            (503, text) if text.contains(words) => Ok(()),
+            (status, text) => Err(format!("{status} {text}")),
+        }
+    })
+    .await;
+}
+
+async fn expect_in_log(cluster: &Cluster, id: u64, words: &str) {
+    let log = cluster.log(id);
+    let log = &log;
+    eventually(LIMIT, &format!("{words:?} is in the log of node {id}"), || async move {
+        let text = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
+        if text.contains(words) { Ok(()) } else { Err(text) }
+    })
+    .await;
+}
+
+/// Whether a node knows a leader, which it can only have of a cluster that is formed.
+async fn expect_unformed(cluster: &Cluster, id: u64) {
+    let api = Api::new(cluster.ports(id).api);
+    assert_eq!(api.metric("thuban_raft_last_log_index").await, Some(0.0), "node {id} has a log");
+    assert_eq!(api.metric("thuban_raft_has_leader").await, Some(0.0), "node {id} has a leader");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_formation_waits_for_every_peer_of_the_list() {
+    let mut cluster = Cluster::prepare(3, &[]);
+    cluster.relaunch(1).await;
+    expect_waiting(&cluster, 1, "waiting for node 2 at ").await;
+    cluster.relaunch(2).await;
+    let missing = format!("waiting for node 3 at {}", cluster.ports(3).peer);
+    for id in [1, 2] {
+        expect_waiting(&cluster, id, &missing).await;
+        expect_unformed(&cluster, id).await;
+    }
+    expect_in_log(&cluster, 1, "waiting for the peers of the initial cluster").await;
+    cluster.relaunch(3).await;
+    for id in cluster.ids() {
+        cluster.wait_ready(id).await;
+    }
+    cluster.log_in_again().await;
+    cluster.expect_equal_state().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_majority_forms_the_cluster_where_it_is_told_to() {
+    let mut cluster = Cluster::prepare(3, &["--form-with-majority"]);
+    cluster.relaunch(1).await;
+    expect_waiting(&cluster, 1, "waiting for node 2 at ").await;
+    cluster.relaunch(2).await;
+    for id in [1, 2] {
+        cluster.wait_ready(id).await;
+    }
+    cluster.log_in_again().await;
+    let service = json!([{"namespace": "formation", "name": "early"}]);
+    cluster.api(1).post("/naming/v1/services", &service).await.expect_code(200_000);
+    cluster.restart(3).await;
+    cluster.expect_equal_state().await;
+}
+
+/// Two of three lose their disks while the third is away: they would be a majority of a new, empty cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_majority_of_wiped_nodes_founds_nothing() {
+    let mut cluster = Cluster::start(3).await;
+    let service = json!([{"namespace": "formation", "name": "kept"}]);
+    cluster.api(1).post("/naming/v1/services", &service).await.expect_code(200_000);
+    cluster.expect_equal_state().await;
+    cluster.kill_all().await;
+    for id in [2, 3] {
+        std::fs::remove_dir_all(cluster.data(id)).expect("the data can be removed");
+        cluster.relaunch(id).await;
+    }
+    let missing = format!("waiting for node 1 at {}", cluster.ports(1).peer);
+    for id in [2, 3] {
+        expect_waiting(&cluster, id, &missing).await;
+        expect_unformed(&cluster, id).await;
+    }
+
+    cluster.relaunch(1).await;
+    for id in [2, 3] {
+        let exited = cluster.expect_end(id, LIMIT).await;
+        assert!(!exited.status.success(), "{exited:?}");
+        assert!(exited.log.contains("wiped") && exited.log.contains("cluster remove"), "{}", exited.log);
+    }
+    let kept = "/naming/v1/services?namespace=formation&name=kept&consistency=local";
+    assert_eq!(cluster.api(1).get(kept).await.expect_code(200_000).amount(), 1);
+}

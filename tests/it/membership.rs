@@ -1,0 +1,139 @@
+//! Changes of the membership by an operator who makes mistakes, on a cluster in which nodes are down.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Api, Cluster, eventually};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// An operator's call, again while no leader is known: 503001 says that this is safe.
+async fn order(api: &Api, verb: &str, body: Value) -> Answer {
+    let (path, body) = (format!("/admin/v1/cluster/{verb}"), &body);
+    let path = path.as_str();
+    eventually(LIMIT, path, || async move {
+        match api.post(path, body).await {
+            answer if answer.code() == 503_001 => Err(answer.to_string()),
+            answer => Ok(answer),
+        }
+    })
+    .await
+}
+
+async fn expect_done(api: &Api, verb: &str, body: Value) {
+    order(api, verb, body).await.expect_code(200_000);
+}
+
+async fn expect_refused(api: &Api, verb: &str, body: Value, words: &str) {
+    let answer = order(api, verb, body).await.expect_code(400_000);
+    let info = answer.body["info"].as_str().unwrap_or_default();
+    assert!(info.contains(words), "{words:?} is not in {info:?}");
+}
+
+/// What a node knows of a member, nothing if it is none.
+async fn member(api: &Api, id: u64) -> Option<Value> {
+    let view = api.cluster().await.expect("the cluster can be shown");
+    view.body["members"].as_array()?.iter().find(|member| member["id"] == id).cloned()
+}
+
+async fn write(api: &Api, name: &str) {
+    let service = json!([{"namespace": "members", "name": name}]);
+    api.post("/naming/v1/services", &service).await.expect_code(200_000);
+}
+
+/// Its vote would be one of two, and the cluster could not decide anything any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_learner_gets_no_vote() {
+    let mut cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    cluster.start_outsider(2).await;
+    let peer = cluster.ports(2).peer.to_string();
+    expect_done(&api, "add", json!({"id": 2, "peer": peer})).await;
+    cluster.wait_ready(2).await;
+    cluster.expect_equal_state().await;
+    cluster.kill(2).await;
+    expect_refused(&api, "promote", json!({"id": 2}), "node 2 does not answer at").await;
+    write(&api, "goes-on").await;
+    cluster.restart(2).await;
+    expect_done(&api, "promote", json!({"id": 2})).await;
+    cluster.expect_equal_state().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_added_where_it_is_and_nowhere_else() {
+    let cluster = Cluster::start(1).await;
+    let mut other = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let address = |cluster: &Cluster, id| cluster.ports(id).peer.to_string();
+    expect_refused(&api, "add", json!({"id": 5, "peer": address(&cluster, 1)}), "is the address of node 1").await;
+    expect_refused(&api, "add", json!({"id": 5, "peer": address(&other, 1)}), "this is node 1, not node 5").await;
+    other.start_outsider(5).await;
+    expect_done(&other.api(1), "add", json!({"id": 5, "peer": address(&other, 5)})).await;
+    other.wait_ready(5).await;
+    expect_refused(&api, "add", json!({"id": 5, "peer": address(&other, 5)}), "belongs to cluster").await;
+    assert_eq!(member(&api, 5).await, None);
+    let nowhere = "127.0.0.1:1";
+    expect_refused(&api, "add", json!({"id": 1, "peer": nowhere}), "nobody does").await;
+    expect_done(&api, "add", json!({"id": 1, "peer": address(&cluster, 1)})).await;
+    write(&api, "undisturbed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_cost_the_majority_is_refused_and_a_removal_may_be_repeated() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let followers = cluster.followers().await;
+    let (dead, alive) = (followers[0], followers[1]);
+    let api = cluster.api(leader);
+    cluster.kill(dead).await;
+    let words = format!("without an answer: {dead}");
+    expect_refused(&api, "remove", json!({"id": alive}), &words).await;
+    write(&api, "two-of-three").await;
+    for asked in [leader, alive, leader] {
+        expect_done(&cluster.api(asked), "remove", json!({"id": dead})).await;
+        assert_eq!(member(&api, dead).await, None);
+    }
+    expect_refused(&api, "remove", json!({"id": 99}), "never heard of").await;
+    let peer = cluster.ports(dead).peer.to_string();
+    expect_refused(&api, "add", json!({"id": dead, "peer": peer}), "spent").await;
+    write(&api, "two-of-two").await;
+    cluster.expect_equal_state().await;
+}
+
+/// A host gets a new address: the node comes back on its data, and the others are told where it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_has_moved_is_found_under_its_new_address() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let followers = cluster.followers().await;
+    let (moved, other) = (followers[0], followers[1]);
+    cluster.kill(moved).await;
+    write(&cluster.api(leader), "while-away").await;
+    cluster.move_peer(moved);
+    cluster.relaunch(moved).await;
+    let peer = cluster.ports(moved).peer.to_string();
+    for _ in 0..2 {
+        expect_done(&cluster.api(other), "add", json!({"id": moved, "peer": peer})).await;
+    }
+    cluster.wait_ready(moved).await;
+    for id in cluster.ids() {
+        let api = cluster.api(id);
+        let (api, peer) = (&api, &peer);
+        eventually(LIMIT, "the member is reached at its new address", || async move {
+            match member(api, moved).await {
+                Some(seen) if seen["peer"] == **peer && seen["reachable"] == true && seen["voter"] == true => Ok(()),
+                seen => Err(format!("node {id} sees {seen:?}")),
+            }
+        })
+        .await;
+    }
+    cluster.expect_equal_state().await;
+
+    // Its vote counts again, and is asked for under the new address.
+    cluster.kill(leader).await;
+    cluster.leader().await;
+    write(&cluster.api(moved), "without-the-old-leader").await;
+    cluster.restart(leader).await;
+    cluster.expect_equal_state().await;
+}
