@@ -73,10 +73,11 @@ def eventually(what, probe, pause_s=0.05):
 class Cluster:
     """Three processes; how they are started and spoken to is the subclass's."""
 
-    def __init__(self, binary, directory):
+    def __init__(self, binary, directory, options=()):
         self.binary = binary
+        self.options = list(options)
         self.directory = os.path.join(directory, self.name)
-        os.makedirs(self.directory)
+        os.makedirs(self.directory, exist_ok=True)
         self.processes = []
         self.clients = [f"127.0.0.1:{port}" for port in free_ports(SIZE)]
         self.peers = [f"127.0.0.1:{port}" for port in free_ports(SIZE)]
@@ -84,7 +85,7 @@ class Cluster:
 
     def __enter__(self):
         for index in range(SIZE):
-            log = open(os.path.join(self.directory, f"log-{index + 1}"), "wb")
+            log = open(self.log(index), "wb")
             self.processes.append(subprocess.Popen(self.command(index), stdout=log, stderr=log))
         try:
             self.prepare()
@@ -103,15 +104,18 @@ class Cluster:
         """Processor time that all nodes have used so far."""
         return sum(cpu_seconds(process.pid) for process in self.processes)
 
+    def log(self, index):
+        return os.path.join(self.directory, f"log-{index + 1}")
+
     def data(self, index):
         return os.path.join(self.directory, f"node-{index + 1}")
 
 
 class Thuban(Cluster):
-    name = "thuban"
+    name = speaks = "thuban"
 
-    def __init__(self, binary, directory):
-        super().__init__(binary, directory)
+    def __init__(self, binary, directory, options=()):
+        super().__init__(binary, directory, options)
         self.compat = [f"127.0.0.1:{port}" for port in free_ports(SIZE)]
 
     def version(self):
@@ -123,7 +127,7 @@ class Thuban(Cluster):
             self.binary, "serve", "--node-id", str(index + 1), "--data-dir", self.data(index),
             "--api-addr", self.clients[index], "--compat-addr", self.compat[index], "--peer-addr", self.peers[index],
             "--initial-cluster", members, "--cluster-secret", SECRET, "--admin-password", PASSWORD,
-        ]
+        ] + self.options
 
     def prepare(self):
         for client in self.clients:
@@ -159,8 +163,14 @@ class Thuban(Cluster):
         return changed
 
 
+class Before(Thuban):
+    """Another revision of thuban."""
+
+    name = "before"
+
+
 class Etcd(Cluster):
-    name = "etcd"
+    name = speaks = "etcd"
 
     def version(self):
         return subprocess.check_output([self.binary, "--version"], text=True).splitlines()[0]
