@@ -120,6 +120,11 @@ pub struct Tuning {
     )]
     pub trusted_proxies: Vec<IpNet>,
 
+    /// Milliseconds for which a node that hears no leader goes on believing tokens; after that it believes
+    /// none, as it would not hear of a revocation
+    #[arg(long, env = "THUBAN_TOKEN_TRUST_MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    pub token_trust_ms: u64,
+
     #[command(flatten)]
     pub bounds: Bounds,
 

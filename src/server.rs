@@ -111,6 +111,7 @@ impl Server {
             node.clone(),
             ApiSettings {
                 config_content_chars_max: config.tuning.config_content_max,
+                token_trust: Duration::from_millis(config.tuning.token_trust_ms),
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
                 document: LazyDocument::new(Box::new(move || document(api_address, compat_address).into_bytes())),
             },

@@ -44,13 +44,14 @@ pub(super) const LIST: Doc = DOC
     .query(&[FILTERS, PAGING])
     .gives(Shape::list::<AliasView>("aliases"));
 
-pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let filter = AliasFilter {
         service: query.name("service"),
         namespace: query.name("namespace"),
         alias: query.name("alias"),
         alias_namespace: query.name("alias_namespace"),
         owner: query.text("owner"),
+        sight: caller.sight(),
     };
     let page = query.page()?;
     let reach = app.node.state().catalog().aliases.reach(page);

@@ -1,5 +1,7 @@
 //! `Authorization` to [`Caller`], and passwords. The one place that lets a request in.
 
+use std::net::IpAddr;
+
 use argon2::Argon2;
 use argon2::password_hash::{self, PasswordHasher, PasswordVerifier, SaltString};
 use axum::extract::{FromRequestParts, Request, State};
@@ -12,8 +14,14 @@ use sha2::{Digest, Sha256};
 
 use super::App;
 use super::error::ApiError;
-use crate::model::access::{PasswordHash, Role, TokenHash};
+use super::layers::RequestName;
+use crate::address::client_address;
+use crate::catalog::access::Holder;
+use crate::catalog::asked::SEEING;
+use crate::catalog::{Asked, Command, Credential, Outcome};
+use crate::model::access::{PasswordHash, TokenHash};
 use crate::model::code::Code;
+use crate::model::grant::{Grants, Sight, Verb};
 
 /// The Polaris family's own header for the same token.
 const POLARIS_TOKEN: &str = "x-polaris-token";
@@ -22,9 +30,43 @@ const BEARER: &str = "Bearer";
 /// Who makes the request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
+    /// The user, or `token:NAME` for a service token.
     pub(super) name: String,
-    pub(super) role: Role,
-    pub(super) token: TokenHash,
+    pub(super) credential: Credential,
+    pub(super) grants: Grants,
+    address: Option<IpAddr>,
+    request: String,
+}
+
+impl Caller {
+    /// What the caller sees in lists and look-ups of this surface.
+    pub(super) fn sight(&self) -> Sight {
+        Sight::new(&self.grants, &[Verb::Read])
+    }
+
+    /// What the caller sees where it asks as a client.
+    pub(super) fn client_sight(&self) -> Sight {
+        Sight::new(&self.grants, SEEING)
+    }
+
+    /// Refuses who may not do this on everything: what belongs to the cluster as a whole.
+    pub(super) fn check_everywhere(&self, verb: Verb) -> Result<(), ApiError> {
+        match self.grants.may_everywhere(verb) {
+            true => Ok(()),
+            false => Err(ApiError::new(Code::NotAllowedAccess, format!("this needs {} on everything", verb.word()))),
+        }
+    }
+
+    /// A command of this caller.
+    pub(super) fn asks(&self, command: Command) -> Asked {
+        Asked {
+            credential: self.credential.clone(),
+            address: self.address,
+            request: self.request.clone(),
+            itself: false,
+            command,
+        }
+    }
 }
 
 impl FromRequestParts<App> for Caller {
@@ -36,9 +78,21 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
+impl App {
+    /// Has something done that somebody asked for. One outcome per item; a token that was retired meanwhile
+    /// refuses all of it.
+    pub(super) async fn ask(&self, by: &str, asked: Asked) -> Result<Vec<Outcome>, ApiError> {
+        let outcomes = self.node.ask(by, asked).await?;
+        match outcomes.first() {
+            Some(Outcome { code: Code::TokenNotExisted, .. }) => Err(Code::TokenNotExisted.into()),
+            _ => Ok(outcomes),
+        }
+    }
+}
+
 /// Lets holders of a live token pass and tells the handler who they are.
 pub(super) async fn require_token(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match identify(&app, request.headers()).await {
+    match identify(&app, request.headers(), request.extensions()).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
@@ -47,30 +101,55 @@ pub(super) async fn require_token(State(app): State<App>, mut request: Request, 
     }
 }
 
-async fn identify(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
-    let token = presented_token(headers)?;
-    let hash = token_hash(token);
-    if let Some(caller) = holder(app, &hash) {
-        return Ok(caller);
+/// Lets who may do this on everything pass; behind [`require_token`].
+pub(super) async fn require_verb(State(verb): State<Verb>, request: Request, next: Next) -> Response {
+    let caller = request.extensions().get::<Caller>();
+    match caller.map_or(Err(Code::EmptyAuthToken.into()), |caller| caller.check_everywhere(verb)) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
+    let credential = Credential::Token(token_hash(presented_token(headers)?));
+    let address = client_address(headers, extensions, &app.settings.trusted_proxies);
+    let request = extensions.get::<RequestName>().map(|name| name.0.clone()).unwrap_or_default();
+    let caller = |holder: Holder| {
+        let Holder { name, grants, .. } = holder;
+        Caller { name, credential: credential.clone(), grants, address, request: request.clone() }
+    };
+    if let Some(holder) = holder(app, &credential, address) {
+        return Ok(caller(holder));
     }
     // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells. Where
     // none is possible nobody can say that the token is wrong.
     app.node.await_linearizable().await?;
-    holder(app, &hash).ok_or_else(|| Code::TokenNotExisted.into())
+    holder(app, &credential, address).map(caller).ok_or_else(|| Code::TokenNotExisted.into())
 }
 
 /// Looks the token of a request up again, in a state that is as fresh as the request asked for: a node
-/// that was behind may have let in somebody whose token was revoked.
+/// that was behind may have let in somebody whose token was revoked, or whose grants were others.
 pub(super) fn admit_again(app: &App, extensions: &mut Extensions) -> Result<(), ApiError> {
-    let Some(caller) = extensions.get::<Caller>() else { return Ok(()) };
-    let caller = holder(app, &caller.token).ok_or(Code::TokenNotExisted)?;
-    extensions.insert(caller);
+    let Some(caller) = extensions.get_mut::<Caller>() else { return Ok(()) };
+    let holder = holder(app, &caller.credential, caller.address).ok_or(Code::TokenNotExisted)?;
+    caller.grants = holder.grants;
     Ok(())
 }
 
-pub(super) fn holder(app: &App, hash: &TokenHash) -> Option<Caller> {
-    let user = app.node.state().catalog().access.holder(hash, app.node.now())?;
-    Some(Caller { name: user.name.clone(), role: user.role, token: hash.clone() })
+/// Who stands behind what was presented, as far as this node may say: one that has been cut off for too
+/// long believes nobody, as it would not hear of a revocation.
+fn holder(app: &App, credential: &Credential, address: Option<IpAddr>) -> Option<Holder> {
+    if !app.node.was_led_within(app.settings.token_trust) {
+        return None;
+    }
+    let now = app.node.now();
+    let catalog = app.node.state().catalog();
+    let holder = match credential {
+        Credential::Token(hash) => catalog.access.holder(hash, now)?,
+        Credential::Certificate(name) => catalog.access.holder_named(name)?,
+        Credential::Login => return None,
+    };
+    holder.is_for(address).then_some(holder)
 }
 
 /// The token as it was sent: raw, as a bearer token, or in Polaris' header.
@@ -87,6 +166,11 @@ fn presented_token(headers: &HeaderMap) -> Result<&str, ApiError> {
         _ => text,
     };
     if token.is_empty() { Err(Code::EmptyAuthToken.into()) } else { Ok(token) }
+}
+
+/// A token that nobody can guess.
+pub(super) fn new_token() -> String {
+    hex::encode(rand::random::<[u8; 32]>())
 }
 
 /// What is kept of a token.

@@ -11,7 +11,6 @@ use super::doc::Doc;
 use super::error::ApiError;
 use super::query::Fresh;
 use crate::format::header::StateHeader;
-use crate::model::access::Role;
 use crate::model::code::Code;
 
 const OCTETS: &str = "application/octet-stream";
@@ -23,9 +22,6 @@ pub(super) const BACKUP: Doc = Doc::new("Cluster")
 
 /// Held for as long as its reader takes; one that stops taking is cut.
 pub(super) async fn backup(State(app): State<App>, caller: Caller, _: Fresh) -> Result<Response, ApiError> {
-    match caller.role {
-        Role::Admin => {}
-    }
     let backup = app.node.backup().await?;
     tracing::info!(by = caller.name, "a backup was begun");
     let disposition = format!("attachment; filename=\"{}\"", file_name(&backup.header));

@@ -1,18 +1,16 @@
 //! `/admin/v1/cluster`: the cluster as this node sees it, and what an operator changes.
 
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::auth::Caller;
-use super::doc::{Doc, Input, Sketch};
+use super::doc::Doc;
 use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::Object;
-use crate::model::access::Role;
 use crate::model::code::Code;
 use crate::raft::MembershipChange;
 
@@ -97,28 +95,6 @@ pub(super) async fn status(State(app): State<App>, _: Caller) -> Response {
     envelope::answer(Code::ExecuteSuccess, &body)
 }
 
-/// The body of an operator's call, taken from administrators only.
-pub(super) struct Order<T>(pub(super) T);
-
-impl<T: DeserializeOwned> FromRequest<App> for Order<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
-        match request.extensions().get::<Caller>() {
-            Some(Caller { role: Role::Admin, .. }) => {}
-            None => return Err(Code::EmptyAuthToken.into()),
-        }
-        let Object(order) = Object::from_request(request, app).await?;
-        Ok(Order(order))
-    }
-}
-
-impl<T: DeserializeOwned + JsonSchema> Input for Order<T> {
-    fn describe(sketch: &mut Sketch<'_>) {
-        Object::<T>::describe(sketch);
-    }
-}
-
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct Addition {
     id: u64,
@@ -142,8 +118,8 @@ pub(super) const ADD: Doc = DOC
     .says("A new node receives the log, without a vote; a known one is reached under another address from now on.")
     .codes(&[REFUSED]);
 
-pub(super) async fn add(app: State<App>, order: Order<Addition>) -> Result<Response, ApiError> {
-    let Addition { id, peer } = order.0;
+pub(super) async fn add(app: State<App>, Object(order): Object<Addition>) -> Result<Response, ApiError> {
+    let Addition { id, peer } = order;
     if id == 0 || !crate::config::is_host_and_port(&peer) {
         return Err(ApiError::new(Code::InvalidParameter, "id has to be above 0 and peer to be HOST:PORT"));
     }
@@ -152,29 +128,29 @@ pub(super) async fn add(app: State<App>, order: Order<Addition>) -> Result<Respo
 
 pub(super) const PROMOTE: Doc = DOC.says("A member that answers and has caught up gets a vote.").codes(&[REFUSED]);
 
-pub(super) async fn promote(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
-    change(&app, MembershipChange::Promote { node_id: order.0.id }).await
+pub(super) async fn promote(app: State<App>, Object(order): Object<Member>) -> Result<Response, ApiError> {
+    change(&app, MembershipChange::Promote { node_id: order.id }).await
 }
 
 pub(super) const REMOVE: Doc = DOC
     .says("A member leaves for good, and its id is spent; one that has left already is a success.")
     .codes(&[REFUSED]);
 
-pub(super) async fn remove(app: State<App>, order: Order<Member>) -> Result<Response, ApiError> {
-    change(&app, MembershipChange::Remove { node_id: order.0.id }).await
+pub(super) async fn remove(app: State<App>, Object(order): Object<Member>) -> Result<Response, ApiError> {
+    change(&app, MembershipChange::Remove { node_id: order.id }).await
 }
 
 pub(super) const TRANSFER: Doc = DOC.says("Another voter takes the lead.").codes(&[REFUSED]);
 
-pub(super) async fn transfer(app: State<App>, order: Order<Successor>) -> Result<Response, ApiError> {
-    change(&app, MembershipChange::Transfer { node_id: order.0.to }).await
+pub(super) async fn transfer(app: State<App>, Object(order): Object<Successor>) -> Result<Response, ApiError> {
+    change(&app, MembershipChange::Transfer { node_id: order.to }).await
 }
 
 pub(super) const SNAPSHOT: Doc = DOC
     .says("This node writes a snapshot of its state and purges the log behind it; what takes longer goes on by itself.")
     .codes(&[&[Code::NoRoom, Code::StoreLayerException]]);
 
-pub(super) async fn snapshot(app: State<App>, _: Order<Nothing>) -> Result<Response, ApiError> {
+pub(super) async fn snapshot(app: State<App>, _: Object<Nothing>) -> Result<Response, ApiError> {
     app.node.snapshot().await?;
     Ok(done())
 }

@@ -55,11 +55,12 @@ pub(super) const GET: Doc = DOC
     .gives(Shape::single::<ConfigFileView>("configFile"))
     .codes(&[&[Code::NotFoundResource]]);
 
-pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let key = key(&query)?;
     let (file, status) = {
         let catalog = app.node.state().catalog();
-        let file = catalog.configs.file(&key).cloned().ok_or(Code::NotFoundResource)?;
+        let seen = caller.sight().sees(&key.namespace, &key.group);
+        let file = catalog.configs.file(&key).filter(|_| seen).cloned().ok_or(Code::NotFoundResource)?;
         let status = FileStatus::of(&file, &catalog);
         (file, status)
     };
@@ -71,11 +72,12 @@ pub(super) const LIST: Doc = DOC
     .query(&[FILTERS, PAGING])
     .gives(Shape::list::<ConfigFileView>("configFiles"));
 
-pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let filter = FileFilter {
         namespace: query.name("namespace"),
         group: query.name("group"),
         file: query.name("name"),
+        sight: caller.sight(),
         ..FileFilter::default()
     };
     let page = query.page()?;

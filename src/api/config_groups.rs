@@ -35,12 +35,13 @@ const FILTERS: &[Param] = &[
 pub(super) const LIST: Doc =
     DOC.says("A page of groups.").query(&[FILTERS, PAGING]).gives(Shape::list::<ConfigGroupView>("configFileGroups"));
 
-pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let filter = GroupFilter {
         namespace: query.name("namespace"),
         name: query.name("group").or_else(|| query.name("name")),
         business: query.text("business"),
         department: query.text("department"),
+        sight: caller.sight(),
     };
     let page = query.page()?;
     let reach = app.node.state().catalog().configs.reach_of_groups();

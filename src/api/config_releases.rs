@@ -213,7 +213,7 @@ pub(super) const GET: Doc = DOC
     .gives(Shape::single::<ConfigReleaseView>("configFileRelease"))
     .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource]]);
 
-pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let key = key(&query)?;
     let release = {
         let catalog = app.node.state().catalog();
@@ -222,7 +222,8 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh) -> Resul
             None => catalog.configs.active_release(&key).cloned(),
         }
     };
-    let release = release.ok_or(Code::NotFoundResource)?;
+    let seen = caller.sight().sees(&key.namespace, &key.group);
+    let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
     Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release)))
 }
 
@@ -231,13 +232,14 @@ pub(super) const LIST: Doc = DOC
     .query(&[FILTERS, PAGING])
     .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"));
 
-pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let filter = FileFilter {
         namespace: query.name("namespace"),
         group: query.name("group"),
         file: query.name("file_name").or_else(|| query.name("fileName")),
         release: query.name("release_name").or_else(|| query.name("name")),
         only_active: query.flag("only_active")?.unwrap_or(false),
+        sight: caller.sight(),
     };
     let page = query.page()?;
     let find = move |catalog: &Catalog| {
@@ -252,9 +254,17 @@ pub(super) const VERSIONS: Doc = DOC
     .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"))
     .codes(&[&[Code::InvalidConfigFileName]]);
 
-pub(super) async fn versions(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    let key = key(&query)?;
+pub(super) async fn versions(
+    State(app): State<App>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> Result<Response, ApiError> {
+    let (key, sight) = (key(&query)?, caller.sight());
     let find = move |catalog: &Catalog| {
+        if !sight.sees(&key.namespace, &key.group) {
+            return (Listed { amount: 0, rows: Vec::new() }, Some(0));
+        }
         let rows = catalog.configs.versions_of(&key);
         (Listed { amount: rows.len(), rows }, Some(catalog.configs.removed_through_version(&key)))
     };

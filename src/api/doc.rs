@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::auth::Caller;
 use super::envelope::{Coded, Shape};
-use super::extract::{Batch, ClientAddress, Object};
+use super::extract::{Batch, ClientAddress, Object, RequestId};
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
@@ -112,7 +112,8 @@ impl Doc {
         if !is_always {
             sketch.codes.insert(Code::StateDiverged);
         }
-        if access == Access::TokenHolder {
+        if access != Access::Anyone {
+            sketch.codes.insert(Code::NotAllowedAccess);
             // A token that this node has not heard of is asked for, which needs a majority.
             sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted, Code::NoLeader]);
         }
@@ -147,7 +148,8 @@ impl Doc {
         }
         // An item is judged by itself: it cannot parse, or it meets one of the codes of the route.
         let items = self.codes.iter().copied().flatten().copied();
-        let items: BTreeSet<_> = items.chain([Code::ExecuteSuccess, Code::ParseException]).collect();
+        let items: BTreeSet<_> =
+            items.chain([Code::ExecuteSuccess, Code::ParseException, Code::NotAllowedAccess]).collect();
         let (all, items) = (Vec::from_iter(sketch.codes.iter().copied()), Vec::from_iter(items));
         for whole in all.chunk_by(|one, next| one.status() == next.status()) {
             let coded = Coded { whole, items: &items };
@@ -204,6 +206,7 @@ impl Input for Caller {}
 /// The keys are read one by one, so the [`Doc`] names them.
 impl Input for Query {}
 impl Input for ClientAddress {}
+impl Input for RequestId {}
 
 impl Input for Fresh {
     fn describe(sketch: &mut Sketch<'_>) {
@@ -264,3 +267,4 @@ arguments!(A);
 arguments!(A B);
 arguments!(A B C);
 arguments!(A B C D);
+arguments!(A B C D E);

@@ -73,6 +73,8 @@ pub(super) struct Item {
     outcome: Outcome,
     derived: Derived,
     with_secrets: bool,
+    /// What is told once and kept nowhere.
+    secret: Option<String>,
 }
 
 impl Serialize for Item {
@@ -80,7 +82,7 @@ impl Serialize for Item {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("code", &self.outcome.code)?;
         map.serialize_entry("info", &self.outcome.info())?;
-        if let Some(view) = View::of(&self.outcome.entity, self.derived, self.with_secrets) {
+        if let Some(view) = View::of(&self.outcome.entity, self.derived, self.with_secrets, self.secret.as_deref()) {
             map.serialize_entry(view.element(), &view)?;
         }
         map.end()
@@ -92,7 +94,12 @@ impl Item {
     /// ran into it.
     pub(super) fn new(outcome: Outcome, catalog: &Catalog) -> Self {
         let with_secrets = outcome.code.is_success();
-        Item { derived: Derived::of(&outcome.entity, catalog), with_secrets, outcome }
+        Item { derived: Derived::of(&outcome.entity, catalog), with_secrets, secret: None, outcome }
+    }
+
+    /// With what was drawn for it, if it was made.
+    pub(super) fn with_secret(self, secret: String) -> Self {
+        Item { secret: self.with_secrets.then_some(secret), ..self }
     }
 }
 

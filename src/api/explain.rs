@@ -4,6 +4,7 @@ use axum::extract::{Extension, State};
 use axum::response::Response;
 
 use super::App;
+use super::auth::Caller;
 use super::envelope;
 use super::error::ApiError;
 use super::extract::Object;
@@ -13,6 +14,7 @@ use crate::catalog::Catalog;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
 use crate::model::explain::{Candidate, Sketch, explain as judge};
+use crate::model::grant::Sight;
 use crate::model::rule::Family;
 use crate::model::text::NameFilter;
 
@@ -22,10 +24,12 @@ pub(super) async fn explain(
     State(app): State<App>,
     Extension(family): Extension<Family>,
     _: Fresh,
+    caller: Caller,
     Object(sketch): Object<Sketch>,
 ) -> Result<Response, ApiError> {
     sketch.check()?;
-    let find = move |catalog: &Catalog| candidates(catalog, family, sketch);
+    let sight = caller.sight();
+    let find = move |catalog: &Catalog| candidates(catalog, family, sketch, &sight);
     // Many rules have many expressions to compile.
     app.scan(FAR, find, move |(sketch, candidates)| {
         envelope::single("explanation", &judge(family, &sketch, &candidates))
@@ -35,18 +39,19 @@ pub(super) async fn explain(
 
 /// The rules that may be about the service that is called. One called by its alias is called by its
 /// name from here on, as rules know no aliases.
-fn candidates(catalog: &Catalog, family: Family, mut sketch: Sketch) -> (Sketch, Vec<Candidate>) {
+fn candidates(catalog: &Catalog, family: Family, mut sketch: Sketch, sight: &Sight) -> (Sketch, Vec<Candidate>) {
     if let Some(alias) = catalog.aliases.get(&sketch.namespace, &sketch.service) {
         (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
     }
     let book = catalog.rules.of(family);
     let candidates = if sketch.draft {
         let service = Some(NameFilter::Exact(sketch.service.clone()));
-        let saved = book.list(&RuleFilter { service, ..RuleFilter::default() }, Page::ALL);
+        let saved = book.list(&RuleFilter { service, sight: sight.clone(), ..RuleFilter::default() }, Page::ALL);
         saved.rows.into_iter().map(Candidate::saved).collect()
     } else {
         let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));
-        seen.iter().map(|release| Candidate::released(release)).collect()
+        let seen = seen.iter().filter(|release| book.is_seen(&release.rule, sight));
+        seen.map(|release| Candidate::released(release)).collect()
     };
     (sketch, candidates)
 }

@@ -17,9 +17,10 @@ use super::App;
 use super::auth::Caller;
 use super::envelope::{self, Item};
 use super::error::ApiError;
+use super::layers::RequestName;
 use super::objects::Objects;
 use crate::address::client_address;
-use crate::catalog::{Command, Outcome};
+use crate::catalog::{Asked, Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use axum::response::Response;
@@ -116,6 +117,17 @@ impl FromRequestParts<App> for ClientAddress {
     }
 }
 
+/// The id of the request.
+pub(super) struct RequestId(pub(super) String);
+
+impl FromRequestParts<App> for RequestId {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        Ok(RequestId(parts.extensions.get::<RequestName>().map(|name| name.0.clone()).unwrap_or_default()))
+    }
+}
+
 /// One object, where there is no batch.
 pub(super) struct Object<T>(pub(super) T);
 
@@ -187,16 +199,26 @@ fn is_deeper_than(text: &str, depth_max: usize) -> bool {
 pub(super) struct Write<'a, T> {
     app: &'a App,
     caller: &'a Caller,
+    itself: bool,
     items: PhantomData<T>,
 }
 
 impl<'a, T> Write<'a, T> {
     pub(super) fn new(app: &'a App, caller: &'a Caller) -> Self {
-        Write { app, caller, items: PhantomData }
+        Write { app, caller, itself: false, items: PhantomData }
+    }
+
+    /// Instances speak of themselves.
+    pub(super) fn of_itself(self) -> Self {
+        Write { itself: true, ..self }
     }
 
     /// Proposes the acceptable items as one command and puts their outcomes where they belong.
-    async fn items(&self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Result<Vec<Item>, ApiError> {
+    pub(super) async fn items(
+        &self,
+        batch: Batch<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<Vec<Item>, ApiError> {
         let mut outcomes = Vec::with_capacity(batch.items.len());
         let mut accepted = Vec::with_capacity(batch.items.len());
         let mut positions = Vec::with_capacity(batch.items.len());
@@ -211,7 +233,8 @@ impl<'a, T> Write<'a, T> {
             }
         }
         if !accepted.is_empty() {
-            let applied = self.app.node.propose(&self.caller.name, command(accepted)).await?;
+            let asked = Asked { itself: self.itself, ..self.caller.asks(command(accepted)) };
+            let applied = self.app.ask(&self.caller.name, asked).await?;
             for (position, outcome) in positions.into_iter().zip(applied) {
                 outcomes[position] = outcome;
             }

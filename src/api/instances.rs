@@ -16,11 +16,13 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Object, Write};
 use super::query::{Fresh, Query};
+use super::scan::FAR;
 use super::view::InstanceView;
 use crate::catalog::instances::InstanceFilter;
-use crate::catalog::page::Listed;
+use crate::catalog::page::{Listed, Page};
 use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::Code;
+use crate::model::grant::Verb;
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::service::Service;
 use crate::openapi::Param;
@@ -65,7 +67,7 @@ const FILTERS: &[Param] = &[
     Param::text("vpc_id", "Exact."),
 ];
 
-fn filter(query: &Query) -> Result<InstanceFilter, ApiError> {
+fn filter(query: &Query, caller: &Caller) -> Result<InstanceFilter, ApiError> {
     if FILTERS.iter().flat_map(Param::names).all(|key| query.get(key).is_none()) {
         return Err(Code::EmptyQueryParameter.into());
     }
@@ -88,6 +90,7 @@ fn filter(query: &Query) -> Result<InstanceFilter, ApiError> {
         priority: query.number("priority")?,
         weight: query.number("weight")?,
         metadata: query.pairs("keys", "values").map_err(unpaired)?,
+        sight: caller.sight(),
     })
 }
 
@@ -97,8 +100,8 @@ pub(super) const LIST: Doc = DOC
     .gives(Shape::list::<InstanceView>("instances"))
     .codes(&[&[Code::EmptyQueryParameter, Code::InvalidQueryInstanceParameter]]);
 
-pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    let (filter, page) = (filter(&query)?, query.page()?);
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
+    let (filter, page) = (filter(&query, &caller)?, query.page()?);
     let reach = app.node.state().catalog().instances.reach(&filter, page);
     let find = move |catalog: &Catalog| catalog.instances.list(&filter, page);
     app.scan(reach, find, |listed| answer(&listed)).await
@@ -107,9 +110,15 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
 pub(super) const COUNT: Doc =
     DOC.says("The number of instances, in `amount`.").gives(Shape::list::<InstanceView>("instances"));
 
-pub(super) async fn count(State(app): State<App>, _: Fresh) -> Response {
-    let amount = app.node.state().catalog().instances.counts().total;
-    answer(&Listed { amount, rows: Vec::new() })
+pub(super) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
+    let sight = caller.sight();
+    if sight.is_whole() {
+        let amount = app.node.state().catalog().instances.counts().total;
+        return Ok(answer(&Listed { amount, rows: Vec::new() }));
+    }
+    let filter = InstanceFilter { sight, ..InstanceFilter::default() };
+    let find = move |catalog: &Catalog| catalog.instances.list(&filter, Page::new(0, 0));
+    app.scan(FAR, find, |listed| answer(&listed)).await
 }
 
 fn answer(listed: &Listed<Arc<Instance>>) -> Response {
@@ -140,8 +149,16 @@ pub(super) const LABELS: Doc = DOC
     .gives(Shape::single::<Labels>("instanceLabels"))
     .codes(&[&[Code::NotFoundService]]);
 
-pub(super) async fn labels(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn labels(
+    State(app): State<App>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> Result<Response, ApiError> {
     let (namespace, name) = (query.required("namespace")?.to_owned(), query.required("service")?.to_owned());
+    if !caller.sight().sees(&namespace, &name) {
+        return Err(Code::NotFoundService.into());
+    }
     let reach = app.node.state().catalog().instances.of_service(&namespace, &name).total;
     let find = move |catalog: &Catalog| {
         let mut labels: BTreeMap<String, LabelValues> = BTreeMap::new();
@@ -221,7 +238,7 @@ pub(super) async fn register_one(
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(InstanceDraft::check_new);
-    Write::new(&app, &caller).one_or_batch(batch, |items| Command::Instances(Op::Create, items)).await
+    Write::new(&app, &caller).of_itself().one_or_batch(batch, |items| Command::Instances(Op::Create, items)).await
 }
 
 pub(super) const DEREGISTER_ONE: Doc = WRITE_ONE.says("An instance takes itself away.").codes(&[FIELDS]);
@@ -233,7 +250,7 @@ pub(super) async fn deregister_one(
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(InstanceDraft::check_named);
-    Write::new(&app, &caller).one_or_batch(batch, |items| Command::Instances(Op::Delete, items)).await
+    Write::new(&app, &caller).of_itself().one_or_batch(batch, |items| Command::Instances(Op::Delete, items)).await
 }
 
 /// The instance whose heartbeat was taken.
@@ -250,16 +267,17 @@ pub(super) const HEARTBEAT: Doc = DOC
 
 pub(super) async fn heartbeat(
     State(app): State<App>,
+    caller: Caller,
     Object(draft): Object<InstanceDraft>,
 ) -> Result<Response, ApiError> {
     draft.check_named()?;
     let id = draft.instance_id();
-    if expects_beats(&app, &id) != Some(true) {
+    if expects_beats(&app, &caller, &id) != Some(true) {
         // Registered a moment ago through another node? Then this node is behind, and a linearizable
         // look tells.
         app.node.await_linearizable().await?;
     }
-    match expects_beats(&app, &id) {
+    match expects_beats(&app, &caller, &id) {
         None => return Err(Code::NotFoundResource.into()),
         Some(false) => return Err(Code::HealthCheckNotOpen.into()),
         Some(true) => app.node.beat(id.clone()).await?,
@@ -267,7 +285,11 @@ pub(super) async fn heartbeat(
     Ok(envelope::single("instance", &Alive { id: &id }))
 }
 
-/// Whether the health of an instance is checked; nothing of one that is not known here.
-fn expects_beats(app: &App, id: &str) -> Option<bool> {
-    app.node.state().catalog().instances.get(id).map(|instance| instance.heartbeat_ttl.is_some())
+/// Whether the health of an instance is checked; nothing of one that is not known here, or that the caller
+/// may not speak for.
+fn expects_beats(app: &App, caller: &Caller, id: &str) -> Option<bool> {
+    let catalog = app.node.state().catalog();
+    let instance = catalog.instances.get(id)?;
+    let is_own = caller.grants.may(Verb::Register, &instance.namespace, &instance.service);
+    is_own.then_some(instance.heartbeat_ttl.is_some())
 }

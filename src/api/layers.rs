@@ -47,9 +47,13 @@ impl Tracked {
     }
 }
 
+/// The id of a request, for who writes down what was asked for.
+#[derive(Clone, Debug)]
+pub(super) struct RequestName(pub(super) String);
+
 /// Gives the request an id and a span, counts and times it by route template, and puts the headers
 /// on the answer that every answer has.
-pub async fn track(State(tracked): State<Tracked>, request: Request, next: Next) -> Response {
+pub async fn track(State(tracked): State<Tracked>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let metrics = tracked.node.metrics().clone();
     let id = request_id(&request);
@@ -57,7 +61,9 @@ pub async fn track(State(tracked): State<Tracked>, request: Request, next: Next)
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = path.as_deref().unwrap_or(UNKNOWN_ROUTE);
     let consistency = read_consistency(tracked.surface, &request);
-    let span = tracing::info_span!("request", request.id = %id.to_str().unwrap_or(""), http.route = route, %method);
+    let name = id.to_str().unwrap_or_default();
+    request.extensions_mut().insert(RequestName(name.to_owned()));
+    let span = tracing::info_span!("request", request.id = name, http.route = route, %method);
     let is_held = HELD_ROUTES.contains(&route);
     let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
     let mut response = next.run(request).instrument(span).await;

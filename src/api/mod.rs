@@ -34,9 +34,12 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod tokens;
+mod users;
 mod view;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -63,6 +66,8 @@ pub struct ApiSettings {
     pub config_content_chars_max: usize,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// How long a node that hears no leader goes on believing tokens.
+    pub token_trust: Duration,
     /// What `/openapi.json` answers.
     pub document: LazyDocument,
 }
@@ -75,7 +80,7 @@ pub struct Shared {
     pub(crate) node: Node,
     settings: ApiSettings,
     throttle: LoginThrottle,
-    password_checks: Semaphore,
+    password_checks: Arc<Semaphore>,
     scans: Arc<Semaphore>,
 }
 
@@ -93,9 +98,25 @@ impl App {
             node,
             settings,
             throttle: LoginThrottle::default(),
-            password_checks: Semaphore::new(PASSWORD_CHECKS_AT_ONCE),
+            password_checks: Arc::new(Semaphore::new(PASSWORD_CHECKS_AT_ONCE)),
             scans: Arc::new(Semaphore::new(scan::at_once())),
         }))
+    }
+}
+
+impl App {
+    /// Hashing takes tens of milliseconds and much memory: off the async threads, a few at a time, and a
+    /// turn lasts until the hash is done, also where its client has gone.
+    async fn with_password_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let turn = self.password_checks.clone().acquire_owned().await.map_err(|_| Code::ExecuteException)?;
+        let hashed = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        hashed.await.map_err(|_| Code::ExecuteException.into())
     }
 }
 
@@ -121,6 +142,10 @@ pub fn router(app: App) -> Router {
         let handler = match route.access {
             Access::Anyone => route.handler,
             Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),
+            Access::Everywhere(verb) => route
+                .handler
+                .layer(from_fn_with_state(verb, auth::require_verb))
+                .layer(from_fn_with_state(app.clone(), auth::require_token)),
         };
         let handler = match route.is_always {
             true => handler,

@@ -12,6 +12,7 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
+use super::scan::FAR;
 use super::view::NamespaceView;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::{Catalog, Command, Op};
@@ -30,14 +31,15 @@ const FILTERS: &[Param] =
 pub(super) const LIST: Doc =
     DOC.says("A page of namespaces.").query(&[FILTERS, PAGING]).gives(Shape::list::<NamespaceView>("namespaces"));
 
-pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    let filter = NamespaceFilter { name: query.name("name"), owner: query.text("owner") };
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
+    let sight = caller.sight();
+    let filter = NamespaceFilter { name: query.name("name"), owner: query.text("owner"), sight: sight.clone() };
     let page = query.page()?;
-    let reach = app.node.state().catalog().namespaces.len();
+    let reach = if sight.is_whole() { app.node.state().catalog().namespaces.len() } else { FAR };
     let find = move |catalog: &Catalog| {
         let count = |namespace: Arc<Namespace>| {
-            let services = catalog.services.count_in(&namespace.name);
-            (services, catalog.instances.of_namespace(&namespace.name), namespace)
+            let (services, instances) = catalog.counts_in(&namespace.name, &sight);
+            (services, instances, namespace)
         };
         catalog.namespaces.list(&filter, page).map(count)
     };

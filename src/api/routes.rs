@@ -9,7 +9,9 @@ use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, aliases, backup, cluster, config_files as files, config_groups as groups, config_releases as releases,
     discover, explain, health, instances, layers, login, namespaces, reference, rule_docs, rules, services, settings,
+    tokens, users,
 };
+use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
 use crate::openapi::Port;
 
@@ -23,8 +25,10 @@ const DELETE: Method = Method::DELETE;
 pub(super) enum Access {
     /// Login, health, metrics and the documentation.
     Anyone,
-    /// Everything else.
+    /// Who holds a token; what of it concerns them is judged item by item.
     TokenHolder,
+    /// Who may do this on everything: what belongs to the cluster as a whole.
+    Everywhere(Verb),
 }
 
 /// One row of the table of routes.
@@ -70,6 +74,15 @@ where
     Route { access: Access::TokenHolder, ..open(method, path, handler, doc) }
 }
 
+/// For who may do this on everything.
+fn whole<H, T>(verb: Verb, method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
+where
+    H: Handler<T, App>,
+    T: Arguments + 'static,
+{
+    Route { access: Access::Everywhere(verb), ..open(method, path, handler, doc) }
+}
+
 /// An open route that the config clients' port has too.
 fn shared<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
 where
@@ -85,12 +98,8 @@ fn always(route: Route) -> Route {
 }
 
 /// Held on purpose, within limits of its own.
-fn held<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
-where
-    H: Handler<T, App>,
-    T: Arguments + 'static,
-{
-    Route { is_held: true, ..guarded(method, path, handler, doc) }
+fn held(route: Route) -> Route {
+    Route { is_held: true, ..route }
 }
 
 /// Every route of the surface.
@@ -130,6 +139,15 @@ fn fixed_routes() -> Vec<Route> {
         open(POST, "/core/v1/user/login", login::log_in, login::LOG_IN),
         guarded(POST, "/auth/v1/user/logout", login::log_out, login::LOG_OUT),
         guarded(POST, "/core/v1/user/logout", login::log_out, login::LOG_OUT),
+        whole(Manage, GET, "/auth/v1/users", users::list, users::LIST),
+        whole(Manage, POST, "/auth/v1/users", users::create, users::CREATE),
+        whole(Manage, PUT, "/auth/v1/users", users::update, users::UPDATE),
+        whole(Manage, POST, "/auth/v1/users/delete", users::delete, users::DELETE),
+        guarded(PUT, "/auth/v1/user/password", users::change_password, users::PASSWORD),
+        guarded(GET, "/auth/v1/roles", users::roles, users::ROLES),
+        whole(Manage, GET, "/auth/v1/tokens", tokens::list, tokens::LIST),
+        whole(Manage, POST, "/auth/v1/tokens", tokens::create, tokens::CREATE),
+        whole(Manage, POST, "/auth/v1/tokens/delete", tokens::delete, tokens::DELETE),
         guarded(GET, "/naming/v1/namespaces", namespaces::list, namespaces::LIST),
         guarded(POST, "/naming/v1/namespaces", namespaces::create, namespaces::CREATE),
         guarded(PUT, "/naming/v1/namespaces", namespaces::update, namespaces::UPDATE),
@@ -159,7 +177,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/v1/RegisterInstance", instances::register_one, instances::REGISTER_ONE),
         guarded(POST, "/v1/DeregisterInstance", instances::deregister_one, instances::DEREGISTER_ONE),
         guarded(POST, "/v1/Heartbeat", instances::heartbeat, instances::HEARTBEAT),
-        held(POST, layers::DISCOVER_ROUTE, discover::discover, discover::DISCOVER),
+        held(guarded(POST, layers::DISCOVER_ROUTE, discover::discover, discover::DISCOVER)),
         guarded(GET, "/config/v1/configfilegroups", groups::list, groups::LIST),
         guarded(POST, "/config/v1/configfilegroups", groups::create, groups::CREATE),
         guarded(PUT, "/config/v1/configfilegroups", groups::update, groups::UPDATE),
@@ -188,14 +206,14 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/config/v1/configfiles/releases/stopbeta", releases::stop_gray, releases::STOP_GRAY),
         guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
         guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),
-        guarded(GET, "/admin/v1/settings", settings::show, settings::SHOW),
-        guarded(PUT, "/admin/v1/settings", settings::change, settings::CHANGE),
-        always(guarded(GET, "/admin/v1/cluster", cluster::status, cluster::STATUS)),
-        guarded(POST, "/admin/v1/cluster/add", cluster::add, cluster::ADD),
-        guarded(POST, "/admin/v1/cluster/promote", cluster::promote, cluster::PROMOTE),
-        guarded(POST, "/admin/v1/cluster/remove", cluster::remove, cluster::REMOVE),
-        guarded(POST, "/admin/v1/cluster/transfer", cluster::transfer, cluster::TRANSFER),
-        guarded(POST, "/admin/v1/cluster/snapshot", cluster::snapshot, cluster::SNAPSHOT),
-        held(GET, layers::BACKUP, backup::backup, backup::BACKUP),
+        whole(Operate, GET, "/admin/v1/settings", settings::show, settings::SHOW),
+        whole(Operate, PUT, "/admin/v1/settings", settings::change, settings::CHANGE),
+        always(whole(Operate, GET, "/admin/v1/cluster", cluster::status, cluster::STATUS)),
+        whole(Operate, POST, "/admin/v1/cluster/add", cluster::add, cluster::ADD),
+        whole(Operate, POST, "/admin/v1/cluster/promote", cluster::promote, cluster::PROMOTE),
+        whole(Operate, POST, "/admin/v1/cluster/remove", cluster::remove, cluster::REMOVE),
+        whole(Operate, POST, "/admin/v1/cluster/transfer", cluster::transfer, cluster::TRANSFER),
+        whole(Operate, POST, "/admin/v1/cluster/snapshot", cluster::snapshot, cluster::SNAPSHOT),
+        held(whole(Operate, GET, layers::BACKUP, backup::backup, backup::BACKUP)),
     ]
 }

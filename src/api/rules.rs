@@ -26,9 +26,10 @@ pub(super) async fn list(
     Extension(family): Extension<Family>,
     query: Query,
     _: Fresh,
+    caller: Caller,
 ) -> Result<Response, ApiError> {
     let with_body = !query.flag("brief")?.unwrap_or(false);
-    answer_list(&app, family, &query, with_body).await
+    answer_list(&app, family, &query, &caller, with_body).await
 }
 
 /// A page of whole rules; takes what [`list`] takes.
@@ -37,17 +38,25 @@ pub(super) async fn detail(
     Extension(family): Extension<Family>,
     query: Query,
     _: Fresh,
+    caller: Caller,
 ) -> Result<Response, ApiError> {
-    answer_list(&app, family, &query, true).await
+    answer_list(&app, family, &query, &caller, true).await
 }
 
-async fn answer_list(app: &App, family: Family, query: &Query, with_body: bool) -> Result<Response, ApiError> {
+async fn answer_list(
+    app: &App,
+    family: Family,
+    query: &Query,
+    caller: &Caller,
+    with_body: bool,
+) -> Result<Response, ApiError> {
     let filter = RuleFilter {
         id: query.text("id"),
         name: query.name("name"),
         namespace: query.name("namespace"),
         service: query.name("service"),
         enable: query.flag("enable")?,
+        sight: caller.sight(),
     };
     let page = query.page()?;
     let reach = app.node.state().catalog().rules.of(family).reach(&filter, page);
@@ -101,11 +110,13 @@ pub(super) async fn list_releases(
     Extension(family): Extension<Family>,
     query: Query,
     _: Fresh,
+    caller: Caller,
 ) -> Result<Response, ApiError> {
     let filter = ReleaseFilter {
         rule_id: query.text("id").or_else(|| query.text("rule_id")),
         rule_name: query.text("rule_name"),
         only_active: query.flag("only_active")?.unwrap_or(false),
+        sight: caller.sight(),
     };
     if filter.rule_id.is_none() && filter.rule_name.is_none() {
         return Err(ApiError::new(Code::InvalidParameter, "id (of the rule), rule_id or rule_name is required"));

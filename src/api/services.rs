@@ -58,7 +58,7 @@ const FILTERS: &[Param] = &[
     Param::flag("only_exist_health_instance", "Only services with a healthy instance that is not isolated."),
 ];
 
-fn filter(query: &Query) -> Result<ServiceFilter, ApiError> {
+fn filter(query: &Query, caller: &Caller) -> Result<ServiceFilter, ApiError> {
     let pairs = query.pairs("instance_keys", "instance_values")?.into_iter();
     let instances = InstanceNeeds {
         hosts: query.texts("host"),
@@ -77,6 +77,7 @@ fn filter(query: &Query) -> Result<ServiceFilter, ApiError> {
         owner: query.text("owner"),
         metadata: query.pairs("keys", "values")?,
         instances,
+        sight: caller.sight(),
     })
 }
 
@@ -86,8 +87,8 @@ pub(super) const LIST: Doc = DOC
     .gives(Shape::list::<ServiceView>("services"));
 
 /// What is asked of instances may be found in several instances of the service.
-pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
-    answer(&app, filter(&query)?, query.page()?).await
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
+    answer(&app, filter(&query, &caller)?, query.page()?).await
 }
 
 pub(super) const ALL: Doc = DOC
@@ -95,16 +96,17 @@ pub(super) const ALL: Doc = DOC
     .query(&[&[Param::text("namespace", "Exact.").required()]])
     .gives(Shape::list::<ServiceView>("services"));
 
-pub(super) async fn all(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+pub(super) async fn all(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let namespace = NameFilter::Exact(query.required("namespace")?.to_owned());
-    answer(&app, ServiceFilter { namespace: Some(namespace), ..ServiceFilter::default() }, Page::ALL).await
+    let filter = ServiceFilter { namespace: Some(namespace), sight: caller.sight(), ..ServiceFilter::default() };
+    answer(&app, filter, Page::ALL).await
 }
 
 pub(super) const COUNT: Doc =
     DOC.says("The number of services, in `amount`.").gives(Shape::list::<ServiceView>("services"));
 
-pub(super) async fn count(State(app): State<App>, _: Fresh) -> Result<Response, ApiError> {
-    answer(&app, ServiceFilter::default(), Page::new(0, 0)).await
+pub(super) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
+    answer(&app, ServiceFilter { sight: caller.sight(), ..ServiceFilter::default() }, Page::new(0, 0)).await
 }
 
 async fn answer(app: &App, filter: ServiceFilter, page: Page) -> Result<Response, ApiError> {

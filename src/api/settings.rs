@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::App;
 use super::auth::Caller;
-use super::cluster::Order;
 use super::doc::Doc;
 use super::envelope::{self, Shape};
 use super::error::ApiError;
+use super::extract::Object;
 use super::query::Fresh;
 use crate::catalog::Command;
 use crate::model::code::{Code, Refusal};
@@ -53,10 +53,10 @@ pub(super) const CHANGE: Doc = DOC
 pub(super) async fn change(
     State(app): State<App>,
     caller: Caller,
-    Order(Given(given)): Order<Given>,
+    Object(Given(given)): Object<Given>,
 ) -> Result<Response, ApiError> {
     let change = SettingsChange::read(&given)?;
-    let outcomes = app.node.propose(&caller.name, Command::Settings(change)).await?;
+    let outcomes = app.ask(&caller.name, caller.asks(Command::Settings(change))).await?;
     let code = outcomes.first().map_or(Code::ExecuteSuccess, |outcome| outcome.code);
     if !code.is_success() {
         return Err(Refusal::from(code).into());

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, FromRequestParts};
-use axum::http::{Request, StatusCode};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{Extensions, HeaderMap, HeaderValue, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -47,6 +48,7 @@ impl Bench {
         let settings = ApiSettings {
             config_content_chars_max: 1000,
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
+            token_trust: Duration::from_secs(30),
             document: LazyDocument::new(Box::new(Bytes::new)),
         };
         let app = App::new(node.clone(), settings);
@@ -158,11 +160,13 @@ async fn a_token_revoked_while_a_read_waited_reads_nothing() {
         ApiSettings {
             config_content_chars_max: 1000,
             trusted_proxies: Vec::new(),
+            token_trust: Duration::from_secs(30),
             document: LazyDocument::new(Box::new(Bytes::new)),
         },
     );
     let token = bench.log_in().await;
-    let caller = auth::holder(&app, &token_hash(&token)).expect("the token is alive");
+    let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(&token).expect("text"))]);
+    let caller = auth::identify(&app, &headers, &Extensions::new()).await.expect("the token is alive");
     let read = async |query: &str| {
         let request = Request::builder().uri(format!("/naming/v1/services{query}")).extension(caller.clone());
         let (mut parts, ()) = request.body(()).expect("a request").into_parts();

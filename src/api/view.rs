@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::tokens::ServiceTokenView;
+use super::users::UserView;
 use crate::catalog::instances::InstanceCounts;
 use crate::catalog::{Catalog, Entity};
 use crate::model::alias::{AliasType, ServiceAlias};
@@ -51,6 +53,8 @@ impl Derived {
             | Entity::ConfigRelease(_)
             | Entity::Rule(_)
             | Entity::RuleRelease(_)
+            | Entity::User(_)
+            | Entity::ServiceToken(_)
             | Entity::Instance(_) => {}
         }
         Derived { members, status, instances, has_token }
@@ -70,10 +74,17 @@ pub(super) enum View<'a> {
     ConfigFile(ConfigFileView<'a>),
     ConfigRelease(ConfigReleaseView<'a>),
     Instance(InstanceView<'a>),
+    User(UserView<'a>),
+    ServiceToken(ServiceTokenView<'a>),
 }
 
 impl<'a> View<'a> {
-    pub(super) fn of(entity: &'a Entity, derived: Derived, with_secrets: bool) -> Option<Self> {
+    pub(super) fn of(
+        entity: &'a Entity,
+        derived: Derived,
+        with_secrets: bool,
+        secret: Option<&'a str>,
+    ) -> Option<Self> {
         Some(match entity {
             Entity::None => return None,
             Entity::Namespace(namespace) => {
@@ -90,6 +101,8 @@ impl<'a> View<'a> {
             Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, derived.status)),
             Entity::ConfigRelease(release) => View::ConfigRelease(ConfigReleaseView::new(release)),
             Entity::Instance(instance) => View::Instance(InstanceView::new(instance)),
+            Entity::User(user) => View::User(UserView::new(user)),
+            Entity::ServiceToken(token) => View::ServiceToken(ServiceTokenView::new(token, secret)),
         })
     }
 
@@ -105,6 +118,8 @@ impl<'a> View<'a> {
             View::ConfigFile(_) => "configFile",
             View::ConfigRelease(_) => "configFileRelease",
             View::Instance(_) => "instance",
+            View::User(_) => "user",
+            View::ServiceToken(_) => "token",
         }
     }
 }

@@ -1,22 +1,44 @@
-//! Users and live tokens.
+//! Users, the tokens of their logins, and service tokens: what is kept, and who stands behind a token.
+//! The rules of change are in `access_changes`.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::change::{Journal, Outcome};
-use super::ctx::Ctx;
-use super::row::{Row, Table};
-use crate::model::access::{Token, TokenHash, User};
-use crate::model::code::Code;
-use crate::model::limits;
+use super::change::Journal;
+use super::page::{Listed, Page};
+use super::row::{FIRST_VERSION, Row, Table};
+use crate::format::level::Level;
+use crate::format::pack;
+use crate::model::access::{Founder, ServiceToken, Token, TokenHash, User, is_within};
+use crate::model::grant::Grants;
 use crate::model::time::Timestamp;
+
+/// From [`Level::TRUST`] on users have grants.
+const WITH_GRANTS: u8 = 2;
 
 impl Row for User {
     const TABLE: Table = Table::User;
     fn name(&self) -> Vec<Cow<'_, [u8]>> {
         vec![self.id.as_bytes().into()]
+    }
+
+    fn version_at(level: Level) -> u8 {
+        if level >= Level::TRUST { WITH_GRANTS } else { FIRST_VERSION }
+    }
+
+    fn body(&self, version: u8) -> Vec<u8> {
+        if version >= WITH_GRANTS { pack::to_bytes(self) } else { pack::to_bytes(&self.as_founder()) }
+    }
+
+    fn of_body(version: u8, body: &[u8]) -> Result<Self, String> {
+        let user = match version {
+            FIRST_VERSION => pack::from_bytes::<Founder>(body).map(User::from),
+            _ => pack::from_bytes(body),
+        };
+        user.map_err(|error| error.to_string())
     }
 }
 
@@ -27,55 +49,111 @@ impl Row for Token {
     }
 }
 
+impl Row for ServiceToken {
+    const TABLE: Table = Table::ServiceToken;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![self.name.as_bytes().into()]
+    }
+}
+
+/// Who stands behind a token, or behind a certificate, and what was granted to them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Holder {
+    pub name: String,
+    pub grants: Grants,
+    token: Option<Arc<ServiceToken>>,
+}
+
+impl Holder {
+    fn of_user(user: &User) -> Option<Holder> {
+        let (name, grants) = (user.name.clone(), user.grants.clone());
+        (!user.disabled).then_some(Holder { name, grants, token: None })
+    }
+
+    /// Whether the token may be used from an address.
+    pub fn is_for(&self, address: Option<IpAddr>) -> bool {
+        self.token.as_ref().is_none_or(|token| is_within(&token.networks, address))
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
-    users: OrdMap<String, Arc<User>>,
-    tokens: OrdMap<TokenHash, Arc<Token>>,
+    pub(super) users: OrdMap<String, Arc<User>>,
+    /// To the id.
+    pub(super) names: OrdMap<String, String>,
+    pub(super) tokens: OrdMap<TokenHash, Arc<Token>>,
+    /// By name.
+    pub(super) service_tokens: OrdMap<String, Arc<ServiceToken>>,
+    /// To the name.
+    service_hashes: OrdMap<TokenHash, String>,
 }
 
 impl Access {
     pub fn user_named(&self, name: &str) -> Option<Arc<User>> {
-        self.users.values().find(|user| user.name == name).cloned()
+        self.users.get(self.names.get(name)?).cloned()
     }
 
-    /// The user who holds this token, if it is live at `now`.
-    pub fn holder(&self, hash: &TokenHash, now: Timestamp) -> Option<Arc<User>> {
-        let token = self.tokens.get(hash).filter(|token| now < token.expires)?;
-        self.users.get(&token.user_id).cloned()
+    /// By name.
+    pub fn list_users(&self, wanted: impl Fn(&User) -> bool, page: Page) -> Listed<Arc<User>> {
+        let users = self.names.values().filter_map(|id| self.users.get(id));
+        Listed::cut(users.filter(|user| wanted(user)), page)
+    }
+
+    pub fn service_token(&self, name: &str) -> Option<&Arc<ServiceToken>> {
+        self.service_tokens.get(name)
+    }
+
+    /// By name, also those whose time is over.
+    pub fn list_service_tokens(&self, wanted: impl Fn(&ServiceToken) -> bool, page: Page) -> Listed<Arc<ServiceToken>> {
+        Listed::cut(self.service_tokens.values().filter(|token| wanted(token)), page)
+    }
+
+    /// Who holds this token, if it is live at `now` and its user is not disabled.
+    pub fn holder(&self, hash: &TokenHash, now: Timestamp) -> Option<Holder> {
+        if let Some(token) = self.tokens.get(hash) {
+            let user = self.users.get(&token.user_id).filter(|_| now < token.expires)?;
+            return Holder::of_user(user);
+        }
+        let token = self.service_tokens.get(self.service_hashes.get(hash)?).filter(|token| !token.is_over(now))?;
+        let (name, grants) = (token.holder(), token.grants.clone());
+        Some(Holder { name, grants, token: Some(token.clone()) })
+    }
+
+    /// Who a name stands for where it was proven by other means than a token.
+    pub fn holder_named(&self, name: &str) -> Option<Holder> {
+        Holder::of_user(&*self.user_named(name)?)
     }
 
     pub fn token_count(&self) -> usize {
         self.tokens.len()
     }
 
-    pub(super) fn add_user(&mut self, user: User, journal: &mut Journal) {
-        journal.put(&user);
-        self.load_user(user);
+    pub fn user_count(&self) -> usize {
+        self.users.len()
     }
 
-    /// Keeps a new token; the user's expired ones go, and the oldest where there are too many.
-    pub(super) fn sign_in(&mut self, ctx: &Ctx, hash: TokenHash, user_id: String, journal: &mut Journal) -> Outcome {
-        if !self.users.contains_key(&user_id) {
-            return Code::NotAllowedAccess.into();
-        }
-        let token = Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS) };
-        self.retire(|kept| kept.expires <= ctx.time, journal);
-        let mut held: Vec<_> = self.tokens.values().filter(|kept| kept.user_id == token.user_id).cloned().collect();
-        held.sort_by(|a, b| (b.ctime, &b.hash).cmp(&(a.ctime, &a.hash)));
-        for surplus in held.iter().skip(limits::TOKENS_PER_USER_MAX - 1) {
-            self.retire(|kept| kept.hash == surplus.hash, journal);
-        }
+    pub fn service_token_count(&self) -> usize {
+        self.service_tokens.len()
+    }
+
+    pub(super) fn put_user(&mut self, user: User, journal: &mut Journal) -> Arc<User> {
+        journal.put(&user);
+        self.load_user(user)
+    }
+
+    pub(super) fn remove_user(&mut self, user: &User, journal: &mut Journal) {
+        journal.delete(user);
+        self.users.remove(&user.id);
+        self.names.remove(&user.name);
+    }
+
+    pub(super) fn put_token(&mut self, token: Token, journal: &mut Journal) {
         journal.put(&token);
         self.load_token(token);
-        Outcome::default()
     }
 
-    pub(super) fn sign_out(&mut self, hash: &TokenHash, journal: &mut Journal) -> Outcome {
-        self.retire(|kept| kept.hash == *hash, journal);
-        Outcome::default()
-    }
-
-    fn retire(&mut self, is_over: impl Fn(&Token) -> bool, journal: &mut Journal) {
+    /// Ends the tokens of logins that are over.
+    pub(super) fn retire(&mut self, is_over: impl Fn(&Token) -> bool, journal: &mut Journal) {
         let over: Vec<_> = self.tokens.values().filter(|token| is_over(token)).cloned().collect();
         for token in over {
             journal.delete(&*token);
@@ -83,11 +161,32 @@ impl Access {
         }
     }
 
-    pub(super) fn load_user(&mut self, user: User) {
-        self.users.insert(user.id.clone(), Arc::new(user));
+    pub(super) fn put_service_token(&mut self, token: ServiceToken, journal: &mut Journal) -> Arc<ServiceToken> {
+        journal.put(&token);
+        self.load_service_token(token)
+    }
+
+    pub(super) fn remove_service_token(&mut self, token: &ServiceToken, journal: &mut Journal) {
+        journal.delete(token);
+        self.service_tokens.remove(&token.name);
+        self.service_hashes.remove(&token.hash);
+    }
+
+    pub(super) fn load_user(&mut self, user: User) -> Arc<User> {
+        let user = Arc::new(user);
+        self.names.insert(user.name.clone(), user.id.clone());
+        self.users.insert(user.id.clone(), user.clone());
+        user
     }
 
     pub(super) fn load_token(&mut self, token: Token) {
         self.tokens.insert(token.hash.clone(), Arc::new(token));
+    }
+
+    pub(super) fn load_service_token(&mut self, token: ServiceToken) -> Arc<ServiceToken> {
+        let token = Arc::new(token);
+        self.service_hashes.insert(token.hash.clone(), token.name.clone());
+        self.service_tokens.insert(token.name.clone(), token.clone());
+        token
     }
 }

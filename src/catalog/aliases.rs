@@ -16,6 +16,7 @@ use super::page::{Listed, Page};
 use super::row::{Row, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
+use crate::model::grant::Sight;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
@@ -114,6 +115,8 @@ pub struct AliasFilter {
     pub alias_namespace: Option<NameFilter>,
     /// Contained.
     pub owner: Option<String>,
+    /// Whether the service may be seen.
+    pub sight: Sight,
 }
 
 impl Aliases {
@@ -144,6 +147,7 @@ impl Aliases {
                 && NameFilter::passes(&filter.namespace, &alias.namespace)
                 && NameFilter::passes(&filter.alias_namespace, &alias.alias_namespace)
                 && filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
+                && filter.sight.sees(&alias.namespace, &alias.service)
         };
         self.all.list(filter.alias.as_ref(), Some(matches), page)
     }
@@ -154,7 +158,7 @@ impl Aliases {
     }
 
     /// Whom a draft names: by id if it gives no alias, else by alias namespace and alias.
-    fn named_by(&self, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
+    pub(super) fn named_by(&self, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
         match (&draft.alias, draft.given_id()) {
             (None, Some(id)) => self.all.get(id).cloned(),
             (Some(alias), id) => {

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use super::asked::Aim;
 use super::row::{Edit, Row};
 use crate::format::level::Level;
+use crate::model::access::{ServiceToken, User};
 use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
@@ -35,6 +37,28 @@ pub enum Entity {
     ConfigFile(Arc<ConfigFile>),
     ConfigRelease(Arc<ConfigRelease>),
     Instance(Arc<Instance>),
+    User(Arc<User>),
+    ServiceToken(Arc<ServiceToken>),
+}
+
+impl Entity {
+    /// What tells one state of the thing from the next: a revision, or the version of a release.
+    fn revision(&self) -> String {
+        match self {
+            Entity::Namespace(namespace) => namespace.revision.clone(),
+            Entity::Service(service) => service.revision.clone(),
+            Entity::Rule(rule) => rule.revision.clone(),
+            Entity::Instance(instance) => instance.revision.clone(),
+            Entity::RuleRelease(release) => release.version.to_string(),
+            Entity::ConfigRelease(release) => release.version.to_string(),
+            Entity::None
+            | Entity::Alias(_)
+            | Entity::ConfigGroup(_)
+            | Entity::ConfigFile(_)
+            | Entity::User(_)
+            | Entity::ServiceToken(_) => String::new(),
+        }
+    }
 }
 
 impl Default for Outcome {
@@ -103,6 +127,19 @@ pub struct Journal {
     level: Level,
     edits: Vec<Edit>,
     changes: Vec<Change>,
+    deeds: Vec<Deed>,
+}
+
+/// What became of one thing that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deed {
+    pub kind: &'static str,
+    pub namespace: String,
+    pub name: String,
+    pub code: Code,
+    /// The revision, or the version in force, before and after.
+    pub before: String,
+    pub after: String,
 }
 
 impl Journal {
@@ -124,6 +161,13 @@ impl Journal {
 
     pub fn changed(&mut self, change: Change) {
         self.changes.push(change);
+    }
+
+    /// Remembers what was asked for, and what came of it.
+    pub(super) fn did(&mut self, aim: Aim, outcome: &Outcome) {
+        let Aim { kind, namespace, name, before, .. } = aim;
+        let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
+        self.deeds.push(Deed { kind, namespace, name, code: outcome.code, before, after });
     }
 
     pub(super) fn into_applied(self, outcomes: Vec<Outcome>) -> Applied {

@@ -8,10 +8,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::asked::Asked;
 use super::nodes::NodeRecord;
 use super::retention::Overfull;
 use crate::format::level::Level;
-use crate::model::access::{TokenHash, User};
+use crate::model::access::{Founder, PasswordHash, ServiceTokenDraft, TokenHash, UserDraft};
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::instance::InstanceDraft;
@@ -35,7 +36,7 @@ pub enum Command {
     /// Names the cluster and makes its administrator; the first one counts.
     Bootstrap {
         cluster_id: String,
-        admin: User,
+        admin: Founder,
         /// What all founders can speak.
         #[serde(default, skip_serializing_if = "Level::is_first")]
         level: Level,
@@ -49,6 +50,9 @@ pub enum Command {
     SignIn {
         hash: TokenHash,
         user_id: String,
+        /// What was checked; from [`Level::TRUST`] on.
+        #[serde(default, skip_serializing_if = "PasswordHash::is_empty")]
+        password: PasswordHash,
     },
     SignOut {
         hash: TokenHash,
@@ -83,6 +87,18 @@ pub enum Command {
     PruneReleases(Overfull),
     /// Instances that the leader saw unhealthy for longer than the settings allow.
     RemoveDeadInstances(Vec<DeadInstance>),
+    /// What somebody asked for, judged by what they may do when it is applied.
+    Asked(Box<Asked>),
+    Users(Op, Vec<UserDraft>),
+    /// With `replaces`, only in place of that one.
+    ChangePassword {
+        name: String,
+        password_hash: PasswordHash,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaces: Option<PasswordHash>,
+    },
+    /// Made or deleted; what a token may is never changed.
+    ServiceTokens(Op, Vec<ServiceTokenDraft>),
 }
 
 impl Command {
@@ -93,6 +109,10 @@ impl Command {
             Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
             Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
             Command::Settings(_) | Command::PruneReleases(_) | Command::RemoveDeadInstances(_) => Level::SETTINGS,
+            Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
+            Command::Asked(_) | Command::Users(..) | Command::ChangePassword { .. } | Command::ServiceTokens(..) => {
+                Level::TRUST
+            }
             _ => Level::FIRST,
         }
     }
@@ -109,13 +129,17 @@ impl Command {
             | Command::ConfigFiles(op, _)
             | Command::Aliases(op, _)
             | Command::Rules(op, _)
+            | Command::Users(op, _)
+            | Command::ServiceTokens(op, _)
             | Command::Instances(op, _) => op.adds(),
+            Command::Asked(asked) => asked.command.adds(),
             Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,
             Command::Bootstrap { .. }
             | Command::Announce(_)
             | Command::Forget { .. }
             | Command::SignIn { .. }
             | Command::SignOut { .. }
+            | Command::ChangePassword { .. }
             | Command::ConfigRollback(_)
             | Command::ConfigDeleteReleases(_)
             | Command::ConfigStopGray(_)
@@ -128,6 +152,22 @@ impl Command {
             | Command::PruneReleases(_)
             | Command::RemoveDeadInstances(_) => false,
         }
+    }
+}
+
+impl Command {
+    /// What the cluster does by itself; nobody may ask for it.
+    pub(super) fn is_own(&self) -> bool {
+        matches!(
+            self,
+            Command::Bootstrap { .. }
+                | Command::Announce(_)
+                | Command::Forget { .. }
+                | Command::InstanceHealth(_)
+                | Command::Raise { .. }
+                | Command::PruneReleases(_)
+                | Command::RemoveDeadInstances(_)
+        )
     }
 }
 

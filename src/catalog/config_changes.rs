@@ -228,17 +228,7 @@ impl Catalog {
         }
     }
 
-    pub(super) fn change_config_releases(
-        &mut self,
-        ctx: &Ctx,
-        op: ReleaseOp,
-        drafts: Vec<ConfigReleaseDraft>,
-        journal: &mut Journal,
-    ) -> Vec<Outcome> {
-        drafts.iter().map(|draft| self.change_config_release(ctx, op, draft, journal)).collect()
-    }
-
-    fn change_config_release(
+    pub(super) fn change_config_release(
         &mut self,
         ctx: &Ctx,
         op: ReleaseOp,

@@ -20,6 +20,7 @@ use crate::format::level::Level;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
+use crate::model::grant::Sight;
 use crate::model::text::NameFilter;
 
 /// What the versions of a file are known for.
@@ -57,6 +58,8 @@ pub struct GroupFilter {
     pub name: Option<NameFilter>,
     pub business: Option<String>,
     pub department: Option<String>,
+    /// Whether it may be seen.
+    pub sight: Sight,
 }
 
 /// Which files, or releases of which files, a list wants.
@@ -67,6 +70,8 @@ pub struct FileFilter {
     pub file: Option<NameFilter>,
     pub release: Option<NameFilter>,
     pub only_active: bool,
+    /// Whether the group may be seen.
+    pub sight: Sight,
 }
 
 impl FileFilter {
@@ -74,6 +79,7 @@ impl FileFilter {
         NameFilter::passes(&self.namespace, &key.namespace)
             && NameFilter::passes(&self.group, &key.group)
             && NameFilter::passes(&self.file, &key.file)
+            && self.sight.sees(&key.namespace, &key.group)
     }
 
     /// The group whose files alone are wanted.
@@ -123,7 +129,7 @@ impl Configs {
 
     /// The same, where the releases of one file are asked for.
     pub fn removed_through_version_of(&self, filter: &FileFilter) -> Option<u64> {
-        Some(self.removed_through_version(&filter.one_file()?))
+        Some(self.removed_through_version(&filter.one_file().filter(|key| filter.matches_key(key))?))
     }
 
     fn versions_seen(&self, key: &ConfigKey) -> Versions {
@@ -167,7 +173,8 @@ impl Configs {
     /// Newest change first, then by name.
     pub fn list_groups(&self, filter: &GroupFilter, page: Page) -> Listed<Arc<ConfigGroup>> {
         let wanted = |group: &&Arc<ConfigGroup>| {
-            NameFilter::passes(&filter.namespace, &group.namespace)
+            filter.sight.sees(&group.namespace, &group.name)
+                && NameFilter::passes(&filter.namespace, &group.namespace)
                 && NameFilter::passes(&filter.name, &group.name)
                 && filter.business.as_ref().is_none_or(|business| group.business.contains(business.as_str()))
                 && filter.department.as_ref().is_none_or(|department| group.department == *department)
@@ -191,7 +198,7 @@ impl Configs {
             return cut_sorted(of_group.collect(), newest_file_first, page);
         }
         let rest = FileFilter { file: None, ..filter.clone() };
-        let asks_more = rest.namespace.is_some() || rest.group.is_some();
+        let asks_more = rest.namespace.is_some() || rest.group.is_some() || !rest.sight.is_whole();
         self.files.list(filter.file.as_ref(), asks_more.then_some(|one: &ConfigFile| rest.matches_key(&one.key)), page)
     }
 
@@ -202,7 +209,8 @@ impl Configs {
             (!filter.only_active || release.active) && NameFilter::passes(&filter.release, &release.name)
         };
         let matching = match filter.one_file() {
-            Some(key) => self.releases.of(&key).filter(wanted).collect(),
+            Some(key) if filter.matches_key(&key) => self.releases.of(&key).filter(wanted).collect(),
+            Some(_) => Vec::new(),
             None => self.releases.of_all(|key| filter.matches_key(key)).filter(wanted).collect(),
         };
         cut_sorted(matching, newest_release_first, page)

@@ -16,6 +16,7 @@ use super::ledger::{Entry, Ledger};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
+use crate::model::grant::Sight;
 use crate::model::instance::Instance;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
@@ -119,6 +120,8 @@ pub struct InstanceFilter {
     pub weight: Option<u32>,
     /// All pairs have to be there.
     pub metadata: Vec<(String, String)>,
+    /// Whether the service may be seen.
+    pub sight: Sight,
 }
 
 impl InstanceFilter {
@@ -140,6 +143,7 @@ impl InstanceFilter {
             && wants(&self.priority, &instance.priority)
             && wants(&self.weight, &instance.weight)
             && self.metadata.iter().all(|(key, value)| instance.metadata.get(key) == Some(value))
+            && self.sight.sees(&instance.namespace, &instance.service)
     }
 }
 

@@ -11,9 +11,12 @@
 //! set of maps with the rules of change and the queries of one kind of thing.
 
 pub mod access;
+mod access_changes;
 pub mod active;
+mod aims;
 pub mod aliases;
 mod archive;
+pub mod asked;
 pub mod change;
 pub mod command;
 mod config_active;
@@ -50,9 +53,11 @@ pub use ctx::{Ctx, RequestId};
 pub use row::{Edit, Row, Table};
 
 use crate::format::level::Level;
-use crate::model::access::{Token, User};
+use crate::model::access::{Founder, ServiceToken, Token, User};
 use crate::model::alias::ServiceAlias;
-use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
+use crate::model::code::Code;
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ConfigReleaseDraft};
+use crate::model::grant::{Sight, Verb};
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::release::ReleaseOp;
@@ -63,10 +68,12 @@ use crate::model::settings::Settings;
 use crate::model::time::Timestamp;
 use access::Access;
 use aliases::{Aliases, Cl5Counter};
+use asked::{Aim, Asker, Job};
+pub use asked::{Asked, Credential};
 use config_rows::{ConfigMark, ConfigVersion};
 use configs::Configs;
 use contents::StoredContent;
-use instances::Instances;
+use instances::{InstanceCounts, Instances};
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
 use requests::{Remembered, Requests};
@@ -109,12 +116,107 @@ impl Catalog {
         if !self.requests.remember(ctx, &mut journal) {
             return Applied { duplicate: true, ..Applied::default() };
         }
-        let outcomes = self.dispatch(ctx, command, &mut journal);
+        let outcomes = match command {
+            Command::Asked(asked) => self.dispatch_asked(ctx, *asked, &mut journal),
+            command => self.dispatch(ctx, &Asker::Cluster, false, command, &mut journal),
+        };
         journal.into_applied(outcomes)
     }
 
-    fn dispatch(&mut self, ctx: &Ctx, command: Command, journal: &mut Journal) -> Vec<Outcome> {
+    /// What somebody asked for, judged by what they may do now.
+    fn dispatch_asked(&mut self, ctx: &Ctx, asked: Asked, journal: &mut Journal) -> Vec<Outcome> {
+        let asker = self.asker(&asked.credential, ctx);
+        self.dispatch(ctx, &asker, asked.itself, asked.command, journal)
+    }
+
+    /// What is done to the items of a command, by whom it may be done, and what each of them is about.
+    #[rustfmt::skip] // one row a command
+    fn dispatch(&mut self, ctx: &Ctx, asker: &Asker, itself: bool, command: Command, journal: &mut Journal) -> Vec<Outcome> {
+        use Verb::{Edit, Manage, Operate, Register, Release};
+        if command.is_own() && !matches!(asker, Asker::Cluster) {
+            return vec![Code::NotAllowedAccess.into()];
+        }
+        let job = |verbs, op| Job { asker, verbs, missing: asked::missing(op) };
+        let job_of_instance = |op| Job {
+            verbs: if itself { &[Register] } else { &[Edit] },
+            missing: if op == Op::Update { Code::NotFoundInstance.into() } else { asked::missing(op) },
+            asker,
+        };
         match command {
+            Command::Namespaces(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+                |catalog, item| catalog.aim_of_namespace(op, item),
+                |catalog, item, journal| catalog.write_namespace(ctx, op, &item, journal)),
+            Command::Services(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+                |catalog, item| catalog.aim_of_service(op, item),
+                |catalog, item, journal| catalog.write_service(ctx, op, &item, journal)),
+            Command::Aliases(op, items) => self.each_judged(
+                &Job { missing: if op == Op::Update { Code::NotFoundServiceAlias.into() } else { asked::missing(op) }, ..job(&[Edit], op) },
+                items, journal,
+                |catalog, item| catalog.aim_of_alias(op, item),
+                |catalog, item, journal| catalog.write_alias(ctx, op, &item, journal)),
+            Command::Rules(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+                |catalog, item| catalog.aim_of_rule(op, item),
+                |catalog, item, journal| catalog.write_rule(ctx, op, &item, journal)),
+            Command::PublishRules(family, items) => self.each_judged(&job(&[Release], Op::Update),
+                self.named_for(asker, family, items), journal,
+                |catalog, item| catalog.aim_of_rule_publication(family, item),
+                |catalog, item, journal| catalog.publish_rule(ctx, family, &item, journal)),
+            Command::RuleReleases(family, op, items) => self.each_judged(&Job { missing: asked::missing_release(op), ..job(&[Release], Op::Update) },
+                self.named_for(asker, family, items), journal,
+                |catalog, item| catalog.aim_of_rule_release(family, item),
+                |catalog, item, journal| catalog.change_release(ctx, family, op, &item, journal)),
+            Command::ConfigGroups(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+                |catalog, item| catalog.aim_of_group(op, item),
+                |catalog, item, journal| catalog.write_config_group(ctx, op, &item, journal)),
+            Command::ConfigFiles(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+                |catalog, item| catalog.aim_of_file(op, item),
+                |catalog, item, journal| catalog.write_config_file(ctx, op, &item, journal)),
+            Command::ConfigPublish(items) => self.each_judged(&job(&[Release], Op::Update), items, journal,
+                |catalog, item| catalog.aim_of_config_release(item),
+                |catalog, item, journal| catalog.publish_config(ctx, &item, journal)),
+            Command::ConfigCreateAndPublish(items) => self.each_judged(&job(&[Edit, Release], Op::Update), items, journal,
+                |catalog, item| catalog.aim_of_publication(item),
+                |catalog, item, journal| catalog.create_and_publish_config(ctx, &item, journal)),
+            Command::ConfigRollback(items) => self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, asker, journal),
+            Command::ConfigDeleteReleases(items) => self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, asker, journal),
+            Command::ConfigStopGray(items) => self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, asker, journal),
+            Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, journal,
+                |catalog, item| catalog.aim_of_instance(op, item),
+                |catalog, item, journal| catalog.write_instance(ctx, op, &item, journal)),
+            Command::InstancesDeleteHost(items) => self.each_judged(&job_of_instance(Op::Delete), items, journal,
+                |catalog, item| catalog.aim_of_host(item),
+                |catalog, item, journal| catalog.delete_instances_of_host(&item, journal)),
+            Command::InstancesIsolateHost(items) => self.each_judged(&job_of_instance(Op::Update), items, journal,
+                |catalog, item| catalog.aim_of_host(item),
+                |catalog, item, journal| catalog.isolate_instances_of_host(ctx, &item, journal)),
+            Command::Users(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
+                |_, item| Aim::of_cluster("user", &item.name),
+                |catalog, item, journal| catalog.write_user(ctx, op, &item, journal)),
+            Command::ServiceTokens(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
+                |_, item| Aim::of_cluster("token", &item.name),
+                |catalog, item, journal| catalog.write_service_token(ctx, op, item, journal)),
+            Command::ChangePassword { name, password_hash, replaces } => {
+                // One's own needs no more than the old one.
+                let is_own = matches!(asker, Asker::Holder(holder) if holder.name == name && replaces.is_some());
+                let verbs: &[Verb] = if is_own { &[] } else { &[Manage] };
+                self.each_judged(&job(verbs, Op::Update), vec![password_hash], journal,
+                    |_, _| Aim::of_cluster("user", &name),
+                    |catalog, hash, journal| catalog.change_password(ctx, &name, hash, replaces.as_ref(), journal))
+            }
+            Command::Settings(change) => self.each_judged(&job(&[Operate], Op::Update), vec![change], journal,
+                |_, _| Aim::of_cluster("settings", ""),
+                |catalog, change, journal| catalog.change_settings(&change, journal)),
+            Command::SignIn { hash, user_id, password } => {
+                let outcome = self.access.sign_in(ctx, hash, user_id, &password, journal);
+                journal.did(Aim::of_cluster("login", &ctx.by), &outcome);
+                vec![outcome]
+            }
+            // Who holds the token may end it, whoever that is.
+            Command::SignOut { hash } => {
+                let outcome = self.access.sign_out(&hash, journal);
+                journal.did(Aim::of_cluster("login", &ctx.by), &outcome);
+                vec![outcome]
+            }
             Command::Bootstrap { cluster_id, admin, level } => {
                 let cluster = Cluster { cluster_id, founded: ctx.time, level };
                 vec![self.bootstrap(ctx, cluster, admin, journal)]
@@ -122,46 +224,52 @@ impl Catalog {
             Command::Raise { level } => vec![self.nodes.raise(level, journal)],
             Command::Announce(node) => vec![self.nodes.announce(node, journal)],
             Command::Forget { node_id } => vec![self.nodes.forget(node_id, journal)],
-            Command::SignIn { hash, user_id } => vec![self.access.sign_in(ctx, hash, user_id, journal)],
-            Command::SignOut { hash } => vec![self.access.sign_out(&hash, journal)],
-            Command::Namespaces(op, items) => each(items, |item| self.write_namespace(ctx, op, &item, journal)),
-            Command::Services(op, items) => each(items, |item| self.write_service(ctx, op, &item, journal)),
-            Command::Aliases(op, items) => each(items, |item| self.write_alias(ctx, op, &item, journal)),
-            Command::Rules(op, items) => each(items, |item| self.write_rule(ctx, op, &item, journal)),
-            Command::PublishRules(family, items) => each(items, |item| self.publish_rule(ctx, family, &item, journal)),
-            Command::RuleReleases(family, op, items) => {
-                each(items, |item| self.change_release(ctx, family, op, &item, journal))
-            }
-            Command::ConfigGroups(op, items) => each(items, |item| self.write_config_group(ctx, op, &item, journal)),
-            Command::ConfigFiles(op, items) => each(items, |item| self.write_config_file(ctx, op, &item, journal)),
-            Command::ConfigPublish(items) => each(items, |item| self.publish_config(ctx, &item, journal)),
-            Command::ConfigCreateAndPublish(items) => {
-                each(items, |item| self.create_and_publish_config(ctx, &item, journal))
-            }
-            Command::ConfigRollback(items) => self.change_config_releases(ctx, ReleaseOp::Rollback, items, journal),
-            Command::ConfigDeleteReleases(items) => self.change_config_releases(ctx, ReleaseOp::Delete, items, journal),
-            Command::ConfigStopGray(items) => self.change_config_releases(ctx, ReleaseOp::StopGray, items, journal),
-            Command::Instances(op, items) => each(items, |item| self.write_instance(ctx, op, &item, journal)),
-            Command::InstancesDeleteHost(items) => each(items, |item| self.delete_instances_of_host(&item, journal)),
-            Command::InstancesIsolateHost(items) => {
-                each(items, |item| self.isolate_instances_of_host(ctx, &item, journal))
-            }
             Command::InstanceHealth(items) => each(items, |item| self.change_health(ctx, &item, journal)),
             Command::RemoveDeadInstances(items) => each(items, |item| self.remove_dead_instance(&item, journal)),
-            Command::Settings(change) => vec![self.change_settings(&change, journal)],
             Command::PruneReleases(overfull) => vec![self.prune(&overfull, journal)],
+            Command::Asked(_) => vec![Code::BadRequest.into()],
         }
     }
 
+    fn dispatch_config_releases(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        items: Vec<ConfigReleaseDraft>,
+        asker: &Asker,
+        journal: &mut Journal,
+    ) -> Vec<Outcome> {
+        let job = Job { asker, verbs: &[Verb::Release], missing: asked::missing_release(op) };
+        self.each_judged(
+            &job,
+            items,
+            journal,
+            |catalog, item| catalog.aim_of_config_release(item),
+            |catalog, item, journal| catalog.change_config_release(ctx, op, &item, journal),
+        )
+    }
+
     /// The first entry of a cluster that counts; any later one changes nothing.
-    fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: User, journal: &mut Journal) -> Outcome {
+    fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: Founder, journal: &mut Journal) -> Outcome {
         if self.nodes.cluster_id().is_some() {
-            return Outcome::from(crate::model::code::Code::NoNeedUpdate);
+            return Code::NoNeedUpdate.into();
         }
         self.nodes.found(cluster, journal);
-        self.access.add_user(admin, journal);
+        self.access.put_user(admin.into(), journal);
         self.namespaces.ensure(ctx, namespaces::DEFAULT, journal);
         Outcome::default()
+    }
+
+    /// Services of a namespace, and their instances, as far as they are seen.
+    pub fn counts_in(&self, namespace: &str, sight: &Sight) -> (usize, InstanceCounts) {
+        if sight.is_whole() {
+            return (self.services.count_in(namespace), self.instances.of_namespace(namespace));
+        }
+        let seen = self.services.all_in(Some(namespace)).filter(|service| sight.sees(namespace, &service.name));
+        seen.fold((0, InstanceCounts::default()), |(services, mut counts), service| {
+            counts += self.instances.of_service(namespace, &service.name);
+            (services + 1, counts)
+        })
     }
 
     /// The level in force: below it nothing newer is proposed, and apply means what it meant then.
@@ -199,7 +307,8 @@ impl Catalog {
         match Table::of_key(key)? {
             Table::Cluster => self.nodes.load_cluster(Cluster::read(value)?),
             Table::Node => self.nodes.load_node(NodeRecord::read(value)?),
-            Table::User => self.access.load_user(User::read(value)?),
+            Table::User => drop(self.access.load_user(User::read(value)?)),
+            Table::ServiceToken => drop(self.access.load_service_token(ServiceToken::read(value)?)),
             Table::Token => self.access.load_token(Token::read(value)?),
             Table::Request => self.requests.load(Remembered::read(value)?),
             Table::Namespace => drop(self.namespaces.load(Namespace::read(value)?)),
@@ -226,7 +335,7 @@ impl Catalog {
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 13] {
+    pub fn counts(&self) -> [(&'static str, usize); 15] {
         let instances = self.instances.counts();
         [
             ("namespace", self.namespaces.len()),
@@ -242,6 +351,8 @@ impl Catalog {
             ("config_release", self.configs.release_count()),
             ("config_content", self.configs.content_count()),
             ("token", self.access.token_count()),
+            ("user", self.access.user_count()),
+            ("service_token", self.access.service_token_count()),
         ]
     }
 }

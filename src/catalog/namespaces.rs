@@ -14,6 +14,7 @@ use super::fold::Fold;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
 use crate::model::code::Code;
+use crate::model::grant::Sight;
 use crate::model::is_stale;
 use crate::model::namespace::{Namespace, NamespaceDraft};
 use crate::model::text::NameFilter;
@@ -39,6 +40,8 @@ pub struct Namespaces {
 pub struct NamespaceFilter {
     pub name: Option<NameFilter>,
     pub owner: Option<String>,
+    /// Whether it may be seen.
+    pub sight: Sight,
 }
 
 impl Namespaces {
@@ -68,6 +71,7 @@ impl Namespaces {
     pub fn list(&self, filter: &NamespaceFilter, page: Page) -> Listed<Arc<Namespace>> {
         let wanted = |namespace: &&Arc<Namespace>| {
             NameFilter::passes(&filter.name, &namespace.name)
+                && filter.sight.sees_namespace(&namespace.name)
                 && filter.owner.as_ref().is_none_or(|owner| namespace.owners.contains(owner.as_str()))
         };
         cut_sorted(self.all().filter(wanted).collect(), newest_first, page)

@@ -61,6 +61,7 @@ impl Rebirth {
             Table::RuleRelease => changed::<RuleRelease>(value, |release| leap(&mut release.version))?,
             Table::Cl5Counter => changed::<Cl5Counter>(value, |counter| *counter = counter.far_ahead(LEAP))?,
             Table::User
+            | Table::ServiceToken
             | Table::Namespace
             | Table::Service
             | Table::Alias

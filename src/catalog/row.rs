@@ -9,6 +9,7 @@
 //! | table | version | from level | |
 //! |---|---|---|---|
 //! | any | 1 | 1 | the fields by name |
+//! | user | 2 | 3 | grants in place of a role |
 //! | config file, config release | 2 | 2 | `content` is the digest of a row of table content |
 
 use std::borrow::Cow;
@@ -43,10 +44,12 @@ pub enum Table {
     Instance = 17,
     Settings = 18,
     Content = 19,
+    // 20 is the table of access keys.
+    ServiceToken = 21,
 }
 
 impl Table {
-    pub const ALL: [Table; 19] = [
+    pub const ALL: [Table; 20] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -66,6 +69,7 @@ impl Table {
         Table::Instance,
         Table::Settings,
         Table::Content,
+        Table::ServiceToken,
     ];
 
     /// What it holds, for people and their tools.
@@ -90,6 +94,7 @@ impl Table {
             Table::Instance => "instances",
             Table::Settings => "settings",
             Table::Content => "contents",
+            Table::ServiceToken => "service_tokens",
         }
     }
 

@@ -29,7 +29,7 @@ impl Catalog {
     }
 
     /// By id if the draft gives one, else by namespace and name.
-    fn rule_named_by(&self, draft: &RuleDraft) -> Option<Arc<Rule>> {
+    pub(super) fn rule_named_by(&self, draft: &RuleDraft) -> Option<Arc<Rule>> {
         let book = self.rules.of(draft.body.family());
         match draft.head.given_id() {
             Some(id) => book.get(id).cloned(),
@@ -121,7 +121,7 @@ impl Catalog {
 
     /// By `rule_id`, by `rule_name` (with `namespace` where the name is not unique), or with neither
     /// by `id`.
-    fn rule_to_publish(&self, family: Family, draft: &RuleReleaseDraft) -> Result<Arc<Rule>, Refusal> {
+    pub(super) fn rule_to_publish(&self, family: Family, draft: &RuleReleaseDraft) -> Result<Arc<Rule>, Refusal> {
         let found = match (draft.given_rule_id(), draft.given_rule_name()) {
             (Some(id), name) => self.rules.of(family).get(id).filter(|rule| name.is_none_or(|name| name == rule.name)),
             (None, Some(name)) => self.rule_by_name(family, name, draft.given_namespace())?,
@@ -216,7 +216,11 @@ impl Catalog {
     }
 
     /// By id, or by rule and release name. A release of another rule than the given one is none.
-    fn release_named_by(&self, family: Family, draft: &RuleReleaseDraft) -> Result<Option<Arc<RuleRelease>>, Refusal> {
+    pub(super) fn release_named_by(
+        &self,
+        family: Family,
+        draft: &RuleReleaseDraft,
+    ) -> Result<Option<Arc<RuleRelease>>, Refusal> {
         let book = self.rules.of(family);
         let rule = match (draft.given_rule_id(), draft.given_rule_name()) {
             (Some(id), _) => book.get(id),

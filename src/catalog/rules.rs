@@ -15,6 +15,7 @@ use super::ledger::{Entry, Ledger};
 use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
+use crate::model::grant::Sight;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, Rule};
@@ -104,6 +105,8 @@ pub struct RuleFilter {
     /// A service on either end; rules for every service match as well.
     pub service: Option<NameFilter>,
     pub enable: Option<bool>,
+    /// Whether it may be seen.
+    pub sight: Sight,
 }
 
 impl RuleFilter {
@@ -112,6 +115,7 @@ impl RuleFilter {
             && self.enable.is_none_or(|enable| enable == rule.enable)
             && NameFilter::passes(&self.name, &rule.name)
             && NameFilter::passes(&self.namespace, &rule.namespace)
+            && self.sight.sees(&rule.namespace, &rule.name)
             && self
                 .service
                 .as_ref()
@@ -125,6 +129,8 @@ pub struct ReleaseFilter {
     pub rule_id: Option<String>,
     pub rule_name: Option<String>,
     pub only_active: bool,
+    /// Whether the rule may be seen.
+    pub sight: Sight,
 }
 
 impl Rules {
@@ -238,12 +244,19 @@ impl RuleBook {
         let of_rules = rules.into_iter().flat_map(|id| self.releases_of(id));
         let wanted = of_rules.filter(|release| {
             (!filter.only_active || release.active)
+                && self.is_seen(&release.rule, &filter.sight)
                 && filter
                     .rule_name
                     .as_ref()
                     .is_none_or(|name| self.get(&release.rule.id).is_some_and(|rule| rule.name == *name))
         });
         cut_sorted(wanted.collect(), highest_version_first, page)
+    }
+
+    /// By what the rule is called now, or was when it was released.
+    pub fn is_seen(&self, rule: &Rule, sight: &Sight) -> bool {
+        let rule = self.get(&rule.id).map_or(rule, |rule| rule);
+        sight.sees(&rule.namespace, &rule.name)
     }
 
     /// How many releases [`RuleBook::list_releases`] walks at most.
@@ -268,7 +281,8 @@ impl RuleBook {
             }
             (None, None) => return None,
         };
-        Some(rule.map_or(0, |rule| rule.removed_through))
+        let seen = rule.filter(|rule| filter.sight.sees(&rule.namespace, &rule.name));
+        Some(seen.map_or(0, |rule| rule.removed_through))
     }
 
     // ---- the ways in which anything here changes ----

@@ -17,6 +17,7 @@ use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Row, Table};
 use crate::model::code::{Code, Refusal};
+use crate::model::grant::Sight;
 use crate::model::is_stale;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
@@ -70,6 +71,8 @@ pub struct ServiceFilter {
     pub metadata: Vec<(String, String)>,
     /// What the instances of the service have to have.
     pub instances: InstanceNeeds,
+    /// Whether it may be seen.
+    pub sight: Sight,
 }
 
 impl ServiceFilter {
@@ -84,6 +87,7 @@ impl ServiceFilter {
             && equal(&self.cmdb_mod3, &service.cmdb_mod3)
             && self.owner.as_ref().is_none_or(|part| service.owners.contains(part.as_str()))
             && self.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
+            && self.sight.sees(&service.namespace, &service.name)
             && instances.satisfy(&service.namespace, &service.name, &self.instances)
     }
 }
@@ -156,7 +160,7 @@ impl Services {
     }
 
     /// Whom a draft names: by id if it gives one, else by namespace and name.
-    fn named_by(&self, draft: &ServiceDraft) -> Option<Arc<Service>> {
+    pub(super) fn named_by(&self, draft: &ServiceDraft) -> Option<Arc<Service>> {
         match (draft.given_id(), &draft.namespace, &draft.name) {
             (Some(id), None, None) => self.all.get(id).cloned(),
             (id, Some(namespace), Some(name)) => {

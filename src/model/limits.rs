@@ -82,6 +82,16 @@ pub const POLL_WAITERS_MAX: usize = 100_000;
 
 /// Characters of a user name and of a password.
 pub const CREDENTIAL_CHARS_MAX: usize = 128;
+/// Least characters of a new password.
+pub const PASSWORD_CHARS_MIN: usize = 8;
+/// Grants of one user or service token.
+pub const GRANTS_MAX: usize = 100;
+/// Networks that a service token is bound to.
+pub const TOKEN_NETWORKS_MAX: usize = 64;
+/// Longest life of a service token that has an end: ten years.
+pub const SERVICE_TOKEN_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
+/// Users, and service tokens, of a cluster.
+pub const ACCOUNTS_MAX: usize = 10_000;
 /// Failed logins of one user from one address in a minute before 429002.
 pub const LOGIN_FAILURES_PER_MINUTE: u32 = 5;
 /// Milliseconds that a login token is valid.

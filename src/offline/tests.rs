@@ -18,7 +18,7 @@ use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::format::level::{Level, LevelRange};
 use crate::format::types::{Entry, Member, Proposal, SnapshotMeta, Vote};
-use crate::model::access::{PasswordHash, Role, TokenHash, User};
+use crate::model::access::{Founder, PasswordHash, TokenHash};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::time::Timestamp;
@@ -36,17 +36,11 @@ type Payload = EntryPayload<Proposal, u64, Member>;
 fn history() -> Vec<Payload> {
     let members = [1, 2, 3].map(|id| (id, Member { peer: format!("n{id}:8190") }));
     let members = Membership::new(vec![[1, 2, 3].into()], BTreeMap::from(members)).expect("voters are members");
-    let admin = User {
-        id: "u1".into(),
-        name: "admin".into(),
-        role: Role::Admin,
-        password_hash: PasswordHash("h".into()),
-        ctime: Timestamp(0),
-    };
+    let admin = Founder::administrator("u1", "h", Timestamp(0));
     let mut commands = vec![
         Command::Bootstrap { cluster_id: "old".into(), admin, level: Level::FIRST },
         Command::Announce(NodeRecord::new(2, "i2".into(), "a:1".into(), "c:1".into())),
-        Command::SignIn { hash: TokenHash("t".into()), user_id: "u1".into() },
+        Command::SignIn { hash: TokenHash("t".into()), user_id: "u1".into(), password: PasswordHash::default() },
     ];
     commands.extend((0..20).map(|number| service(&format!("s{number}"))));
     commands.extend((0..5).map(|number| publish(&format!("v={number}"))));

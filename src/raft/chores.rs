@@ -21,7 +21,7 @@ use super::room;
 use crate::catalog::Command;
 use crate::catalog::nodes::NodeRecord;
 use crate::format::level::Level;
-use crate::model::access::{PasswordHash, Role, User};
+use crate::model::access::{CLUSTER, Founder};
 
 /// Between two looks at what is to be done.
 const ROUND: Duration = Duration::from_millis(200);
@@ -96,22 +96,14 @@ async fn found(node: &Node, orders: &Orders, leads_since: Option<Instant>) {
         None => Level::FIRST,
     };
     clock::settle(node).await;
-    let admin = User {
-        id: hex::encode(rand::random::<[u8; 16]>()),
-        name: ADMIN.to_owned(),
-        role: Role::Admin,
-        password_hash: PasswordHash(orders.admin_password_hash.clone()),
-        ctime: node.now(),
-    };
+    let admin =
+        Founder::administrator(hex::encode(rand::random::<[u8; 16]>()), orders.admin_password_hash.clone(), node.now());
     let cluster_id = hex::encode(rand::random::<[u8; 16]>());
-    match node.propose("cluster", Command::Bootstrap { cluster_id: cluster_id.clone(), admin, level }).await {
+    match node.propose(CLUSTER, Command::Bootstrap { cluster_id: cluster_id.clone(), admin, level }).await {
         Ok(_) => tracing::info!(cluster.id = cluster_id, "cluster founded"),
         Err(error) => tracing::warn!(%error, "the cluster could not be founded yet"),
     }
 }
-
-/// Name of the administrator.
-pub const ADMIN: &str = "admin";
 
 /// Tells the others under which addresses clients reach this node.
 async fn announce(node: &Node, orders: &Orders) {
@@ -126,7 +118,7 @@ async fn announce(node: &Node, orders: &Orders) {
         catalog.nodes.cluster_id().is_none()
             || catalog.nodes.get(node.id()).is_some_and(|known| *known == record || known.removed)
     };
-    if !is_known && let Err(error) = node.propose("cluster", Command::Announce(record)).await {
+    if !is_known && let Err(error) = node.propose(CLUSTER, Command::Announce(record)).await {
         tracing::debug!(%error, "this node could not announce itself yet");
     }
 }

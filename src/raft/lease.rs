@@ -93,6 +93,11 @@ impl Node {
         self.leader_within(LED_WITHIN, LED_WITHIN).is_some()
     }
 
+    /// Whether this node heard a leader, or was one, within `limit`: what it knows is no older than that.
+    pub fn was_led_within(&self, limit: Duration) -> bool {
+        self.leader_within(limit, limit).is_some() || self.inner().contact.is_within(limit)
+    }
+
     fn leader_within(&self, acknowledged: Duration, heard: Duration) -> Option<NodeId> {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();

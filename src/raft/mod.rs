@@ -47,7 +47,6 @@ mod weight;
 #[cfg(test)]
 mod tests;
 
-pub use chores::ADMIN;
 pub use errand::MembershipChange;
 pub use horizon::Reached;
 pub use keeping::LogBounds;

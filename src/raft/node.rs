@@ -29,7 +29,8 @@ use super::read_index::ReadIndexes;
 use super::room::Room;
 use super::state::State;
 use super::threads::Threads;
-use crate::catalog::{Command, Outcome, RequestId};
+use crate::catalog::{Asked, Command, Outcome, RequestId};
+use crate::format::level::Level;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::{Metrics, OneMore};
 use crate::model::code::{Code, Refusal};
@@ -236,6 +237,16 @@ impl Node {
             }
         }
         result
+    }
+
+    /// [`Node::propose`] for somebody: judged, item by item, when it is applied. Before the level at which
+    /// there is more than one kind of caller, the command alone.
+    pub async fn ask(&self, by: &str, asked: Asked) -> Result<Vec<Outcome>, NodeError> {
+        let command = match self.state().level() >= Level::TRUST {
+            true => Command::Asked(Box::new(asked)),
+            false => asked.bare(),
+        };
+        self.propose(by, command).await
     }
 
     async fn propose_draft(&self, by: &str, command: Command) -> Result<Vec<Outcome>, NodeError> {

@@ -16,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::catalog::fold::Fold;
 use crate::catalog::instances::InstanceCounts;
 use crate::model::code::Code;
+use crate::model::grant::Sight;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
@@ -50,13 +51,18 @@ impl Found {
                 unless_known(question, fold.text(), || services(catalog, question))
             }
             Wanted::Instances => {
-                let fold = fold_of_instances(catalog, &service)?;
+                let fold = fold_of_instances(catalog, question, &service)?;
                 unless_known(question, fold.text(), || instances(catalog, question, &service))
             }
-            Wanted::Namespaces => unless_known(question, catalog.namespaces.fold().text(), || namespaces(catalog)),
+            Wanted::Namespaces => {
+                unless_known(question, catalog.namespaces.fold().text(), || namespaces(catalog, &question.sight))
+            }
             Wanted::Rules(family, policy) => {
                 let label = |key: &str| question.label(key);
-                let mut releases = catalog.rules.of(family).active().of_service(&service.0, &service.1, label);
+                let mut releases = match question.sight.sees(&service.0, &service.1) {
+                    true => catalog.rules.of(family).active().of_service(&service.0, &service.1, label),
+                    false => Vec::new(),
+                };
                 releases.retain(|release| release.rule.enable && has_policy(&release.rule, policy));
                 unless_known(question, revision_of(&releases), || Content::Rules(releases))
             }
@@ -74,7 +80,7 @@ impl Found {
                 let count = namespace.map_or(catalog.services.len(), |one| catalog.services.count_in(one));
                 unless_known(catalog.services.fold_of(namespace), count)
             }
-            Wanted::Instances => match fold_of_instances(catalog, &service) {
+            Wanted::Instances => match fold_of_instances(catalog, question, &service) {
                 Ok(fold) => unless_known(fold, catalog.instances.of_service(&service.0, &service.1).total),
                 Err(_) => 0,
             },
@@ -107,16 +113,19 @@ fn unless_known(question: &Question, revision: String, content: impl FnOnce() ->
 }
 
 fn services(catalog: &Catalog, question: &Question) -> Content {
-    let wanted =
-        |service: &&Arc<Service>| question.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value));
+    let wanted = |service: &&Arc<Service>| {
+        question.sight.sees(&service.namespace, &service.name)
+            && question.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
+    };
     let counted =
         |service: &Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service.clone());
     Content::Services(catalog.services.all_in(question.namespace_if_any()).filter(wanted).map(counted).collect())
 }
 
 /// Of the service and of all its instances.
-fn fold_of_instances(catalog: &Catalog, (namespace, name): &Identity) -> Result<Fold, ApiError> {
-    let service = catalog.services.get(namespace, name).ok_or(Code::NotFoundResource)?;
+fn fold_of_instances(catalog: &Catalog, question: &Question, (namespace, name): &Identity) -> Result<Fold, ApiError> {
+    let service = catalog.services.get(namespace, name).filter(|_| question.sight.sees(namespace, name));
+    let service = service.ok_or(Code::NotFoundResource)?;
     let folds = [Fold::of(&service.id, &service.revision), catalog.instances.fold(namespace, name)];
     Ok(folds.into_iter().sum())
 }
@@ -126,12 +135,13 @@ fn instances(catalog: &Catalog, question: &Question, (namespace, name): &Identit
     Content::Instances(catalog.instances.all_of(namespace, name).filter(wanted).cloned().collect())
 }
 
-fn namespaces(catalog: &Catalog) -> Content {
+fn namespaces(catalog: &Catalog, sight: &Sight) -> Content {
     let counted = |namespace: &Arc<Namespace>| {
-        let (services, instances) = (&catalog.services, &catalog.instances);
-        (services.count_in(&namespace.name), instances.of_namespace(&namespace.name), namespace.clone())
+        let (services, instances) = catalog.counts_in(&namespace.name, sight);
+        (services, instances, namespace.clone())
     };
-    Content::Namespaces(catalog.namespaces.all().map(counted).collect())
+    let seen = catalog.namespaces.all().filter(|namespace| sight.sees_namespace(&namespace.name));
+    Content::Namespaces(seen.map(counted).collect())
 }
 
 fn has_policy(rule: &Rule, wanted: Option<RoutePolicy>) -> bool {
@@ -218,7 +228,8 @@ impl Serialize for Answer<'_> {
         let (namespace, name, revision) = (&question.namespace, &question.name, &found.revision);
         map.serialize_entry("service", &ServiceEcho { namespace, name, revision })?;
         map.serialize_entry("applied_index", &found.applied_index)?;
-        if found.service.1 != *name || found.service.0 != *namespace {
+        let is_other = found.service.1 != *name || found.service.0 != *namespace;
+        if is_other && question.sight.sees(&found.service.0, &found.service.1) {
             map.serialize_entry("aliasFor", &Target { namespace: &found.service.0, name: &found.service.1 })?;
         }
         match &found.content {

@@ -17,6 +17,7 @@ use axum::response::Response;
 use tokio::time::{Instant, timeout_at};
 
 use super::App;
+use super::auth::Caller;
 use super::doc::Doc;
 use super::envelope::Shape;
 use super::error::ApiError;
@@ -50,11 +51,13 @@ pub(super) const DISCOVER: Doc = Doc::new("Discovery")
 pub(super) async fn discover(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,
+    caller: Caller,
     Object(request): Object<Request>,
 ) -> Result<Response, ApiError> {
     let hold = request.hold();
     let seen = request.applied_index();
-    let question = Arc::new(request.question(address.map(|address: IpAddr| address.to_string()))?);
+    let question =
+        Arc::new(request.question(address.map(|address: IpAddr| address.to_string()), caller.client_sight())?);
     match app.node.reach(CATCH_UP_WITHIN, |applied| applied.index >= seen).await {
         Reached::Here => {}
         Reached::Elsewhere => app.node.metrics().foreign_ids.inc(),

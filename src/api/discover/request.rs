@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::catalog::active::ends_of;
 use crate::model::code::Code;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
+use crate::model::grant::Sight;
 use crate::model::limits;
 use crate::model::name;
 use crate::model::rule::Family;
@@ -114,6 +115,8 @@ pub(super) struct Question {
     pub(super) revision: String,
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) only_healthy: bool,
+    /// What the client may know of.
+    pub(super) sight: Sight,
     labels: BTreeMap<String, String>,
 }
 
@@ -130,7 +133,7 @@ impl Request {
         self.applied_index.0
     }
 
-    pub(super) fn question(self, address: Option<String>) -> Result<Question, ApiError> {
+    pub(super) fn question(self, address: Option<String>, sight: Sight) -> Result<Question, ApiError> {
         let unknown = || ApiError::new(Code::InvalidDiscoverResource, "type names nothing that can be discovered");
         let named = |(word, number, ..): &(&str, u64, &str, Wanted)| match &self.r#type {
             Some(TypeName::Word(asked)) => asked == word || asked.parse() == Ok(*number),
@@ -147,7 +150,7 @@ impl Request {
         if let Some(address) = address {
             labels.entry(CLIENT_ADDRESS_LABEL.to_owned()).or_insert(address);
         }
-        Ok(Question { type_word, element, wanted, namespace, name, revision, metadata, only_healthy, labels })
+        Ok(Question { type_word, element, wanted, namespace, name, revision, metadata, only_healthy, sight, labels })
     }
 }
 

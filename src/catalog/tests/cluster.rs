@@ -5,13 +5,7 @@ use super::*;
 #[test]
 fn tokens_live_until_they_expire_or_are_revoked() {
     let mut bench = Bench::default();
-    let admin = User {
-        id: "u1".into(),
-        name: "admin".into(),
-        role: Role::Admin,
-        password_hash: PasswordHash("h".into()),
-        ctime: Timestamp(0),
-    };
+    let admin = Founder::administrator("u1", "h", Timestamp(0));
     bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin: admin.clone(), level: Level::FIRST });
     assert_eq!(
         bench.codes(Command::Bootstrap { cluster_id: "d".into(), admin, level: Level::FIRST }),
@@ -19,11 +13,15 @@ fn tokens_live_until_they_expire_or_are_revoked() {
         "the first one counts"
     );
     let hash = TokenHash("t1".into());
-    let sign_in = |hash: &TokenHash, user: &str| Command::SignIn { hash: hash.clone(), user_id: user.into() };
+    let sign_in = |hash: &TokenHash, user: &str| Command::SignIn {
+        hash: hash.clone(),
+        user_id: user.into(),
+        password: PasswordHash::default(),
+    };
     assert_eq!(bench.codes(sign_in(&hash, "nobody")), [401001]);
     assert_eq!(bench.codes(sign_in(&hash, "u1")), [200000]);
     let issued = bench.ctx(bench.index).time;
-    let holder = |bench: &Bench, now: Timestamp| bench.catalog.access.holder(&hash, now).map(|user| user.name.clone());
+    let holder = |bench: &Bench, now: Timestamp| bench.catalog.access.holder(&hash, now).map(|user| user.name);
     assert_eq!(holder(&bench, issued), Some("admin".into()));
     assert_eq!(holder(&bench, issued.plus_ms(limits::TOKEN_LIFETIME_MS)), None, "expired");
     assert_eq!(bench.codes(Command::SignOut { hash: hash.clone() }), [200000]);

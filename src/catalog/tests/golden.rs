@@ -38,13 +38,7 @@ fn whole_instance() -> InstanceDraft {
 #[test]
 fn golden_bytes_of_every_command() {
     let id = |text: &str| Some(text.to_owned());
-    let admin = User {
-        id: "u".into(),
-        name: "admin".into(),
-        role: Role::Admin,
-        password_hash: PasswordHash("h".into()),
-        ctime: Timestamp(1),
-    };
+    let admin = Founder::administrator("u", "h", Timestamp(1));
     let group = ConfigGroupDraft { namespace: "n".into(), name: "g".into(), comment: id("c"), ..Default::default() };
     let file = ConfigFileDraft {
         namespace: "n".into(),
@@ -68,7 +62,7 @@ fn golden_bytes_of_every_command() {
         Command::Bootstrap { cluster_id: "c".into(), admin, level: Level::FIRST },
         Command::Announce(NodeRecord::new(1, "i".into(), "a:1".into(), "c:1".into())),
         Command::Forget { node_id: 3 },
-        Command::SignIn { hash: TokenHash("t".into()), user_id: "u".into() },
+        Command::SignIn { hash: TokenHash("t".into()), user_id: "u".into(), password: PasswordHash::default() },
         Command::SignOut { hash: TokenHash("t".into()) },
         Command::Namespaces(Op::Create, vec![namespace]),
         Command::Services(Op::Update, vec![ServiceDraft { ports: id("80"), ..service("n", "s") }]),

@@ -9,6 +9,7 @@ mod rebirth;
 mod retention;
 mod room;
 mod rules;
+mod trust;
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use super::nodes::NodeRecord;
 use super::page::Page;
 use super::services::ServiceFilter;
 use super::*;
-use crate::model::access::{PasswordHash, Role, TokenHash};
+use crate::model::access::{Founder, PasswordHash, TokenHash};
 use crate::model::alias::{AliasDraft, AliasType};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_lookup::ClientLabels;
@@ -63,13 +64,7 @@ impl Bench {
     /// A cluster at a level.
     fn founded(level: Level) -> Bench {
         let mut bench = Bench::default();
-        let admin = User {
-            id: "u".into(),
-            name: "admin".into(),
-            role: Role::Admin,
-            password_hash: PasswordHash("h".into()),
-            ctime: Timestamp(0),
-        };
+        let admin = Founder::administrator("u", "h", Timestamp(0));
         bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin, level });
         bench
     }

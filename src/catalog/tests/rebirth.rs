@@ -45,18 +45,16 @@ impl Bench {
 
 fn founded() -> Bench {
     let mut bench = Bench::default();
-    let admin = User {
-        id: "u1".into(),
-        name: "admin".into(),
-        role: Role::Admin,
-        password_hash: PasswordHash("h".into()),
-        ctime: Timestamp(0),
-    };
+    let admin = Founder::administrator("u1", "h", Timestamp(0));
     bench.apply(Command::Bootstrap { cluster_id: "old".into(), admin, level: Level::SETTINGS });
     for node_id in 1..=3 {
         bench.apply(Command::Announce(NodeRecord::new(node_id, format!("i{node_id}"), "a:1".into(), "c:1".into())));
     }
-    bench.apply(Command::SignIn { hash: TokenHash("t".into()), user_id: "u1".into() });
+    bench.apply(Command::SignIn {
+        hash: TokenHash("t".into()),
+        user_id: "u1".into(),
+        password: PasswordHash::default(),
+    });
     bench
 }
 

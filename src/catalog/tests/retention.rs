@@ -148,7 +148,12 @@ fn exactly_the_newest_inactive_releases_of_a_rule_stay() {
         let book = bench.catalog.rules.of(family);
         let removed = |rule_id: Option<&str>, rule_name: Option<&str>| {
             let text = |given: Option<&str>| given.map(str::to_owned);
-            let filter = ReleaseFilter { rule_id: text(rule_id), rule_name: text(rule_name), only_active: false };
+            let filter = ReleaseFilter {
+                rule_id: text(rule_id),
+                rule_name: text(rule_name),
+                only_active: false,
+                ..ReleaseFilter::default()
+            };
             book.removed_through_version_of(&filter)
         };
         let rule = book.named("a", "r").expect("created");

@@ -1,0 +1,169 @@
+//! Users, logins and service tokens: the rules of change.
+//!
+//! A cluster always has an administrator: somebody enabled with the role on everything. Whoever is
+//! disabled, deleted or gets another password is out at once: their logins end with the change.
+
+use super::Catalog;
+use super::access::Access;
+use super::change::{Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use crate::model::access::{PasswordHash, ServiceToken, ServiceTokenDraft, Token, TokenHash, User, UserDraft};
+use crate::model::code::{Code, Refusal};
+use crate::model::limits;
+
+impl Catalog {
+    pub(super) fn write_user(&mut self, ctx: &Ctx, op: Op, draft: &UserDraft, journal: &mut Journal) -> Outcome {
+        let outcome = match (op, self.access.user_named(&draft.name)) {
+            (Op::Create, Some(taken)) => Ok(Outcome { entity: Entity::User(taken), ..Code::ExistedResource.into() }),
+            (Op::Create, None) => self.access.create_user(ctx, draft, journal),
+            (Op::Update, None) => Err(Code::NotFoundResource.into()),
+            (Op::Update, Some(old)) => self.access.update_user(ctx, &old, draft, journal),
+            (Op::Delete, None) => Ok(Outcome::default()),
+            (Op::Delete, Some(old)) => self.access.delete_user(&old, journal),
+        };
+        outcome.unwrap_or_else(Outcome::from)
+    }
+
+    /// A new password; with `replaces`, only in place of that one.
+    pub(super) fn change_password(
+        &mut self,
+        ctx: &Ctx,
+        name: &str,
+        password_hash: PasswordHash,
+        replaces: Option<&PasswordHash>,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let Some(old) = self.access.user_named(name) else { return Code::NotFoundResource.into() };
+        if replaces.is_some_and(|replaced| *replaced != old.password_hash) {
+            return Refusal::new(Code::DataConflict, "the password was changed meanwhile").into();
+        }
+        let draft = UserDraft { password_hash: Some(password_hash), ..UserDraft::default() };
+        self.access.update_user(ctx, &old, &draft, journal).unwrap_or_else(Outcome::from)
+    }
+
+    pub(super) fn write_service_token(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: ServiceTokenDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        match (op, self.access.service_token(&draft.name).cloned()) {
+            (Op::Delete, Some(token)) => {
+                self.access.remove_service_token(&token, journal);
+                Outcome::done(Entity::ServiceToken(token))
+            }
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Update, _) => Code::BadRequest.into(),
+            (Op::Create, Some(token)) => {
+                Outcome { entity: Entity::ServiceToken(token), ..Code::ExistedResource.into() }
+            }
+            (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => too_many(),
+            (Op::Create, None) => {
+                let ServiceTokenDraft { name, hash, grants, networks, expires_in_s } = draft;
+                let expires = (expires_in_s > 0).then(|| ctx.time.plus_ms(expires_in_s * 1000));
+                let token = ServiceToken { name, hash, grants, networks, ctime: ctx.time, by: ctx.by.clone(), expires };
+                Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, journal)))
+            }
+        }
+    }
+}
+
+fn too_many() -> Outcome {
+    Refusal::new(Code::InvalidParameter, format!("there are {} of them already", limits::ACCOUNTS_MAX)).into()
+}
+
+/// What would leave nobody who can do everything.
+fn last_administrator() -> Refusal {
+    Refusal::new(Code::OperationRoleForbidden, "the last administrator stays one")
+}
+
+impl Access {
+    fn create_user(&mut self, ctx: &Ctx, draft: &UserDraft, journal: &mut Journal) -> Result<Outcome, Refusal> {
+        if self.user_count() >= limits::ACCOUNTS_MAX {
+            return Ok(too_many());
+        }
+        let password_hash = draft.password_hash.clone().unwrap_or_default();
+        if password_hash.is_empty() {
+            return Err(Refusal::new(Code::InvalidParameter, "password is required"));
+        }
+        let mut user = User {
+            id: ctx.draw_id(),
+            name: draft.name.clone(),
+            password_hash,
+            comment: String::new(),
+            disabled: false,
+            grants: Default::default(),
+            ctime: ctx.time,
+            mtime: ctx.time,
+        };
+        draft.lay_over(&mut user);
+        Ok(Outcome::done(Entity::User(self.put_user(user, journal))))
+    }
+
+    fn update_user(
+        &mut self,
+        ctx: &Ctx,
+        old: &User,
+        draft: &UserDraft,
+        journal: &mut Journal,
+    ) -> Result<Outcome, Refusal> {
+        let mut user = old.clone();
+        draft.lay_over(&mut user);
+        if user == *old {
+            return Ok(Outcome::unchanged(Entity::User(user.into())));
+        }
+        if !user.is_administrator() && self.is_last_administrator(old) {
+            return Err(last_administrator());
+        }
+        if user.disabled || user.password_hash != old.password_hash {
+            self.retire(|token| token.user_id == old.id, journal);
+        }
+        user.mtime = ctx.time;
+        Ok(Outcome::done(Entity::User(self.put_user(user, journal))))
+    }
+
+    fn delete_user(&mut self, old: &User, journal: &mut Journal) -> Result<Outcome, Refusal> {
+        if self.is_last_administrator(old) {
+            return Err(last_administrator());
+        }
+        self.retire(|token| token.user_id == old.id, journal);
+        self.remove_user(old, journal);
+        Ok(Outcome::done(Entity::User(old.clone().into())))
+    }
+
+    fn is_last_administrator(&self, user: &User) -> bool {
+        user.is_administrator() && self.users.values().all(|other| other.id == user.id || !other.is_administrator())
+    }
+
+    /// Keeps a new token; the user's expired ones go, and the oldest where there are too many. With
+    /// `password`, only if that is still the user's: who looked it up may have been behind.
+    pub(super) fn sign_in(
+        &mut self,
+        ctx: &Ctx,
+        hash: TokenHash,
+        user_id: String,
+        password: &PasswordHash,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let Some(user) = self.users.get(&user_id) else { return Code::NotAllowedAccess.into() };
+        if user.disabled || !(password.is_empty() || *password == user.password_hash) {
+            return Code::NotAllowedAccess.into();
+        }
+        let token = Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS) };
+        self.retire(|kept| kept.expires <= ctx.time, journal);
+        let mut held: Vec<_> = self.tokens.values().filter(|kept| kept.user_id == token.user_id).cloned().collect();
+        held.sort_by(|a, b| (b.ctime, &b.hash).cmp(&(a.ctime, &a.hash)));
+        for surplus in held.iter().skip(limits::TOKENS_PER_USER_MAX - 1) {
+            self.retire(|kept| kept.hash == surplus.hash, journal);
+        }
+        self.put_token(token, journal);
+        Outcome::default()
+    }
+
+    pub(super) fn sign_out(&mut self, hash: &TokenHash, journal: &mut Journal) -> Outcome {
+        self.retire(|kept| kept.hash == *hash, journal);
+        Outcome::default()
+    }
+}

@@ -1,0 +1,163 @@
+//! What each kind of item is about: the thing that it names by id or by name, and where it puts it. The
+//! look-ups are those of the change itself, so that what is judged is what is changed.
+
+use super::Catalog;
+use super::asked::{Aim, Place};
+use super::command::Op;
+use crate::model::alias::AliasDraft;
+use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::instance::InstanceDraft;
+use crate::model::namespace::NamespaceDraft;
+use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
+use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::service::ServiceDraft;
+
+impl Place {
+    pub(super) fn of_rule(rule: &Rule) -> Place {
+        Place::thing(&rule.namespace, &rule.name)
+    }
+}
+
+fn text(field: &Option<String>) -> &str {
+    field.as_deref().unwrap_or_default()
+}
+
+impl Catalog {
+    pub(super) fn aim_of_namespace(&self, op: Op, draft: &NamespaceDraft) -> Aim {
+        let (aim, place) = (Aim::new("namespace", &draft.name, &draft.name), Place::Namespace(draft.name.clone()));
+        match self.namespaces.get(&draft.name) {
+            Some(namespace) if op != Op::Create => aim.at(place, &namespace.revision),
+            _ if op == Op::Create => aim.to(place),
+            _ => aim,
+        }
+    }
+
+    pub(super) fn aim_of_service(&self, op: Op, draft: &ServiceDraft) -> Aim {
+        let (namespace, name) = (text(&draft.namespace), text(&draft.name));
+        if op == Op::Create {
+            return Aim::new("service", namespace, name).to(Place::thing(namespace, name));
+        }
+        match self.services.named_by(draft) {
+            Some(service) => Aim::new("service", &service.namespace, &service.name)
+                .at(Place::thing(&service.namespace, &service.name), &service.revision),
+            None => Aim::new("service", namespace, name),
+        }
+    }
+
+    /// An alias belongs to its service: who makes one needs both, the service and the name that it takes.
+    pub(super) fn aim_of_alias(&self, op: Op, draft: &AliasDraft) -> Aim {
+        let mut aim = Aim::new("alias", draft.alias_namespace(), text(&draft.alias));
+        if op == Op::Create {
+            aim = aim.to(Place::thing(draft.alias_namespace(), text(&draft.alias)));
+        } else if let Some(alias) = self.aliases.named_by(draft) {
+            aim = Aim::new("alias", &alias.alias_namespace, &alias.alias)
+                .at(Place::thing(&alias.namespace, &alias.service), "");
+        }
+        match &draft.service {
+            Some(service) if op != Op::Delete => aim.to(Place::thing(text(&draft.namespace), service)),
+            _ => aim,
+        }
+    }
+
+    pub(super) fn aim_of_instance(&self, op: Op, draft: &InstanceDraft) -> Aim {
+        let (namespace, service) = draft.service_name();
+        let id = draft.instance_id();
+        if op == Op::Create {
+            return Aim::new("instance", namespace, id).to(Place::thing(namespace, service));
+        }
+        match self.instances.get(&id).filter(|instance| draft.names(instance)) {
+            Some(instance) => Aim::new("instance", &instance.namespace, id)
+                .at(Place::thing(&instance.namespace, &instance.service), &instance.revision),
+            None => Aim::new("instance", namespace, id),
+        }
+    }
+
+    pub(super) fn aim_of_host(&self, draft: &InstanceDraft) -> Aim {
+        let (namespace, service) = draft.service_name();
+        let name = format!("{service} on {}", text(&draft.host));
+        Aim::new("instance", namespace, name).at(Place::thing(namespace, service), "")
+    }
+
+    pub(super) fn aim_of_group(&self, op: Op, draft: &ConfigGroupDraft) -> Aim {
+        let (namespace, name) = (&draft.namespace, &draft.name);
+        let (aim, place) = (Aim::new("configgroup", namespace, name), Place::thing(namespace, name));
+        match self.configs.group(namespace, name) {
+            _ if op == Op::Create => aim.to(place),
+            Some(_) => aim.at(place, ""),
+            None => aim,
+        }
+    }
+
+    pub(super) fn aim_of_file(&self, op: Op, draft: &ConfigFileDraft) -> Aim {
+        let key = draft.key();
+        let (aim, place) = (aim_at_key(&key), Place::thing(&key.namespace, &key.group));
+        match self.configs.file(&key) {
+            _ if op == Op::Create => aim.to(place),
+            Some(_) => aim.at(place, ""),
+            None => aim,
+        }
+    }
+
+    /// Making and publishing at once: both verbs are asked for.
+    pub(super) fn aim_of_publication(&self, publish: &ConfigPublish) -> Aim {
+        let key = publish.file.key();
+        let before = self.version_in_force(&key);
+        Aim { before, ..aim_at_key(&key).to(Place::thing(&key.namespace, &key.group)) }
+    }
+
+    /// A release belongs to its file, whether or not there is one of that name.
+    pub(super) fn aim_of_config_release(&self, draft: &ConfigReleaseDraft) -> Aim {
+        let key = draft.key();
+        let is_there = self.configs.file(&key).is_some() || !self.configs.versions_of(&key).is_empty();
+        let (aim, place) = (aim_at_key(&key), Place::thing(&key.namespace, &key.group));
+        if is_there { aim.at(place, self.version_in_force(&key)) } else { aim }
+    }
+
+    fn version_in_force(&self, key: &ConfigKey) -> String {
+        self.configs.active_release(key).map(|release| release.version.to_string()).unwrap_or_default()
+    }
+
+    pub(super) fn aim_of_rule(&self, op: Op, draft: &RuleDraft) -> Aim {
+        let (head, kind) = (&draft.head, draft.body.family().element());
+        let (namespace, name) = (text(&head.namespace), text(&head.name));
+        if op == Op::Create {
+            return Aim::new(kind, namespace, name).to(Place::thing(namespace, name));
+        }
+        let Some(rule) = self.rule_named_by(draft) else { return Aim::new(kind, namespace, name) };
+        let aim = Aim::new(kind, &rule.namespace, &rule.name).at(Place::of_rule(&rule), &rule.revision);
+        if op == Op::Delete {
+            return aim;
+        }
+        let namespace = head.namespace.as_deref().unwrap_or(&rule.namespace);
+        aim.to(Place::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)))
+    }
+
+    pub(super) fn aim_of_rule_publication(&self, family: Family, draft: &RuleReleaseDraft) -> Aim {
+        match self.rule_to_publish(family, draft) {
+            Ok(rule) => self.aim_at_rule(&rule),
+            Err(_) => Aim::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
+        }
+    }
+
+    pub(super) fn aim_of_rule_release(&self, family: Family, draft: &RuleReleaseDraft) -> Aim {
+        match self.release_named_by(family, draft) {
+            Ok(Some(release)) => self.aim_at_rule(self.rule_of(&release)),
+            Ok(None) | Err(_) => Aim::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
+        }
+    }
+
+    fn aim_at_rule(&self, rule: &Rule) -> Aim {
+        let normal = self.rules.of(rule.family()).active().normal(&rule.id);
+        let version = normal.map(|release| release.version.to_string()).unwrap_or_default();
+        Aim::new(rule.family().element(), &rule.namespace, &rule.name).at(Place::of_rule(rule), version)
+    }
+
+    /// The rule that a release belongs to: as it is, or as it was when it was released last.
+    pub(super) fn rule_of<'a>(&'a self, release: &'a RuleRelease) -> &'a Rule {
+        self.rules.of(release.rule.family()).get(&release.rule.id).unwrap_or(&release.rule)
+    }
+}
+
+fn aim_at_key(key: &ConfigKey) -> Aim {
+    Aim::new("configfile", &key.namespace, format!("{}/{}", key.group, key.file))
+}

@@ -1,0 +1,283 @@
+//! Who asked for a command, and whether they may have what it does: the one place where writes are
+//! judged. Each item on its own, when it is applied, by the grants of that moment, and by what its ids and
+//! names stand for then: nothing gets around it by an id, a move, an alias, or a node that is behind.
+//!
+//! What a caller does not see is as if it were missing, and what is refused changes nothing. A command
+//! that nobody asked for is the cluster's own, and is not judged.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::access::Holder;
+use super::change::{Entity, Outcome};
+use super::command::{Command, Op};
+use super::ctx::Ctx;
+use super::{Catalog, Journal};
+use crate::model::access::{PasswordHash, TokenHash};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::{Grants, Verb};
+use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Family, Rule};
+
+/// A command as somebody asked for it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    pub credential: Credential,
+    /// Of the client, as far as it is known.
+    pub address: Option<IpAddr>,
+    /// Id of the HTTP request.
+    pub request: String,
+    /// An instance speaks of itself.
+    pub itself: bool,
+    pub command: Command,
+}
+
+impl Asked {
+    /// The command as it was before anybody was named with it.
+    pub fn bare(self) -> Command {
+        match self.command {
+            Command::SignIn { hash, user_id, .. } => {
+                Command::SignIn { hash, user_id, password: PasswordHash::default() }
+            }
+            command => command,
+        }
+    }
+}
+
+/// By what a caller is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Credential {
+    /// A password that was just checked, for a login.
+    Login,
+    Token(TokenHash),
+    /// A certificate in the name of a user.
+    Certificate(String),
+}
+
+impl Credential {
+    /// What the audit trail calls it.
+    pub fn token_id(&self) -> &str {
+        match self {
+            Credential::Token(hash) => hash.id(),
+            Credential::Login | Credential::Certificate(_) => "",
+        }
+    }
+}
+
+/// Who stands behind a command when it is applied.
+#[derive(Debug)]
+pub(super) enum Asker {
+    /// The cluster itself.
+    Cluster,
+    /// Nobody yet: a login.
+    Stranger,
+    Holder(Holder),
+    /// Whose token, or whose user, is not there any more.
+    Gone,
+}
+
+/// Seeing a thing, in one way or another.
+pub const SEEING: &[Verb] = &[Verb::Read, Verb::Discover];
+
+/// What a verb is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A thing in a namespace.
+    Thing {
+        namespace: String,
+        name: String,
+    },
+    Namespace(String),
+    Cluster,
+}
+
+impl Place {
+    pub(super) fn thing(namespace: &str, name: &str) -> Place {
+        Place::Thing { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    fn lets(&self, grants: &Grants, verb: Verb) -> bool {
+        match self {
+            Place::Thing { namespace, name } => grants.may(verb, namespace, name),
+            Place::Namespace(namespace) => grants.may_in(verb, namespace),
+            Place::Cluster => grants.may_everywhere(verb),
+        }
+    }
+
+    fn shows(&self, grants: &Grants) -> bool {
+        match self {
+            Place::Thing { .. } => SEEING.iter().any(|verb| self.lets(grants, *verb)),
+            Place::Namespace(namespace) => SEEING.iter().any(|verb| grants.may_within(*verb, namespace)),
+            Place::Cluster => true,
+        }
+    }
+}
+
+/// What an item is about: the thing as it stands, and where the item puts it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Aim {
+    /// What kind of thing it is, and what it is called where the deed is written down.
+    pub(super) kind: &'static str,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// Where the thing that it names is, if there is one.
+    pub(super) stands: Option<Place>,
+    /// Where something is made, or moved to.
+    pub(super) goes: Vec<Place>,
+    /// The revision of what is there, or what stands for one.
+    pub(super) before: String,
+}
+
+impl Aim {
+    pub(super) fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Aim {
+        let (namespace, name) = (namespace.into(), name.into());
+        Aim { kind, namespace, name, stands: None, goes: Vec::new(), before: String::new() }
+    }
+
+    /// What belongs to the cluster as a whole.
+    pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> Aim {
+        Aim { stands: Some(Place::Cluster), ..Aim::new(kind, "", name) }
+    }
+
+    /// What is there, in the revision that it has.
+    pub(super) fn at(self, place: Place, before: impl Into<String>) -> Aim {
+        Aim { stands: Some(place), before: before.into(), ..self }
+    }
+
+    pub(super) fn to(mut self, place: Place) -> Aim {
+        self.goes.push(place);
+        self
+    }
+}
+
+/// How the items of a command are judged.
+pub(super) struct Job<'a> {
+    pub(super) asker: &'a Asker,
+    pub(super) verbs: &'a [Verb],
+    /// What is answered of a thing that the asker does not see.
+    pub(super) missing: Outcome,
+}
+
+/// What an operation answers of a thing that is not there.
+pub(super) fn missing(op: Op) -> Outcome {
+    match op {
+        Op::Create | Op::Update => Code::NotFoundResource.into(),
+        Op::Delete => Outcome::default(),
+    }
+}
+
+/// The same of a release.
+pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
+    match transition(op, ReleaseState::Missing) {
+        Transition::Refuse(refusal) => refusal.into(),
+        Transition::Stay(code) => code.into(),
+        Transition::Activate | Transition::Deactivate | Transition::Remove => Code::NotFoundResource.into(),
+    }
+}
+
+impl Catalog {
+    /// Who asks, and by which name that is written down.
+    pub(super) fn asker(&self, credential: &Credential, ctx: &Ctx) -> Asker {
+        let holder = match credential {
+            Credential::Login => return Asker::Stranger,
+            Credential::Token(hash) => self.access.holder(hash, ctx.time),
+            Credential::Certificate(name) => self.access.holder_named(name),
+        };
+        holder.map_or(Asker::Gone, Asker::Holder)
+    }
+
+    /// A rule that is named without its namespace is the one of that name that the asker sees.
+    pub(super) fn named_for(
+        &self,
+        asker: &Asker,
+        family: Family,
+        mut drafts: Vec<RuleReleaseDraft>,
+    ) -> Vec<RuleReleaseDraft> {
+        let Asker::Holder(holder) = asker else { return drafts };
+        for draft in drafts.iter_mut().filter(|draft| draft.given_namespace().is_none()) {
+            let name = draft.given_rule_name().filter(|_| draft.given_rule_id().is_none());
+            let Some(name) = name.map(str::to_owned) else { continue };
+            let seen = |rule: &&Arc<Rule>| Place::of_rule(rule).shows(&holder.grants);
+            let mut named = self.rules.of(family).all_named(&name).filter(seen);
+            if let (Some(rule), None) = (named.next(), named.next()) {
+                let namespace = rule.namespace.clone();
+                draft.namespace = Some(namespace);
+            }
+        }
+        drafts
+    }
+
+    /// Does to each item what `apply` does, if the asker may have that done where the item aims at.
+    pub(super) fn each_judged<T>(
+        &mut self,
+        job: &Job<'_>,
+        items: Vec<T>,
+        journal: &mut Journal,
+        aim: impl Fn(&Catalog, &T) -> Aim,
+        mut apply: impl FnMut(&mut Catalog, T, &mut Journal) -> Outcome,
+    ) -> Vec<Outcome> {
+        let mut outcomes = Vec::with_capacity(items.len());
+        for item in items {
+            if let Asker::Cluster = job.asker {
+                outcomes.push(apply(self, item, journal));
+                continue;
+            }
+            let aim = aim(self, &item);
+            let outcome = match job.asker {
+                Asker::Cluster | Asker::Stranger => Code::NotAllowedAccess.into(),
+                Asker::Gone => Code::TokenNotExisted.into(),
+                Asker::Holder(holder) => match judge(&holder.grants, job, &aim) {
+                    Some(refused) => refused,
+                    None => {
+                        let outcome = apply(self, item, journal);
+                        self.shown(outcome, &holder.grants)
+                    }
+                },
+            };
+            journal.did(aim, &outcome);
+            outcomes.push(outcome);
+        }
+        outcomes
+    }
+
+    /// An outcome without what its caller may not see: the thing that has the name already, say.
+    fn shown(&self, outcome: Outcome, grants: &Grants) -> Outcome {
+        let is_seen =
+            grants.may_everywhere(Verb::Read) || self.place_of(&outcome.entity).is_none_or(|place| place.shows(grants));
+        if is_seen { outcome } else { Outcome { entity: Entity::None, ..outcome } }
+    }
+
+    /// Where a thing stands.
+    pub(super) fn place_of(&self, entity: &Entity) -> Option<Place> {
+        match entity {
+            Entity::None => None,
+            Entity::Namespace(namespace) => Some(Place::Namespace(namespace.name.clone())),
+            Entity::Service(service) => Some(Place::thing(&service.namespace, &service.name)),
+            Entity::Alias(alias) => Some(Place::thing(&alias.namespace, &alias.service)),
+            Entity::Rule(rule) => Some(Place::thing(&rule.namespace, &rule.name)),
+            Entity::RuleRelease(release) => Some(Place::of_rule(self.rule_of(release))),
+            Entity::ConfigGroup(group) => Some(Place::thing(&group.namespace, &group.name)),
+            Entity::ConfigFile(file) => Some(Place::thing(&file.key.namespace, &file.key.group)),
+            Entity::ConfigRelease(release) => Some(Place::thing(&release.key.namespace, &release.key.group)),
+            Entity::Instance(instance) => Some(Place::thing(&instance.namespace, &instance.service)),
+            Entity::User(_) | Entity::ServiceToken(_) => Some(Place::Cluster),
+        }
+    }
+}
+
+/// `None` if it may be done.
+fn judge(grants: &Grants, job: &Job<'_>, aim: &Aim) -> Option<Outcome> {
+    let may = |place: &Place| job.verbs.iter().all(|verb| place.lets(grants, *verb));
+    if let Some(place) = aim.stands.as_ref().filter(|place| !may(place)) {
+        return Some(if place.shows(grants) { refused(job.verbs) } else { job.missing.clone() });
+    }
+    (!aim.goes.iter().all(may)).then(|| refused(job.verbs))
+}
+
+fn refused(verbs: &[Verb]) -> Outcome {
+    let words: Vec<_> = verbs.iter().map(|verb| verb.word()).collect();
+    Refusal::new(Code::NotAllowedAccess, format!("this needs {}", words.join(" and "))).into()
+}

@@ -1,0 +1,378 @@
+//! Roles and grants: what somebody may do, and where.
+//!
+//! A grant is a role on a scope, and a role is a set of verbs. The scope of a thing is its namespace and
+//! its name: that of the service (also for its instances and aliases), of the config group (also for its
+//! files), or of the rule itself. What belongs to a whole namespace needs a grant on all names of it, and
+//! what belongs to the cluster one on everything.
+//!
+//! | role | read | edit | release | register | discover | operate | manage |
+//! |---|---|---|---|---|---|---|---|
+//! | admin | x | x | x | x | x | x | x |
+//! | operator | | | | | | x | |
+//! | releaser | x | | x | | | | |
+//! | editor | x | x | | | | | |
+//! | reader | x | | | | | | |
+//! | client | | | | x | x | | |
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::code::{Code, Refusal};
+use super::{limits, name};
+
+/// What can be done to a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// See it, in whatever answer it occurs.
+    Read,
+    /// Change drafts, services, aliases and instances, and what releases are made from.
+    Edit,
+    /// Decide what clients get: publish, roll back, stop, delete releases.
+    Release,
+    /// An instance speaks for itself.
+    Register,
+    /// Ask as a client does: discover and pull.
+    Discover,
+    /// Members, backups, settings.
+    Operate,
+    /// Users, tokens, access keys, the audit trail.
+    Manage,
+}
+
+impl Verb {
+    pub fn word(self) -> &'static str {
+        match self {
+            Verb::Read => "read",
+            Verb::Edit => "edit",
+            Verb::Release => "release",
+            Verb::Register => "register",
+            Verb::Discover => "discover",
+            Verb::Operate => "operate",
+            Verb::Manage => "manage",
+        }
+    }
+}
+
+/// A set of verbs with a name; there are no others than these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Admin,
+    Operator,
+    Releaser,
+    Editor,
+    Reader,
+    Client,
+}
+
+impl Role {
+    pub const ALL: [Role; 6] = [Role::Admin, Role::Operator, Role::Releaser, Role::Editor, Role::Reader, Role::Client];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Role::Admin => "admin",
+            Role::Operator => "operator",
+            Role::Releaser => "releaser",
+            Role::Editor => "editor",
+            Role::Reader => "reader",
+            Role::Client => "client",
+        }
+    }
+
+    /// The table above.
+    pub fn verbs(self) -> &'static [Verb] {
+        match self {
+            Role::Admin => {
+                &[Verb::Read, Verb::Edit, Verb::Release, Verb::Register, Verb::Discover, Verb::Operate, Verb::Manage]
+            }
+            Role::Operator => &[Verb::Operate],
+            Role::Releaser => &[Verb::Read, Verb::Release],
+            Role::Editor => &[Verb::Read, Verb::Edit],
+            Role::Reader => &[Verb::Read],
+            Role::Client => &[Verb::Register, Verb::Discover],
+        }
+    }
+
+    pub fn about(self) -> &'static str {
+        match self {
+            Role::Admin => {
+                "everything; on all namespaces and names also users, tokens, access keys and the audit trail"
+            }
+            Role::Operator => "members, backups and settings of the cluster",
+            Role::Releaser => "publish, roll back, stop and delete releases",
+            Role::Editor => "drafts of rules and config files, services, aliases, instances, namespaces",
+            Role::Reader => "see everything, change nothing",
+            Role::Client => "register, deregister and beat for instances, discover, pull configuration",
+        }
+    }
+
+    pub fn may(self, verb: Verb) -> bool {
+        self.verbs().contains(&verb)
+    }
+}
+
+/// A role on a scope.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct Grant {
+    pub role: Role,
+    /// A namespace, a beginning of one followed by `*`, or `*` for all.
+    #[serde(default = "everything")]
+    pub namespace: String,
+    /// The name of a service, config group or rule, a beginning of one followed by `*`, or `*` for all.
+    #[serde(default = "everything")]
+    pub name: String,
+}
+
+fn everything() -> String {
+    ALL.to_owned()
+}
+
+const ALL: &str = "*";
+
+/// Whether a pattern covers a text: it is the same, or begins with what stands before the final `*`.
+fn covers(pattern: &str, text: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => text.starts_with(beginning),
+        None => pattern == text,
+    }
+}
+
+impl Grant {
+    /// A role on everything.
+    pub fn of(role: Role) -> Grant {
+        Grant { role, namespace: everything(), name: everything() }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let patterns = [("namespace", &self.namespace), ("name", &self.name)];
+        for (field, pattern) in patterns {
+            let refuse = |why: &str| Err(Refusal::new(Code::InvalidParameter, format!("grants: {field} {why}")));
+            name::check_length(&format!("grants: {field}"), pattern, limits::NAME_CHARS_MAX, Code::InvalidParameter)?;
+            if pattern.is_empty() {
+                return refuse("is empty, it is a name, a beginning of one with * behind it, or *");
+            }
+            if pattern.strip_suffix('*').unwrap_or(pattern).contains('*') {
+                return refuse("may hold * at its end only");
+            }
+            if pattern.chars().any(char::is_control) {
+                return refuse("may not hold control characters");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All that somebody was granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants(Arc<[Grant]>);
+
+impl Grants {
+    pub fn new(grants: impl Into<Arc<[Grant]>>) -> Grants {
+        Grants(grants.into())
+    }
+
+    /// A role on everything.
+    pub fn all(role: Role) -> Grants {
+        Grants::new([Grant::of(role)])
+    }
+
+    /// Judges grants as a caller gives them.
+    pub fn check(&self) -> Result<(), Refusal> {
+        if self.0.len() > limits::GRANTS_MAX {
+            let why = format!("grants: {} of them, at most {}", self.0.len(), limits::GRANTS_MAX);
+            return Err(Refusal::new(Code::InvalidParameter, why));
+        }
+        self.0.iter().try_for_each(Grant::check)
+    }
+
+    pub fn contains(&self, grant: &Grant) -> bool {
+        self.0.contains(grant)
+    }
+
+    fn any(&self, verb: Verb, in_scope: impl Fn(&Grant) -> bool) -> bool {
+        self.0.iter().any(|grant| grant.role.may(verb) && in_scope(grant))
+    }
+
+    /// On one thing.
+    pub fn may(&self, verb: Verb, namespace: &str, name: &str) -> bool {
+        self.any(verb, |grant| covers(&grant.namespace, namespace) && covers(&grant.name, name))
+    }
+
+    /// On a namespace and all that is in it.
+    pub fn may_in(&self, verb: Verb, namespace: &str) -> bool {
+        self.any(verb, |grant| covers(&grant.namespace, namespace) && grant.name == ALL)
+    }
+
+    /// On something in a namespace at least.
+    pub fn may_within(&self, verb: Verb, namespace: &str) -> bool {
+        self.any(verb, |grant| covers(&grant.namespace, namespace))
+    }
+
+    /// On everything.
+    pub fn may_everywhere(&self, verb: Verb) -> bool {
+        self.any(verb, |grant| grant.namespace == ALL && grant.name == ALL)
+    }
+
+    /// On something, wherever that is.
+    pub fn may_somewhere(&self, verb: Verb) -> bool {
+        self.any(verb, |_| true)
+    }
+
+    pub fn roles(&self) -> impl Iterator<Item = Role> {
+        self.0.iter().map(|grant| grant.role)
+    }
+}
+
+impl Serialize for Grants {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Grants {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::<Grant>::deserialize(deserializer).map(Grants::new)
+    }
+}
+
+impl JsonSchema for Grants {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Vec::<Grant>::schema_name()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        Vec::<Grant>::json_schema(schemas)
+    }
+}
+
+/// What somebody sees of the registry: everything, or what the grants let them read. Asked by every
+/// list, so that seeing everything costs nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Sight {
+    #[default]
+    Everything,
+    Of(Grants, &'static [Verb]),
+}
+
+impl Sight {
+    /// What one sees who has any of these verbs on it.
+    pub fn new(grants: &Grants, verbs: &'static [Verb]) -> Sight {
+        match verbs.iter().any(|verb| grants.may_everywhere(*verb)) {
+            true => Sight::Everything,
+            false => Sight::Of(grants.clone(), verbs),
+        }
+    }
+
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Sight::Everything)
+    }
+
+    pub fn sees(&self, namespace: &str, name: &str) -> bool {
+        match self {
+            Sight::Everything => true,
+            Sight::Of(grants, verbs) => verbs.iter().any(|verb| grants.may(*verb, namespace, name)),
+        }
+    }
+
+    /// A namespace is seen by whom something in it may be seen.
+    pub fn sees_namespace(&self, namespace: &str) -> bool {
+        match self {
+            Sight::Everything => true,
+            Sight::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_within(*verb, namespace)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grants(rows: &[(Role, &str, &str)]) -> Grants {
+        let grant = |(role, namespace, name): &(Role, &str, &str)| Grant {
+            role: *role,
+            namespace: (*namespace).to_owned(),
+            name: (*name).to_owned(),
+        };
+        Grants::new(rows.iter().map(grant).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_scope_covers_what_its_patterns_cover() {
+        let rows = [
+            ("*", "*", "prod", "pay", true),
+            ("prod", "*", "prod", "pay", true),
+            ("prod", "*", "prod2", "pay", false),
+            ("prod*", "*", "prod2", "pay", true),
+            ("prod*", "*", "pro", "pay", false),
+            ("prod", "pay", "prod", "pay", true),
+            ("prod", "pay", "prod", "payment", false),
+            ("prod", "pay*", "prod", "payment", true),
+            ("prod", "pay*", "prod", "Pay", false),
+            ("*", "pay", "anything", "pay", true),
+            ("", "*", "prod", "pay", false),
+        ];
+        for (namespace, name, at, of, is_covered) in rows {
+            let granted = grants(&[(Role::Reader, namespace, name)]);
+            assert_eq!(granted.may(Verb::Read, at, of), is_covered, "{namespace} {name} on {at} {of}");
+            assert!(!granted.may(Verb::Edit, at, of));
+        }
+    }
+
+    #[test]
+    fn what_is_larger_than_a_thing_needs_a_larger_scope() {
+        let narrow = grants(&[(Role::Editor, "prod", "pay*"), (Role::Releaser, "prod", "*")]);
+        assert!(narrow.may(Verb::Edit, "prod", "pay") && !narrow.may_in(Verb::Edit, "prod"));
+        assert!(narrow.may_in(Verb::Release, "prod") && !narrow.may_everywhere(Verb::Release));
+        assert!(narrow.may_within(Verb::Edit, "prod") && !narrow.may_within(Verb::Edit, "test"));
+        assert!(narrow.may_somewhere(Verb::Edit) && !narrow.may_somewhere(Verb::Operate));
+        assert!(Grants::all(Role::Admin).may_everywhere(Verb::Manage));
+        assert!(!grants(&[(Role::Admin, "prod", "*")]).may_everywhere(Verb::Manage));
+    }
+
+    #[test]
+    fn roles_add_up_and_include_nothing_of_each_other() {
+        for role in Role::ALL.into_iter().filter(|role| *role != Role::Admin) {
+            for other in Role::ALL.into_iter().filter(|other| *other != role && *other != Role::Admin) {
+                let own: Vec<_> = other.verbs().iter().filter(|verb| **verb != Verb::Read).collect();
+                assert!(own.iter().all(|verb| !role.may(**verb)), "{role:?} {other:?}");
+            }
+            assert_eq!(serde_json::to_value(role).expect("text"), role.word());
+        }
+        let both = grants(&[(Role::Editor, "*", "*"), (Role::Releaser, "*", "*")]);
+        assert!(both.may_everywhere(Verb::Edit) && both.may_everywhere(Verb::Release));
+    }
+
+    #[test]
+    fn sight_is_whole_or_what_the_grants_let_read() {
+        let sight = Sight::new(&grants(&[(Role::Client, "prod", "pay"), (Role::Reader, "test", "*")]), &[Verb::Read]);
+        assert!(!sight.is_whole() && sight.sees("test", "x") && !sight.sees("prod", "pay"));
+        assert!(sight.sees_namespace("test") && !sight.sees_namespace("prod"));
+        assert!(Sight::new(&Grants::all(Role::Reader), &[Verb::Read]).is_whole());
+        assert!(!Sight::new(&Grants::default(), &[Verb::Read]).sees("a", "b"));
+    }
+
+    #[test]
+    fn grants_are_checked() {
+        let long = "x".repeat(limits::NAME_CHARS_MAX + 1);
+        for (namespace, why) in
+            [("", "is empty"), ("a*b", "at its end"), ("**", "at its end"), (&long, "longer"), ("\n", "control")]
+        {
+            let bad = Grant { namespace: namespace.to_owned(), ..Grant::of(Role::Reader) };
+            let refusal = Grants::new([bad]).check().expect_err(namespace);
+            assert!(refusal.detail.contains(why), "{refusal:?}");
+        }
+        let many = |count| Grants::new(vec![Grant::of(Role::Reader); count]).check();
+        assert!(many(limits::GRANTS_MAX).is_ok());
+        assert!(many(limits::GRANTS_MAX + 1).is_err());
+        let absent: Grant = serde_json::from_str(r#"{"role":"reader"}"#).expect("a grant");
+        assert_eq!(absent, Grant::of(Role::Reader));
+    }
+}
