@@ -200,11 +200,16 @@ impl Catalog {
         for draft in drafts.iter_mut().filter(|draft| draft.given_namespace().is_none()) {
             let name = draft.given_rule_name().filter(|_| draft.given_rule_id().is_none());
             let Some(name) = name.map(str::to_owned) else { continue };
-            let seen = |rule: &&Arc<Rule>| Place::of_rule(rule).shows(&holder.grants);
-            let mut named = self.rules.of(family).all_named(&name).filter(seen);
-            if let (Some(rule), None) = (named.next(), named.next()) {
-                let namespace = rule.namespace.clone();
-                draft.namespace = Some(namespace);
+            let book = self.rules.of(family);
+            let mut seen = book.all_named(&name).filter(|rule| Place::of_rule(rule).shows(&holder.grants));
+            let meant = match (seen.next(), seen.next()) {
+                (Some(one), None) => Some(one),
+                (Some(_), Some(_)) => None,
+                // Whichever of them it is, it is not seen.
+                (None, _) => book.all_named(&name).next(),
+            };
+            if let Some(rule) = meant {
+                draft.namespace = Some(rule.namespace.clone());
             }
         }
         drafts
