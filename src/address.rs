@@ -11,10 +11,23 @@ use ipnet::IpNet;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The peer of the connection, or the client that a trusted proxy names.
+/// The peer of the connection, or the client that trusted proxies name.
+///
+/// Each proxy appends the address that it was asked from, so the header is read from its right end for as
+/// long as a trusted proxy stands there: what stands further left was written by whoever is found, and
+/// may be anything.
 pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Option<IpAddr> {
     let peer = peer(extensions)?;
-    if is_trusted(peer, trusted) { Some(first_forwarded(headers).unwrap_or(peer)) } else { Some(peer) }
+    let mut client = peer;
+    let mut hops = hops(headers);
+    while is_trusted(client, trusted) {
+        match hops.next() {
+            Some(Some(address)) => client = address,
+            // Nothing more is said, or nothing that can be read.
+            Some(None) | None => break,
+        }
+    }
+    Some(client)
 }
 
 /// Whether what the connection's other end says about the original request can be believed.
@@ -31,9 +44,14 @@ fn is_trusted(peer: IpAddr, trusted: &[IpNet]) -> bool {
     trusted.iter().any(|net| net.contains(&peer))
 }
 
-/// The first entry is the client; proxies on the way append themselves.
-fn first_forwarded(headers: &HeaderMap) -> Option<IpAddr> {
-    let entry = headers.get(FORWARDED_FOR)?.to_str().ok()?.split(',').next()?.trim();
+/// The entries of the header, the last one first; several headers are one list.
+fn hops(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    let lists = headers.get_all(FORWARDED_FOR).into_iter().rev();
+    lists.flat_map(|list| list.to_str().unwrap_or("?").rsplit(',').map(read_hop))
+}
+
+fn read_hop(entry: &str) -> Option<IpAddr> {
+    let entry = entry.trim();
     let parsed = entry.parse::<IpAddr>().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
     parsed.ok().map(|address| address.to_canonical())
 }
@@ -46,25 +64,31 @@ mod tests {
     fn only_trusted_peers_may_name_the_client() {
         let trusted: Vec<IpNet> =
             ["127.0.0.0/8", "10.0.0.0/8", "::1/128"].map(|net| net.parse().expect("a net")).into();
-        let table = [
-            ("192.0.2.9:1", None, "192.0.2.9"),
-            ("192.0.2.9:1", Some("198.51.100.1"), "192.0.2.9"),
-            ("127.0.0.1:1", Some("198.51.100.1"), "198.51.100.1"),
-            ("10.1.2.3:1", Some(" 198.51.100.1 , 10.9.9.9"), "198.51.100.1"),
-            ("10.1.2.3:1", Some("198.51.100.1:4711"), "198.51.100.1"),
-            ("10.1.2.3:1", Some("[2001:db8::1]:4711, 10.9.9.9"), "2001:db8::1"),
-            ("10.1.2.3:1", Some("unknown"), "10.1.2.3"),
-            ("10.1.2.3:1", Some(""), "10.1.2.3"),
-            ("[::ffff:10.1.2.3]:1", Some("198.51.100.1"), "198.51.100.1"),
-            ("[::ffff:192.0.2.9]:1", Some("198.51.100.1"), "192.0.2.9"),
-            ("[::1]:1", Some("2001:db8::1"), "2001:db8::1"),
+        let table: &[(&str, &[&str], &str)] = &[
+            ("192.0.2.9:1", &[], "192.0.2.9"),
+            ("192.0.2.9:1", &["198.51.100.1"], "192.0.2.9"),
+            ("127.0.0.1:1", &["198.51.100.1"], "198.51.100.1"),
+            ("10.1.2.3:1", &[" 198.51.100.1 , 10.9.9.9"], "198.51.100.1"),
+            ("10.1.2.3:1", &["198.51.100.1:4711"], "198.51.100.1"),
+            ("10.1.2.3:1", &["[2001:db8::1]:4711, 10.9.9.9"], "2001:db8::1"),
+            ("10.1.2.3:1", &["unknown"], "10.1.2.3"),
+            ("10.1.2.3:1", &[""], "10.1.2.3"),
+            ("[::ffff:10.1.2.3]:1", &["198.51.100.1"], "198.51.100.1"),
+            ("[::ffff:192.0.2.9]:1", &["198.51.100.1"], "192.0.2.9"),
+            ("[::1]:1", &["2001:db8::1"], "2001:db8::1"),
+            // What a client wrote itself stands left of where its proxy found it.
+            ("10.1.2.3:1", &["203.0.113.7, 198.51.100.1"], "198.51.100.1"),
+            ("10.1.2.3:1", &["127.0.0.1, 10.0.0.1, 198.51.100.1, 10.9.9.9"], "198.51.100.1"),
+            ("10.1.2.3:1", &["203.0.113.7", "198.51.100.1"], "198.51.100.1"),
+            ("10.1.2.3:1", &["203.0.113.7, garbage, 10.9.9.9"], "10.9.9.9"),
+            ("10.1.2.3:1", &["10.0.0.1, 10.9.9.9"], "10.0.0.1"),
         ];
         for (peer, forwarded, expected) in table {
             let mut extensions = Extensions::new();
             extensions.insert(ConnectInfo(peer.parse::<SocketAddr>().expect("an address")));
             let mut headers = HeaderMap::new();
-            if let Some(forwarded) = forwarded {
-                headers.insert(FORWARDED_FOR, forwarded.parse().expect("a header value"));
+            for list in *forwarded {
+                headers.append(FORWARDED_FOR, list.parse().expect("a header value"));
             }
             let address = client_address(&headers, &extensions, &trusted);
             assert_eq!(address, Some(expected.parse().expect("an address")), "{peer} {forwarded:?}");

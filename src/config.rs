@@ -111,13 +111,9 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_CONFIG_CONTENT_MAX", default_value_t = limits::CONFIG_CONTENT_CHARS_MAX)]
     pub config_content_max: usize,
 
-    /// Networks whose X-Forwarded-For is believed, separated by commas
-    #[arg(
-        long,
-        env = "THUBAN_TRUSTED_PROXIES",
-        value_delimiter = ',',
-        default_value = "127.0.0.0/8,::1/128,10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7"
-    )]
+    /// Networks of proxies, separated by commas: their X-Forwarded-For is believed, from its right end on.
+    /// Whoever may connect from such a network may pretend to be any client
+    #[arg(long, env = "THUBAN_TRUSTED_PROXIES", value_delimiter = ',', default_value = "127.0.0.0/8,::1/128")]
     pub trusted_proxies: Vec<IpNet>,
 
     /// Milliseconds for which a node that hears no leader goes on believing tokens; after that it believes

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::model::limits;
+use crate::origin::Origin;
 use patient::Patient;
 use places::Place;
 
@@ -50,7 +51,7 @@ pub async fn serve(door: Door, places: Arc<Places>, closing: CancellationToken) 
     let mut crier = Crier { door: name, last_line: None };
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         match accepted {
-            Ok((stream, peer)) => match places.take(name, peer.ip()) {
+            Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => attend(stream, peer, place, &router, &connections),
                 Err(full) => crier.cry(&full),
             },

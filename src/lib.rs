@@ -18,6 +18,7 @@
 //!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
 //!        descriptors     how the file descriptors of the process are shared out
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
+//!        origin          whom limits count as one client
 //! ```
 //!
 //! Names point downwards only. [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or
@@ -173,7 +174,7 @@ pub mod metrics;
 pub mod model;
 pub mod offline;
 pub mod openapi;
-
+pub mod origin;
 pub mod raft;
 pub mod server;
 pub mod store;

@@ -1,12 +1,12 @@
-//! How many connections there may be: in all, and from one address.
+//! How many connections there may be: in all, and from one address (of IPv6: from one /64).
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::metrics::Metrics;
+use crate::origin::Origin;
 
 /// The places of all listeners of a node.
 pub struct Places {
@@ -19,7 +19,7 @@ pub struct Places {
 #[derive(Default)]
 struct Taken {
     all: usize,
-    by_address: HashMap<IpAddr, usize>,
+    by_origin: HashMap<Origin, usize>,
 }
 
 /// Why a connection is turned away.
@@ -28,14 +28,14 @@ pub enum Full {
     #[error("all {0} places for connections are taken")]
     Total(usize),
     #[error("{0} has {1} connections, as many as one address may have")]
-    Address(IpAddr, usize),
+    Address(Origin, usize),
 }
 
 /// One connection; its place is free again when this is dropped.
 pub struct Place {
     places: Arc<Places>,
     listener: &'static str,
-    address: IpAddr,
+    origin: Origin,
 }
 
 impl Places {
@@ -43,21 +43,20 @@ impl Places {
         Arc::new(Places { total, per_address, taken: Mutex::default(), metrics })
     }
 
-    /// A place on `listener` for a connection from `address`.
-    pub fn take(self: &Arc<Self>, listener: &'static str, address: IpAddr) -> Result<Place, Full> {
-        let address = address.to_canonical();
+    /// A place on `listener` for a connection from `origin`.
+    pub fn take(self: &Arc<Self>, listener: &'static str, origin: Origin) -> Result<Place, Full> {
         let full = {
             let mut taken = self.taken.lock();
-            let of_address = taken.by_address.get(&address).copied().unwrap_or_default();
+            let of_origin = taken.by_origin.get(&origin).copied().unwrap_or_default();
             if taken.all >= self.total {
                 Full::Total(self.total)
-            } else if of_address >= self.per_address {
-                Full::Address(address, of_address)
+            } else if of_origin >= self.per_address {
+                Full::Address(origin, of_origin)
             } else {
                 taken.all += 1;
-                taken.by_address.insert(address, of_address + 1);
+                taken.by_origin.insert(origin, of_origin + 1);
                 self.metrics.connections.with_label_values(&[listener]).inc();
-                return Ok(Place { places: self.clone(), listener, address });
+                return Ok(Place { places: self.clone(), listener, origin });
             }
         };
         self.count_refusal(listener, if matches!(full, Full::Total(_)) { "total" } else { "address" });
@@ -74,9 +73,9 @@ impl Drop for Place {
         let mut taken = self.places.taken.lock();
         taken.all -= 1;
         // What counts nothing is removed, or every address that ever came would stay.
-        match taken.by_address.get_mut(&self.address) {
+        match taken.by_origin.get_mut(&self.origin) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(taken.by_address.remove(&self.address)),
+            _ => drop(taken.by_origin.remove(&self.origin)),
         }
         drop(taken);
         self.places.metrics.connections.with_label_values(&[self.listener]).dec();
@@ -91,8 +90,8 @@ mod tests {
     fn places_are_limited_in_all_and_by_address_over_both_listeners() {
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let places = Places::new(4, 2, metrics.clone());
-        let [a, mapped, b, c]: [IpAddr; 4] =
-            ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1"].map(|text| text.parse().expect("an address"));
+        let [a, mapped, b, c] = ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1"]
+            .map(|text| Origin::of(text.parse().expect("an address")));
         let first = places.take("api", a).expect("free");
         let _second = places.take("compat", mapped).expect("free");
         assert_eq!(places.take("api", a).err(), Some(Full::Address(a, 2)), "both listeners and forms count");
@@ -105,6 +104,6 @@ mod tests {
         assert_eq!(metrics.connections.with_label_values(&["api"]).get(), 2);
         let again = places.take("api", a).expect("a place has become free");
         drop(again);
-        assert_eq!(places.taken.lock().by_address.len(), 3, "who is gone is forgotten");
+        assert_eq!(places.taken.lock().by_origin.len(), 3, "who is gone is forgotten");
     }
 }

@@ -193,7 +193,7 @@ async fn gray_releases_are_for_those_who_match() {
     served.source.publish_gray("by-label", "who=gray", ("zone", "eu"));
     served.source.publish("default", "by-address", "who=all");
     served.source.publish_gray("by-address", "who=gray", ("CLIENT_IP", "198.51.100.7"));
-    let forwarded = [("x-forwarded-for", "198.51.100.7, 10.0.0.1")];
+    let forwarded = [("x-forwarded-for", "10.0.0.1, 198.51.100.7")];
     type Headers<'a> = &'a [(&'a str, &'a str)];
     let table: &[(&str, Headers<'_>, &str)] = &[
         ("by-label", &[], "all"),
