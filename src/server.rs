@@ -82,7 +82,8 @@ impl Server {
         let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
         let hash = tokio::task::spawn_blocking(move || api::hash_password(&password)).await?;
-        let hub = Hub::new(limits::POLL_WAITERS_MAX);
+        // A held request takes a connection, unless a trusted proxy has it: one number for both.
+        let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let setup = Setup {
             node_id: config.node_id,

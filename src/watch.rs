@@ -5,14 +5,18 @@
 //! waiting is kept as a permit, so none is lost. A wake-up says "read again", never what changed,
 //! and may be spurious.
 //!
+//! Who registers is counted by its origin, see [`budget`]: a flood of one address leaves room to others.
+//!
 //! Knows nothing of HTTP, of the catalog, or of what a key stands for.
+
+mod budget;
 
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -21,12 +25,14 @@ use tokio::sync::Notify;
 
 use crate::model::config_file::canonical_file;
 use crate::model::rule::Family;
+use crate::origin::Origin;
+use budget::{Budget, Load};
+
+pub use budget::HubFull;
 
 /// Waiters are spread over the shards, not keys: the whole herd of one hot key registers and
 /// leaves in parallel, while a wake-up visits every shard, which costs next to nothing.
 const SHARDS: usize = 16;
-/// Keys per waiter that the limit on waiters allows for on average; a poll may bring 600.
-const KEYS_PER_WAITER: usize = 20;
 
 /// What a waiter waits for. Made from the full key by hashing: 8 bytes per registration instead of
 /// three strings, and a collision only costs a spurious read. Never stored, never sent.
@@ -70,11 +76,6 @@ impl WatchKey {
     }
 }
 
-/// The hub took as many waiters, or keys, as it may.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many waiters")]
-pub struct HubFull;
-
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
@@ -93,36 +94,40 @@ type Registrations = BTreeMap<(WatchKey, u64), Arc<Notify>>;
 
 struct Shared {
     shards: [Mutex<Registrations>; SHARDS],
-    waiters_max: usize,
-    waiters: AtomicUsize,
-    registrations: AtomicUsize,
+    budget: Budget,
     next_waiter: AtomicU64,
     closed: AtomicBool,
 }
 
 impl Hub {
+    /// For so many waiters, all of which may come from one origin.
     pub fn new(waiters_max: usize) -> Self {
+        Hub::with_share(waiters_max, waiters_max)
+    }
+
+    /// For so many waiters in all and of one origin; keys and bytes are limited accordingly.
+    pub fn with_share(waiters_max: usize, waiters_per_origin: usize) -> Self {
         Hub(Arc::new(Shared {
             shards: std::array::from_fn(|_| Mutex::default()),
-            waiters_max,
-            waiters: AtomicUsize::new(0),
-            registrations: AtomicUsize::new(0),
+            budget: Budget::new(waiters_max, waiters_per_origin),
             next_waiter: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }))
     }
 
-    /// Registers one waiter on all keys at once; a key that comes twice counts once.
-    pub fn watch(&self, mut keys: Vec<WatchKey>) -> Result<Watch, HubFull> {
+    /// Registers one waiter on all keys at once; a key that comes twice counts once. `bytes` is what the
+    /// waiter holds in memory besides.
+    pub fn watch(&self, origin: Origin, mut keys: Vec<WatchKey>, bytes: usize) -> Result<Watch, HubFull> {
         keys.sort_unstable();
         keys.dedup();
-        self.0.reserve(keys.len())?;
+        let load = Load { waiters: 1, keys: keys.len(), bytes };
+        self.0.budget.take(origin, load)?;
         let waiter = self.0.next_waiter.fetch_add(1, Ordering::Relaxed);
         let bell = Arc::new(Notify::new());
         let mut shard = self.0.shard(waiter).lock();
         shard.extend(keys.iter().map(|&key| ((key, waiter), bell.clone())));
         drop(shard);
-        Ok(Watch { hub: self.clone(), keys: keys.into(), waiter, bell })
+        Ok(Watch { hub: self.clone(), keys: keys.into(), waiter, bell, origin, load })
     }
 
     /// Wakes everyone who waits for one of the keys. Call it when the change can be read, not before.
@@ -160,29 +165,13 @@ impl Hub {
     }
 
     pub fn waiters(&self) -> usize {
-        self.0.waiters.load(Ordering::Relaxed)
+        self.0.budget.waiters()
     }
 }
 
 impl Shared {
     fn shard(&self, waiter: u64) -> &Mutex<Registrations> {
         &self.shards[waiter as usize % SHARDS]
-    }
-
-    fn reserve(&self, keys: usize) -> Result<(), HubFull> {
-        let waiters = self.waiters.fetch_add(1, Ordering::Relaxed);
-        let registrations = self.registrations.fetch_add(keys, Ordering::Relaxed);
-        let registrations_max = self.waiters_max.saturating_mul(KEYS_PER_WAITER);
-        if waiters >= self.waiters_max || registrations + keys > registrations_max {
-            self.release(keys);
-            return Err(HubFull);
-        }
-        Ok(())
-    }
-
-    fn release(&self, keys: usize) {
-        self.waiters.fetch_sub(1, Ordering::Relaxed);
-        self.registrations.fetch_sub(keys, Ordering::Relaxed);
     }
 }
 
@@ -193,6 +182,8 @@ pub struct Watch {
     waiter: u64,
     /// `notify_one` keeps one permit while nobody waits: that is what makes register, read, wait safe.
     bell: Arc<Notify>,
+    origin: Origin,
+    load: Load,
 }
 
 impl Watch {
@@ -212,7 +203,7 @@ impl Drop for Watch {
             shard.remove(&(key, self.waiter));
         }
         drop(shard);
-        self.hub.0.release(self.keys.len());
+        self.hub.0.budget.give_back(self.origin, self.load);
     }
 }
 
@@ -227,7 +218,7 @@ mod tests {
     }
 
     fn watch(hub: &Hub, files: &[&str]) -> Watch {
-        hub.watch(files.iter().map(|file| key(file)).collect()).expect("there is room")
+        hub.watch(Origin::UNKNOWN, files.iter().map(|file| key(file)).collect(), 0).expect("there is room")
     }
 
     fn registrations(hub: &Hub) -> usize {
@@ -314,11 +305,10 @@ mod tests {
         let hub = Hub::new(2);
         let first = watch(&hub, &["a"]);
         let _second = watch(&hub, &["a"]);
-        assert_eq!(hub.watch(vec![key("a")]).err(), Some(HubFull));
+        let try_watch = |key| hub.watch(Origin::UNKNOWN, vec![key], 0).err();
+        assert_eq!(try_watch(key("a")), Some(HubFull::Origin(Origin::UNKNOWN)));
         drop(first);
-        let many: Vec<_> = (0..2 * KEYS_PER_WAITER).map(|n| key(&n.to_string())).collect();
-        assert_eq!(hub.watch(many.clone()).err(), Some(HubFull), "too many keys for the room left");
-        assert_eq!(hub.watch(many[1..].to_vec()).err(), None);
+        assert_eq!(try_watch(key("a")), None);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

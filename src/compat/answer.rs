@@ -10,6 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::{OffsetDateTime, macros::format_description};
 
+use crate::watch::HubFull;
+
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
 
 /// An error as Apollo's web container tells it.
@@ -46,8 +48,8 @@ pub(super) enum Refusal {
     Behind,
     #[error("the released file cannot be read: {0}")]
     Damaged(String),
-    #[error("too many polls are held")]
-    Full,
+    #[error("too many polls: {0}")]
+    Full(#[from] HubFull),
     #[error("{0}")]
     OutOfService(String),
 }
@@ -58,7 +60,7 @@ impl Refusal {
             Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
             Refusal::Unauthorized => StatusCode::UNAUTHORIZED,
             Refusal::NotFound => StatusCode::NOT_FOUND,
-            Refusal::Behind | Refusal::Full | Refusal::OutOfService(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Behind | Refusal::Full(_) | Refusal::OutOfService(_) => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     model::{config_file::Format, config_lookup::Released, properties::PropertiesError},
     openapi::{Reply, Security, schema_of},
+    origin::Origin,
 };
 
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
@@ -153,7 +154,7 @@ impl<S: ConfigSource> Surface<S> {
         let Path(named) = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
         let lookup = lookup(named.clone(), ask)?;
         let known = Known::of(&ask.query);
-        self.catch_up(&lookup, &known).await?;
+        self.catch_up(Origin::of_any(ask.address), &lookup, &known).await?;
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
         Ok(Pulled { named, known, released })
     }

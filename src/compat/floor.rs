@@ -29,8 +29,8 @@ pub(super) struct Floor {
 /// Two generations instead of an expiry per entry: forgetting costs nothing.
 struct Generations {
     began: Instant,
-    young: HashMap<u64, Given>,
-    old: HashMap<u64, Given>,
+    young: HashMap<Mark, Given>,
+    old: HashMap<Mark, Given>,
 }
 
 #[derive(Clone, Copy)]
@@ -46,29 +46,37 @@ impl Default for Floor {
     }
 }
 
+/// Stands for a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Mark(u64);
+
 impl Floor {
+    pub(super) fn mark(&self, request: &impl Hash) -> Mark {
+        Mark(self.hashing.hash_one(request))
+    }
+
     /// How long the answer has to wait yet; `None` if it may go out now.
-    pub(super) fn delay(&self, request: &impl Hash, answer: &impl Hash) -> Option<Duration> {
+    pub(super) fn delay(&self, request: Mark, answer: &impl Hash) -> Option<Duration> {
         let now = Instant::now();
-        let given = self.answers.lock().find(self.hashing.hash_one(request), now)?;
+        let given = self.answers.lock().find(request, now)?;
         let due = given.at + FLOOR;
         (given.answer == self.hashing.hash_one(answer) && due > now).then(|| due - now)
     }
 
     /// Remembers an answer that goes out now.
-    pub(super) fn given(&self, request: &impl Hash, answer: &impl Hash) {
+    pub(super) fn given(&self, request: Mark, answer: &impl Hash) {
         let given = Given { answer: self.hashing.hash_one(answer), at: Instant::now() };
-        self.answers.lock().insert(self.hashing.hash_one(request), given);
+        self.answers.lock().insert(request, given);
     }
 }
 
 impl Generations {
-    fn find(&mut self, request: u64, now: Instant) -> Option<Given> {
+    fn find(&mut self, request: Mark, now: Instant) -> Option<Given> {
         self.age(now);
         self.young.get(&request).or_else(|| self.old.get(&request)).copied()
     }
 
-    fn insert(&mut self, request: u64, given: Given) {
+    fn insert(&mut self, request: Mark, given: Given) {
         self.age(given.at);
         if self.young.len() < ANSWERS_MAX {
             self.young.insert(request, given);
@@ -92,23 +100,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn only_the_equal_answer_to_the_identical_request_waits() {
         let floor = Floor::default();
-        assert_eq!(floor.delay(&("client", "query"), &"answer"), None, "nothing was answered yet");
-        floor.given(&("client", "query"), &"answer");
-        assert_eq!(floor.delay(&("client", "query"), &"answer"), Some(FLOOR));
-        assert_eq!(floor.delay(&("client", "query"), &"news"), None);
-        assert_eq!(floor.delay(&("client", "other query"), &"answer"), None);
-        assert_eq!(floor.delay(&("other client", "query"), &"answer"), None);
+        assert_eq!(floor.delay(floor.mark(&("client", "query")), &"answer"), None, "nothing was answered yet");
+        floor.given(floor.mark(&("client", "query")), &"answer");
+        assert_eq!(floor.delay(floor.mark(&("client", "query")), &"answer"), Some(FLOOR));
+        assert_eq!(floor.delay(floor.mark(&("client", "query")), &"news"), None);
+        assert_eq!(floor.delay(floor.mark(&("client", "other query")), &"answer"), None);
+        assert_eq!(floor.delay(floor.mark(&("other client", "query")), &"answer"), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_second_runs_from_the_last_answer() {
         let floor = Floor::default();
         for _ in 0..5 {
-            floor.given(&"request", &"answer");
+            floor.given(floor.mark(&"request"), &"answer");
             advance(FLOOR * 3 / 4).await;
-            assert_eq!(floor.delay(&"request", &"answer"), Some(FLOOR / 4));
+            assert_eq!(floor.delay(floor.mark(&"request"), &"answer"), Some(FLOOR / 4));
             advance(FLOOR / 4).await;
-            assert_eq!(floor.delay(&"request", &"answer"), None);
+            assert_eq!(floor.delay(floor.mark(&"request"), &"answer"), None);
         }
     }
 
@@ -116,12 +124,12 @@ mod tests {
     async fn what_is_old_is_forgotten() {
         let floor = Floor::default();
         for request in 0..1000 {
-            floor.given(&request, &"answer");
+            floor.given(floor.mark(&request), &"answer");
         }
         advance(FLOOR * 2).await;
-        floor.given(&"request", &"answer");
+        floor.given(floor.mark(&"request"), &"answer");
         advance(FLOOR * 2).await;
-        floor.given(&"request", &"answer");
+        floor.given(floor.mark(&"request"), &"answer");
         let answers = floor.answers.lock();
         assert_eq!((answers.young.len(), answers.old.len()), (1, 1));
     }

@@ -11,7 +11,10 @@ use super::{
     answer::Refusal,
     ask::{Ask, Query},
 };
-use crate::model::config_lookup::{ClientLabels, Lookup, NamedRelease, chain};
+use crate::{
+    model::config_lookup::{ClientLabels, Lookup, NamedRelease, chain},
+    origin::Origin,
+};
 
 /// Notification ids stay below 2^31: there are clients that keep them in 32 signed bits.
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
@@ -93,7 +96,10 @@ impl<S: ConfigSource> Surface<S> {
     ///
     /// A client that comes from another cluster, or from before this one was restored, may name what no
     /// node here knows: it is served as if it had named nothing.
-    pub(super) async fn catch_up(&self, lookup: &Lookup, known: &Known) -> Result<(), Refusal> {
+    ///
+    /// Who waits has a place among the held polls of its origin, so that names of the far future cost
+    /// nobody else anything.
+    pub(super) async fn catch_up(&self, origin: Origin, lookup: &Lookup, known: &Known) -> Result<(), Refusal> {
         let id = known.notified_id.unwrap_or(0);
         let version = known.release_key.as_deref().and_then(|key| lookup.named_release(key));
         if self.has(lookup, id, version) {
@@ -103,9 +109,10 @@ impl<S: ConfigSource> Surface<S> {
             self.metrics.foreign_ids.inc();
             return Ok(());
         }
+        let _place = self.source.hub().watch(origin, Vec::new(), 0)?;
         tokio::select! {
             biased;
-            true = self.arrival(lookup, id, version) => Ok(()),
+            true = self.arrival(origin, lookup, id, version) => Ok(()),
             true = self.source.await_horizon(CATCH_UP_LIMIT) => {
                 if !self.has(lookup, id, version) {
                     self.metrics.foreign_ids.inc();
@@ -136,7 +143,7 @@ impl<S: ConfigSource> Surface<S> {
         self.source.highest_version(named.namespace, &lookup.group, named.file)
     }
 
-    async fn arrival(&self, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
+    async fn arrival(&self, origin: Origin, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
         let deadline = Instant::now() + CATCH_UP_LIMIT;
         if id > self.source.newest_id() && !self.source.wait_for_id(id, CATCH_UP_LIMIT).await {
             return false;
@@ -145,7 +152,7 @@ impl<S: ConfigSource> Surface<S> {
             return true;
         };
         let left = deadline.saturating_duration_since(Instant::now());
-        self.source.wait_for_version(named.namespace, &lookup.group, named.file, named.version, left).await
+        self.source.wait_for_version(origin, named.namespace, &lookup.group, named.file, named.version, left).await
     }
 }
 

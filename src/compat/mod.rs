@@ -36,6 +36,7 @@ use crate::{
     metrics::Metrics,
     model::config_lookup::{Lookup, Released},
     openapi::{Document, Port},
+    origin::Origin,
     watch::{Hub, Wake, WatchKey},
 };
 
@@ -72,9 +73,11 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// Waits until `newest_id() >= id`; false if that did not come about within the limit.
     fn wait_for_id(&self, id: u32, limit: Duration) -> impl Future<Output = bool> + Send;
 
-    /// Waits until the highest version of a file is at least `version`; false at the limit.
+    /// Waits until the highest version of a file is at least `version`; false at the limit, and where
+    /// as much is held for `origin` as may be.
     fn wait_for_version(
         &self,
+        origin: Origin,
         namespace: &str,
         group: &str,
         file: &str,
@@ -83,7 +86,8 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = bool> + Send {
         async move {
             let deadline = Instant::now() + limit;
-            let Ok(watch) = self.hub().watch(vec![WatchKey::config(namespace, group, file)]) else { return false };
+            let keys = vec![WatchKey::config(namespace, group, file)];
+            let Ok(watch) = self.hub().watch(origin, keys, 0) else { return false };
             while self.highest_version(namespace, group, file) < version {
                 match tokio::time::timeout_at(deadline, watch.changed()).await {
                     Ok(Wake::Changed) => {}

@@ -21,14 +21,18 @@ use super::{
     answer::{self, Refusal},
     ask::Ask,
     doc::{self, Doc},
-    floor::FLOOR,
+    floor::{FLOOR, Mark},
     lookup::is_app_id,
     wanted::{self, Wanted},
 };
 use crate::{
     metrics::Held,
-    model::config_lookup::{ClientLabels, Lookup, chain},
+    model::{
+        config_lookup::{ClientLabels, Lookup, chain},
+        limits,
+    },
     openapi::{Param, Security, schema_of},
+    origin::Origin,
     watch::{Wake, Watch, WatchKey},
 };
 
@@ -62,7 +66,12 @@ pub(super) const POLL: Doc = Doc {
 
 pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: Ask) -> Response {
     match surface.begin(&ask) {
-        Ok((poll, watch)) => surface.hold(&ask, poll, &watch).await,
+        Ok((poll, watch)) => {
+            // Kept as its mark alone: the text of thousands of held polls would be most of their memory.
+            let request = surface.floor.mark(&(ask.address, ask.query.raw()));
+            drop(ask);
+            surface.hold(request, poll, &watch).await
+        }
         Err(refusal) => {
             surface.metrics.polls_ended.with_label_values(&["refused"]).inc();
             sleep(FLOOR).await;
@@ -75,7 +84,7 @@ impl<S: ConfigSource> Surface<S> {
     fn begin(&self, ask: &Ask) -> Result<(Poll, Watch), Refusal> {
         self.admit(&ask.credentials)?;
         let poll = Poll::read(ask)?;
-        let watch = self.source.hub().watch(poll.keys()).map_err(|_| Refusal::Full)?;
+        let watch = self.source.hub().watch(Origin::of_any(ask.address), poll.keys(), poll.bytes())?;
         Ok((poll, watch))
     }
 
@@ -94,10 +103,9 @@ impl<S: ConfigSource> Surface<S> {
         self.source.newest_id().into()
     }
 
-    async fn hold(&self, ask: &Ask, mut poll: Poll, watch: &Watch) -> Response {
+    async fn hold(&self, request: Mark, mut poll: Poll, watch: &Watch) -> Response {
         let mut held = Held::begin(&self.metrics);
         let deadline = held.began() + jittered(self.settings.hold);
-        let request = (ask.address, ask.query.raw());
         let mut waited = false;
         self.forget_foreign_ids(&mut poll).await;
         loop {
@@ -106,11 +114,11 @@ impl<S: ConfigSource> Surface<S> {
                 timeout_at(deadline, watch.changed()).await.inspect(|_| waited = true)
             } else {
                 let answer = serde_json::to_string(&news).expect("a list of news is JSON");
-                match self.floor.delay(&request, &answer) {
+                match self.floor.delay(request, &answer) {
                     // A change during this second makes another answer, which goes out at once.
                     Some(delay) if !waited => timeout(delay, watch.changed()).await.or(Ok(Wake::Changed)),
                     _ => {
-                        self.floor.given(&request, &answer);
+                        self.floor.given(request, &answer);
                         held.outcome = "changed";
                         return ([(header::CONTENT_TYPE, answer::JSON)], answer).into_response();
                     }
@@ -145,7 +153,9 @@ fn closing(mut response: Response) -> Response {
 struct Poll {
     app: String,
     cluster: String,
-    files: Vec<(Wanted, Lookup)>,
+    /// In the order of the lookup, the same for every file.
+    namespaces: Vec<String>,
+    files: Vec<Wanted>,
 }
 
 /// A file that has changed.
@@ -175,41 +185,60 @@ impl Poll {
         if !is_app_id(&app) {
             return Err(Refusal::BadRequest("the parameter appId is not an app id".to_owned()));
         }
-        let wanted = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
-        let namespaces = chain(&cluster, ask.query.get("dataCenter").as_deref());
-        let lookup = |file: &str| Lookup {
-            group: app.clone(),
-            namespaces: namespaces.clone(),
-            file: file.to_owned(),
-            // Whom a gray release is for is judged when it is pulled: a poll brings no labels.
-            client: ClientLabels::default(),
-        };
-        let files = wanted.into_iter().map(|wanted| (wanted.clone(), lookup(&wanted.name))).collect();
-        Ok(Poll { app, cluster, files })
+        let data_center = ask.query.get("dataCenter");
+        let names = [("appId", Some(&app)), ("cluster", Some(&cluster)), ("dataCenter", data_center.as_ref())];
+        for (parameter, name) in names {
+            if name.is_some_and(|name| name.chars().count() > limits::NAME_CHARS_MAX) {
+                let why = format!("the parameter {parameter} has more than {} characters", limits::NAME_CHARS_MAX);
+                return Err(Refusal::BadRequest(why));
+            }
+        }
+        let files = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
+        let namespaces = chain(&cluster, data_center.as_deref());
+        Ok(Poll { app, cluster, namespaces, files })
+    }
+
+    /// What the poll holds in memory while it waits, its keys aside.
+    fn bytes(&self) -> usize {
+        let names = self.files.iter().map(|wanted| size_of::<Wanted>() + wanted.name.len());
+        size_of::<Poll>() + self.app.len() + 2 * self.cluster.len() + names.sum::<usize>()
+    }
+
+    /// Room for the questions of this poll, one after the other.
+    fn lookup(&self) -> Lookup {
+        let (group, namespaces) = (self.app.clone(), self.namespaces.clone());
+        // Whom a gray release is for is judged when it is pulled: a poll brings no labels.
+        Lookup { group, namespaces, file: String::new(), client: ClientLabels::default() }
     }
 
     fn newest_known(&self) -> Option<i64> {
-        self.files.iter().map(|(wanted, _)| wanted.known_id).max()
+        self.files.iter().map(|wanted| wanted.known_id).max()
     }
 
     /// Takes higher ids for none; returns how many there were.
     fn forget_above(&mut self, newest: i64) -> u64 {
-        let foreign = self.files.iter_mut().filter(|(wanted, _)| wanted.known_id > newest);
-        foreign.map(|(wanted, _)| wanted.known_id = NOTHING_KNOWN).count() as u64
+        let foreign = self.files.iter_mut().filter(|wanted| wanted.known_id > newest);
+        foreign.map(|wanted| wanted.known_id = NOTHING_KNOWN).count() as u64
     }
 
     /// The whole chain of every file, whether anything is there or not.
     fn keys(&self) -> Vec<WatchKey> {
-        let of_file = |lookup: &Lookup| {
-            let key = |namespace: &String| WatchKey::config(namespace, &lookup.group, &lookup.file);
-            lookup.namespaces.iter().map(key).collect::<Vec<_>>()
+        let of_file = |wanted: &Wanted| {
+            let key = |namespace: &String| WatchKey::config(namespace, &self.app, &wanted.name);
+            self.namespaces.iter().map(key).collect::<Vec<_>>()
         };
-        self.files.iter().flat_map(|(_, lookup)| of_file(lookup)).collect()
+        self.files.iter().flat_map(of_file).collect()
     }
 
     /// Everything that is newer than what the client has.
     fn news(&self, source: &impl ConfigSource) -> Vec<News<'_>> {
-        self.files.iter().filter_map(|(wanted, lookup)| self.news_of(wanted, source.notification_id(lookup)?)).collect()
+        let mut lookup = self.lookup();
+        let mut news = Vec::new();
+        for wanted in &self.files {
+            lookup.file.clone_from(&wanted.name);
+            news.extend(source.notification_id(&lookup).and_then(|id| self.news_of(wanted, id)));
+        }
+        news
     }
 
     fn news_of<'a>(&self, wanted: &'a Wanted, id: u32) -> Option<News<'a>> {

@@ -3,10 +3,15 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{config_file::canonical_file, limits};
+use crate::model::{
+    config_file::{PROPERTIES_SUFFIX, canonical_file},
+    limits,
+};
 
 /// Files that one poll may ask for.
 pub(super) const WANTED_MAX: usize = limits::POLL_NAMESPACES_MAX;
+/// Characters of a name: no file has more, the suffix that a client may add included.
+const NAME_CHARS_MAX: usize = limits::NAME_CHARS_MAX + PROPERTIES_SUFFIX.len();
 
 /// One file, and the newest change of it that the client knows of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +37,9 @@ pub(super) fn parse(text: &str) -> Result<Vec<Wanted>, String> {
     for item in items.into_iter().flatten() {
         let known_id = id(&item.notification_id).ok_or("notifications: notificationId must be an integer")?;
         if let Some(name) = item.namespace_name.filter(|name| !name.is_empty()) {
+            if name.chars().count() > NAME_CHARS_MAX {
+                return Err(format!("notifications: a namespaceName has more than {NAME_CHARS_MAX} characters"));
+            }
             all.push(Wanted { name, known_id });
         }
     }
@@ -135,6 +143,13 @@ mod tests {
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_name_is_no_longer_than_a_file_can_have() {
+        let list = |chars: usize| format!(r#"[{{"namespaceName":"{}"}}]"#, "ä".repeat(chars));
+        assert_eq!(parse(&list(NAME_CHARS_MAX)).map(|wanted| wanted.len()), Ok(1));
+        assert!(parse(&list(NAME_CHARS_MAX + 1)).is_err());
     }
 
     #[test]

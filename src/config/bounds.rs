@@ -34,7 +34,8 @@ pub struct Bounds {
     #[arg(long, env = "THUBAN_QUOTA_BYTES", default_value_t = 0)]
     pub quota_bytes: u64,
 
-    /// Connections that one address may have on the two surfaces together
+    /// Connections that one address (of IPv6: one /64) may have on the two surfaces together, and requests
+    /// that a node holds for it; keys and memory of these are limited in proportion
     #[arg(long, env = "THUBAN_CONNECTIONS_PER_ADDRESS", default_value_t = limits::CONNECTIONS_PER_ADDRESS)]
     pub connections_per_address: usize,
 }

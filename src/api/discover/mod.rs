@@ -25,7 +25,7 @@ use super::extract::{ClientAddress, Object};
 use crate::catalog::Catalog;
 use crate::metrics::Held;
 use crate::model::code::Code;
-use crate::model::limits;
+use crate::origin::Origin;
 use crate::raft::Reached;
 use crate::watch::Wake;
 use found::{Described, Found};
@@ -69,18 +69,19 @@ pub(super) async fn discover(
         let (found, answer) = find(&app, &question).await?;
         return Ok(answer.unwrap_or_else(|| found.answer(&question)));
     }
-    held(&app, &question, hold).await
+    held(&app, Origin::of_any(address), &question, hold).await
 }
 
-async fn held(app: &App, question: &Arc<Question>, hold: Duration) -> Result<Response, ApiError> {
+async fn held(app: &App, origin: Origin, question: &Arc<Question>, hold: Duration) -> Result<Response, ApiError> {
     let mut held = Held::begin(app.node.metrics());
     let deadline = Instant::now() + hold;
     loop {
         let service = question.resolve(&app.node.state().catalog());
-        let Ok(watch) = app.node.state().hub().watch(question.keys(&service)) else {
+        let watch = app.node.state().hub().watch(origin, question.keys(&service), question.bytes());
+        let watch = watch.map_err(|full| {
             held.outcome = "refused";
-            return Err(ApiError::new(Code::TooManyWaiters, format!("at most {}", limits::POLL_WAITERS_MAX)));
-        };
+            ApiError::new(Code::TooManyWaiters, full.to_string())
+        })?;
         let (found, answer) = find(app, question).await.inspect_err(|_| held.outcome = "refused")?;
         if found.service != service {
             continue;

@@ -147,6 +147,12 @@ impl Request {
             name::check_service(&name)?;
         }
         let Filter { caller: Caller { mut labels }, only_healthy_instance: only_healthy } = self.filter;
+        // Whatever is kept while the question is held has a limit.
+        name::check_length("namespace", &namespace, limits::NAMESPACE_CHARS_MAX, Code::InvalidNamespaceName)?;
+        name::check_length("name", &name, limits::NAME_CHARS_MAX, Code::InvalidServiceName)?;
+        name::check_length("revision", &revision, limits::ID_CHARS_MAX, Code::InvalidParameter)?;
+        name::check_metadata(&metadata)?;
+        name::check_metadata(&labels)?;
         if let Some(address) = address {
             labels.entry(CLIENT_ADDRESS_LABEL.to_owned()).or_insert(address);
         }
@@ -169,6 +175,13 @@ impl Question {
         let alias = catalog.aliases.get(&self.namespace, &self.name);
         let (namespace, name) = alias.map_or((&self.namespace, &self.name), |alias| (&alias.namespace, &alias.service));
         (namespace.clone(), name.clone())
+    }
+
+    /// What the question holds in memory while it waits, its keys aside.
+    pub(super) fn bytes(&self) -> usize {
+        let pairs = self.labels.iter().chain(&self.metadata);
+        let pairs = pairs.map(|(key, value)| 2 * size_of::<String>() + key.len() + value.len());
+        size_of::<Question>() + self.namespace.len() + self.name.len() + self.revision.len() + pairs.sum::<usize>()
     }
 
     /// Everything that the answer can depend on.
