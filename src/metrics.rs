@@ -175,7 +175,7 @@ metrics! {
     objects: IntGaugeVec "thuban_catalog_objects" ["kind"];
     /// Newest notification id of the configuration store.
     notification_id: IntGauge "thuban_config_notification_id";
-    /// Failed logins by reason: credentials, throttled.
+    /// Failed logins by reason: credentials, throttled, busy (too many waited).
     login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
     /// Version of the running binary, always 1.
     build_info: IntGaugeVec "thuban_build_info" ["version"];

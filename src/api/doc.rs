@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::auth::Caller;
 use super::envelope::{Coded, Shape};
-use super::extract::{Batch, ClientAddress, Object, RequestId};
+use super::extract::{Batch, ClientAddress, Object, RequestId, SmallObject};
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
@@ -237,6 +237,14 @@ impl Input for RuleBatch {
 impl Input for Extension<Family> {}
 
 impl<T: DeserializeOwned + JsonSchema> Input for Object<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.body = Some(sketch.schemas.subschema_for::<T>().to_value());
+        sketch.codes.extend([Code::ParseException, Code::RequestTooLarge]);
+        sketch.codes.extend(PROPOSED);
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Input for SmallObject<T> {
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.body = Some(sketch.schemas.subschema_for::<T>().to_value());
         sketch.codes.extend([Code::ParseException, Code::RequestTooLarge]);

@@ -32,14 +32,18 @@ const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 const REFUSED_BYTES_MAX: usize = 8 * limits::BODY_BYTES_MAX;
 
 /// The bytes of a body within [`limits::BODY_BYTES_MAX`]; one that announces more is refused at once.
-pub(super) async fn read_body(mut body: Body) -> Result<Bytes, ApiError> {
-    if body.size_hint().lower() > limits::BODY_BYTES_MAX as u64 {
-        return Err(too_large(body));
+pub(super) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
+    read_body_within(body, limits::BODY_BYTES_MAX).await
+}
+
+async fn read_body_within(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large(body, bytes_max));
     }
-    let collect = Limited::new(&mut body, limits::BODY_BYTES_MAX).collect();
+    let collect = Limited::new(&mut body, bytes_max).collect();
     match tokio::time::timeout(BODY_WITHIN, collect).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(body)),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(body, bytes_max)),
         Ok(Err(error)) => Err(ApiError::new(Code::ParseException, error.to_string())),
         Err(_) => Err(ApiError::new(Code::ParseException, "the body did not arrive in time")),
     }
@@ -47,12 +51,12 @@ pub(super) async fn read_body(mut body: Body) -> Result<Bytes, ApiError> {
 
 /// The rest is read and dropped while the answer is on its way: a client that is cut off while it
 /// sends sees a broken connection instead of the reason.
-fn too_large(body: Body) -> ApiError {
+fn too_large(body: Body, bytes_max: usize) -> ApiError {
     tokio::spawn(tokio::time::timeout(REFUSED_WITHIN, async move {
         let mut rest = Limited::new(body, REFUSED_BYTES_MAX);
         while let Some(Ok(_)) = rest.frame().await {}
     }));
-    ApiError::new(Code::RequestTooLarge, format!("at most {} bytes", limits::BODY_BYTES_MAX))
+    ApiError::new(Code::RequestTooLarge, format!("at most {bytes_max} bytes"))
 }
 
 /// The items of a write, each parsed or refused on its own.
@@ -135,10 +139,25 @@ impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        let body = read_body(request.into_body()).await?;
-        let raw: &RawValue = serde_json::from_str(text_of(&body)?).map_err(unparsable)?;
-        Ok(Object(parse_item(raw)?))
+        Ok(Object(parse_object(&read_body(request.into_body()).await?)?))
     }
+}
+
+/// One small object: what anybody may send, token or not.
+pub(super) struct SmallObject<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for SmallObject<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let body = read_body_within(request.into_body(), limits::LOGIN_BODY_BYTES_MAX).await?;
+        Ok(SmallObject(parse_object(&body)?))
+    }
+}
+
+fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    let raw: &RawValue = serde_json::from_str(text_of(body)?).map_err(unparsable)?;
+    Ok(parse_item(raw)?)
 }
 
 fn text_of(body: &[u8]) -> Result<&str, ApiError> {

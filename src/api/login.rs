@@ -1,7 +1,6 @@
 //! Login and logout: the one way to a token.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::net::IpAddr;
 
 use axum::extract::State;
 use axum::http::HeaderValue;
@@ -11,15 +10,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
-use super::auth::{Caller, new_token, token_hash, verify_password};
+use super::auth::{Caller, new_token, token_hash};
 use super::doc::{Doc, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{ClientAddress, Object, RequestId};
+use super::extract::{ClientAddress, RequestId, SmallObject};
+use super::passwords::NotChecked;
 use crate::catalog::{Asked, Command, Credential};
 use crate::model::access::User;
 use crate::model::code::Code;
 use crate::model::limits;
+use crate::origin::Origin;
 
 const DOC: Doc = Doc::new("Login");
 
@@ -40,7 +41,7 @@ struct Login<'a> {
 
 pub(super) const LOG_IN: Doc = DOC
     .says(
-        "A new token, valid for 7 days. After 5 failures of a user in a minute, `Retry-After` says when to come back.",
+        "A new token, valid for 7 days. After 5 failures of a user in a minute, and where too many wait, `Retry-After` says when to come back.",
     )
     .gives(Shape::single::<Login>("loginResponse"))
     .codes(&[&[Code::NotAllowedAccess, Code::TooManyLogins]]);
@@ -48,45 +49,50 @@ pub(super) const LOG_IN: Doc = DOC
 /// A wrong name and a wrong password are answered alike.
 pub(super) async fn log_in(
     State(app): State<App>,
-    ClientAddress(known): ClientAddress,
+    ClientAddress(address): ClientAddress,
     RequestId(request): RequestId,
-    Object(credentials): Object<Credentials>,
+    SmallObject(credentials): SmallObject<Credentials>,
 ) -> Result<Response, ApiError> {
-    // Behind a balancer all clients come from its address, and one that guesses must not lock out all.
-    let address = known.unwrap_or(IpAddr::from(Ipv4Addr::UNSPECIFIED));
-    if let Some(wait) = app.throttle.wait(&credentials.name, address) {
-        app.node.metrics().login_failures.with_label_values(&["throttled"]).inc();
-        let mut response = ApiError::from(Code::TooManyLogins).into_response();
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
-        return Ok(response);
-    }
-    let name = credentials.name.clone();
-    let Some(user) = authenticate(&app, credentials).await? else {
-        app.throttle.failed(&name, address);
+    let Credentials { name, password } = credentials;
+    let is_too_long = |text: &str| text.chars().count() > limits::CREDENTIAL_CHARS_MAX;
+    let wrong = || {
         app.node.metrics().login_failures.with_label_values(&["credentials"]).inc();
-        return Err(wrong());
+        ApiError::new(Code::NotAllowedAccess, "name or password is wrong")
     };
-    app.throttle.succeeded(&name, address);
-    issue(&app, &user, known, request).await
-}
-
-fn wrong() -> ApiError {
-    ApiError::new(Code::NotAllowedAccess, "name or password is wrong")
-}
-
-/// Hashing takes tens of milliseconds and much memory: off the async threads, a few at a time.
-async fn authenticate(app: &App, credentials: Credentials) -> Result<Option<Arc<User>>, ApiError> {
+    if is_too_long(&name) {
+        // Nobody has such a name, so there is nothing to hash, and nothing to remember.
+        return Err(wrong());
+    }
     // A node that has just started may not have applied the founding of the cluster yet, and one that waits
     // to be added knows nobody.
     if app.node.state().catalog().nodes.cluster_id().is_none() {
         app.node.await_linearizable().await?;
     }
-    let user = app.node.state().catalog().access.user_named(&credentials.name);
-    let is_too_long = credentials.password.chars().count() > limits::CREDENTIAL_CHARS_MAX;
-    let password = if is_too_long { String::new() } else { credentials.password };
-    let hash = user.as_ref().filter(|user| !is_too_long && !user.disabled).map(|user| user.password_hash.clone());
-    let is_right = app.with_password_turn(move || verify_password(&password, hash.as_ref())).await?;
-    Ok(is_right.then_some(user).flatten())
+    let user = app.node.state().catalog().access.user_named(&name);
+    let (password, hash) = match &user {
+        Some(user) if !is_too_long(&password) && !user.disabled => (password, Some(user.password_hash.clone())),
+        _ => (String::new(), None),
+    };
+    let is_right = match app.passwords.check(&name, Origin::of_any(address), password, hash).await {
+        Ok(is_right) => is_right,
+        Err(not_checked) => return Ok(come_back(&app, not_checked)),
+    };
+    match user.filter(|_| is_right) {
+        Some(user) => issue(&app, &user, address, request).await,
+        None => Err(wrong()),
+    }
+}
+
+/// Not now: `Retry-After` says when.
+fn come_back(app: &App, not_checked: NotChecked) -> Response {
+    let (reason, seconds, why) = match not_checked {
+        NotChecked::Throttled(wait) => ("throttled", wait.as_secs() + 1, "too many failed logins"),
+        NotChecked::Busy => ("busy", 1, "too many logins are waiting"),
+    };
+    app.node.metrics().login_failures.with_label_values(&[reason]).inc();
+    let mut response = ApiError::new(Code::TooManyLogins, why).into_response();
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    response
 }
 
 async fn issue(app: &App, user: &User, address: Option<IpAddr>, request: String) -> Result<Response, ApiError> {
@@ -96,7 +102,7 @@ async fn issue(app: &App, user: &User, address: Option<IpAddr>, request: String)
     let asked = Asked { credential: Credential::Login, address, request, itself: false, command };
     let outcomes = app.ask(&user.name, asked).await?;
     if outcomes.first().is_some_and(|outcome| !outcome.code.is_success()) {
-        return Err(wrong());
+        return Err(ApiError::new(Code::NotAllowedAccess, "name or password is wrong"));
     }
     let login = Login { user_id: &user.id, name: &user.name, role: user.role_word(), owner_id: "", token: &token };
     Ok(envelope::single("loginResponse", &login))

@@ -23,6 +23,7 @@ mod layers;
 mod login;
 mod namespaces;
 mod objects;
+mod passwords;
 mod query;
 mod reference;
 mod routes;
@@ -50,15 +51,12 @@ use crate::model::code::Code;
 use crate::openapi::{Document, LazyDocument, Port};
 use crate::raft::node::Node;
 use error::ApiError;
+use passwords::PasswordChecks;
 use routes::{Access, Route, routes};
-use throttle::LoginThrottle;
 
 pub use auth::hash_password;
 pub(crate) use auth::token_hash;
 pub use layers::{Tracked, track};
-
-/// Password hashes computed at a time: each takes 19 MiB and tens of milliseconds.
-const PASSWORD_CHECKS_AT_ONCE: usize = 2;
 
 /// How the surface behaves.
 pub struct ApiSettings {
@@ -79,8 +77,7 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     pub(crate) node: Node,
     settings: ApiSettings,
-    throttle: LoginThrottle,
-    password_checks: Arc<Semaphore>,
+    passwords: PasswordChecks,
     scans: Arc<Semaphore>,
 }
 
@@ -97,26 +94,9 @@ impl App {
         App(Arc::new(Shared {
             node,
             settings,
-            throttle: LoginThrottle::default(),
-            password_checks: Arc::new(Semaphore::new(PASSWORD_CHECKS_AT_ONCE)),
+            passwords: PasswordChecks::new(),
             scans: Arc::new(Semaphore::new(scan::at_once())),
         }))
-    }
-}
-
-impl App {
-    /// Hashing takes tens of milliseconds and much memory: off the async threads, a few at a time, and a
-    /// turn lasts until the hash is done, also where its client has gone.
-    async fn with_password_turn<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let turn = self.password_checks.clone().acquire_owned().await.map_err(|_| Code::ExecuteException)?;
-        let hashed = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
-            work()
-        });
-        hashed.await.map_err(|_| Code::ExecuteException.into())
     }
 }
 

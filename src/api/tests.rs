@@ -188,7 +188,7 @@ async fn wrong_names_and_passwords_answer_alike_and_are_slowed() {
     let (status, wrong_password) = bench.send("POST", "/auth/v1/user/login", None, login("admin", "guess")).await;
     assert_eq!((wrong_name, status), (wrong_password.clone(), StatusCode::UNAUTHORIZED));
     assert_eq!(wrong_password["code"], 401001);
-    let long = "x".repeat(100_000);
+    let long = "x".repeat(1000);
     for _ in 0..4 {
         let (_, answer) = bench.send("POST", "/auth/v1/user/login", None, login("admin", &long)).await;
         assert_eq!(answer["code"], 401001);

@@ -1,76 +1,328 @@
-//! Failed logins, counted per user and address: guessing is slowed, others are not.
+//! Failed logins, counted per user and origin and per user: guessing is slowed, others are not.
+//!
+//! An attempt is counted before its password is looked at and taken back when it was right, so that
+//! guesses at the same time cannot all pass before the first of them has failed. What is remembered is
+//! bounded by the pace at which passwords are checked ([`super::passwords`]): an attempt that was never
+//! checked leaves nothing behind, and a minute after the last failure all is forgotten.
+//!
+//! A user who is guessed at from many addresses is closed to strangers: to origins from which nobody has
+//! logged in as this user lately. Who has, and who is on this machine, still gets in.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::model::limits;
+use crate::origin::Origin;
 
 const WINDOW: Duration = Duration::from_secs(60);
-/// Pairs of user and address that are remembered; beyond it the finished windows go, and if that
-/// does not help, everything does: a flood must not cost memory.
-const PAIRS_MAX: usize = 10_000;
+/// Between two times that what is old is looked for.
+const SWEEP_PAUSE: Duration = Duration::from_secs(5);
+/// How long an origin is no stranger to a user after a login, and how many of them are remembered.
+const FAMILIAR_FOR: Duration = Duration::from_secs(24 * 3600);
+const FAMILIAR_MAX: usize = 10_000;
+
+/// The memory of one node; cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct LoginThrottle(Arc<Shared>);
 
 #[derive(Default)]
-pub(super) struct LoginThrottle {
-    failures: Mutex<HashMap<(String, IpAddr), Window>>,
+struct Shared {
+    /// Seeded at random, so that nobody can choose names that count as another's.
+    hashing: RandomState,
+    counts: Mutex<Counts>,
+    /// Rung when an attempt has ended.
+    ended: Notify,
 }
 
+/// A user name, by its hash.
+type User = u64;
+
+#[derive(Default)]
+struct Counts {
+    pairs: HashMap<(User, Origin), Window>,
+    users: HashMap<User, Window>,
+    /// Who has logged in from where, and when last.
+    familiar: HashMap<(User, Origin), Instant>,
+    swept: Option<Instant>,
+}
+
+/// Attempts since it began: those that failed, and those of which it is not known yet.
 struct Window {
     began: Instant,
-    failures: u32,
+    failed: u32,
+    open: u32,
+}
+
+impl Window {
+    fn new(now: Instant) -> Self {
+        Window { began: now, failed: 0, open: 0 }
+    }
+
+    /// Begins again when its time has passed.
+    fn renew(&mut self, now: Instant) {
+        if now - self.began >= WINDOW {
+            (self.began, self.failed) = (now, 0);
+        }
+    }
+
+    fn judge(&self, limit: u32, now: Instant) -> Verdict {
+        if self.failed >= limit {
+            Verdict::Wait(WINDOW.saturating_sub(now - self.began))
+        } else if self.failed + self.open >= limit {
+            Verdict::Busy
+        } else {
+            Verdict::Free
+        }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.open == 0 && now - self.began >= WINDOW
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    Free,
+    /// Full of attempts of which one may turn out right.
+    Busy,
+    /// Full of failures for so long.
+    Wait(Duration),
 }
 
 impl LoginThrottle {
-    /// How long the next attempt has to wait; `None` if it may go on.
-    pub(super) fn wait(&self, user: &str, address: IpAddr) -> Option<Duration> {
-        let failures = self.failures.lock();
-        let window = failures.get(&(user.to_owned(), address))?;
-        let left = WINDOW.checked_sub(window.began.elapsed())?;
-        (window.failures >= limits::LOGIN_FAILURES_PER_MINUTE).then_some(left)
-    }
-
-    pub(super) fn failed(&self, user: &str, address: IpAddr) {
-        let mut failures = self.failures.lock();
-        if failures.len() >= PAIRS_MAX {
-            failures.retain(|_, window| window.began.elapsed() < WINDOW);
-            if failures.len() >= PAIRS_MAX {
-                failures.clear();
+    /// Begins an attempt, or says how long the next one has to wait. Where as many attempts as may fail
+    /// are on their way, this waits until one of them has ended.
+    pub(super) async fn attempt(&self, user: &str, origin: Origin) -> Result<Attempt, Duration> {
+        let user = self.0.hashing.hash_one(user);
+        loop {
+            let ended = self.0.ended.notified();
+            tokio::pin!(ended);
+            // Heard from here on: an attempt may end between the look and the wait.
+            ended.as_mut().enable();
+            match self.0.counts.lock().begin(user, origin, Instant::now()) {
+                Verdict::Free => {
+                    return Ok(Attempt { throttle: self.clone(), user, origin, outcome: Outcome::Unchecked });
+                }
+                Verdict::Wait(left) => return Err(left),
+                Verdict::Busy => {}
             }
+            ended.await;
         }
-        let fresh = Window { began: Instant::now(), failures: 0 };
-        let window = failures.entry((user.to_owned(), address)).or_insert(fresh);
-        if window.began.elapsed() >= WINDOW {
-            *window = Window { began: Instant::now(), failures: 0 };
-        }
-        window.failures += 1;
     }
 
-    pub(super) fn succeeded(&self, user: &str, address: IpAddr) {
-        self.failures.lock().remove(&(user.to_owned(), address));
+    fn end(&self, attempt: &Attempt) {
+        self.0.counts.lock().end(attempt, Instant::now());
+        self.0.ended.notify_waiters();
+    }
+}
+
+impl Counts {
+    fn begin(&mut self, user: User, origin: Origin, now: Instant) -> Verdict {
+        self.sweep(now);
+        let is_stranger = !origin.is_loopback() && !self.familiar.contains_key(&(user, origin));
+        let of_pair = self.pairs.entry((user, origin)).or_insert_with(|| Window::new(now));
+        of_pair.renew(now);
+        let of_user = self.users.entry(user).or_insert_with(|| Window::new(now));
+        of_user.renew(now);
+        let verdict = match of_pair.judge(limits::LOGIN_FAILURES_PER_MINUTE, now) {
+            Verdict::Free if is_stranger => of_user.judge(limits::LOGIN_FAILURES_PER_USER_AND_MINUTE, now),
+            verdict => verdict,
+        };
+        if verdict == Verdict::Free {
+            of_pair.open += 1;
+            of_user.open += 1;
+        } else {
+            self.forget_if_idle(user, origin);
+        }
+        verdict
+    }
+
+    fn end(&mut self, attempt: &Attempt, now: Instant) {
+        let Attempt { user, origin, outcome, .. } = *attempt;
+        let failed = u32::from(outcome == Outcome::Failed);
+        for window in [self.pairs.get_mut(&(user, origin)), self.users.get_mut(&user)].into_iter().flatten() {
+            window.renew(now);
+            window.open -= 1;
+            window.failed += failed;
+        }
+        if outcome == Outcome::Succeeded {
+            if let Some(of_pair) = self.pairs.get_mut(&(user, origin)) {
+                of_pair.failed = 0;
+            }
+            self.remember(user, origin, now);
+        }
+        self.forget_if_idle(user, origin);
+    }
+
+    /// What holds nothing is removed at once: names that were never checked must not cost memory.
+    fn forget_if_idle(&mut self, user: User, origin: Origin) {
+        let is_idle = |window: &Window| window.open == 0 && window.failed == 0;
+        if self.pairs.get(&(user, origin)).is_some_and(is_idle) {
+            self.pairs.remove(&(user, origin));
+        }
+        if self.users.get(&user).is_some_and(is_idle) {
+            self.users.remove(&user);
+        }
+    }
+
+    fn remember(&mut self, user: User, origin: Origin, now: Instant) {
+        if self.familiar.len() >= FAMILIAR_MAX && !self.familiar.contains_key(&(user, origin)) {
+            let oldest = self.familiar.iter().min_by_key(|(_, at)| **at).map(|(pair, _)| *pair);
+            oldest.map(|pair| self.familiar.remove(&pair));
+        }
+        self.familiar.insert((user, origin), now);
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        if self.swept.is_some_and(|swept| now - swept < SWEEP_PAUSE) {
+            return;
+        }
+        self.swept = Some(now);
+        self.pairs.retain(|_, window| !window.is_over(now));
+        self.users.retain(|_, window| !window.is_over(now));
+        self.familiar.retain(|_, at| now - *at < FAMILIAR_FOR);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Nobody has looked at the password: its client hung up while it waited.
+    Unchecked,
+    Failed,
+    Succeeded,
+}
+
+/// One login that is being judged; what became of it is counted when this is dropped.
+pub(super) struct Attempt {
+    throttle: LoginThrottle,
+    user: User,
+    origin: Origin,
+    outcome: Outcome,
+}
+
+impl Attempt {
+    /// From here on it counts, whether anybody waits for the answer or not.
+    pub(super) fn is_checked(&mut self) {
+        self.outcome = Outcome::Failed;
+    }
+
+    pub(super) fn succeeded(&mut self) {
+        self.outcome = Outcome::Succeeded;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.throttle.clone().end(self);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use futures_util::FutureExt;
+    use tokio::time::advance;
 
     use super::*;
 
-    #[test]
-    fn only_the_pair_that_fails_has_to_wait() {
+    fn at(last: u8) -> Origin {
+        Origin::of([192, 0, 2, last].into())
+    }
+
+    fn attempt(throttle: &LoginThrottle, user: &str, origin: Origin) -> Option<Result<Attempt, Duration>> {
+        throttle.attempt(user, origin).now_or_never()
+    }
+
+    fn begin(throttle: &LoginThrottle, user: &str, origin: Origin) -> Attempt {
+        attempt(throttle, user, origin).expect("there is room").expect("it may go on")
+    }
+
+    fn fail(throttle: &LoginThrottle, user: &str, origin: Origin) {
+        begin(throttle, user, origin).is_checked();
+    }
+
+    fn is_refused(throttle: &LoginThrottle, user: &str, origin: Origin) -> bool {
+        attempt(throttle, user, origin).expect("it is answered").is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_pair_that_fails_has_to_wait_and_for_a_minute_only() {
         let throttle = LoginThrottle::default();
-        let (here, there) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from([192, 0, 2, 1]));
         for _ in 0..limits::LOGIN_FAILURES_PER_MINUTE {
-            assert_eq!(throttle.wait("admin", here), None);
-            throttle.failed("admin", here);
+            fail(&throttle, "admin", at(1));
         }
-        assert!(throttle.wait("admin", here).is_some_and(|wait| wait <= WINDOW));
-        assert_eq!(throttle.wait("admin", there), None);
-        assert_eq!(throttle.wait("other", here), None);
-        throttle.succeeded("admin", here);
-        assert_eq!(throttle.wait("admin", here), None);
+        let waits = attempt(&throttle, "admin", at(1)).and_then(Result::err);
+        assert_eq!(waits, Some(WINDOW));
+        assert!(!is_refused(&throttle, "admin", at(2)) && !is_refused(&throttle, "other", at(1)));
+        advance(WINDOW).await;
+        begin(&throttle, "admin", at(1)).succeeded();
+        assert!(!is_refused(&throttle, "admin", at(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn guesses_at_the_same_time_are_counted_before_they_are_judged() {
+        let throttle = LoginThrottle::default();
+        let open: Vec<_> = (0..limits::LOGIN_FAILURES_PER_MINUTE).map(|_| begin(&throttle, "admin", at(1))).collect();
+        let mut late = std::pin::pin!(throttle.attempt("admin", at(1)));
+        assert!(late.as_mut().now_or_never().is_none(), "it waits for those before it");
+        for mut attempt in open {
+            attempt.is_checked();
+        }
+        assert!(late.await.is_err(), "all of them have failed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn right_ones_at_the_same_time_only_wait_for_each_other() {
+        let throttle = LoginThrottle::default();
+        let mut open: Vec<_> =
+            (0..limits::LOGIN_FAILURES_PER_MINUTE).map(|_| begin(&throttle, "admin", at(1))).collect();
+        let mut late = std::pin::pin!(throttle.attempt("admin", at(1)));
+        assert!(late.as_mut().now_or_never().is_none());
+        open.pop().expect("one of them").succeeded();
+        assert!(late.await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_guessed_at_from_everywhere_is_closed_to_strangers_alone() {
+        let throttle = LoginThrottle::default();
+        begin(&throttle, "admin", at(200)).succeeded();
+        let limit = limits::LOGIN_FAILURES_PER_USER_AND_MINUTE;
+        for number in 0..limit {
+            fail(&throttle, "admin", at((number / limits::LOGIN_FAILURES_PER_MINUTE) as u8));
+        }
+        assert!(is_refused(&throttle, "admin", at(100)), "who was never seen has to wait");
+        assert!(!is_refused(&throttle, "admin", at(200)), "who has logged in lately gets in");
+        assert!(!is_refused(&throttle, "admin", Origin::of([127, 0, 0, 1].into())), "and who is on this machine");
+        assert!(!is_refused(&throttle, "other", at(100)), "and other users");
+        let pairs = throttle.0.counts.lock().pairs.len();
+        for last in 101..200 {
+            assert!(is_refused(&throttle, "admin", at(last)));
+        }
+        assert_eq!(throttle.0.counts.lock().pairs.len(), pairs, "who is turned away costs no memory");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_remembered_of_what_was_not_checked_and_after_a_minute_of_nobody() {
+        let throttle = LoginThrottle::default();
+        let counted = || {
+            let counts = throttle.0.counts.lock();
+            (counts.pairs.len(), counts.users.len())
+        };
+        for number in 0..1000 {
+            drop(begin(&throttle, &format!("name {number}"), at(1)));
+        }
+        assert_eq!(counted(), (0, 0));
+        for number in 0..100 {
+            fail(&throttle, &format!("name {number}"), at(1));
+        }
+        assert_eq!(counted(), (100, 100));
+        advance(WINDOW).await;
+        fail(&throttle, "admin", at(1));
+        assert_eq!(counted(), (1, 1));
     }
 }

@@ -1,5 +1,6 @@
 //! `/auth/v1/users`, `/auth/v1/user/password` and `/auth/v1/roles`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -8,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::App;
-use super::auth::{Caller, hash_password, verify_password};
+use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Object, Write};
+use super::extract::{Batch, ClientAddress, Object, Write};
 use super::query::{Fresh, Query};
 use crate::catalog::page::Listed;
 use crate::catalog::{Command, Op};
@@ -20,6 +21,7 @@ use crate::model::access::{PasswordHash, User, UserDraft, check_account_name, ch
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Role, Verb};
 use crate::openapi::Param;
+use crate::origin::Origin;
 
 const DOC: Doc = Doc::new("Users");
 const WRITE: Doc = DOC.gives(Shape::batch::<UserView>("user"));
@@ -155,9 +157,7 @@ async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<UserRequest>) ->
 }
 
 async fn hashed(app: &App, password: &str) -> Result<PasswordHash, ApiError> {
-    let password = password.to_owned();
-    let hash = app.with_password_turn(move || hash_password(&password)).await?;
-    hash.map(PasswordHash).map_err(|error| ApiError::new(Code::ExecuteException, error.to_string()))
+    app.passwords.hash(password.to_owned()).await.ok_or_else(|| Code::ExecuteException.into())
 }
 
 /// The caller's own password, or by `name` that of another.
@@ -178,11 +178,12 @@ pub(super) const PASSWORD: Doc = DOC
         "Changes the caller's own password, with the old one; an administrator resets any with `name`. All logins of \
          the user end, on every node.",
     )
-    .codes(&[FIELDS, &[Code::NotAllowedAccess, Code::NotFoundResource, Code::DataConflict]]);
+    .codes(&[FIELDS, &[Code::NotAllowedAccess, Code::NotFoundResource, Code::DataConflict, Code::TooManyLogins]]);
 
 pub(super) async fn change_password(
     State(app): State<App>,
     caller: Caller,
+    ClientAddress(address): ClientAddress,
     Object(request): Object<PasswordRequest>,
 ) -> Result<Response, ApiError> {
     let name = request.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| caller.name.clone());
@@ -191,7 +192,7 @@ pub(super) async fn change_password(
     let resets = request.old_password.is_none() && caller.grants.may_everywhere(Verb::Manage);
     let replaces = match resets {
         true => None,
-        false => Some(old_hash(&app, &caller, &name, request.old_password.unwrap_or_default()).await?),
+        false => Some(old_hash(&app, &caller, address, &name, request.old_password.unwrap_or_default()).await?),
     };
     let password_hash = hashed(&app, &request.new_password).await?;
     let command = Command::ChangePassword { name, password_hash, replaces };
@@ -203,7 +204,13 @@ pub(super) async fn change_password(
 }
 
 /// The hash of the password that is to be replaced, if the caller may replace it and knows it.
-async fn old_hash(app: &App, caller: &Caller, name: &str, old: String) -> Result<PasswordHash, ApiError> {
+async fn old_hash(
+    app: &App,
+    caller: &Caller,
+    address: Option<IpAddr>,
+    name: &str,
+    old: String,
+) -> Result<PasswordHash, ApiError> {
     let wrong = || ApiError::new(Code::NotAllowedAccess, "the old password is wrong");
     if name != caller.name {
         return Err(ApiError::new(Code::NotAllowedAccess, "this needs manage on everything"));
@@ -211,8 +218,11 @@ async fn old_hash(app: &App, caller: &Caller, name: &str, old: String) -> Result
     let user = app.node.state().catalog().access.user_named(name).ok_or_else(wrong)?;
     check_password("old_password", &old).map_err(|_| wrong())?;
     let hash = user.password_hash.clone();
-    let is_right = app.with_password_turn(move || verify_password(&old, Some(&hash))).await?;
-    if is_right { Ok(user.password_hash.clone()) } else { Err(wrong()) }
+    match app.passwords.check(name, Origin::of_any(address), old, Some(hash)).await {
+        Ok(true) => Ok(user.password_hash.clone()),
+        Ok(false) => Err(wrong()),
+        Err(_) => Err(Code::TooManyLogins.into()),
+    }
 }
 
 /// A role and what it lets do.

@@ -94,6 +94,16 @@ pub const SERVICE_TOKEN_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
 pub const ACCOUNTS_MAX: usize = 10_000;
 /// Failed logins of one user from one address in a minute before 429002.
 pub const LOGIN_FAILURES_PER_MINUTE: u32 = 5;
+/// Failed logins of one user from all addresses in a minute before 429002 for addresses from which nobody
+/// has logged in as this user for a day.
+pub const LOGIN_FAILURES_PER_USER_AND_MINUTE: u32 = 50;
+/// Passwords that a node checks a second,
+pub const PASSWORD_CHECKS_PER_SECOND: u64 = 20;
+/// logins that wait for it, and those of one address among them; more are 429002.
+pub const LOGINS_WAITING_MAX: usize = 64;
+pub const LOGINS_WAITING_PER_ADDRESS: usize = 16;
+/// Bytes of the body of a login; beyond it 413000.
+pub const LOGIN_BODY_BYTES_MAX: usize = 4 * 1024;
 /// Milliseconds that a login token is valid.
 pub const TOKEN_LIFETIME_MS: u64 = 7 * 24 * 3600 * 1000;
 /// Live tokens of one user; a further login retires the oldest.

@@ -1,0 +1,210 @@
+//! Passwords that are being checked: how many wait, how many are hashed at a time and a second.
+//!
+//! A hash takes 19 MiB and tens of milliseconds, and cannot be stopped once it is begun. So the place of
+//! a check is held by the thread that hashes, not by the request: a client that hangs up frees nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until};
+
+use super::auth::{hash_password, verify_password};
+use super::throttle::LoginThrottle;
+use crate::model::access::PasswordHash;
+use crate::model::limits;
+use crate::origin::Origin;
+
+/// Hashes computed at a time.
+const AT_ONCE: usize = 2;
+/// Between the beginnings of two of them: what is left of the processors is for those who have a token.
+const PACE: Duration = Duration::from_millis(1000 / limits::PASSWORD_CHECKS_PER_SECOND);
+
+/// The one desk at which a node checks passwords.
+pub(super) struct PasswordChecks {
+    throttle: LoginThrottle,
+    queue: Arc<Queue>,
+    turns: Arc<Semaphore>,
+    next: Mutex<Instant>,
+}
+
+/// Why a password was not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotChecked {
+    /// Too many failures; for so long yet.
+    Throttled(Duration),
+    /// Too many wait already.
+    Busy,
+}
+
+impl PasswordChecks {
+    pub(super) fn new() -> Self {
+        PasswordChecks {
+            throttle: LoginThrottle::default(),
+            queue: Arc::default(),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            next: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Whether the password is that of the hash. One that is none takes as long as one that is.
+    pub(super) async fn check(
+        &self,
+        user: &str,
+        origin: Origin,
+        password: String,
+        hash: Option<PasswordHash>,
+    ) -> Result<bool, NotChecked> {
+        self.check_by(user, origin, move || verify_password(&password, hash.as_ref())).await
+    }
+
+    /// The hash of a new password, in its turn.
+    pub(super) async fn hash(&self, password: String) -> Option<PasswordHash> {
+        let turn = self.turns.clone().acquire_owned().await.ok()?;
+        sleep_until(self.paced()).await;
+        let hashed = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            hash_password(&password)
+        });
+        hashed.await.ok()?.ok().map(PasswordHash)
+    }
+
+    async fn check_by(
+        &self,
+        user: &str,
+        origin: Origin,
+        is_right: impl FnOnce() -> bool + Send + 'static,
+    ) -> Result<bool, NotChecked> {
+        let place = Queue::enter(&self.queue, origin).ok_or(NotChecked::Busy)?;
+        let mut attempt = self.throttle.attempt(user, origin).await.map_err(NotChecked::Throttled)?;
+        let turn = self.turns.clone().acquire_owned().await.map_err(|_| NotChecked::Busy)?;
+        sleep_until(self.paced()).await;
+        attempt.is_checked();
+        let check = tokio::task::spawn_blocking(move || {
+            let is_right = is_right();
+            if is_right {
+                attempt.succeeded();
+            }
+            drop((attempt, turn, place));
+            is_right
+        });
+        Ok(check.await.unwrap_or(false))
+    }
+
+    /// When the next hash may begin.
+    fn paced(&self) -> Instant {
+        let mut next = self.next.lock();
+        let begin = (*next).max(Instant::now());
+        *next = begin + PACE;
+        begin
+    }
+}
+
+/// Who waits or is being hashed: in all and by origin.
+#[derive(Default)]
+struct Queue(Mutex<Taken>);
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    by_origin: HashMap<Origin, usize>,
+}
+
+/// A place in the queue, free again when this is dropped.
+struct Place {
+    queue: Arc<Queue>,
+    origin: Origin,
+}
+
+impl Queue {
+    fn enter(queue: &Arc<Queue>, origin: Origin) -> Option<Place> {
+        let mut taken = queue.0.lock();
+        let of_origin = taken.by_origin.get(&origin).copied().unwrap_or_default();
+        if taken.all >= limits::LOGINS_WAITING_MAX || of_origin >= limits::LOGINS_WAITING_PER_ADDRESS {
+            return None;
+        }
+        taken.all += 1;
+        taken.by_origin.insert(origin, of_origin + 1);
+        Some(Place { queue: queue.clone(), origin })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.queue.0.lock();
+        taken.all -= 1;
+        match taken.by_origin.get_mut(&self.origin) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(taken.by_origin.remove(&self.origin)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn at(last: u8) -> Origin {
+        Origin::of([192, 0, 2, last].into())
+    }
+
+    #[test]
+    fn one_origin_leaves_places_to_others_and_all_are_free_again() {
+        let queue = Arc::default();
+        let mut held: Vec<_> =
+            (0..limits::LOGINS_WAITING_PER_ADDRESS).map(|_| Queue::enter(&queue, at(1)).expect("free")).collect();
+        assert!(Queue::enter(&queue, at(1)).is_none());
+        let others = (2_u8..).flat_map(|last| std::iter::repeat_n(at(last), limits::LOGINS_WAITING_PER_ADDRESS));
+        held.extend(others.map_while(|origin| Queue::enter(&queue, origin)));
+        assert_eq!(held.len(), limits::LOGINS_WAITING_MAX);
+        drop(held);
+        let taken = queue.0.lock();
+        assert_eq!((taken.all, taken.by_origin.len()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_hash_that_nobody_waits_for_any_more_keeps_its_place() {
+        let checks = Arc::new(PasswordChecks::new());
+        let (began, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+        let (finish, finished) = std::sync::mpsc::channel::<()>();
+        let finished = Arc::new(Mutex::new(finished));
+        for _ in 0..AT_ONCE {
+            let (checks, began, finished) = (checks.clone(), began.clone(), finished.clone());
+            let request = tokio::spawn(async move {
+                let hash = move || {
+                    began.send(()).expect("the test listens");
+                    // Waits for its turn among the others too: each takes one word.
+                    finished.lock().recv().is_err()
+                };
+                checks.check_by("admin", at(1), hash).await
+            });
+            beginnings.recv().await.expect("the hash has begun");
+            // As hyper drops a request whose client has hung up.
+            request.abort();
+            assert!(request.await.is_err_and(|error| error.is_cancelled()));
+        }
+        assert_eq!((checks.turns.available_permits(), checks.queue.0.lock().all), (0, AT_ONCE));
+        let mut next = std::pin::pin!(checks.check_by("admin", at(1), || true));
+        assert!((&mut next).now_or_never().is_none(), "nobody is hashed before them");
+        for _ in 0..AT_ONCE {
+            finish.send(()).expect("a hash waits");
+        }
+        assert_eq!(next.await, Ok(true));
+        assert_eq!(checks.queue.0.lock().all, 0);
+    }
+
+    #[tokio::test]
+    async fn guesses_are_throttled_though_nobody_hears_the_answers() {
+        let checks = PasswordChecks::new();
+        for _ in 0..limits::LOGIN_FAILURES_PER_MINUTE {
+            assert_eq!(checks.check_by("admin", at(1), || false).await, Ok(false));
+        }
+        let throttled = checks.check_by("admin", at(1), || true).await;
+        assert!(matches!(throttled, Err(NotChecked::Throttled(_))), "{throttled:?}");
+        assert_eq!(checks.check_by("admin", at(2), || true).await, Ok(true));
+    }
+}
