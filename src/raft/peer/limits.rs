@@ -13,9 +13,12 @@ pub(super) const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// From dialling to the verified welcome, on the side that dials.
 pub(super) const DIAL_WITHIN: Duration = Duration::from_secs(2);
-/// Connections that have not authenticated yet. More are closed at once: they cost strangers
-/// nothing and must not cost us memory.
+/// Connections that have not authenticated yet, in all and of one address; one more takes the place of
+/// another, see [`super::lobby`]: they cost strangers nothing and must not cost us memory.
 pub(super) const STRANGERS_MAX: usize = 64;
+pub(super) const STRANGERS_PER_ADDRESS: usize = 16;
+/// Places besides for addresses from which members have come before.
+pub(super) const ACQUAINTANCES_WAITING_MAX: usize = 64;
 /// Authenticated connections. A node needs three a peer; the rest is headroom for reconnects.
 pub(super) const CONNECTIONS_MAX: usize = 1024;
 

@@ -27,6 +27,7 @@ mod handshake;
 mod introductions;
 mod limits;
 mod link;
+mod lobby;
 mod messages;
 mod network;
 mod peers;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use openraft::Raft;
 use openraft::storage::RaftStateMachine;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,13 +18,15 @@ use tokio_util::task::TaskTracker;
 use super::handshake::{Purpose, Secret, Turned, receive};
 use super::introductions::Introductions;
 use super::limits::{
-    CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, STRANGERS_MAX, WORK_IN_FLIGHT_MAX,
+    CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, WORK_IN_FLIGHT_MAX,
 };
+use super::lobby::{Lobby, Seat};
 use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
 use crate::format::types::TypeConfig;
 use crate::metrics::Metrics;
+use crate::origin::Origin;
 
 /// After an accept that failed (out of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -59,7 +61,7 @@ where
     introductions: Arc<dyn Introductions>,
     pub(super) metrics: Arc<Metrics>,
     handshake_within: Duration,
-    strangers: Arc<Semaphore>,
+    lobby: Arc<Lobby>,
     guests: Arc<Semaphore>,
     snapshots: Semaphore,
     pub(super) work: Arc<Semaphore>,
@@ -97,7 +99,7 @@ where
             introductions,
             metrics,
             handshake_within: HANDSHAKE_WITHIN,
-            strangers: room(STRANGERS_MAX),
+            lobby: Arc::default(),
             guests: room(CONNECTIONS_MAX),
             snapshots: Semaphore::new(SNAPSHOTS_RECEIVED_MAX),
             work: room(WORK_IN_FLIGHT_MAX),
@@ -119,7 +121,7 @@ where
         let connections = TaskTracker::new();
         while let Some(accepted) = shutdown.run_until_cancelled(listener.accept()).await {
             match accepted {
-                Ok((stream, _)) => self.admit(stream, &connections, &shutdown),
+                Ok((stream, peer)) => self.admit(stream, Origin::of(peer.ip()), &connections, &shutdown),
                 Err(error) => {
                     tracing::warn!(%error, "a peer connection could not be accepted");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -130,15 +132,9 @@ where
         connections.wait().await;
     }
 
-    fn admit(&self, stream: TcpStream, connections: &TaskTracker, shutdown: &CancellationToken) {
-        let hall = self.hall.clone();
-        match hall.strangers.clone().try_acquire_owned() {
-            Ok(permit) => {
-                let shutdown = shutdown.clone();
-                connections.spawn(async move { shutdown.run_until_cancelled(hall.attend(stream, permit)).await });
-            }
-            Err(_) => hall.refuse(Turned("crowded")),
-        }
+    fn admit(&self, stream: TcpStream, origin: Origin, connections: &TaskTracker, shutdown: &CancellationToken) {
+        let (hall, seat, shutdown) = (self.hall.clone(), self.hall.lobby.enter(origin), shutdown.clone());
+        connections.spawn(async move { shutdown.run_until_cancelled(hall.attend(stream, seat)).await });
     }
 }
 
@@ -149,13 +145,18 @@ where
     P: SnapshotPort,
 {
     /// One connection from its first byte to its last.
-    async fn attend(self: Arc<Self>, stream: TcpStream, stranger: OwnedSemaphorePermit) {
-        let handshake = timeout(self.handshake_within, receive(stream, &self.secret, &*self.introductions)).await;
-        let (connection, purpose, hello) = match handshake.unwrap_or(Err(Turned("slow"))) {
+    async fn attend(self: Arc<Self>, stream: TcpStream, seat: Seat) {
+        let handshake = timeout(self.handshake_within, receive(stream, &self.secret, &*self.introductions));
+        let met = tokio::select! {
+            handshake = handshake => handshake.unwrap_or(Err(Turned("slow"))),
+            () = seat.taken_away() => Err(Turned("crowded")),
+        };
+        let (connection, purpose, hello) = match met {
             Ok(met) => met,
             Err(turned) => return self.refuse(turned),
         };
-        drop(stranger);
+        seat.recognise();
+        drop(seat);
         let Ok(_guest) = self.guests.clone().try_acquire_owned() else { return self.refuse(Turned("crowded")) };
         let end = match purpose {
             Purpose::Control => serving::control(&self, connection).await,

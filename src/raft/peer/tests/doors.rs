@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::harness::{LIMIT, Names, Node, eventually, secret};
 use crate::format::codec;
-use crate::raft::peer::limits::STRANGERS_MAX;
+use crate::raft::peer::limits::STRANGERS_PER_ADDRESS;
 use crate::raft::peer::{
     Build, CallError, Hello, IntroduceError, Introductions, PROTOCOL_VERSION, Refusal, RefusalReason, Secret, Welcome,
     introduce,
@@ -140,23 +140,25 @@ async fn a_slow_handshake_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn strangers_are_bounded_in_number_and_peers_are_not_strangers() {
+async fn silent_strangers_are_bounded_in_number_and_keep_nobody_out() {
     let node = Node::start(1).await;
-    let _peer = authenticated(&node, 1).await;
+    let peer = authenticated(&node, 1).await;
     let mut waiting = Vec::new();
-    for _ in 0..STRANGERS_MAX {
+    for number in 0..2 * STRANGERS_PER_ADDRESS as u64 {
         let mut stream = TcpStream::connect(&node.address).await.expect("listening");
         stream.write_all(PREAMBLE).await.expect("open");
         // Its greeting shows that it holds one of the places.
         stream.read_exact(&mut [0; 4]).await.expect("a greeting");
         waiting.push(stream);
+        let sent_away = (number + 1).saturating_sub(STRANGERS_PER_ADDRESS as u64);
+        eventually("the oldest is sent away", || node.refused("crowded") == sent_away).await;
     }
-    let mut late = TcpStream::connect(&node.address).await.expect("listening");
-    assert_eq!(read_to_close(&mut late).await, b"");
-    eventually("the late one is counted", || node.refused("crowded") == 1).await;
-    drop(waiting);
-    eventually("the others are gone", || node.refused("gone") == STRANGERS_MAX as u64).await;
-    introduce(&node.address, &secret(), &hello(1)).await.expect("welcome again");
+    let mut oldest = waiting.remove(0);
+    read_to_close(&mut oldest).await;
+    introduce(&node.address, &secret(), &hello(1)).await.expect("who means it is welcome meanwhile");
+    let end = peer.try_read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!(end, Err(std::io::ErrorKind::WouldBlock), "who is in is no stranger, and stays");
+    assert_eq!(node.refused("crowded"), STRANGERS_PER_ADDRESS as u64 + 1);
 }
 
 #[tokio::test]
