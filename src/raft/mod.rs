@@ -14,6 +14,7 @@ pub mod backup;
 mod beats;
 mod chores;
 pub mod clock;
+mod disk_check;
 mod divergence;
 mod errand;
 mod formation;

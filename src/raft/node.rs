@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::disk_check::DiskCheck;
 use super::divergence::Divergence;
 use super::errand::Errand;
 use super::gather::Gatherer;
@@ -90,6 +91,7 @@ pub(super) struct Inner {
     /// Held while this node finds out what time it is.
     pub(super) settling: tokio::sync::Mutex<()>,
     pub(super) horizon: Horizon,
+    pub(super) disk_check: DiskCheck,
     /// Room for so many backups at a time.
     pub(super) backups: Arc<Semaphore>,
     pub(super) room: Room,
@@ -142,6 +144,7 @@ impl Node {
             contact: Contact::new(),
             settling: tokio::sync::Mutex::new(()),
             horizon: Horizon::default(),
+            disk_check: DiskCheck::default(),
             backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
             room,
             keeper: tokio::sync::Mutex::new(keeper),

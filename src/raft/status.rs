@@ -24,7 +24,6 @@ const MEMBERSHIP_WITHIN: Duration = Duration::from_secs(8);
 /// How long an order to write a snapshot is waited for.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(5);
 const SURVEY_WITHIN: Duration = Duration::from_millis(500);
-const DISK_WITHIN: Duration = Duration::from_secs(2);
 
 /// The cluster as this node sees it.
 #[derive(Clone, Debug)]
@@ -201,11 +200,7 @@ impl Node {
         let metrics = self.raft_metrics();
         let is_stopping = self.inner().stopping.load(Ordering::Relaxed);
         let failing = |fails: bool, why: &str| fails.then(|| why.to_owned());
-        let disk = match timeout(DISK_WITHIN, self.store().check_writable()).await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("a durable write took longer than {} s", DISK_WITHIN.as_secs())),
-        };
+        let disk = self.disk_failure().await;
         vec![
             Check { name: "running", failure: metrics.running_state.err().map(|fatal| fatal.to_string()) },
             Check { name: "serving", failure: failing(is_stopping, "the node is shutting down") },

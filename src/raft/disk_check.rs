@@ -1,0 +1,63 @@
+//! Whether the disk takes a durable write: tried for whoever asks, but once a second and by one at a time.
+//!
+//! Balancers ask several times a second, and anybody may: without this each question would be an fsync
+//! beside those that writes wait for.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout};
+
+use super::node::Node;
+
+/// A slower write counts as none.
+const WITHIN: Duration = Duration::from_secs(2);
+/// For how long an answer is given again.
+const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// What became of the last try.
+#[derive(Default)]
+pub(super) struct DiskCheck {
+    last: Mutex<Option<Tried>>,
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Tried {
+    at: Instant,
+    failure: Option<String>,
+}
+
+impl DiskCheck {
+    fn fresh(&self) -> Option<Tried> {
+        self.last.lock().clone().filter(|tried| tried.at.elapsed() < FRESH_FOR)
+    }
+}
+
+impl Node {
+    /// Why nothing can be written, if that is so.
+    pub(super) async fn disk_failure(&self) -> Option<String> {
+        if let Some(tried) = self.inner().disk_check.fresh() {
+            return tried.failure;
+        }
+        let node = self.clone();
+        // On a task of its own: whoever hangs up must not make the next one try again.
+        let tried = tokio::spawn(async move { node.try_disk().await }).await;
+        tried.unwrap_or_else(|error| Some(error.to_string()))
+    }
+
+    async fn try_disk(&self) -> Option<String> {
+        let check = &self.inner().disk_check;
+        let _turn = check.turn.lock().await;
+        if let Some(tried) = check.fresh() {
+            return tried.failure;
+        }
+        let failure = match timeout(WITHIN, self.store().check_writable()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("a durable write took longer than {} s", WITHIN.as_secs())),
+        };
+        *check.last.lock() = Some(Tried { at: Instant::now(), failure: failure.clone() });
+        failure
+    }
+}
