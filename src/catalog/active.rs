@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
-use crate::model::release::ReleaseType;
+use crate::model::release::{Audience, ReleaseType};
 use crate::model::rule::End;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
@@ -25,12 +25,24 @@ pub struct Active {
 struct ActiveOfRule {
     normal: Option<Arc<RuleRelease>>,
     /// Highest version first.
-    grays: Vec<Arc<RuleRelease>>,
+    grays: Vec<Gray>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Gray {
+    release: Arc<RuleRelease>,
+    audience: Audience,
 }
 
 impl ActiveOfRule {
     fn all(&self) -> impl Iterator<Item = &Arc<RuleRelease>> {
-        self.grays.iter().chain(&self.normal)
+        self.grays.iter().map(|gray| &gray.release).chain(&self.normal)
+    }
+
+    fn for_client<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<&Arc<RuleRelease>> {
+        let mut grays = self.grays.iter();
+        let gray = grays.find(|gray| gray.audience.has(&gray.release.client_labels, &label));
+        gray.map(|gray| &gray.release).or(self.normal.as_ref())
     }
 
     fn ends(&self) -> BTreeSet<End> {
@@ -55,10 +67,8 @@ impl Active {
     ) -> Vec<Arc<RuleRelease>> {
         let ends = ends_of(namespace, service);
         let rules: BTreeSet<&Arc<str>> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
-        let chosen = rules
-            .into_iter()
-            .filter_map(|rule| self.of_rule.get(rule))
-            .filter_map(|active| active.all().find(|release| release.is_for(&label)));
+        let chosen =
+            rules.into_iter().filter_map(|rule| self.of_rule.get(rule)).filter_map(|active| active.for_client(&label));
         let mut chosen: Vec<_> = chosen
             .filter(|release| release.rule.ends().iter().any(|end| end.covers(namespace, service)))
             .cloned()
@@ -89,8 +99,8 @@ impl Active {
         self.change(&release.rule.id, |active| match release.release_type {
             ReleaseType::Normal => active.normal = Some(release.clone()),
             ReleaseType::Gray => {
-                active.grays.push(release.clone());
-                active.grays.sort_by_key(|gray| Reverse(gray.version));
+                active.grays.push(Gray { release: release.clone(), audience: Audience::default() });
+                active.grays.sort_by_key(|gray| Reverse(gray.release.version));
             }
         });
     }
@@ -99,7 +109,7 @@ impl Active {
     pub(super) fn remove(&mut self, release: &RuleRelease) {
         self.change(&release.rule.id, |active| {
             active.normal.take_if(|normal| normal.id == release.id);
-            active.grays.retain(|gray| gray.id != release.id);
+            active.grays.retain(|gray| gray.release.id != release.id);
         });
     }
 

@@ -9,7 +9,7 @@ use imbl::OrdMap;
 
 use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
-use crate::model::release::ReleaseType;
+use crate::model::release::{Audience, ReleaseType};
 
 /// The active releases of all files.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +30,8 @@ struct ActiveFile {
 struct Active {
     release: Arc<ConfigRelease>,
     released: Arc<Released>,
+    /// Whom it is for, if it is gray.
+    audience: Audience,
 }
 
 impl Active {
@@ -37,7 +39,7 @@ impl Active {
         let ConfigKey { namespace, group, file } = &release.key;
         let content = release.content.text();
         let released = Arc::new(Released::new(namespace, group, file, release.version, release.format, content));
-        Active { release, released }
+        Active { release, released, audience: Audience::default() }
     }
 }
 
@@ -50,8 +52,9 @@ impl PartialEq for Active {
 
 impl ActiveFile {
     fn for_client(&self, client: &ClientLabels) -> Option<&Arc<Released>> {
-        let mut all = self.grays.iter().chain(&self.normal);
-        all.find(|active| active.release.is_for(|key| client.get(key))).map(|active| &active.released)
+        let mut grays = self.grays.iter();
+        let gray = grays.find(|gray| gray.audience.has(&gray.release.labels, |key| client.get(key)));
+        gray.or(self.normal.as_ref()).map(|active| &active.released)
     }
 
     fn is_empty(&self) -> bool {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::content::Content;
-use super::release::{ClientLabel, ReleaseType, all_match, check_labels};
+use super::release::{ClientLabel, ReleaseType, check_labels};
 use super::time::Timestamp;
 use super::{limits, name};
 
@@ -170,11 +170,6 @@ pub struct ConfigRelease {
 }
 
 impl ConfigRelease {
-    /// True if a client with these labels sees it: always for a normal release.
-    pub fn is_for<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.release_type == ReleaseType::Normal || all_match(&self.labels, label)
-    }
-
     /// `namespace-group-file-version`, what config clients compare.
     pub fn release_key(&self) -> String {
         format!("{}-{}", self.key, self.version)

@@ -19,11 +19,13 @@
 //! names may be active beside it. Every activation takes a new version: the highest one ever given
 //! plus 1, one count over normal and gray.
 
+use std::sync::{Arc, OnceLock};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
-use super::rule::matching::MatchString;
+use super::rule::matching::{MatchString, OwnedMatcher};
 use super::wire::wire_enum;
 use super::{limits, name};
 
@@ -78,9 +80,32 @@ pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// True if a client meets all conditions; `label` looks up what the client has.
-pub fn all_match<'a>(labels: &[ClientLabel], label: impl Fn(&str) -> Option<&'a str>) -> bool {
-    labels.iter().all(|wanted| label(&wanted.key).is_some_and(|value| wanted.value.matches(value)))
+/// Whom an active gray release is for: its conditions, made ready by the first client that is judged and
+/// kept for all that follow. An expression takes up to a thousand times longer to compile than to match,
+/// and anybody may ask.
+///
+/// Kept beside the active release, not in it: what is active no more keeps nothing. An expression takes
+/// [`limits::REGEX_COMPILED_BYTES_MAX`] at most.
+#[derive(Clone, Debug, Default)]
+pub struct Audience(OnceLock<Arc<[OwnedMatcher]>>);
+
+impl Audience {
+    /// True if a client meets all conditions; `label` looks up what the client has. To be asked with the
+    /// labels of one release only.
+    pub fn has<'a>(&self, labels: &[ClientLabel], label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let ready = self.0.get_or_init(|| labels.iter().map(|wanted| wanted.value.owned_matcher()).collect());
+        let meets = |(wanted, ready): (&ClientLabel, &OwnedMatcher)| {
+            label(&wanted.key).is_some_and(|value| ready.matches(value))
+        };
+        labels.iter().zip(ready.iter()).all(meets)
+    }
+}
+
+/// It follows from the release.
+impl PartialEq for Audience {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What is done to a release that is there, or believed to be.
@@ -154,5 +179,35 @@ pub fn publishable(release_type: ReleaseType, labels: &[ClientLabel], is_gray_ac
             Err(Refusal::new(Code::InvalidMatchRule, "a gray release needs at least one client label"))
         }
         ReleaseType::Normal | ReleaseType::Gray => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rule::matching::{MatchType, ValueType};
+
+    #[test]
+    fn an_audience_is_made_ready_once_and_judges_as_its_conditions_do() {
+        let label = |key: &str, kind: MatchType, value: &str| ClientLabel {
+            key: key.into(),
+            value: MatchString { kind, value: value.into(), value_type: ValueType::Text },
+        };
+        let labels = [label("zone", MatchType::Regex, "^eu-[0-9]+$"), label("os", MatchType::In, "linux,mac")];
+        let audience = Audience::default();
+        let rows = [
+            (&[("zone", "eu-1"), ("os", "mac")][..], true),
+            (&[("zone", "us-1"), ("os", "mac")], false),
+            (&[("zone", "eu-1"), ("os", "other")], false),
+            (&[("zone", "eu-1")], false),
+            (&[], false),
+        ];
+        for (client, expected) in rows {
+            let has = |key: &str| client.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+            assert_eq!(audience.has(&labels, has), expected, "{client:?}");
+        }
+        let ready = |audience: &Audience| audience.0.get().map(Arc::as_ptr);
+        assert!(ready(&audience).is_some());
+        assert_eq!(ready(&audience), ready(&audience.clone()), "a view of the catalog shares what is ready");
     }
 }

@@ -61,6 +61,14 @@ impl MatchString {
         }
     }
 
+    /// The condition in a form that judges many values and outlives it.
+    pub fn owned_matcher(&self) -> OwnedMatcher {
+        match self.matcher() {
+            Matcher::Found(expression) => OwnedMatcher::Found(expression),
+            _ => OwnedMatcher::Plain(self.clone()),
+        }
+    }
+
     /// The condition in a form that judges many values.
     pub fn matcher(&self) -> Matcher<'_> {
         let value = self.value.as_str();
@@ -112,6 +120,22 @@ pub enum Matcher<'a> {
     NoneOf(Vec<&'a str>),
     Found(Regex),
     Within(u64, u64),
+}
+
+/// A condition made ready and kept: what is slow to make ready is ready, the rest is as it was.
+#[derive(Debug)]
+pub enum OwnedMatcher {
+    Found(Regex),
+    Plain(MatchString),
+}
+
+impl OwnedMatcher {
+    pub fn matches(&self, value: &str) -> bool {
+        match self {
+            OwnedMatcher::Found(expression) => expression.is_match(value),
+            OwnedMatcher::Plain(condition) => condition.matches(value),
+        }
+    }
 }
 
 impl Matcher<'_> {

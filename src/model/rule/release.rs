@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Family, Rule, RuleType};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
-use crate::model::release::{ClientLabel, ReleaseState, ReleaseType, all_match, check_labels};
+use crate::model::release::{ClientLabel, ReleaseState, ReleaseType, check_labels};
 use crate::model::wire::Uint64;
 use crate::model::{limits, name};
 
@@ -36,11 +36,6 @@ pub struct RuleRelease {
 impl RuleRelease {
     pub fn state(&self) -> ReleaseState {
         ReleaseState::of(self.release_type, self.active)
-    }
-
-    /// True if a client with these labels sees it: always for a normal release.
-    pub fn is_for<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.release_type == ReleaseType::Normal || all_match(&self.client_labels, label)
     }
 }
 
