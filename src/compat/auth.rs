@@ -20,7 +20,12 @@ pub(super) enum Credentials {
 
 impl Credentials {
     pub(super) fn of(headers: &HeaderMap) -> Credentials {
-        let Some(value) = headers.get(header::AUTHORIZATION) else { return Credentials::Anonymous };
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let Some(value) = values.next() else { return Credentials::Anonymous };
+        if values.next().is_some() {
+            // A proxy in between may have judged the other one.
+            return Credentials::Token("\u{fffd}".to_owned());
+        }
         let value = value.to_str().unwrap_or("\u{fffd}").trim();
         match value.split_once(' ') {
             _ if value.is_empty() => Credentials::Anonymous,
@@ -70,6 +75,8 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, HeaderValue::from_bytes(value).expect("a header value"));
             assert_eq!(Credentials::of(&headers), *expected, "{value:?}");
+            headers.append(header::AUTHORIZATION, HeaderValue::from_static("Apollo app1:"));
+            assert_eq!(Credentials::of(&headers), token("\u{fffd}"), "two are one too many");
         }
     }
 }

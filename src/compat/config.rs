@@ -36,6 +36,8 @@ const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml;charset=UTF-8");
 const XML: HeaderValue = HeaderValue::from_static("application/xml;charset=UTF-8");
 
+const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
+
 type PathResult = Result<Path<Named>, PathRejection>;
 
 impl From<PropertiesError> for Refusal {
@@ -190,8 +192,10 @@ fn whole(content_type: HeaderValue, content: Arc<[u8]>) -> Response {
     answer(content_type, Body::from(Bytes::from_owner(content)))
 }
 
+/// A file may be markup with scripts in it: opened in a browser it is shown, and may do nothing.
 fn answer(content_type: HeaderValue, body: Body) -> Response {
-    ([(header::CONTENT_TYPE, content_type)], body).into_response()
+    let headers = [(header::CONTENT_TYPE, content_type), (header::CONTENT_SECURITY_POLICY, SANDBOX)];
+    (headers, body).into_response()
 }
 
 /// A body of known length whose middle is shared by all clients: a publish of one megabyte to
