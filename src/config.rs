@@ -121,6 +121,11 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_TOKEN_TRUST_MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub token_trust_ms: u64,
 
+    /// Host names, separated by commas, under which a listener on loopback is asked besides addresses, names
+    /// without a dot and the advertised ones, as by a proxy on this machine; `*` for all
+    #[arg(long, env = "THUBAN_ALLOWED_HOSTS", value_delimiter = ',')]
+    pub allowed_hosts: Vec<String>,
+
     #[command(flatten)]
     pub bounds: Bounds,
 

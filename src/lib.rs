@@ -11,6 +11,7 @@
 //!   api      compat      the two public surfaces: management (8090), config clients (8890)
 //!     \      /
 //!      view   address    what config clients may read of a node;  who a client is behind a proxy
+//!             hosts      which names a listener on this machine answers to
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   catalog   watch      all replicated state as plain maps;  who waits for which change
 //!   connections          who gets in and how long each may do nothing
@@ -170,6 +171,7 @@ pub mod config;
 pub mod connections;
 pub mod descriptors;
 pub mod format;
+pub mod hosts;
 pub mod metrics;
 pub mod model;
 pub mod offline;

@@ -21,6 +21,7 @@ use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config};
 use crate::connections::{self, Door, Places};
 use crate::descriptors;
+use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::openapi::{Document, LazyDocument};
@@ -114,6 +115,7 @@ impl Server {
                 config_content_chars_max: config.tuning.config_content_max,
                 token_trust: Duration::from_millis(config.tuning.token_trust_ms),
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
+                hosts: hosts(&config, bound.api),
                 document: LazyDocument::new(Box::new(move || document(api_address, compat_address).into_bytes())),
             },
         );
@@ -194,6 +196,12 @@ fn first_password(config: &Config, store: &Store) -> anyhow::Result<(String, Opt
     Ok((generated.clone(), is_first.then_some(generated)))
 }
 
+/// The names under which a listener is asked.
+fn hosts(config: &Config, bound: SocketAddr) -> Hosts {
+    let advertised = [&config.advertise_api, &config.advertise_compat].into_iter().flatten();
+    Hosts::of(bound, config.tuning.allowed_hosts.iter().chain(advertised).cloned())
+}
+
 /// What both surfaces say of themselves.
 fn document(api: SocketAddr, compat: SocketAddr) -> Document {
     let mut document = Document::new(api, compat);
@@ -207,6 +215,7 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         hold: config.hold,
         auth_required: config.tuning.compat_auth == CompatAuth::Required,
         trusted_proxies: config.tuning.trusted_proxies.clone(),
+        hosts: hosts(config, bound),
         bound,
     };
     let surface = compat::router(Surface::new(LocalView::new(node.clone()), settings, metrics));

@@ -125,6 +125,17 @@ pub(super) async fn limit_time(request: Request, next: Next) -> Response {
     }
 }
 
+/// A page of a foreign site must not read this node through a browser beside it, see [`crate::hosts`].
+pub(super) async fn refuse_foreign_hosts(State(app): State<App>, request: Request, next: Next) -> Response {
+    match app.settings.hosts.stranger(request.uri(), request.headers()) {
+        None => next.run(request).await,
+        Some(host) => {
+            let why = format!("this node is not known as {host:?}, see --allowed-hosts");
+            ApiError::new(Code::BadRequest, why).into_response()
+        }
+    }
+}
+
 /// A node whose state is not that of the others shows it to nobody.
 pub(super) async fn stand_aside(State(app): State<App>, request: Request, next: Next) -> Response {
     match app.node.out_of_service() {

@@ -47,6 +47,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
+use crate::hosts::Hosts;
 use crate::model::code::Code;
 use crate::openapi::{Document, LazyDocument, Port};
 use crate::raft::node::Node;
@@ -66,6 +67,8 @@ pub struct ApiSettings {
     pub trusted_proxies: Vec<IpNet>,
     /// How long a node that hears no leader goes on believing tokens.
     pub token_trust: Duration,
+    /// The names that the listener answers to.
+    pub hosts: Hosts,
     /// What `/openapi.json` answers.
     pub document: LazyDocument,
 }
@@ -138,6 +141,7 @@ pub fn router(app: App) -> Router {
         .fallback(|| async { ApiError::from(Code::UnknownRoute) })
         .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })
         .layer(layers::catch_panics())
+        .layer(from_fn_with_state(app.clone(), layers::refuse_foreign_hosts))
         .layer(from_fn_with_state(layers::Tracked::new("api", &app.node), layers::track))
         .with_state(app)
 }

@@ -49,6 +49,7 @@ impl Bench {
             config_content_chars_max: 1000,
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
             token_trust: Duration::from_secs(30),
+            hosts: Hosts::any(),
             document: LazyDocument::new(Box::new(Bytes::new)),
         };
         let app = App::new(node.clone(), settings);
@@ -161,6 +162,7 @@ async fn a_token_revoked_while_a_read_waited_reads_nothing() {
             config_content_chars_max: 1000,
             trusted_proxies: Vec::new(),
             token_trust: Duration::from_secs(30),
+            hosts: Hosts::any(),
             document: LazyDocument::new(Box::new(Bytes::new)),
         },
     );

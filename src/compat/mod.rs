@@ -33,6 +33,7 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use crate::{
+    hosts::Hosts,
     metrics::Metrics,
     model::config_lookup::{Lookup, Released},
     openapi::{Document, Port},
@@ -133,6 +134,8 @@ pub struct CompatSettings {
     pub auth_required: bool,
     /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// The names that the listener answers to.
+    pub hosts: Hosts,
     /// Where this node listens: the last resort of `/services/config`.
     pub bound: SocketAddr,
 }
@@ -152,14 +155,17 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// Lets nobody read a state that must not be served.
+/// Lets nobody read a state that must not be served, and no page of a foreign site read anything.
 async fn stand_aside<S: ConfigSource>(State(surface): State<Surface<S>>, request: Request, next: Next) -> Response {
-    let Some(why) = surface.source.out_of_service() else { return next.run(request).await };
+    let foreign = surface.settings.hosts.stranger(request.uri(), request.headers());
+    let foreign = foreign.map(|host| Refusal::BadRequest(format!("this node is not known as {host:?}")));
+    let refusal = foreign.or_else(|| surface.source.out_of_service().map(Refusal::OutOfService));
+    let Some(refusal) = refusal else { return next.run(request).await };
     let path = request.uri().path();
     match path.split('/').nth(1) {
-        Some("notifications") => Refusal::OutOfService(why).for_poll(),
-        Some("configfiles") => Refusal::OutOfService(why).bare(),
-        _ => Refusal::OutOfService(why).for_path(path),
+        Some("notifications") => refusal.for_poll(),
+        Some("configfiles") => refusal.bare(),
+        _ => refusal.for_path(path),
     }
 }
 

@@ -226,6 +226,7 @@ impl Served {
             hold: HOLD,
             auth_required: false,
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a net")],
+            hosts: Hosts::any(),
             bound: SocketAddr::from(([127, 0, 0, 1], 8890)),
         };
         set(&mut settings);

@@ -1,0 +1,119 @@
+//! Which names a listener on this machine answers to: against pages of foreign sites that a browser here
+//! shows, whose name their owner lets point to 127.0.0.1 once they are loaded (DNS rebinding).
+//!
+//! Such a page can ask for whatever needs no token, as the configuration that clients read. What it cannot
+//! do is to ask under another name than its own. A listener that others reach is protected by its network
+//! and asked under whatever name they know it by, so nothing is checked there.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri, header};
+
+/// Admits every name.
+const ANY: &str = "*";
+
+/// The names of one listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hosts(Option<Vec<String>>);
+
+impl Hosts {
+    /// Of a listener at `bound`, with the names that the operator has given it.
+    pub fn of(bound: SocketAddr, named: impl IntoIterator<Item = String>) -> Self {
+        let named: Vec<_> = named.into_iter().map(|name| plain(&host_of(&name)).to_owned()).collect();
+        let is_checked = bound.ip().to_canonical().is_loopback() && !named.iter().any(|name| name == ANY);
+        Hosts(is_checked.then_some(named))
+    }
+
+    /// Of a listener that answers to every name.
+    pub fn any() -> Self {
+        Hosts(None)
+    }
+
+    /// The name that a request came under, if it is none of these. Who names none is no browser.
+    pub(crate) fn stranger(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
+        let named = self.0.as_ref()?;
+        let of_uri = uri.authority().map(|authority| authority.host().to_owned());
+        let of_headers = headers.get_all(header::HOST).iter().map(|host| host_of(host.to_str().unwrap_or("?")));
+        of_uri.into_iter().chain(of_headers).find(|host| !is_admitted(plain(host), named))
+    }
+}
+
+/// The part of `HOST:PORT` that is the host; a text that is none stays as it is.
+fn host_of(text: &str) -> String {
+    text.parse::<Authority>().map_or_else(|_| text.to_owned(), |authority| authority.host().to_owned())
+}
+
+/// Without what makes no difference to a resolver.
+fn plain(host: &str) -> &str {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.strip_suffix('.').unwrap_or(host)
+}
+
+/// An address cannot be made to point elsewhere, and nobody can own a name without a dot or below
+/// `localhost`.
+fn is_admitted(host: &str, named: &[String]) -> bool {
+    let is_of_nobody = !host.contains('.') && !host.contains('?');
+    let is_local = host.to_ascii_lowercase().ends_with(".localhost");
+    host.parse::<IpAddr>().is_ok()
+        || is_of_nobody
+        || is_local
+        || named.iter().any(|name| name.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stranger(bound: &str, named: &[&str], host: Option<&str>) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        if let Some(host) = host {
+            headers.insert(header::HOST, host.parse().expect("a header value"));
+        }
+        let named = named.iter().map(|name| (*name).to_owned());
+        Hosts::of(bound.parse().expect("an address"), named).stranger(&Uri::from_static("/"), &headers)
+    }
+
+    #[test]
+    fn a_listener_on_this_machine_answers_to_its_names_only() {
+        let named = ["config.example.com:8890", "Other.Example.com"];
+        let admitted = [
+            "127.0.0.1:8890",
+            "localhost",
+            "LOCALHOST:8890",
+            "app.localhost",
+            "localhost.",
+            "[::1]:8890",
+            "192.0.2.1",
+            "n1:8890",
+            "config.example.com",
+            "config.example.com.:8890",
+            "other.example.com",
+        ];
+        for bound in ["127.0.0.1:8890", "[::1]:8890", "[::ffff:127.0.0.1]:1", "127.1.2.3:1"] {
+            for host in admitted {
+                assert_eq!(stranger(bound, &named, Some(host)), None, "{bound} {host}");
+            }
+            for host in ["evil.example:8890", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example."] {
+                assert!(stranger(bound, &named, Some(host)).is_some(), "{bound} {host}");
+            }
+            assert_eq!(stranger(bound, &[], None), None, "a probe without a name is no browser");
+        }
+    }
+
+    #[test]
+    fn a_listener_that_others_reach_answers_to_every_name() {
+        for bound in ["0.0.0.0:8890", "192.0.2.1:8890", "[::]:8890"] {
+            assert_eq!(stranger(bound, &[], Some("evil.example")), None, "{bound}");
+        }
+        assert_eq!(stranger("127.0.0.1:1", &["*"], Some("evil.example")), None);
+    }
+
+    #[test]
+    fn the_name_in_the_request_line_counts_too() {
+        let hosts = Hosts::of(SocketAddr::from(([127, 0, 0, 1], 1)), []);
+        let uri = Uri::from_static("http://evil.example/livez");
+        assert_eq!(hosts.stranger(&uri, &HeaderMap::new()).as_deref(), Some("evil.example"));
+        assert_eq!(Hosts::any().stranger(&uri, &HeaderMap::new()), None);
+    }
+}
