@@ -5,9 +5,11 @@ mod client;
 mod dev;
 mod offline;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
@@ -19,6 +21,9 @@ use crate::server::{Bound, Server};
 /// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
 /// lines of our own, once.
 const LOG_FILTER: &str = "info,openraft=error";
+
+/// In the data directory: the generated password of the administrator, where no terminal shows it.
+const FIRST_PASSWORD_FILE: &str = "first-password";
 
 /// Bad configuration.
 const EXIT_CONFIG: u8 = 2;
@@ -50,6 +55,8 @@ enum Command {
 
 /// Runs the command; 2 for bad configuration, 1 for any other failure.
 pub fn run(cli: Cli) -> ExitCode {
+    // Whatever is written from here on, data or backup, is for the user of this process alone.
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     match cli.command {
         Command::Dev(args) => match args.check() {
             Ok(config) => report(block_on(dev::run(config))),
@@ -93,13 +100,34 @@ fn list_faults(faults: &[String]) -> ExitCode {
 async fn serve(config: Config) -> anyhow::Result<()> {
     start_log(config.tuning.log_format);
     let stop = stop_signal()?;
+    let first_password = config.data_dir.join(FIRST_PASSWORD_FILE);
     let server = Server::start(config).await?;
     if let Some(password) = &server.generated_password {
-        say("This node has no data yet. If it founds the cluster, the administrator is:");
-        say(&format!("  name admin, password {password}"));
+        hand_over(password, &first_password)?;
     }
     announce(&server.bound);
     server.run(stop).await
+}
+
+/// A password that was generated is shown to whoever sits before the terminal. Where nobody does, stdout is
+/// a log that others read too, and it goes to a file.
+fn hand_over(password: &str, file: &Path) -> anyhow::Result<()> {
+    if std::io::stdout().is_terminal() {
+        say("This node has no data yet. If it founds the cluster, the administrator is:");
+        say(&format!("  name admin, password {password}"));
+    } else {
+        keep_password(file, password).with_context(|| format!("{} cannot be written", file.display()))?;
+        tracing::info!(file = %file.display(), "if this node founds the cluster, the first password of admin is in the file");
+    }
+    Ok(())
+}
+
+/// Writes a password down for the owner of the file alone.
+fn keep_password(file: &Path, password: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    writeln!(options.open(file)?, "{password}")
 }
 
 /// One line that programs read: where the node listens.
@@ -113,7 +141,7 @@ fn start_log(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
-        LogFormat::Text => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
+        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().init(),
     }
 }

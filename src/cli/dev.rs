@@ -1,11 +1,11 @@
 //! `thuban dev`: one node for a desk, with everything printed that a newcomer needs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{announce, say, start_log, stop_signal};
+use super::{announce, keep_password, say, start_log, stop_signal};
 use crate::config::{Config, Hidden};
 use crate::raft::node::Node;
 use crate::server::Server;
@@ -39,14 +39,6 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
 
 fn kept_password(file: &Path) -> Option<Hidden> {
     std::fs::read_to_string(file).ok().map(|text| Hidden(text.trim().to_owned()))
-}
-
-fn keep_password(file: &PathBuf, password: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    writeln!(options.open(file)?, "{password}")
 }
 
 async fn wait_until_ready(node: &Node) {

@@ -5,9 +5,9 @@
 //! `identity.json`. A crash in between leaves `identity.json` absent and the database empty, and
 //! the next start begins again. Any other half of the pair means that a part was removed by hand.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -79,10 +79,29 @@ impl Identity {
 /// Makes the directory if needed and keeps every other process out of it while the file lives.
 pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir).map_err(StoreError::at(dir))?;
+    close_to_others(dir);
     let path = dir.join(LOCK_FILE);
     let file = File::create(&path).map_err(StoreError::at(&path))?;
     try_lock(dir, &file)?;
     Ok(file)
+}
+
+/// One that was made by somebody else may be open to all. Not every filesystem knows owners, and a volume
+/// may belong to another user: then it is told, and no more.
+fn close_to_others(dir: &Path) {
+    let Ok(mode) = fs::metadata(dir).map(|metadata| metadata.permissions().mode() & 0o777) else { return };
+    if mode & !DIRECTORY_MODE == 0 {
+        return;
+    }
+    match fs::set_permissions(dir, Permissions::from_mode(mode & DIRECTORY_MODE)) {
+        Ok(()) => {
+            tracing::info!(dir = %dir.display(), before = format!("{mode:o}"), "the directory is closed to others")
+        }
+        Err(error) => {
+            tracing::warn!(%error, dir = %dir.display(), mode = format!("{mode:o}"),
+                "others may read the directory, which holds hashes of passwords, and it cannot be closed to them");
+        }
+    }
 }
 
 /// As [`lock`], but leaves the directory as it is.
