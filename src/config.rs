@@ -54,6 +54,10 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_PEER_ADDR", default_value = "0.0.0.0:8190")]
     pub peer_addr: String,
 
+    /// Where /metrics is served alone, with /livez [default: on the management API]
+    #[arg(long, env = "THUBAN_METRICS_ADDR")]
+    pub metrics_addr: Option<String>,
+
     /// HOST:PORT of the management API as others reach it [default: the bound address]
     #[arg(long, env = "THUBAN_ADVERTISE_API")]
     pub advertise_api: Option<String>,
@@ -185,6 +189,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub api_addr: SocketAddr,
     pub compat_addr: SocketAddr,
+    /// `None` for metrics on the management API.
+    pub metrics_addr: Option<SocketAddr>,
     /// `None` for a node that has no peers and wants none.
     pub peer_addr: Option<SocketAddr>,
     pub advertise_api: Option<String>,
@@ -207,6 +213,10 @@ impl ServeArgs {
         let api_addr = faults.address("--api-addr", &self.api_addr);
         let compat_addr = faults.address("--compat-addr", &self.compat_addr);
         let peer_addr = faults.address("--peer-addr", &self.peer_addr);
+        let metrics_addr = self.metrics_addr.as_deref().and_then(|text| faults.address("--metrics-addr", text));
+        if metrics_addr.is_some_and(|one| one.port() != 0 && [api_addr, compat_addr, peer_addr].contains(&Some(one))) {
+            faults.add("--metrics-addr has to differ from the other addresses");
+        }
         let clashes = [(api_addr, compat_addr), (api_addr, peer_addr), (compat_addr, peer_addr)];
         if clashes.into_iter().any(|(a, b)| a == b && a.is_some_and(|address| address.port() != 0)) {
             faults.add("--api-addr, --compat-addr and --peer-addr have to differ");
@@ -248,6 +258,7 @@ impl ServeArgs {
             data_dir: self.data_dir,
             api_addr,
             compat_addr,
+            metrics_addr,
             peer_addr: cluster_secret.is_some().then_some(peer_addr),
             advertise_api: self.advertise_api,
             advertise_compat: self.advertise_compat,
@@ -292,6 +303,7 @@ impl DevArgs {
             data_dir: self.data_dir,
             api_addr: SocketAddr::from(([127, 0, 0, 1], self.api_port)),
             compat_addr: SocketAddr::from(([127, 0, 0, 1], self.compat_port)),
+            metrics_addr: None,
             peer_addr: None,
             advertise_api: None,
             advertise_compat: None,

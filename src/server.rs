@@ -44,6 +44,8 @@ pub struct Bound {
     pub api: SocketAddr,
     pub compat: SocketAddr,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<SocketAddr>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<SocketAddr>,
 }
 
@@ -53,7 +55,7 @@ pub struct Server {
     pub node: Node,
     /// The password of the administrator, where this start generated one.
     pub generated_password: Option<String>,
-    doors: [Door; 2],
+    doors: Vec<Door>,
     places: Arc<Places>,
     hub: Hub,
     tasks: TaskTracker,
@@ -66,6 +68,10 @@ impl Server {
     pub async fn start(config: Config) -> anyhow::Result<Server> {
         let api_listener = bind("--api-addr", config.api_addr).await?;
         let compat_listener = bind("--compat-addr", config.compat_addr).await?;
+        let metrics_listener = match config.metrics_addr {
+            Some(address) => Some(bind("--metrics-addr", address).await?),
+            None => None,
+        };
         let peer_listener = match config.peer_addr {
             Some(address) => Some(bind("--peer-addr", address).await?),
             None => None,
@@ -74,6 +80,7 @@ impl Server {
             node_id: config.node_id,
             api: api_listener.local_addr()?,
             compat: compat_listener.local_addr()?,
+            metrics: metrics_listener.as_ref().map(TcpListener::local_addr).transpose()?,
             peer: peer_listener.as_ref().map(TcpListener::local_addr).transpose()?,
         };
         let descriptors = descriptors::raise();
@@ -116,15 +123,21 @@ impl Server {
                 token_trust: Duration::from_millis(config.tuning.token_trust_ms),
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
                 hosts: hosts(&config, bound.api),
+                metrics_elsewhere: metrics_listener.is_some(),
                 document: LazyDocument::new(Box::new(move || document(api_address, compat_address).into_bytes())),
             },
         );
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
+        let metrics = metrics_listener.map(|listener| {
+            let router = api::metrics_router(app.clone());
+            Door { name: "metrics", listener, router }
+        });
         let api = api::router(app);
         let doors = [
             Door { name: "api", listener: api_listener, router: api },
             Door { name: "compat", listener: compat_listener, router: compat },
         ];
+        let doors = doors.into_iter().chain(metrics).collect();
         Ok(Server { bound, node, generated_password, doors, places, hub, tasks, shutdown, failed })
     }
 

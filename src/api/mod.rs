@@ -69,6 +69,8 @@ pub struct ApiSettings {
     pub token_trust: Duration,
     /// The names that the listener answers to.
     pub hosts: Hosts,
+    /// `/metrics` has a listener of its own, see [`metrics_router`].
+    pub metrics_elsewhere: bool,
     /// What `/openapi.json` answers.
     pub document: LazyDocument,
 }
@@ -118,10 +120,16 @@ pub fn shared_routes(app: App) -> Router {
     shared.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 
+/// What is served where metrics have a listener of their own.
+pub fn metrics_router(app: App) -> Router {
+    let served = routes().into_iter().filter(|route| [routes::METRICS, "/livez"].contains(&route.path.as_str()));
+    served.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
+}
+
 /// The surface, ready to be served.
 pub fn router(app: App) -> Router {
     let mut router = Router::new();
-    for route in routes() {
+    for route in routes().into_iter().filter(|route| !app.settings.metrics_elsewhere || route.path != routes::METRICS) {
         let handler = match route.access {
             Access::Anyone => route.handler,
             Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),

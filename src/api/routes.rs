@@ -102,6 +102,9 @@ fn held(route: Route) -> Route {
     Route { is_held: true, ..route }
 }
 
+/// Served on a listener of its own where there is one.
+pub(super) const METRICS: &str = "/metrics";
+
 /// Every route of the surface.
 pub(super) fn routes() -> Vec<Route> {
     let rules = Family::ALL.iter().flat_map(|family| rule_routes(*family));
@@ -134,7 +137,7 @@ fn fixed_routes() -> Vec<Route> {
         shared(GET, "/readyz", health::ready, health::READY),
         shared(GET, "/openapi.json", reference::document, reference::DOCUMENT),
         shared(GET, "/docs", reference::page, reference::PAGE),
-        always(open(GET, "/metrics", health::metrics, health::METRICS)),
+        always(open(GET, METRICS, health::metrics, health::METRICS)),
         open(POST, "/auth/v1/user/login", login::log_in, login::LOG_IN),
         open(POST, "/core/v1/user/login", login::log_in, login::LOG_IN),
         guarded(POST, "/auth/v1/user/logout", login::log_out, login::LOG_OUT),

@@ -50,6 +50,7 @@ impl Bench {
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
             token_trust: Duration::from_secs(30),
             hosts: Hosts::any(),
+            metrics_elsewhere: false,
             document: LazyDocument::new(Box::new(Bytes::new)),
         };
         let app = App::new(node.clone(), settings);
@@ -163,6 +164,7 @@ async fn a_token_revoked_while_a_read_waited_reads_nothing() {
             trusted_proxies: Vec::new(),
             token_trust: Duration::from_secs(30),
             hosts: Hosts::any(),
+            metrics_elsewhere: false,
             document: LazyDocument::new(Box::new(Bytes::new)),
         },
     );
