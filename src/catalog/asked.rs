@@ -6,7 +6,6 @@
 //! that nobody asked for is the cluster's own, and is not judged.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +19,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
 use crate::model::rule::release::RuleReleaseDraft;
-use crate::model::rule::{Family, Rule};
+use crate::model::rule::Family;
 
 /// A command as somebody asked for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
