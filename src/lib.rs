@@ -92,6 +92,18 @@
 //! three times its ttl; only who became unhealthy, or has beaten again, is proposed, many in one
 //! command. From there on it is a write like any other, and wakes those who watch the service.
 //!
+//! # The path of a permission
+//!
+//! A caller is what its token, or its certificate, stands for: a user or a service token, with grants
+//! ([`model::grant`]: a role on a scope, and a role is a set of verbs). `api::auth` looks that up once a
+//! request, and believes no token while the node has not heard a leader for `--token-trust-ms`. A write
+//! goes on as [`catalog::asked::Asked`]: the command, and who asked for it. Apply judges each item by the
+//! grants of that moment, where its ids and names are resolved; what the caller does not see is as if it
+//! were missing. What nobody asked for is the cluster's own and is not judged. Reads carry a
+//! [`model::grant::Sight`] into the catalog, which leaves out what it does not show: lists, counts,
+//! details, releases, explain and discovery. What belongs to the cluster as a whole (members, settings,
+//! users, backups) is a verb in the row of its route.
+//!
 //! # The path of a level
 //!
 //! Everything stored or sent belongs to a level ([`format::level`]). Every handshake between nodes says what
@@ -111,7 +123,10 @@
 //!   can show it. It may be shown before its rows are written: it is in the log, and applied again.
 //! * Who serves requests waits for no disk: the catalog's lock is never held across a write, and
 //!   consensus, which writes where it stands, has threads of its own (`raft::threads`).
-//! * A check against state happens in apply, never in a handler.
+//! * A check against state happens in apply, never in a handler; so does the judgement of who may write.
+//! * There is always an enabled administrator of everything. Whoever is disabled or gets another password
+//!   is out with that entry of the log, on every node.
+//! * Secrets are told once: passwords and tokens are kept as hashes, and no list, log or audit shows one.
 //! * Saving a rule or a config file never changes what clients see; releasing it does.
 //! * Versions of a rule, of a config file and notification ids never go down and are never used twice, not even
 //!   after the file was deleted.
@@ -148,6 +163,7 @@
 //! |---|---|
 //! | business codes, HTTP status | [`model::code`]; the status is the code's first three digits |
 //! | login, token, lifetime | `POST /auth/v1/user/login`; 256 random bits, kept as SHA-256, 7 days |
+//! | who may do what | users and service tokens with grants of six roles; not permitted is 401001, not seen is not there |
 //! | times | `YYYY-MM-DD HH:MM:SS`, UTC, stamped by the leader with the time of the cluster |
 //! | ids and revisions | 32 hex digits drawn from the leader's seed; numbers of config objects from the log index |
 //! | publishing of config | the Polaris paths under `/config/v1` |

@@ -18,8 +18,8 @@ use crate::model::access::{PasswordHash, TokenHash};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
-use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::Family;
+use crate::model::rule::release::RuleReleaseDraft;
 
 /// A command as somebody asked for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
