@@ -93,9 +93,11 @@ impl Node {
         self.leader_within(LED_WITHIN, LED_WITHIN).is_some()
     }
 
-    /// Whether this node heard a leader, or was one, within `limit`: what it knows is no older than that.
+    /// Whether this node heard a leader, or was one, within `limit`, or has not run for longer: what it does
+    /// not know yet is no older than that.
     pub fn was_led_within(&self, limit: Duration) -> bool {
-        self.leader_within(limit, limit).is_some() || self.inner().contact.is_within(limit)
+        let contact = &self.inner().contact;
+        self.leader_within(limit, limit).is_some() || contact.is_within(limit) || contact.started.elapsed() < limit
     }
 
     fn leader_within(&self, acknowledged: Duration, heard: Duration) -> Option<NodeId> {
