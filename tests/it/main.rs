@@ -17,6 +17,7 @@ mod cut_off;
 mod discover;
 mod divergence;
 mod envelope;
+mod exhaustion;
 mod explain;
 mod formation;
 mod graceful;
