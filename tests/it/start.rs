@@ -66,6 +66,44 @@ async fn single_faults_are_refused_by_name() {
     }
 }
 
+/// There is no secret that a node takes because none was given, and none that is easily guessed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_does_not_start_without_a_good_secret() {
+    let directory = TempDir::new().expect("a temporary directory can be made");
+    let data = directory.path().join("data");
+    let [empty, blank, short] =
+        [("empty", ""), ("blank", "\n\n"), ("short", "thirty-one characters, no more!")].map(|(name, content)| {
+            let file = directory.path().join(name);
+            std::fs::write(&file, content).expect("written");
+            file.to_str().expect("the path is text").to_owned()
+        });
+    let good = "a cluster secret for tests, long enough";
+    let missing = directory.path().join("missing");
+    let cases: [(&[&str], &str); 10] = [
+        (&[], "cluster-secret"),
+        (&["--cluster-secret", ""], "cluster-secret"),
+        (&["--cluster-secret", "secret"], "cluster-secret"),
+        (&["--cluster-secret-file", &empty], "cluster-secret"),
+        (&["--cluster-secret-file", &blank], "cluster-secret"),
+        (&["--cluster-secret-file", &short], "cluster-secret"),
+        (&["--cluster-secret-file", missing.to_str().expect("text")], "cluster-secret"),
+        (&["--cluster-secret", good, "--cluster-secret-file", &short], "cluster-secret"),
+        (&["--cluster-secret", good, "--admin-password", "admin"], "admin-password"),
+        (&["--cluster-secret", good, "--admin-password-file", &empty], "admin-password"),
+    ];
+    for (flags, fault) in cases {
+        let members = "1=127.0.0.1:1,2=127.0.0.1:2,3=127.0.0.1:3";
+        let first =
+            ["serve", "--node-id", "1", "--data-dir", data.to_str().expect("text"), "--initial-cluster", members];
+        let output = run(&[&first, flags].concat()).await;
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {words}");
+        assert!(words.contains(fault), "{fault} is not named for {flags:?} in:\n{words}");
+        assert!(!words.contains("thirty-one"), "the secret is shown:\n{words}");
+        assert!(!data.exists(), "{flags:?} created the data directory");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn ports_chosen_by_the_kernel_are_announced() {
     let directory = TempDir::new().expect("a temporary directory can be made");

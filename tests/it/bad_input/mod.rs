@@ -1,35 +1,49 @@
 //! Everything a caller should not send: refused with the code it gets, on leader and follower alike,
 //! and without a trace in the state.
 //!
+//! All 45 cases of the checklist. A name is a module beside this one, of `tests/it`, or of the sources
+//! (`api::tests`); what is only partly so is said.
+//!
 //! | case | tested in |
 //! |---|---|
 //! | S01 credentials that are none | `requests`, `api::tests` (every route) |
 //! | S02 tricks with the path | `requests` |
 //! | S03 methods | `requests`, `compat::tests::readers` |
-//! | S04 starts without a good secret | `start` |
+//! | S04 starts without a good secret | `start::a_cluster_does_not_start_without_a_good_secret` |
 //! | S05, S06 strangers at the peer port, peers at the client port | `sockets`, `raft::peer::tests::doors` |
-//! | S07 logins | `secrets`, `envelope`, `api::tests` |
+//! | S07 logins: odd ones, timing, 10 000 guesses, at the same time, long passwords | `secrets`, `exhaustion::logins` |
 //! | S08 pages | `requests`, `rules::lists` |
+//! | S09 every route by everybody who may not | without a token: `api::tests`; by role and scope: `permissions` |
 //! | S10 what only apply can refuse | `rules::writes`, `rules::values`, `names` |
+//! | S11 what is of a namespace that one may not see | `permissions`, `catalog::tests::trust` |
 //! | S12, S13, S14 names and paths of config clients | `names`, `compat::tests::{pulls, readers}` |
-//! | S15 releases by ids of others | `rules::releases` |
+//! | S15 releases by ids of others | rules: `rules::releases`; config releases are named, not by id |
 //! | S16 names that look alike | `names` |
+//! | S17 another name in the query than in the body: the body counts | `requests::the_query_of_a_write_names_nothing` |
 //! | S18 addresses inside of rules | `names`, `rules::edges` |
-//! | S19, S20 slow, endless and huge requests | `sockets` |
+//! | S19 slow requests, 1000 idle connections (more by `THUBAN_IT_IDLE`) | `sockets`, `connections` |
+//! | S19 answers that are read slowly or not at all | `connections::patient` of the sources, `scripts/attacks` |
+//! | S19 handshakes of TLS that stop half way | `tls` |
+//! | S20 endless and huge requests | `sockets` |
 //! | S21 malformed bodies | `bodies`, `api::extract` |
-//! | S22, S41 text that would be markup, a header or a line of the log | `names`, `secrets` |
+//! | S22, S41 text that would be markup, a header or a line of the log | `names`, `secrets`, `exhaustion::surfaces` |
 //! | S23 names that walk directories | `names`, `model::name` |
-//! | S24 one bad item among a hundred | `rules::writes` |
-//! | S26 lists of a poll | `compat::tests::polls`, `config_surface`, `names` |
+//! | S24 one bad item among a hundred | `rules::writes`; one that is not permitted: `catalog::tests::trust` |
+//! | S25 a poll of a file that one may not read | access keys are those of an app, a poll is of one app: `access_keys` |
+//! | S26 lists of a poll | `compat::tests::polls`, `compat::wanted`, `config_surface`, `names`, `exhaustion::polls` |
 //! | S27 to S31 conditions, ranges, words, policies of rules | `rules::values`, `rules::fields`, `rules::views` |
 //! | S32 ids | `rules::writes` |
 //! | S33 aliases | `names`, `aliases` |
 //! | S34 one create through two nodes | `names`, `rules::writes` |
-//! | S35 one command twice | `catalog::tests`, `names` |
+//! | S35 one command twice | `catalog::tests`, `names`; callers have no key of their own for it |
+//! | S36 signatures that are old, skewed or of another path | `access_keys` |
 //! | S37, S38 secrets and names in logs and metrics | `secrets` |
 //! | S39 verbs | `requests` |
+//! | S40 backups: who may read the file; torn and foreign ones | `exhaustion::surfaces`, `backup`, `offline::tests` |
 //! | S42 numbers beyond their type | `rules::values`, `bodies` |
-//! | S43 a token revoked on another node | `secrets` |
+//! | S43 a token revoked on another node | `secrets`; on a node that is cut off: `permissions` |
+//! | S44 the last administrator | `catalog::tests::trust` |
+//! | S45 made-up requests | from the description of both surfaces: `openapi` (10 examples an operation) |
 
 mod bodies;
 mod names;

@@ -222,3 +222,33 @@ async fn pages_have_limits() {
         }
     }
 }
+
+/// What a write is about is said in its body; another name or id in its query is nobody's.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_query_of_a_write_names_nothing() {
+    let cluster = Cluster::start(3).await;
+    for (role, api) in both(&cluster).await {
+        let of = |name: &str| json!({"namespace": role, "name": name});
+        let created = api.post(SERVICES, &json!([of("meant"), of("other")])).await.expect_code(200_000);
+        let other = created.body["responses"][1]["service"]["id"].as_str().expect("an id").to_owned();
+        let queries = [format!("id={other}"), format!("namespace={role}&name=other"), format!("service_id={other}")];
+        for (number, query) in queries.iter().enumerate() {
+            let comment = format!("change {number}");
+            let change = json!([{"namespace": role, "name": "meant", "comment": comment}]);
+            api.put(&format!("{SERVICES}?{query}"), &change).await.expect_code(200_000);
+            let listed = api.get(&format!("{SERVICES}?namespace={role}")).await.expect_code(200_000).body;
+            let comment_of = |name: &str| {
+                let services = listed["services"].as_array().expect("a list");
+                services.iter().find(|service| service["name"] == name).expect("it is there")["comment"].clone()
+            };
+            assert_eq!((comment_of("meant"), comment_of("other")), (json!(comment), json!("")), "{role}, {query}");
+        }
+        for query in queries {
+            let id = "0".repeat(32);
+            let gone = json!([{"id": id, "namespace": role, "name": format!("not there {}", query.len())}]);
+            api.post(&format!("{SERVICES}/delete?{query}"), &gone).await;
+        }
+        let left = api.get(&format!("{SERVICES}?namespace={role}")).await.expect_code(200_000);
+        assert_eq!(left.amount(), 2, "{role}: {left}");
+    }
+}

@@ -1,18 +1,21 @@
 //! Logins that guess, and what logs, metrics and answers must not tell.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::everything;
 use crate::envelope::both;
-use crate::harness::{ADMIN_PASSWORD, Answer, Api, Cluster, eventually};
+use crate::harness::{ADMIN_PASSWORD, Answer, Api, Cluster, eventually, report, setting};
 
 const LOGIN: &str = "/auth/v1/user/login";
 /// From the answer of a logout to its effect on every other node.
 const REVOKED_WITHIN: Duration = Duration::from_secs(2);
+
+const LEVEL_WITHIN: Duration = Duration::from_secs(20);
 
 /// Everything that the nodes have logged.
 fn logs(cluster: &Cluster) -> String {
@@ -26,8 +29,10 @@ async fn odd_logins_are_refused() {
     let before = everything(&cluster.api(1)).await;
     let megabyte = "p".repeat(1 << 20);
     let refused = [
-        ("a megabyte", json!({"name": "admin", "password": megabyte}), 401_001),
-        ("a megabyte of name", json!({"name": megabyte, "password": "p"}), 401_001),
+        ("a megabyte", json!({"name": "admin", "password": megabyte}), 413_000),
+        ("a megabyte of name", json!({"name": megabyte, "password": "p"}), 413_000),
+        ("129 characters", json!({"name": "admin2", "password": "p".repeat(129)}), 401_001),
+        ("129 characters of name", json!({"name": "n".repeat(129), "password": ADMIN_PASSWORD}), 401_001),
         ("nothing", json!({"name": "admin2", "password": ""}), 401_001),
         ("no name", json!({"name": "", "password": ADMIN_PASSWORD}), 401_001),
         ("NUL after the password", json!({"name": "admin", "password": format!("{ADMIN_PASSWORD}\u{0}")}), 401_001),
@@ -53,6 +58,76 @@ async fn odd_logins_are_refused() {
         api.login(ADMIN_PASSWORD).await.unwrap_or_else(|answer| panic!("{role}: {answer}"));
     }
     assert_eq!(everything(&cluster.api(1)).await, before);
+}
+
+/// There are hashes that look at 72 bytes of a password and no further.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_byte_of_a_password_counts() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let password = "0123456789".repeat(10);
+    let user = json!([{"name": "long", "password": password}]);
+    eventually(LEVEL_WITHIN, "the cluster's level knows users", || async {
+        match api.post("/auth/v1/users", &user).await {
+            answer if answer.code() == 200_000 => Ok(()),
+            answer => Err(answer.to_string()),
+        }
+    })
+    .await;
+    let log_in = async |password: &str| {
+        let body = json!({"name": "long", "password": password});
+        api.clone().without_token().post(LOGIN, &body).await.code()
+    };
+    assert_eq!(log_in(&password[..72]).await, 401_001);
+    assert_eq!(log_in(&format!("{}x", &password[..99])).await, 401_001);
+    assert_eq!(log_in(&password).await, 200_000);
+}
+
+/// A name that nobody has is not told from a wrong password by the clock: the fastest of each are compared,
+/// as a busy machine makes answers slower and never faster.
+#[tokio::test(flavor = "multi_thread")]
+async fn unknown_names_take_as_long_as_wrong_passwords() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1).without_token();
+    let mut fastest = [Duration::MAX; 2];
+    for _ in 0..4 {
+        for (which, name) in ["admin", "nobody"].into_iter().enumerate() {
+            let began = Instant::now();
+            api.post(LOGIN, &json!({"name": name, "password": "wrong"})).await.expect_code(401_001);
+            fastest[which] = fastest[which].min(began.elapsed());
+        }
+    }
+    let [known, unknown] = fastest;
+    report(format!("a wrong password is answered after {known:?}, an unknown name after {unknown:?}, at the soonest"));
+    assert!(unknown > known / 4 && known > unknown / 4, "{known:?} and {unknown:?}");
+}
+
+/// 10 000 guesses by default (`THUBAN_IT_GUESSES`): all but a handful are turned away unseen.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_guesses_come_to_nothing() {
+    const HANDS: usize = 8;
+    let cluster = Cluster::start(1).await;
+    let (api, guesses) = (cluster.api(1).without_token(), setting("THUBAN_IT_GUESSES", 10_000));
+    let began = Instant::now();
+    let guess = async |hand: usize| {
+        let mut judged = 0;
+        for number in 0..guesses / HANDS {
+            let body = json!({"name": "admin", "password": format!("guess {hand} {number}")});
+            match api.post(LOGIN, &body).await.code() {
+                401_001 => judged += 1,
+                code => assert_eq!(code, 429_002),
+            }
+        }
+        judged
+    };
+    let judged: usize = join_all((0..HANDS).map(guess)).await.into_iter().sum();
+    // Five a minute, however long this takes here.
+    let minutes = began.elapsed().as_secs() as usize / 60;
+    report(format!("{judged} of {guesses} guesses were judged in {:?}", began.elapsed()));
+    assert!((1..=5 * (minutes + 1)).contains(&judged), "{judged} guesses were judged");
+    let elsewhere = api.request(Method::POST, LOGIN).header("X-Forwarded-For", "192.0.2.7");
+    let right = elsewhere.json(&json!({"name": "admin", "password": ADMIN_PASSWORD}));
+    Answer::read(right).await.expect("the login is answered").expect_code(200_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]
