@@ -32,15 +32,18 @@ FROM debian:bookworm-slim
 # Volumes take the owner of these directories when they are first mounted.
 RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /var/lib/thuban \
         --shell /usr/sbin/nologin thuban && \
-    install -d -o thuban -g thuban -m 0750 /var/lib/thuban /run/thuban
+    install -d -o thuban -g thuban -m 0750 /var/lib/thuban /run/thuban /run/thuban-authority \
+        /run/thuban-balancer && \
+    install -d -o thuban -g thuban -m 0755 /run/thuban-trust
 COPY --from=build /thuban/target/release/thuban /usr/local/bin/thuban
 ENV THUBAN_DATA_DIR=/var/lib/thuban
 USER thuban
 WORKDIR /var/lib/thuban
 VOLUME /var/lib/thuban
-# Management API, config clients, other nodes.
+# Management API, config clients, other nodes. The first starts with --tls-cert and --tls-key, or with
+# --insecure-http; THUBAN_ENDPOINT (and THUBAN_CA_FILE) tell the health check which.
 EXPOSE 8090 8890 8190
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
-    CMD ["thuban", "health", "--endpoint", "http://127.0.0.1:8090"]
+    CMD ["thuban", "health"]
 ENTRYPOINT ["thuban"]
 CMD ["serve"]

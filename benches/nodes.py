@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -38,14 +39,18 @@ def free_ports(count):
     return ports
 
 
-def call(address, path, body=None, token=None, method=None):
-    """The decoded JSON answer; any HTTP error is raised."""
+def scheme(tls):
+    return "https" if tls else "http"
+
+
+def call(address, path, body=None, token=None, method=None, tls=None):
+    """The decoded JSON answer; any HTTP error is raised. `tls` is the context of a client that speaks TLS."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://{address}{path}", data=data, method=method)
+    request = urllib.request.Request(f"{scheme(tls)}://{address}{path}", data=data, method=method)
     request.add_header("Content-Type", "application/json")
     if token:
         request.add_header("Authorization", token)
-    with urllib.request.urlopen(request, timeout=15) as answer:
+    with urllib.request.urlopen(request, timeout=15, context=tls) as answer:
         return json.load(answer)
 
 
@@ -72,6 +77,8 @@ def eventually(what, probe, pause_s=0.05):
 
 class Cluster:
     """Three processes; how they are started and spoken to is the subclass's."""
+
+    tls = None
 
     def __init__(self, binary, directory, options=()):
         self.binary = binary
@@ -133,34 +140,50 @@ class Thuban(Cluster):
         for client in self.clients:
             eventually("a node is ready", lambda client=client: self.ready(client))
         login = {"name": "admin", "password": PASSWORD}
-        answer = eventually("the login works", lambda: call(self.clients[0], "/auth/v1/user/login", login))
+        answer = eventually("the login works", lambda: call(self.clients[0], "/auth/v1/user/login", login, tls=self.tls))
         self.token = answer["loginResponse"]["token"]
         for first in range(0, KEYS, 100):
             batch = [
                 {"namespace": "bench", "name": f"service-{n}", "comment": "v" * VALUE_BYTES}
                 for n in range(first, first + 100)
             ]
-            call(self.clients[0], "/naming/v1/services", batch, self.token)
+            call(self.clients[0], "/naming/v1/services", batch, self.token, tls=self.tls)
 
     def ready(self, client):
-        with urllib.request.urlopen(f"http://{client}/readyz", timeout=5) as answer:
+        url = f"{scheme(self.tls)}://{client}/readyz"
+        with urllib.request.urlopen(url, timeout=5, context=self.tls) as answer:
             return answer.status == 200
 
     def leader(self):
-        view = call(self.clients[0], "/admin/v1/cluster", token=self.token)
+        view = call(self.clients[0], "/admin/v1/cluster", token=self.token, tls=self.tls)
         return self.clients[view["leader"] - 1]
 
     def effective_writes(self):
         """Write items that changed something, on all nodes, by the nodes' own count; others raise."""
         changed = 0
         for client in self.clients:
-            with urllib.request.urlopen(f"http://{client}/metrics", timeout=15) as answer:
+            url = f"{scheme(self.tls)}://{client}/metrics"
+            with urllib.request.urlopen(url, timeout=15, context=self.tls) as answer:
                 for line in answer.read().decode().splitlines():
                     if line.startswith("thuban_write_outcomes_total{"):
                         if 'code="200000"' not in line:
                             raise SystemExit(f"a write did not change anything: {line}")
                         changed += int(float(line.rsplit(" ", 1)[1]))
         return changed
+
+
+class Secure(Thuban):
+    """Its surfaces speak TLS."""
+
+    name = "thuban by TLS"
+
+    def __init__(self, binary, directory, options=()):
+        super().__init__(binary, directory, options)
+        made = [binary, "certs", "--dir", self.directory, "node=127.0.0.1"]
+        subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+        file = {name: os.path.join(self.directory, f"{name}.pem") for name in ("ca", "node", "node-key")}
+        self.options += ["--tls-cert", file["node"], "--tls-key", file["node-key"]]
+        self.tls = ssl.create_default_context(cafile=file["ca"])
 
 
 class Before(Thuban):

@@ -125,6 +125,9 @@ secret_file() {
     [ -s "$1" ] || (umask 077 && random_hex "$2" >"$1")
 }
 
+# Where scripts/compose leaves the certificate of the deployment's authority.
+compose_ca_file() { printf '%s/compose-%s-ca.pem' "$CACHE" "${COMPOSE_PROJECT_NAME:-thuban}"; }
+
 # docker-compose of either generation, on this project's file.
 compose() {
     local -a command=(docker compose)

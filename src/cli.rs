@@ -1,6 +1,7 @@
 //! The command line: nodes to run, calls on a running cluster, work on what stopped nodes left.
 
 mod backup;
+mod certs;
 mod client;
 mod dev;
 mod offline;
@@ -49,6 +50,8 @@ enum Command {
     Recover(RecoverArgs),
     /// Look at the data directory of a stopped node, at a backup or at a snapshot
     Inspect(InspectArgs),
+    /// Make certificates, and an authority for them
+    Certs(certs::CertsArgs),
     #[command(flatten)]
     Client(client::ClientCommand),
 }
@@ -72,6 +75,7 @@ pub fn run(cli: Cli) -> ExitCode {
         },
         Command::Recover(args) => report(offline::run_recover(&args)),
         Command::Inspect(args) => report(offline::run_inspect(&args)),
+        Command::Certs(args) => report(certs::run(&args)),
         Command::Client(command) => report(block_on(client::run(command))),
     }
 }

@@ -4,11 +4,13 @@
 mod bounds;
 mod faults;
 mod offline;
+mod secure;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -17,16 +19,20 @@ use ipnet::IpNet;
 
 use crate::format::level::{Level, LevelRange};
 use crate::model::limits;
+use crate::tls::Listening;
 use faults::Faults;
 
 pub use bounds::Bounds;
 pub use faults::is_host_and_port;
 pub use offline::{InspectArgs, OutputFormat, RecoverArgs, RestoreArgs};
+pub use secure::{PeerTls, TlsArgs};
 
 const API_PORT: u16 = 8090;
 const COMPAT_PORT: u16 = 8890;
 /// Characters that a cluster secret and an administrator's password have at least.
 const SECRET_CHARS_MIN: usize = 32;
+/// Different ones among them: whoever draws a secret has more, whoever holds a key down has one.
+const SECRET_CHARS_DIFFERENT_MIN: usize = 6;
 const PASSWORD_CHARS_MIN: usize = 8;
 /// What Apollo clients and proxies bear: the Java client gives up after 90 s.
 const HOLD_MS_RANGE: std::ops::RangeInclusive<u64> = 100..=89_000;
@@ -50,7 +56,7 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_COMPAT_ADDR", default_value = "0.0.0.0:8890")]
     pub compat_addr: String,
 
-    /// Where the other nodes are served; keep it on a private network
+    /// Where the other nodes are served, always by TLS; keep it on a private network all the same
     #[arg(long, env = "THUBAN_PEER_ADDR", default_value = "0.0.0.0:8190")]
     pub peer_addr: String,
 
@@ -80,11 +86,12 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_FORM_WITH_MAJORITY", value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
     pub form_with_majority: bool,
 
-    /// Secret that all nodes share, at least 32 characters
+    /// Secret that all nodes share, at least 32 characters, 6 of them different
     #[arg(long, env = "THUBAN_CLUSTER_SECRET", hide_env_values = true)]
     pub cluster_secret: Option<Hidden>,
 
-    /// File that holds the secret
+    /// File that holds the secret; on two lines two, of which the first is shown to other nodes and both are
+    /// taken from them: so it is exchanged node by node
     #[arg(long, env = "THUBAN_CLUSTER_SECRET_FILE")]
     pub cluster_secret_file: Option<PathBuf>,
 
@@ -95,6 +102,9 @@ pub struct ServeArgs {
     /// File that holds the password
     #[arg(long, env = "THUBAN_ADMIN_PASSWORD_FILE")]
     pub admin_password_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub tls: TlsArgs,
 
     #[command(flatten)]
     pub tuning: Tuning,
@@ -182,6 +192,14 @@ impl fmt::Debug for Hidden {
     }
 }
 
+/// What a node shows to others to be taken for one of theirs, and what it takes.
+#[derive(Clone, Debug)]
+pub struct ClusterSecret {
+    pub shown: Hidden,
+    /// Taken as well, while one is exchanged for the other.
+    pub other: Option<Hidden>,
+}
+
 /// Settings that have been checked.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -197,8 +215,11 @@ pub struct Config {
     pub advertise_compat: Option<String>,
     pub initial_cluster: BTreeMap<u64, String>,
     pub form_with_majority: bool,
-    pub cluster_secret: Option<Hidden>,
+    pub cluster_secret: Option<ClusterSecret>,
     pub admin_password: Option<Hidden>,
+    /// The TLS of both surfaces; none for plain HTTP.
+    pub tls: Option<Arc<Listening>>,
+    pub peer_tls: PeerTls,
     pub hold: Duration,
     pub tuning: Tuning,
 }
@@ -234,8 +255,7 @@ impl ServeArgs {
         if let (Some(own), Some(advertised)) = (initial_cluster.get_mut(&self.node_id), &self.advertise_peer) {
             own.clone_from(advertised);
         }
-        let cluster_secret =
-            faults.secret("--cluster-secret", self.cluster_secret, self.cluster_secret_file, SECRET_CHARS_MIN);
+        let cluster_secret = faults.cluster_secret(self.cluster_secret, self.cluster_secret_file);
         if initial_cluster.len() > 1 && cluster_secret.is_none() {
             faults.add("--cluster-secret or --cluster-secret-file is required with more than one node");
         }
@@ -247,6 +267,8 @@ impl ServeArgs {
         let admin_password =
             faults.secret("--admin-password", self.admin_password, self.admin_password_file, PASSWORD_CHARS_MIN);
         faults.tuning(&self.tuning);
+        let peer_tls = self.tls.peer_tls;
+        let tls = self.tls.check(api_addr, &mut faults);
         let (Some(api_addr), Some(compat_addr), Some(peer_addr)) = (api_addr, compat_addr, peer_addr) else {
             return Err(faults.0);
         };
@@ -266,6 +288,8 @@ impl ServeArgs {
             form_with_majority: self.form_with_majority,
             cluster_secret,
             admin_password,
+            tls,
+            peer_tls,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })
@@ -311,6 +335,8 @@ impl DevArgs {
             form_with_majority: false,
             cluster_secret: None,
             admin_password: None,
+            tls: None,
+            peer_tls: PeerTls::Require,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })
@@ -318,63 +344,4 @@ impl DevArgs {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        serve: ServeArgs,
-    }
-
-    fn check(flags: &[&str]) -> Result<Config, Vec<String>> {
-        Line::try_parse_from([&["thuban"], flags].concat()).expect("flags that exist").serve.check()
-    }
-
-    #[test]
-    fn all_faults_are_listed_at_once() {
-        let faults = check(&[
-            "--node-id=0",
-            "--api-addr=nonsense",
-            "--initial-cluster=1=a:1,1=b:2,x",
-            "--cluster-secret=short",
-            "--long-poll-timeout-ms=90000",
-            "--advertise-compat=no-port",
-        ])
-        .expect_err("nothing is right");
-        for part in [
-            "--node-id",
-            "--api-addr",
-            "twice",
-            "\"x\"",
-            "does not name",
-            "--cluster-secret",
-            "--long-poll",
-            "--advertise-compat",
-        ] {
-            assert!(faults.iter().any(|fault| fault.contains(part)), "{part} in {faults:?}");
-        }
-    }
-
-    #[test]
-    fn several_nodes_need_a_secret() {
-        let cluster = "--initial-cluster=1=a:8190,2=b:8190,3=c:8190";
-        assert!(check(&["--node-id=1", cluster]).is_err());
-        let config = check(&["--node-id=2", cluster, &format!("--cluster-secret={}", "s".repeat(32))]).expect("right");
-        assert_eq!(config.initial_cluster.len(), 3);
-        assert!(config.peer_addr.is_some());
-        assert!(!format!("{config:?}").contains("ssss"), "a secret is never shown");
-    }
-
-    #[test]
-    fn hosts_and_ports() {
-        for good in ["a:1", "n1.example.com:8190", "127.0.0.1:65535", "[::1]:8190"] {
-            assert!(is_host_and_port(good), "{good}");
-        }
-        for bad in ["a", "a:", ":1", "a:0", "a:65536", "a b:1", "http://a:1"] {
-            assert!(!is_host_and_port(bad), "{bad}");
-        }
-    }
-}
+mod tests;

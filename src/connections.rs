@@ -3,10 +3,14 @@
 //! Both surfaces share one number of places, below the descriptors of the process ([`crate::descriptors`]).
 //! Whoever comes beyond it, or beyond what one address may have, is closed at once and counted: a client
 //! that is turned away asks another node, where one that waits in the queue of the kernel would not. A
-//! place is not kept by silence either, see [`patient`].
+//! place is not kept by silence either, see [`patient`], nor by a handshake that does not come to its end.
 
 mod patient;
 mod places;
+mod unread;
+
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,16 +22,19 @@ use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::model::limits;
 use crate::origin::Origin;
+use crate::tls::{self, Listening};
 use patient::Patient;
-use places::Place;
+use unread::Unread;
 
 pub use places::Places;
 
@@ -35,6 +42,19 @@ pub use places::Places;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Between two lines about connections that were turned away; all are counted.
 const LINE_PAUSE: Duration = Duration::from_secs(60);
+/// From accepting a connection to the end of its TLS handshake.
+const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
+/// Who speaks HTTP where TLS is spoken is told so within this time.
+const TELL_WITHIN: Duration = Duration::from_secs(1);
+const SPEAK_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 30\r\n\
+    Connection: close\r\n\r\nHTTPS is spoken on this port.\n";
+
+/// What a client proved about itself when its connection began: an extension of each of its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerCertificate {
+    /// Of its certificate, which one of the authorities of `--tls-client-ca` has signed.
+    pub common_name: String,
+}
 
 /// One surface that listens.
 pub struct Door {
@@ -42,17 +62,29 @@ pub struct Door {
     pub name: &'static str,
     pub listener: TcpListener,
     pub router: Router,
+    /// None for plain HTTP.
+    pub tls: Option<Arc<Listening>>,
 }
 
 /// Accepts until `closing`, then lets what is open finish.
 pub async fn serve(door: Door, places: Arc<Places>, closing: CancellationToken) {
-    let Door { name, listener, router } = door;
+    let Door { name, listener, router, tls } = door;
     let connections = GracefulShutdown::new();
     let mut crier = Crier { door: name, last_line: None };
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
-                Ok(place) => attend(stream, peer, place, &router, &connections),
+                Ok(place) => {
+                    let caller = Caller { peer, certificate: None, router: router.clone() };
+                    let attended = attend(stream, caller, tls.clone(), connections.watcher(), closing.clone());
+                    let places = places.clone();
+                    tokio::spawn(async move {
+                        if let Err(turned) = attended.await {
+                            places.count_refusal(name, turned);
+                        }
+                        drop(place);
+                    });
+                }
                 Err(full) => crier.cry(&full),
             },
             Err(error) => {
@@ -89,13 +121,76 @@ impl Crier {
     }
 }
 
-fn attend(stream: TcpStream, peer: SocketAddr, place: Place, router: &Router, connections: &GracefulShutdown) {
+/// Who is at the other end of a connection, and what it is served with.
+struct Caller {
+    peer: SocketAddr,
+    certificate: Option<PeerCertificate>,
+    router: Router,
+}
+
+/// One connection from its first byte to its last. `Err` is why it got no further than TLS.
+async fn attend(
+    stream: TcpStream,
+    mut caller: Caller,
+    tls: Option<Arc<Listening>>,
+    watcher: Watcher,
+    closing: CancellationToken,
+) -> Result<(), &'static str> {
     // A small answer must not wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else {
+        converse(Unread::new(stream), caller, watcher).await;
+        return Ok(());
+    };
+    // Nothing of it is worth finishing when the node goes down.
+    let handshake = closing.run_until_cancelled(timeout(HANDSHAKE_WITHIN, secure(stream, &tls)));
+    let stream = match handshake.await {
+        None => return Ok(()),
+        Some(Err(_)) => return Err("tls_slow"),
+        Some(Ok(secured)) => secured?,
+    };
+    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    caller.certificate = shown.and_then(tls::common_name).map(|common_name| PeerCertificate { common_name });
+    converse(stream, caller, watcher).await;
+    Ok(())
+}
+
+async fn secure(stream: TcpStream, tls: &Listening) -> Result<TlsStream<Unread<TcpStream>>, &'static str> {
+    match tls::begins_with_tls(&stream).await {
+        Ok(true) => tls.acceptor().accept(Unread::new(stream)).await.map_err(|error| {
+            tracing::debug!(%error, "a TLS handshake failed");
+            "tls"
+        }),
+        Ok(false) => {
+            // It is a courtesy: whoever does not listen is gone a moment later.
+            let _ = timeout(TELL_WITHIN, tell_plain(stream)).await;
+            Err("plain")
+        }
+        Err(_) => Err("tls"),
+    }
+}
+
+/// Reads on until the other end closes, as what it has not read is lost when its own words are refused.
+async fn tell_plain(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(SPEAK_TLS.as_bytes()).await?;
+    stream.shutdown().await?;
+    let mut rest = [0; 1024];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
+}
+
+/// Serves requests until either end has had enough.
+async fn converse<S>(stream: S, caller: Caller, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let Caller { peer, certificate, router } = caller;
     let (stream, pulse) = Patient::new(stream);
-    let router = router.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
+        if let Some(certificate) = &certificate {
+            request.extensions_mut().insert(certificate.clone());
+        }
         let serving = pulse.serving();
         let answer = router.clone().oneshot(request);
         async move {
@@ -109,11 +204,7 @@ fn attend(stream: TcpStream, peer: SocketAddr, place: Place, router: &Router, co
         .header_read_timeout(None)
         .max_buf_size(limits::REQUEST_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    let connection = connections.watch(connection);
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, %peer, "a connection ended early");
-        }
-        drop(place);
-    });
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, %peer, "a connection ended early");
+    }
 }

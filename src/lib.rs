@@ -17,6 +17,7 @@
 //!   connections          who gets in and how long each may do nothing
 //!   openapi              the description of both surfaces: each row of their tables adds its own
 //!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
+//!        tls             what is encrypted on the way: to clients by certificates, between nodes always
 //!        descriptors     how the file descriptors of the process are shared out
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
 //!        origin          whom limits count as one client
@@ -114,6 +115,18 @@
 //! the level in force at that index and on nothing else. A data directory is marked before the first thing of
 //! a level is written to it (`store::identity`), so that a binary which cannot read it refuses at the door.
 //!
+//! # The path of a connection
+//!
+//! To a surface: a place ([`connections`]), a TLS handshake if there are certificates ([`tls::Listening`], which
+//! follows its files), then requests; who showed a certificate is in each of them
+//! ([`connections::PeerCertificate`]).
+//!
+//! Between nodes: TLS 1.3 with a certificate of this start that nobody verifies ([`tls::Ephemeral`]), and
+//! within it the mutual proof of the cluster secret, over a value that only the two ends of that connection
+//! know (`raft::peer::handshake`): a relay that ends TLS cannot pass the proof on. A node takes two secrets and shows
+//! one, so they are exchanged node by node. A node from before TLS is spoken to without it while the cluster's
+//! level is one that such a node can read; two nodes that speak TLS never meet without.
+//!
 //! # Invariants
 //!
 //! * Apply is a pure function of the log: equal index, equal catalog, equal rows, equal hash.
@@ -132,6 +145,7 @@
 //!   after the file was deleted.
 //! * Nothing is proposed, written or sent that a member cannot read; below a level, rows and hashes are what
 //!   the version before would have made.
+//! * Nothing crosses between nodes readable, but with a node from before TLS, below level 3.
 //! * Of the inactive releases of a rule or a config file the newest stay, as many as the replicated
 //!   settings say ([`model::settings`]); an active one never goes. A content is held once, in memory and
 //!   as a row, however many drafts and releases have it.
@@ -196,5 +210,6 @@ pub mod origin;
 pub mod raft;
 pub mod server;
 pub mod store;
+pub mod tls;
 pub mod view;
 pub mod watch;

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, ApiSettings, App};
 use crate::compat::{self, CompatSettings, Surface};
-use crate::config::{CompatAuth, Config};
+use crate::config::{CompatAuth, Config, PeerTls};
 use crate::connections::{self, Door, Places};
 use crate::descriptors;
 use crate::hosts::Hosts;
@@ -26,10 +26,10 @@ use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::openapi::{Document, LazyDocument};
 use crate::raft::node::Node;
-use crate::raft::peer::Secret;
-use crate::raft::start::{Setup, start};
+use crate::raft::start::{Secrets, Setup, start};
 use crate::raft::{LogBounds, RoomBounds};
 use crate::store::Store;
+use crate::tls::Listening;
 use crate::view::LocalView;
 use crate::watch::Hub;
 
@@ -56,6 +56,7 @@ pub struct Server {
     /// The password of the administrator, where this start generated one.
     pub generated_password: Option<String>,
     doors: Vec<Door>,
+    tls: Option<Arc<Listening>>,
     places: Arc<Places>,
     hub: Hub,
     tasks: TaskTracker,
@@ -76,6 +77,7 @@ impl Server {
             Some(address) => Some(bind("--peer-addr", address).await?),
             None => None,
         };
+        warn_if_readable(&config);
         let bound = Bound {
             node_id: config.node_id,
             api: api_listener.local_addr()?,
@@ -97,10 +99,14 @@ impl Server {
             node_id: config.node_id,
             initial_cluster: config.initial_cluster.clone(),
             form_with_majority: config.form_with_majority,
-            secret: config.cluster_secret.as_ref().map(|secret| Secret::new(secret.0.as_bytes())),
+            secrets: config.cluster_secret.as_ref().map(|secret| Secrets {
+                shown: secret.shown.0.clone().into_bytes(),
+                other: secret.other.as_ref().map(|other| other.0.clone().into_bytes()),
+            }),
+            peer_tls_required: config.peer_tls == PeerTls::Require,
             peer_listener,
-            api: config.advertise_api.clone().unwrap_or_else(|| bound.api.to_string()),
-            compat: config.advertise_compat.clone().unwrap_or_else(|| bound.compat.to_string()),
+            api: announced(&config, config.advertise_api.as_deref(), bound.api),
+            compat: announced(&config, config.advertise_compat.as_deref(), bound.compat),
             admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
             log_bounds: LogBounds {
                 snapshot_entries: config.tuning.bounds.snapshot_entries,
@@ -115,7 +121,7 @@ impl Server {
             hash_check_entries: config.tuning.hash_check_entries,
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
-        let (api_address, compat_address) = (bound.api, bound.compat);
+        let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let app = App::new(
             node.clone(),
             ApiSettings {
@@ -124,26 +130,33 @@ impl Server {
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
                 hosts: hosts(&config, bound.api),
                 metrics_elsewhere: metrics_listener.is_some(),
-                document: LazyDocument::new(Box::new(move || document(api_address, compat_address).into_bytes())),
+                document: LazyDocument::new(Box::new(move || {
+                    document(scheme, api_address, compat_address).into_bytes()
+                })),
             },
         );
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         let metrics = metrics_listener.map(|listener| {
             let router = api::metrics_router(app.clone());
-            Door { name: "metrics", listener, router }
+            // No secret is told or asked for there.
+            Door { name: "metrics", listener, router, tls: None }
         });
         let api = api::router(app);
         let doors = [
-            Door { name: "api", listener: api_listener, router: api },
-            Door { name: "compat", listener: compat_listener, router: compat },
+            Door { name: "api", listener: api_listener, router: api, tls: config.tls.clone() },
+            Door { name: "compat", listener: compat_listener, router: compat, tls: config.tls.clone() },
         ];
         let doors = doors.into_iter().chain(metrics).collect();
-        Ok(Server { bound, node, generated_password, doors, places, hub, tasks, shutdown, failed })
+        Ok(Server { bound, node, generated_password, doors, tls: config.tls, places, hub, tasks, shutdown, failed })
     }
 
     /// Serves until `stop` is ready or the node fails, then goes down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let Server { node, doors, places, hub, tasks, shutdown, failed, .. } = self;
+        let Server { node, doors, tls, places, hub, tasks, shutdown, failed, .. } = self;
+        if let Some(tls) = tls {
+            let until = shutdown.clone();
+            tasks.spawn(async move { until.run_until_cancelled(tls.follow_files()).await });
+        }
         let closing = CancellationToken::new();
         let surfaces = TaskTracker::new();
         for door in doors {
@@ -177,6 +190,23 @@ impl Server {
         }
         node.end_threads(STOP_WITHIN).await;
         failure.map_or(Ok(()), Err)
+    }
+}
+
+fn scheme(config: &Config) -> &'static str {
+    if config.tls.is_some() { "https" } else { "http" }
+}
+
+/// What others are told of a surface: HOST:PORT, and that it speaks TLS where it does.
+fn announced(config: &Config, advertised: Option<&str>, bound: SocketAddr) -> String {
+    let address = advertised.map_or_else(|| bound.to_string(), str::to_owned);
+    if config.tls.is_some() { format!("https://{address}") } else { address }
+}
+
+/// Whoever can see the network of such a node can log in as those who do.
+fn warn_if_readable(config: &Config) {
+    if config.tls.is_none() && !config.api_addr.ip().to_canonical().is_loopback() {
+        tracing::warn!(api = %config.api_addr, "--insecure-http: passwords and tokens can be read on the way");
     }
 }
 
@@ -216,8 +246,8 @@ fn hosts(config: &Config, bound: SocketAddr) -> Hosts {
 }
 
 /// What both surfaces say of themselves.
-fn document(api: SocketAddr, compat: SocketAddr) -> Document {
-    let mut document = Document::new(api, compat);
+fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
+    let mut document = Document::new(scheme, api, compat);
     api::describe(&mut document);
     compat::describe::<LocalView>(&mut document);
     document
@@ -230,6 +260,7 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         trusted_proxies: config.tuning.trusted_proxies.clone(),
         hosts: hosts(config, bound),
         bound,
+        scheme: scheme(config),
     };
     let surface = compat::router(Surface::new(LocalView::new(node.clone()), settings, metrics));
     let tracked = api::Tracked::new("compat", node);

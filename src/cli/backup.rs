@@ -45,9 +45,8 @@ pub(super) async fn run(args: BackupArgs) -> anyhow::Result<()> {
 }
 
 async fn fetch(call: &CallArgs, mut file: &File) -> anyhow::Result<()> {
-    let client = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_MAX).build()?;
-    let url = format!("{}/admin/v1/backup", call.endpoint());
-    let mut answer = client.get(url).header("Authorization", call.token()).send().await?;
+    let client = call.endpoint().client()?.connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_MAX).build()?;
+    let mut answer = client.get(call.url("/admin/v1/backup")).header("Authorization", call.token()).send().await?;
     if !answer.status().is_success() {
         let body: Value = answer.json().await.context("the answer is not of a thuban node")?;
         bail!("{} ({})", body["info"].as_str().unwrap_or("refused"), body["code"]);

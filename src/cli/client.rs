@@ -1,14 +1,21 @@
 //! Calls on a running cluster: login, the operator's commands, a health check for containers.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use reqwest::redirect::Policy;
 use serde_json::{Map, Value, json};
 
 use super::backup::{self, BackupArgs};
 use super::say;
+use crate::tls;
 
+/// More than any password has.
+const PASSWORD_BYTES_MAX: u64 = 64 * 1024;
 const WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Subcommand)]
@@ -26,9 +33,30 @@ pub(super) enum ClientCommand {
 
 #[derive(Args)]
 pub(super) struct EndpointArgs {
-    /// Base URL of the management API of any node
+    /// Base URL of the management API of any node, http:// or https://
     #[arg(long, env = "THUBAN_ENDPOINT", default_value = "http://127.0.0.1:8090")]
     endpoint: String,
+
+    /// File with the authorities that may vouch for an https:// endpoint (PEM) [default: those the system
+    /// trusts]
+    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
+
+impl EndpointArgs {
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.endpoint.trim_end_matches('/'))
+    }
+
+    /// For requests to the endpoint, and to no other.
+    pub(super) fn client(&self) -> anyhow::Result<reqwest::ClientBuilder> {
+        let is_secure = self.endpoint.starts_with("https://");
+        let tls = if is_secure { tls::trusting(self.ca_file.as_deref())? } else { tls::trusting_nobody()? };
+        #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
+        let builder = reqwest::Client::builder();
+        // A redirection could send a password where nobody has vouched for anything.
+        Ok(builder.tls_backend_preconfigured(tls).redirect(Policy::none()))
+    }
 }
 
 #[derive(Args)]
@@ -37,8 +65,41 @@ pub(super) struct LoginArgs {
     endpoint: EndpointArgs,
     #[arg(long, default_value = "admin")]
     name: String,
+    #[command(flatten)]
+    password: PasswordArgs,
+}
+
+/// A password: not on the command line if it can be helped, where every user of the machine can read it.
+#[derive(Args)]
+#[group(required = true, multiple = true)]
+struct PasswordArgs {
+    /// Readable by all users of this machine while it runs: rather by the variable or a file
     #[arg(long, env = "THUBAN_ADMIN_PASSWORD", hide_env_values = true)]
-    password: String,
+    password: Option<String>,
+
+    /// File that holds the password, or - for standard input; counts before --password
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl PasswordArgs {
+    /// The line end of a file is not part of it. Blocks on the file.
+    fn read(self) -> anyhow::Result<String> {
+        let text = match self.password_file {
+            Some(file) if file.as_os_str() == "-" => read_password(std::io::stdin()).context("standard input")?,
+            Some(file) => {
+                let opened = File::open(&file).and_then(|opened| read_password(opened));
+                opened.with_context(|| file.display().to_string())?
+            }
+            None => return self.password.context("--password or --password-file is needed"),
+        };
+        Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+    }
+}
+
+fn read_password(from: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    from.take(PASSWORD_BYTES_MAX).read_to_string(&mut text).map(|_| text)
 }
 
 #[derive(Args)]
@@ -51,8 +112,12 @@ pub(super) struct CallArgs {
 }
 
 impl CallArgs {
-    pub(super) fn endpoint(&self) -> &str {
-        &self.endpoint.endpoint
+    pub(super) fn endpoint(&self) -> &EndpointArgs {
+        &self.endpoint
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        self.endpoint.url(path)
     }
 
     pub(super) fn token(&self) -> &str {
@@ -111,14 +176,14 @@ pub(super) enum ClusterCommand {
 pub(super) async fn run(command: ClientCommand) -> anyhow::Result<()> {
     match command {
         ClientCommand::Login(args) => log_in(args).await,
-        ClientCommand::Health(args) => health(&args.endpoint).await,
+        ClientCommand::Health(args) => health(&args).await,
         ClientCommand::Backup(args) => backup::run(args).await,
         ClientCommand::Cluster(command) => cluster(command).await,
     }
 }
 
-fn client() -> anyhow::Result<reqwest::Client> {
-    Ok(reqwest::Client::builder().timeout(WITHIN).build()?)
+fn client(endpoint: &EndpointArgs) -> anyhow::Result<reqwest::Client> {
+    Ok(endpoint.client()?.timeout(WITHIN).build()?)
 }
 
 /// The body of an answer, or its `info` as an error.
@@ -132,15 +197,15 @@ async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
 }
 
 async fn log_in(args: LoginArgs) -> anyhow::Result<()> {
-    let url = format!("{}/auth/v1/user/login", args.endpoint.endpoint);
-    let body = json!({ "name": args.name, "password": args.password });
-    let answer = send(client()?.post(url).json(&body)).await?;
+    let body = json!({ "name": args.name, "password": args.password.read()? });
+    let request = client(&args.endpoint)?.post(args.endpoint.url("/auth/v1/user/login"));
+    let answer = send(request.json(&body)).await?;
     say(answer["loginResponse"]["token"].as_str().context("no token in the answer")?);
     Ok(())
 }
 
-async fn health(endpoint: &str) -> anyhow::Result<()> {
-    let answer = client()?.get(format!("{endpoint}/readyz")).send().await?;
+async fn health(endpoint: &EndpointArgs) -> anyhow::Result<()> {
+    let answer = client(endpoint)?.get(endpoint.url("/readyz")).send().await?;
     if !answer.status().is_success() {
         bail!("{}", answer.text().await?.trim());
     }
@@ -166,8 +231,8 @@ async fn settings(call: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
         let (key, value) = change.split_once('=').with_context(|| format!("{change:?} is not KEY=VALUE"))?;
         body.insert(key.to_owned(), value.into());
     }
-    let url = format!("{}/admin/v1/settings", call.endpoint.endpoint);
-    let request = if body.is_empty() { client()?.get(url) } else { client()?.put(url).json(&body) };
+    let (client, url) = (client(&call.endpoint)?, call.url("/admin/v1/settings"));
+    let request = if body.is_empty() { client.get(url) } else { client.put(url).json(&body) };
     let answer = send(request.header("Authorization", &call.token)).await?;
     for (key, value) in answer["settings"].as_object().context("no settings in the answer")? {
         say(&format!("{key:<32} {value}"));
@@ -176,15 +241,15 @@ async fn settings(call: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
 }
 
 async fn order(call: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
-    let url = format!("{}/admin/v1/cluster/{verb}", call.endpoint.endpoint);
-    let answer = send(client()?.post(url).header("Authorization", &call.token).json(&body)).await?;
+    let url = call.url(&format!("/admin/v1/cluster/{verb}"));
+    let answer = send(client(&call.endpoint)?.post(url).header("Authorization", &call.token).json(&body)).await?;
     say(answer["info"].as_str().unwrap_or("done"));
     Ok(())
 }
 
 async fn status(call: &CallArgs) -> anyhow::Result<()> {
-    let url = format!("{}/admin/v1/cluster", call.endpoint.endpoint);
-    let answer = send(client()?.get(url).header("Authorization", &call.token)).await?;
+    let answer =
+        send(client(&call.endpoint)?.get(call.url("/admin/v1/cluster")).header("Authorization", &call.token)).await?;
     let text = |value: &Value| match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),

@@ -2,10 +2,7 @@
 
 use axum::{
     extract::State,
-    http::{
-        HeaderMap, Request, header,
-        uri::{Authority, Scheme},
-    },
+    http::{HeaderMap, Request, header, uri::Authority},
     response::{IntoResponse, Response},
 };
 use schemars::JsonSchema;
@@ -47,8 +44,9 @@ pub(super) async fn config_services<S: ConfigSource>(
     request: Request<axum::body::Body>,
 ) -> Response {
     let believes_proxy = peer_is_trusted(request.extensions(), &surface.settings.trusted_proxies);
-    let asked_at =
-        asked_at(request.headers(), believes_proxy).unwrap_or_else(|| format!("http://{}/", surface.settings.bound));
+    let scheme = surface.settings.scheme;
+    let asked_at = asked_at(request.headers(), believes_proxy, scheme)
+        .unwrap_or_else(|| format!("{scheme}://{}/", surface.settings.bound));
     answer(&services(surface.source.live_members(), &asked_at))
 }
 
@@ -98,12 +96,12 @@ fn url_of(announced: &str) -> Option<String> {
     (!is_unspecified && parsed.port() != Some(0)).then(|| format!("{}/", url.trim_end_matches('/')))
 }
 
-/// The address that this client reached us by.
-fn asked_at(headers: &HeaderMap, believes_proxy: bool) -> Option<String> {
+/// The address that this client reached us by, or a proxy before us; without one it speaks `scheme`.
+fn asked_at(headers: &HeaderMap, believes_proxy: bool, scheme: &str) -> Option<String> {
     let host: Authority = headers.get(header::HOST)?.to_str().ok()?.parse().ok()?;
     let proto = headers.get(FORWARDED_PROTO).and_then(|value| value.to_str().ok());
-    let is_https = believes_proxy && proto.is_some_and(|proto| proto.eq_ignore_ascii_case("https"));
-    let scheme = if is_https { Scheme::HTTPS } else { Scheme::HTTP };
+    let told = ["http", "https"].into_iter().find(|known| proto.is_some_and(|proto| proto.eq_ignore_ascii_case(known)));
+    let scheme = told.filter(|_| believes_proxy).unwrap_or(scheme);
     (!host.as_str().contains('@')).then(|| format!("{scheme}://{host}/"))
 }
 
@@ -141,22 +139,24 @@ mod tests {
     #[test]
     fn the_host_header_says_where_a_client_reached_us() {
         let table = [
-            (Some("cfg:8890"), None, true, Some("http://cfg:8890/")),
-            (Some("cfg"), Some("https"), true, Some("https://cfg/")),
-            (Some("cfg"), Some("https"), false, Some("http://cfg/")),
-            (Some("[::1]:8890"), Some("ftp"), true, Some("http://[::1]:8890/")),
-            (Some("user@cfg"), None, true, None),
-            (Some("a b"), None, true, None),
-            (None, Some("https"), true, None),
+            (Some("cfg:8890"), None, true, "http", Some("http://cfg:8890/")),
+            (Some("cfg:8890"), None, true, "https", Some("https://cfg:8890/")),
+            (Some("cfg"), Some("https"), true, "http", Some("https://cfg/")),
+            (Some("cfg"), Some("HTTP"), true, "https", Some("http://cfg/")),
+            (Some("cfg"), Some("https"), false, "http", Some("http://cfg/")),
+            (Some("[::1]:8890"), Some("ftp"), true, "http", Some("http://[::1]:8890/")),
+            (Some("user@cfg"), None, true, "http", None),
+            (Some("a b"), None, true, "http", None),
+            (None, Some("https"), true, "http", None),
         ];
-        for (host, proto, believes_proxy, expected) in table {
+        for (host, proto, believes_proxy, scheme, expected) in table {
             let mut headers = HeaderMap::new();
             for (name, value) in [(header::HOST.as_str(), host), (FORWARDED_PROTO, proto)] {
                 if let Some(value) = value {
                     headers.insert(name, value.parse().expect("a header value"));
                 }
             }
-            assert_eq!(asked_at(&headers, believes_proxy).as_deref(), expected, "{host:?} {proto:?}");
+            assert_eq!(asked_at(&headers, believes_proxy, scheme).as_deref(), expected, "{host:?} {proto:?}");
         }
     }
 }

@@ -138,6 +138,8 @@ pub struct CompatSettings {
     pub hosts: Hosts,
     /// Where this node listens: the last resort of `/services/config`.
     pub bound: SocketAddr,
+    /// `http`, or `https` where it listens with TLS.
+    pub scheme: &'static str,
 }
 
 /// What every handler gets; cheap to clone.

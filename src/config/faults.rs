@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{HOLD_MS_RANGE, Hidden, Tuning};
+use super::{ClusterSecret, HOLD_MS_RANGE, Hidden, SECRET_CHARS_DIFFERENT_MIN, SECRET_CHARS_MIN, Tuning};
 use crate::model::limits;
 
 /// Collects what is wrong.
@@ -52,22 +52,64 @@ impl Faults {
         file: Option<PathBuf>,
         chars_min: usize,
     ) -> Option<Hidden> {
+        let secret = self.read_secret(flag, given, file)?;
+        self.judge_secret(flag, secret, chars_min)
+    }
+
+    /// One, or in a file two: the first is shown, both are taken.
+    pub(super) fn cluster_secret(&mut self, given: Option<Hidden>, file: Option<PathBuf>) -> Option<ClusterSecret> {
+        const FLAG: &str = "--cluster-secret";
+        let may_hold_two = file.is_some();
+        let text = self.read_secret(FLAG, given, file)?;
+        let mut secrets: Vec<String> = match may_hold_two {
+            true => text.lines().map(str::to_owned).collect(),
+            false => vec![text],
+        };
+        if secrets.len() > 2 {
+            self.add(format!("{FLAG}-file holds {} lines, and two secrets are the most", secrets.len()));
+            return None;
+        }
+        let is_weak = |secret: &String| {
+            let different: std::collections::BTreeSet<char> = secret.chars().collect();
+            different.len() < SECRET_CHARS_DIFFERENT_MIN
+        };
+        // One that is too short is told so.
+        if secrets.iter().any(|secret| secret.chars().count() >= SECRET_CHARS_MIN && is_weak(secret)) {
+            self.add(format!(
+                "{FLAG} can be guessed: it has fewer than {SECRET_CHARS_DIFFERENT_MIN} different characters; draw \
+                 one, as by `openssl rand -hex 32`"
+            ));
+            return None;
+        }
+        let other = secrets.drain(1..).next();
+        let other = other.map(|other| self.judge_secret(FLAG, other, SECRET_CHARS_MIN));
+        let shown = self.judge_secret(FLAG, secrets.pop().unwrap_or_default(), SECRET_CHARS_MIN);
+        match other {
+            Some(None) => None,
+            other => Some(ClusterSecret { shown: shown?, other: other.flatten() }),
+        }
+    }
+
+    fn read_secret(&mut self, flag: &str, given: Option<Hidden>, file: Option<PathBuf>) -> Option<String> {
         let given = given.filter(|secret| !secret.0.is_empty());
-        let secret = match (given, file) {
+        match (given, file) {
             (Some(_), Some(_)) => {
                 self.add(format!("{flag} and {flag}-file exclude each other"));
-                return None;
+                None
             }
-            (Some(secret), None) => secret.0,
+            (Some(secret), None) => Some(secret.0),
             (None, Some(file)) => match std::fs::read_to_string(&file) {
-                Ok(text) => text.trim_end_matches(['\r', '\n']).to_owned(),
+                Ok(text) => Some(text.trim_end_matches(['\r', '\n']).to_owned()),
                 Err(error) => {
                     self.add(format!("{flag}-file {}: {error}", file.display()));
-                    return None;
+                    None
                 }
             },
-            (None, None) => return None,
-        };
+            (None, None) => None,
+        }
+    }
+
+    fn judge_secret(&mut self, flag: &str, secret: String, chars_min: usize) -> Option<Hidden> {
         let chars = secret.chars().count();
         if chars < chars_min || secret.chars().any(char::is_control) {
             self.add(format!("{flag} has to have at least {chars_min} characters and no control characters"));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | sends nothing, between two requests | [`IDLE_MAX`] |
 //! | has begun a request, or has just been opened, and does not finish the head | [`REQUEST_HEAD_WITHIN`] |
-//! | does not take the answer | [`UNREAD_MAX`] since it took the last byte |
+//! | does not take the answer | [`UNREAD_MAX`](super::unread::UNREAD_MAX) since it took the last byte, see [`super::unread`] |
 //!
 //! While a request is being served nothing is asked of it: a poll may be held for long, and a body has
 //! the time limit of its request. The limits are watched where the bytes pass, as only there is known
@@ -24,8 +24,6 @@ use tokio::time::{Instant, Sleep, sleep_until};
 const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Above what balancers keep their own connections for, so that they close them first.
 const IDLE_MAX: Duration = Duration::from_secs(75);
-/// An answer of which nobody takes a byte for so long is not read any more.
-const UNREAD_MAX: Duration = Duration::from_secs(60);
 
 /// A stream that fails when its other end does nothing for too long.
 pub(super) struct Patient<S> {
@@ -37,8 +35,6 @@ pub(super) struct Patient<S> {
     heads_seen: u32,
     moved_at: Instant,
     reading: Alarm,
-    unread_since: Option<Instant>,
-    writing: Alarm,
 }
 
 /// Knows whether a request of the connection is being served.
@@ -79,11 +75,11 @@ impl Drop for Serving {
 /// A timer that is moved only when it has to come earlier, or came too early: deadlines that move with
 /// every byte cost nothing.
 #[derive(Default)]
-struct Alarm(Option<Pin<Box<Sleep>>>);
+pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
     /// Ready when `deadline` is reached; wakes the task then.
-    fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if deadline < sleep.deadline() {
             sleep.as_mut().reset(deadline);
@@ -108,8 +104,6 @@ impl<S> Patient<S> {
             heads_seen: 0,
             moved_at: now,
             reading: Alarm::default(),
-            unread_since: None,
-            writing: Alarm::default(),
         };
         (patient, pulse)
     }
@@ -136,16 +130,10 @@ impl<S> Patient<S> {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)))
     }
 
-    /// Judges a write by whether anything was taken.
-    fn written(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn note_written(&mut self, written: &Poll<io::Result<usize>>) {
         if written.is_ready() {
-            self.unread_since = None;
             self.moved_at = Instant::now();
-            return written;
         }
-        let since = *self.unread_since.get_or_insert_with(Instant::now);
-        ready!(self.writing.poll(cx, since + UNREAD_MAX));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not read")))
     }
 }
 
@@ -173,7 +161,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.written(cx, written)
+        this.note_written(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -183,7 +172,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
-        this.written(cx, written)
+        this.note_written(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -226,25 +216,6 @@ mod tests {
                 Err(error) => return (error.kind(), began.elapsed().as_secs()),
             }
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_that_nobody_reads_is_given_up() {
-        let (mut patient, _pulse, mut far) = patient();
-        patient.write_all(&[1; PIPE_BYTES]).await.expect("the pipe takes as much");
-        let began = Instant::now();
-        let reader = tokio::spawn(async move {
-            // One byte now and then is progress, however slow; then it stops.
-            for _ in 0..3 {
-                tokio::time::sleep(UNREAD_MAX - SECOND).await;
-                far.read_u8().await.expect("there is one");
-            }
-            far
-        });
-        let error = patient.write_all(&[2; PIPE_BYTES]).await.expect_err("nobody reads");
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(began.elapsed().as_secs(), (3 * (UNREAD_MAX - SECOND) + UNREAD_MAX).as_secs());
-        drop(reader.await.expect("no panic"));
     }
 
     #[tokio::test(start_paused = true)]

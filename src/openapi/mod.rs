@@ -52,8 +52,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Only the ports of the addresses are told: the host is the one that the reader reached.
-    pub fn new(management: SocketAddr, clients: SocketAddr) -> Self {
+    /// Only the ports of the addresses are told: the host is the one that the reader reached, by `scheme`.
+    pub fn new(scheme: &str, management: SocketAddr, clients: SocketAddr) -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
@@ -61,7 +61,7 @@ impl Document {
         let schemas = settings.with_transform(RecursiveTransform(drop_silent_default)).into_generator();
         let servers = [("Management", management), ("Config clients", clients)].map(|(description, address)| {
             json!({
-                "url": format!("http://{{host}}:{}", address.port()),
+                "url": format!("{scheme}://{{host}}:{}", address.port()),
                 "description": description,
                 "variables": { "host": { "default": "localhost" } },
             })

@@ -11,16 +11,14 @@
 //! how an operator vouches for it that a peer that does not answer never had any data.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::introductions::Acquaintances;
 use super::node::Node;
-use super::peer::{IntroduceError, Introductions, Secret, Welcome, introduce};
+use super::peer::{IntroduceError, Welcome};
 use crate::format::types::{Member, NodeId};
 
 /// Between two rounds of asking the peers, and between two lines about who is missing.
@@ -33,8 +31,6 @@ pub(super) struct Formation {
     pub(super) initial_cluster: BTreeMap<NodeId, String>,
     /// A majority of the list is enough.
     pub(super) with_majority: bool,
-    pub(super) secret: Secret,
-    pub(super) acquaintances: Arc<Acquaintances>,
 }
 
 /// Who of the list has answered this node since it started, and why the others have not.
@@ -116,11 +112,7 @@ impl Formation {
 
     /// Asks one peer. Inside: why it cannot be reached; outside: why this node may not take part.
     async fn meet(&self, peer: NodeId, address: &str) -> (NodeId, anyhow::Result<Result<Welcome, String>>) {
-        let met = match introduce(address, &self.secret, &self.acquaintances.hello(peer)).await {
-            Ok(welcome) => self.acquaintances.accept(&welcome).map(|()| welcome).map_err(IntroduceError::Refused),
-            Err(error) => Err(error),
-        };
-        let answer = match met {
+        let answer = match self.node.inner().peers.meet(peer, address).await {
             Ok(welcome) => Ok(Ok(welcome)),
             Err(IntroduceError::Unreachable(why)) => Ok(Err(why)),
             Err(error) => Err(anyhow!("node {peer} at {address} and this node do not go together: {error}")),

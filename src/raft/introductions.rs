@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::peer::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
 use super::state::State;
+use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::store::Store;
 
@@ -23,6 +24,8 @@ pub(super) struct Acquaintances {
     node_id: NodeId,
     store: Store,
     state: Arc<State>,
+    /// Nodes from before TLS are not talked to, whatever the level.
+    tls_required: bool,
     met: Mutex<BTreeMap<NodeId, String>>,
     /// Who was refused last for which reason, and when that was told.
     refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
@@ -31,9 +34,10 @@ pub(super) struct Acquaintances {
 }
 
 impl Acquaintances {
-    pub(super) fn new(node_id: NodeId, store: Store, state: Arc<State>) -> Self {
+    pub(super) fn new(node_id: NodeId, store: Store, state: Arc<State>, tls_required: bool) -> Self {
         let unfit = watch::Sender::new(None);
-        Acquaintances { node_id, store, state, met: Mutex::default(), refused: Mutex::default(), unfit }
+        let (met, refused) = (Mutex::default(), Mutex::default());
+        Acquaintances { node_id, store, state, tls_required, met, refused, unfit }
     }
 
     fn cluster_id(&self) -> Option<String> {
@@ -61,7 +65,7 @@ impl Acquaintances {
         let levels = self.store.levels();
         // Without a cluster it speaks whatever it can.
         let level = self.cluster_id().map_or(levels.min, |_| self.state.catalog().level());
-        Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level }
+        Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels, level, tls: true }
     }
 
     /// Each of the two has to read what the cluster of the other speaks.
@@ -138,6 +142,10 @@ impl Introductions for Acquaintances {
         self.judge_cluster(welcome.cluster_id.as_deref())?;
         self.judge_levels(&welcome.build, welcome.node_id)?;
         self.judge_instance(welcome.node_id, &welcome.instance)
+    }
+
+    fn takes_plain(&self) -> bool {
+        !self.tls_required && self.state.level() < Level::TRUST
     }
 
     fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {

@@ -17,7 +17,8 @@ impl Node {
     pub(super) fn build_of(&self, node_id: NodeId) -> Option<Build> {
         if node_id == self.id() {
             let level = self.state().catalog().level();
-            return Some(Build { version: env!("CARGO_PKG_VERSION").to_owned(), levels: self.store().levels(), level });
+            let (version, levels) = (env!("CARGO_PKG_VERSION").to_owned(), self.store().levels());
+            return Some(Build { version, levels, level, tls: true });
         }
         self.inner().peers.build(node_id)
     }

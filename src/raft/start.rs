@@ -23,7 +23,7 @@ use super::keeping::{Keeper, LogBounds};
 use super::leading::Service;
 use super::machine::Machine;
 use super::node::{ClusterRaft, Node};
-use super::peer::{PeerNetwork, PeerServer, Peers, Secret};
+use super::peer::{Credentials, PeerNetwork, PeerServer, Peers};
 use super::room::{Room, RoomBounds};
 use super::threads::{self, Threads};
 use super::transfer::Port;
@@ -41,6 +41,13 @@ pub(super) const ELECTION_MS_MAX: u64 = 400;
 const APPEND_ENTRIES_MAX: u64 = 4096;
 const SNAPSHOT_INSTALL_MS_MAX: u64 = 600_000;
 
+/// The cluster secret, two while one is exchanged for the other.
+pub struct Secrets {
+    pub shown: Vec<u8>,
+    /// Taken from others, and not shown.
+    pub other: Option<Vec<u8>>,
+}
+
 /// What a node is started with.
 pub struct Setup {
     pub node_id: NodeId,
@@ -48,7 +55,9 @@ pub struct Setup {
     pub initial_cluster: BTreeMap<NodeId, String>,
     /// A majority of the list may form it, see [`super::formation`].
     pub form_with_majority: bool,
-    pub secret: Option<Secret>,
+    pub secrets: Option<Secrets>,
+    /// Peers from before TLS are not talked to.
+    pub peer_tls_required: bool,
     pub peer_listener: Option<TcpListener>,
     /// Advertised addresses of the two surfaces.
     pub api: String,
@@ -96,10 +105,12 @@ pub(super) async fn start_on(
     refuse_half_recovered(&store, &machine)?;
     let machine = machine.with_checkpoints_every(setup.hash_check_entries);
     let last_at_start = store.log().get_log_state().await?.last_log_id.map_or(0, |id| id.index);
-    let acquaintances = Arc::new(Acquaintances::new(setup.node_id, store.clone(), machine.state().clone()));
+    let acquaintances =
+        Arc::new(Acquaintances::new(setup.node_id, store.clone(), machine.state().clone(), setup.peer_tls_required));
     // Without a secret nobody can be met; a random one keeps the types simple and the door shut.
-    let secret = setup.secret.unwrap_or_else(|| Secret::new(&rand::random::<[u8; 32]>()));
-    let peers = Peers::new(setup.node_id, secret.clone(), acquaintances.clone(), metrics.clone());
+    let secrets = setup.secrets.unwrap_or_else(|| Secrets { shown: rand::random::<[u8; 32]>().to_vec(), other: None });
+    let credentials = Credentials::new(&secrets.shown, secrets.other.as_deref())?;
+    let peers = Peers::new(setup.node_id, credentials.clone(), acquaintances.clone(), metrics.clone());
     let port = Port::new(store.clone());
     let network = PeerNetwork::new(peers.clone(), port.clone());
     let raft = ClusterRaft::new(setup.node_id, Arc::new(config()?), network, store.log(), machine.clone())
@@ -109,7 +120,7 @@ pub(super) async fn start_on(
     let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, bounds);
     if let Some(listener) = setup.peer_listener {
         let service = Service(node.clone());
-        let server = PeerServer::new(raft, service, port, secret.clone(), acquaintances.clone(), metrics);
+        let server = PeerServer::new(raft, service, port, credentials, acquaintances.clone(), metrics);
         tasks.spawn(server.serve(threads::settle(listener)?, shutdown.clone()));
     }
     let orders =
@@ -120,8 +131,6 @@ pub(super) async fn start_on(
         node: node.clone(),
         initial_cluster: setup.initial_cluster,
         with_majority: setup.form_with_majority,
-        secret,
-        acquaintances: acquaintances.clone(),
     };
     let (failed, failure) = oneshot::channel();
     let (until, spawner, joining) = (shutdown.clone(), tasks.clone(), node.clone());

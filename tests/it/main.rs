@@ -39,3 +39,4 @@ mod services;
 mod settings;
 mod start;
 mod tidy;
+mod tls;

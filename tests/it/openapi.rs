@@ -9,14 +9,18 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use crate::harness::{Cluster, python, report, setting};
+use crate::harness::{Cluster, http, python, report, setting};
 
 const METHODS: [&str; 4] = ["get", "post", "put", "delete"];
 /// Past what a run takes on a busy machine.
 const RUN_LIMIT: Duration = Duration::from_secs(300);
 
+async fn get(url: String) -> Result<reqwest::Response, reqwest::Error> {
+    http().build().expect("a client").get(url).send().await
+}
+
 async fn document(address: SocketAddr) -> String {
-    let response = reqwest::get(format!("http://{address}/openapi.json")).await.expect("the document is served");
+    let response = get(format!("http://{address}/openapi.json")).await.expect("the document is served");
     assert_eq!(response.status(), 200);
     response.text().await.expect("the document is text")
 }
@@ -84,7 +88,7 @@ async fn both_ports_serve_one_valid_description_of_both_surfaces() {
 async fn the_page_needs_nothing_from_elsewhere() {
     let cluster = Cluster::start(1).await;
     for address in [cluster.ports(1).api, cluster.ports(1).compat] {
-        let response = reqwest::get(format!("http://{address}/docs")).await.expect("the page is served");
+        let response = get(format!("http://{address}/docs")).await.expect("the page is served");
         let header = |name: &str| response.headers()[name].to_str().expect("a header is text").to_owned();
         assert_eq!(header("content-type"), "text/html; charset=utf-8");
         assert_eq!(header("x-content-type-options"), "nosniff");

@@ -228,6 +228,7 @@ impl Served {
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a net")],
             hosts: Hosts::any(),
             bound: SocketAddr::from(([127, 0, 0, 1], 8890)),
+            scheme: "http",
         };
         set(&mut settings);
         let source = Fake::new(waiters_max);

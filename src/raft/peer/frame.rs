@@ -1,4 +1,4 @@
-//! Length-prefixed frames on a TCP connection: `length:u32 (big-endian) body`.
+//! Length-prefixed frames on a connection: `length:u32 (big-endian) body`.
 //!
 //! Knows nothing of what a frame means. Both directions are cancel-safe, so that one task can wait
 //! for input, output and its own events in one `select!`, and no connection needs a lock.
@@ -7,27 +7,29 @@ use std::io;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::StreamExt;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 
 use super::limits::{FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, WRITE_STALL_MAX};
+use super::wire::Wire;
 
 const LENGTH_BYTES: usize = 4;
 /// An outbox that has grown beyond this for one large frame gives its memory back once empty.
 const OUTBOX_KEPT_BYTES: usize = 256 * 1024;
 
-/// One TCP connection, cut into its two directions.
+/// One connection, cut into its two directions.
 pub(super) struct Connection {
     pub(super) reader: FrameReader,
-    pub(super) writer: OwnedWriteHalf,
+    pub(super) writer: FrameWriter,
 }
+
+/// The outgoing direction, to be used through an [`Outbox`].
+pub(super) type FrameWriter = WriteHalf<Wire>;
 
 impl Connection {
     /// A connection whose other end is still a stranger: only small frames are read.
-    pub(super) fn new(stream: TcpStream) -> Self {
-        let (reader, writer) = stream.into_split();
+    pub(super) fn new(wire: Wire) -> Self {
+        let (reader, writer) = tokio::io::split(wire);
         let codec = LengthDelimitedCodec::builder().max_frame_length(HANDSHAKE_FRAME_BYTES_MAX).new_codec();
         Connection { reader: FrameReader(FramedRead::new(reader, codec)), writer }
     }
@@ -44,10 +46,10 @@ impl Connection {
         outbox.flush(&mut self.writer).await
     }
 
-    /// The raw socket, for tests that misuse it.
+    /// What is below the frames, for tests that misuse it.
     #[cfg(test)]
-    pub(super) fn into_stream(self) -> TcpStream {
-        self.reader.0.into_inner().reunite(self.writer).expect("two halves of one")
+    pub(super) fn into_wire(self) -> Wire {
+        self.reader.0.into_inner().unsplit(self.writer)
     }
 
     /// The next frame; its absence is an error.
@@ -57,7 +59,7 @@ impl Connection {
 }
 
 /// The incoming direction.
-pub(super) struct FrameReader(FramedRead<OwnedReadHalf, LengthDelimitedCodec>);
+pub(super) struct FrameReader(FramedRead<ReadHalf<Wire>, LengthDelimitedCodec>);
 
 impl FrameReader {
     /// The next frame, or `None` at a clean end. Cancel-safe.
@@ -73,47 +75,60 @@ impl FrameReader {
 
 /// Frames waiting for the outgoing direction: many small ones leave in one system call.
 #[derive(Default)]
-pub(super) struct Outbox(BytesMut);
+pub(super) struct Outbox {
+    frames: BytesMut,
+    /// TLS may still keep some of what it took, encrypted and not handed to the socket.
+    is_unflushed: bool,
+}
 
 impl Outbox {
+    /// Nothing waits any more, here or in TLS.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.frames.is_empty() && !self.is_unflushed
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.frames.len()
     }
 
     /// Adds the frame whose body `write` appends. A body above the limit is taken back.
     pub(super) fn put(&mut self, write: impl FnOnce(&mut BytesMut)) -> io::Result<()> {
-        let start = self.0.len();
-        self.0.put_bytes(0, LENGTH_BYTES);
-        write(&mut self.0);
-        let length = self.0.len() - start - LENGTH_BYTES;
+        let start = self.frames.len();
+        self.frames.put_bytes(0, LENGTH_BYTES);
+        write(&mut self.frames);
+        let length = self.frames.len() - start - LENGTH_BYTES;
         if length > FRAME_BYTES_MAX {
-            self.0.truncate(start);
+            self.frames.truncate(start);
             let text = format!("a frame of {length} bytes is above the limit of {FRAME_BYTES_MAX}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let prefix = u32::try_from(length).expect("the limit is below 4 GiB").to_be_bytes();
-        self.0[start..start + LENGTH_BYTES].copy_from_slice(&prefix);
+        self.frames[start..start + LENGTH_BYTES].copy_from_slice(&prefix);
         Ok(())
     }
 
     /// Hands some waiting bytes to the socket. Cancel-safe; call it only while not empty.
-    pub(super) async fn write_some(&mut self, writer: &mut OwnedWriteHalf) -> io::Result<()> {
-        let written = tokio::time::timeout(WRITE_STALL_MAX, writer.write_buf(&mut self.0)).await;
-        if written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?? == 0 {
-            return Err(io::ErrorKind::WriteZero.into());
+    pub(super) async fn write_some(&mut self, writer: &mut FrameWriter) -> io::Result<()> {
+        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
+        if !self.frames.is_empty() {
+            let written = tokio::time::timeout(WRITE_STALL_MAX, writer.write_buf(&mut self.frames)).await;
+            if written.map_err(late)?? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.is_unflushed = true;
         }
-        if self.0.is_empty() && self.0.capacity() > OUTBOX_KEPT_BYTES {
-            self.0 = BytesMut::new();
+        if self.frames.is_empty() {
+            tokio::time::timeout(WRITE_STALL_MAX, writer.flush()).await.map_err(late)??;
+            self.is_unflushed = false;
+            if self.frames.capacity() > OUTBOX_KEPT_BYTES {
+                self.frames = BytesMut::new();
+            }
         }
         Ok(())
     }
 
     /// Hands all waiting bytes to the socket.
-    pub(super) async fn flush(&mut self, writer: &mut OwnedWriteHalf) -> io::Result<()> {
+    pub(super) async fn flush(&mut self, writer: &mut FrameWriter) -> io::Result<()> {
         while !self.is_empty() {
             self.write_some(writer).await?;
         }

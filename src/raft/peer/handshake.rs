@@ -1,4 +1,7 @@
-//! How a connection begins: versions first, then proof of the secret by both ends, then names.
+//! How a connection begins: TLS, then versions, then proof of the secret by both ends, then names.
+//!
+//! TLS keeps what is said from strangers; it proves nothing, as any certificate is taken ([`crate::tls`]).
+//! Who the ends are is proved within it:
 //!
 //! ```text
 //! client → "THUBAN" version:u16 purpose:u8                              (9 raw bytes)
@@ -10,12 +13,22 @@
 //! ```
 //!
 //! Each `mac` is HMAC-SHA256 under the secret over a label of the side and everything said so far,
-//! both nonces included, so that neither a recorded nor a reflected handshake passes. The server
-//! compares it in constant time and before it parses the hello; the client verifies the server's,
-//! so that a stranger behind a peer's address learns nothing and can answer nothing. `hello` and
-//! `verdict` are MessagePack with field names.
+//! both nonces included, so that neither a recorded nor a reflected handshake passes; and over a value
+//! that only the two ends of this TLS connection know (RFC 9266), so that nobody passes who ends one TLS
+//! connection and begins another. The server compares it in constant time and before it parses the
+//! hello; the client verifies the server's, so that a stranger behind a peer's address learns nothing and
+//! can answer nothing. `hello` and `verdict` are MessagePack with field names.
+//!
+//! A node may hold two secrets while they are exchanged: it shows the first when it dials, and takes both.
+//!
+//! # Nodes of a version before TLS
+//!
+//! They speak the same without TLS and without its value, as version [`PLAIN_VERSION`], and hang up on TLS.
+//! Then, and only while the node takes plain connections at all ([`Introductions::takes_plain`]), it is
+//! dialled once more without. Every node that speaks TLS says so in its hello and its welcome, which the
+//! MACs cover: two of them that meet without TLS part again, so whoever breaks TLS off in between gains
+//! nothing.
 
-use std::fmt;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -25,14 +38,18 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::credentials::{Credentials, Secret};
 use super::frame::Connection;
-use super::introductions::{Hello, Introductions, Refusal, Welcome};
+use super::introductions::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
 use super::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX};
+use super::wire::{BINDING_BYTES, Wire};
 use crate::format::codec;
 
 /// Version of everything in [`super`]. A message may gain a field without a new version; whatever
 /// an older binary would misread takes one.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub(super) const PROTOCOL_VERSION: u16 = 2;
+/// The version without TLS, of the nodes from before it.
+pub(super) const PLAIN_VERSION: u16 = 1;
 
 const MAGIC: &[u8; 6] = b"THUBAN";
 const PREAMBLE_BYTES: usize = MAGIC.len() + 2 + 1;
@@ -42,32 +59,6 @@ const OK: u8 = 0;
 const REFUSED: u8 = 1;
 
 type Verdict = Result<Welcome, Refusal>;
-
-/// The cluster secret. It has no `Debug` that shows it and no way out but into a MAC.
-#[derive(Clone)]
-pub struct Secret(Hmac<Sha256>);
-
-impl Secret {
-    pub fn new(secret: &[u8]) -> Self {
-        Secret(Hmac::new_from_slice(secret).expect("HMAC takes a key of any length"))
-    }
-
-    /// The MAC of `parts`, each with its length in front: no two sequences of parts look alike.
-    fn over(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
-        let mut mac = self.0.clone();
-        for part in parts {
-            mac.update(&(part.len() as u64).to_be_bytes());
-            mac.update(part);
-        }
-        mac
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(***)")
-    }
-}
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +75,9 @@ impl Purpose {
     }
 }
 
-/// Everything both ends have said before the verdict: what the MACs cover.
+/// Everything both ends have said before the verdict, and where: what the MACs cover.
 struct Transcript {
+    binding: Option<[u8; BINDING_BYTES]>,
     preamble: [u8; PREAMBLE_BYTES],
     greeting: Bytes,
     client_nonce: [u8; NONCE_BYTES],
@@ -94,12 +86,25 @@ struct Transcript {
 
 impl Transcript {
     fn client_mac(&self, secret: &Secret) -> Hmac<Sha256> {
-        secret.over(&[b"thuban peer client", &self.preamble, &self.greeting, &self.client_nonce, &self.hello])
+        self.mac(secret, &[b"thuban peer client", &self.preamble, &self.greeting, &self.client_nonce, &self.hello])
     }
 
     fn server_mac(&self, secret: &Secret, verdict: &[u8]) -> Hmac<Sha256> {
         let label = b"thuban peer server";
-        secret.over(&[label, &self.preamble, &self.greeting, &self.client_nonce, &self.hello, verdict])
+        self.mac(secret, &[label, &self.preamble, &self.greeting, &self.client_nonce, &self.hello, verdict])
+    }
+
+    /// Without TLS the parts are what they were before there was any.
+    fn mac(&self, secret: &Secret, said: &[&[u8]]) -> Hmac<Sha256> {
+        match &self.binding {
+            Some(binding) => secret.over(&[said, &[&binding[..]]].concat()),
+            None => secret.over(said),
+        }
+    }
+
+    /// Of the secrets that this node takes, the one under which the caller's proof is right.
+    fn secret_behind<'a>(&self, mac: &[u8], credentials: &'a Credentials) -> Option<&'a Secret> {
+        credentials.taken().iter().find(|secret| self.client_mac(secret).verify_slice(mac).is_ok())
     }
 }
 
@@ -110,40 +115,26 @@ pub enum IntroduceError {
     Unreachable(String),
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
-    #[error("the two nodes have different cluster secrets")]
+    #[error("the two nodes have different cluster secrets, or somebody between them ends their TLS")]
     BadSecret,
-    #[error("the other node speaks version {theirs} of the peer protocol, this one {PROTOCOL_VERSION}")]
-    Version { theirs: u16 },
+    #[error("the other node speaks version {theirs} of the peer protocol, this one {ours}")]
+    Version { theirs: u16, ours: u16 },
 }
 
-/// Meets the node at `address` once and closes: is it there, does it know the secret, who is it?
-pub async fn introduce(address: &str, secret: &Secret, hello: &Hello) -> Result<Welcome, IntroduceError> {
-    dial(address, Purpose::Control, secret, hello).await.map(|(_, welcome)| welcome)
-}
-
-/// [`connect`] by the rules of the node, whose verdict on the welcome counts too.
+/// Meets `target` at `address`, for `purpose`, by the rules of the node: its verdict on the welcome counts
+/// too.
 pub(super) async fn dial_as(
     introductions: &dyn Introductions,
-    secret: &Secret,
+    credentials: &Credentials,
     address: &str,
     target: u64,
     purpose: Purpose,
 ) -> Result<(Connection, Welcome), IntroduceError> {
-    let (connection, welcome) = dial(address, purpose, secret, &introductions.hello(target)).await?;
+    let connecting = connect(address, purpose, credentials, introductions, target);
+    let met = timeout(DIAL_WITHIN, connecting).await;
+    let (connection, welcome) = met.map_err(|_| unreachable_after(DIAL_WITHIN)).flatten()?;
     introductions.accept(&welcome)?;
     Ok((connection, welcome))
-}
-
-async fn dial(
-    address: &str,
-    purpose: Purpose,
-    secret: &Secret,
-    hello: &Hello,
-) -> Result<(Connection, Welcome), IntroduceError> {
-    match timeout(DIAL_WITHIN, connect(address, purpose, secret, hello)).await {
-        Ok(result) => result,
-        Err(_) => Err(unreachable_after(DIAL_WITHIN)),
-    }
 }
 
 fn unreachable_after(limit: Duration) -> IntroduceError {
@@ -160,22 +151,63 @@ impl From<std::io::Error> for IntroduceError {
     }
 }
 
-/// The client's half.
+/// The client's half: with TLS, or without where the other end is from before it and that is allowed.
 async fn connect(
     address: &str,
     purpose: Purpose,
-    secret: &Secret,
+    credentials: &Credentials,
+    introductions: &dyn Introductions,
+    target: u64,
+) -> Result<(Connection, Welcome), IntroduceError> {
+    let hello = introductions.hello(target);
+    match Wire::secured(dial_tcp(address).await?, credentials.tls()).await {
+        Ok(wire) => introduce(wire, purpose, credentials, &hello).await,
+        Err(error) if is_hang_up(&error) && introductions.takes_plain() => {
+            let met = introduce(Wire::Plain(dial_tcp(address).await?), purpose, credentials, &hello).await;
+            match met {
+                Ok((_, welcome)) if welcome.build.tls => Err(parted()),
+                Err(IntroduceError::Refused(Refusal { reason: RefusalReason::Plain, .. })) => Err(parted()),
+                met => met,
+            }
+        }
+        Err(error) => Err(IntroduceError::Unreachable(format!("no TLS with it: {error}"))),
+    }
+}
+
+async fn dial_tcp(address: &str) -> std::io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// What a node from before TLS does when it reads a first byte that is not its own.
+fn is_hang_up(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
+}
+
+/// Worth another try: it may have been too crowded there for the first.
+fn parted() -> IntroduceError {
+    IntroduceError::Unreachable("it speaks TLS, but the connection broke off when this node began with it".into())
+}
+
+/// Says who calls, over a wire of either kind.
+pub(super) async fn introduce(
+    mut wire: Wire,
+    purpose: Purpose,
+    credentials: &Credentials,
     hello: &Hello,
 ) -> Result<(Connection, Welcome), IntroduceError> {
-    let mut stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let preamble = preamble(purpose);
-    stream.write_all(&preamble).await?;
-    let mut connection = Connection::new(stream);
+    let (version, binding) = (wire_version(&wire), wire.binding()?);
+    let preamble = preamble(version, purpose);
+    wire.write_all(&preamble).await?;
+    wire.flush().await?;
+    let mut connection = Connection::new(wire);
     let greeting = connection.expect().await?;
-    check_greeting(&greeting)?;
-    let transcript =
-        Transcript { preamble, greeting, client_nonce: rand::random(), hello: codec::to_bytes(hello).into() };
+    check_greeting(&greeting, version)?;
+    let hello = codec::to_bytes(hello).into();
+    let transcript = Transcript { binding, preamble, greeting, client_nonce: rand::random(), hello };
+    let secret = credentials.shown();
     let mac = transcript.client_mac(secret).finalize().into_bytes();
     connection.send(&[&mac[..], &transcript.client_nonce, &transcript.hello].concat()).await?;
     let answer = connection.expect().await?;
@@ -184,21 +216,25 @@ async fn connect(
     Ok((connection, welcome))
 }
 
-fn preamble(purpose: Purpose) -> [u8; PREAMBLE_BYTES] {
+fn wire_version(wire: &Wire) -> u16 {
+    if wire.is_plain() { PLAIN_VERSION } else { PROTOCOL_VERSION }
+}
+
+fn preamble(version: u16, purpose: Purpose) -> [u8; PREAMBLE_BYTES] {
     let mut bytes = [0; PREAMBLE_BYTES];
     bytes[..MAGIC.len()].copy_from_slice(MAGIC);
-    bytes[MAGIC.len()..MAGIC.len() + 2].copy_from_slice(&PROTOCOL_VERSION.to_be_bytes());
+    bytes[MAGIC.len()..MAGIC.len() + 2].copy_from_slice(&version.to_be_bytes());
     bytes[PREAMBLE_BYTES - 1] = purpose as u8;
     bytes
 }
 
-fn check_greeting(greeting: &[u8]) -> Result<(), IntroduceError> {
+fn check_greeting(greeting: &[u8], ours: u16) -> Result<(), IntroduceError> {
     let [high, low, status, rest @ ..] = greeting else { return Err(garbled()) };
     match (u16::from_be_bytes([*high, *low]), *status) {
-        (PROTOCOL_VERSION, OK) if rest.len() == NONCE_BYTES => Ok(()),
-        (PROTOCOL_VERSION, REFUSED) => Err(IntroduceError::Unreachable(String::from_utf8_lossy(rest).into_owned())),
-        (PROTOCOL_VERSION, _) => Err(garbled()),
-        (theirs, _) => Err(IntroduceError::Version { theirs }),
+        (theirs, _) if theirs != ours => Err(IntroduceError::Version { theirs, ours }),
+        (_, OK) if rest.len() == NONCE_BYTES => Ok(()),
+        (_, REFUSED) => Err(IntroduceError::Unreachable(String::from_utf8_lossy(rest).into_owned())),
+        _ => Err(garbled()),
     }
 }
 
@@ -230,23 +266,27 @@ impl From<std::io::Error> for Turned {
 
 /// The server's half. The caller puts the deadline around it.
 pub(super) async fn receive(
-    mut stream: TcpStream,
-    secret: &Secret,
+    stream: TcpStream,
+    credentials: &Credentials,
     introductions: &dyn Introductions,
 ) -> Result<(Connection, Purpose, Hello), Turned> {
     stream.set_nodelay(true)?;
+    let mut wire = Wire::accepted(stream, credentials.tls()).await?;
+    let (version, binding) = (wire_version(&wire), wire.binding()?);
     let mut preamble = [0; PREAMBLE_BYTES];
-    stream.read_exact(&mut preamble).await?;
-    let mut connection = Connection::new(stream);
-    let purpose = match check_preamble(&preamble) {
+    wire.read_exact(&mut preamble).await?;
+    let mut connection = Connection::new(wire);
+    let takes = version == PROTOCOL_VERSION || introductions.takes_plain();
+    let purpose = match check_preamble(&preamble, version, takes) {
         Ok(purpose) => purpose,
-        Err(turned) => return Err(turn_away(&mut connection, turned).await),
+        Err(turned) => return Err(turn_away(&mut connection, version, turned).await),
     };
-    let greeting = greeting(OK, &rand::random::<[u8; NONCE_BYTES]>());
+    let greeting = greeting(version, OK, &rand::random::<[u8; NONCE_BYTES]>());
     connection.send(&greeting).await?;
-    let transcript = read_hello(&mut connection, secret, preamble, greeting).await?;
+    let said = Said { binding, preamble, greeting };
+    let (transcript, secret) = read_hello(&mut connection, credentials, said).await?;
     let hello: Hello = codec::from_bytes(&transcript.hello).map_err(|_| Turned("hello"))?;
-    let verdict = introductions.judge(&hello).map_err(shortened);
+    let verdict = refuse_parted(version, &hello.build).and_then(|()| introductions.judge(&hello)).map_err(shortened);
     let body = codec::to_bytes(&verdict);
     let mac = transcript.server_mac(secret, &body).finalize().into_bytes();
     connection.send(&[&[OK], &mac[..], &body].concat()).await?;
@@ -262,56 +302,78 @@ pub(super) async fn receive(
     }
 }
 
-fn check_preamble(preamble: &[u8; PREAMBLE_BYTES]) -> Result<Purpose, Turned> {
+fn check_preamble(preamble: &[u8; PREAMBLE_BYTES], version: u16, takes: bool) -> Result<Purpose, Turned> {
     let (magic, rest) = preamble.split_at(MAGIC.len());
     if magic != MAGIC {
         return Err(Turned("magic"));
     }
-    if rest[..2] != PROTOCOL_VERSION.to_be_bytes() {
+    if rest[..2] != version.to_be_bytes() {
         return Err(Turned("version"));
+    }
+    if !takes {
+        return Err(Turned("plain"));
     }
     Purpose::from_byte(rest[2]).ok_or(Turned("purpose"))
 }
 
+/// A node that speaks TLS and comes without was made to by somebody.
+fn refuse_parted(version: u16, theirs: &Build) -> Result<(), Refusal> {
+    if version == PLAIN_VERSION && theirs.tls {
+        let text = "both nodes speak TLS, and this connection is without".to_owned();
+        return Err(Refusal { reason: RefusalReason::Plain, text });
+    }
+    Ok(())
+}
+
 /// Tells one that speaks our protocol why it ends here; a stranger is told nothing.
-async fn turn_away(connection: &mut Connection, turned: Turned) -> Turned {
+async fn turn_away(connection: &mut Connection, version: u16, turned: Turned) -> Turned {
     let text = match turned.0 {
         "version" => "this version of the peer protocol is not spoken here",
+        "plain" => "nodes speak TLS here: start this one with a newer version of thuban",
         "purpose" => "the purpose of the connection is not known here",
         _ => return turned,
     };
     // The connection closes either way; that the caller did not get to read why changes nothing.
-    let _ = connection.send(&greeting(REFUSED, text.as_bytes())).await;
+    let _ = connection.send(&greeting(version, REFUSED, text.as_bytes())).await;
     turned
 }
 
-fn greeting(status: u8, rest: &[u8]) -> Bytes {
+fn greeting(version: u16, status: u8, rest: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(3 + rest.len());
-    bytes.put_u16(PROTOCOL_VERSION);
+    bytes.put_u16(version);
     bytes.put_u8(status);
     bytes.put_slice(rest);
     bytes.freeze()
 }
 
-/// Reads the hello frame and verifies its MAC; the hello inside is still unparsed.
-async fn read_hello(
-    connection: &mut Connection,
-    secret: &Secret,
+/// What the server knows before the hello.
+struct Said {
+    binding: Option<[u8; BINDING_BYTES]>,
     preamble: [u8; PREAMBLE_BYTES],
     greeting: Bytes,
-) -> Result<Transcript, Turned> {
+}
+
+/// Reads the hello frame and verifies its MAC, which tells the secret; the hello inside is still unparsed.
+async fn read_hello<'a>(
+    connection: &mut Connection,
+    credentials: &'a Credentials,
+    Said { binding, preamble, greeting }: Said,
+) -> Result<(Transcript, &'a Secret), Turned> {
     let frame = connection.expect().await?;
     if frame.len() < MAC_BYTES + NONCE_BYTES {
         return Err(Turned("frame"));
     }
     let client_nonce = frame[MAC_BYTES..MAC_BYTES + NONCE_BYTES].try_into().expect("a nonce by its length");
-    let transcript = Transcript { preamble, greeting, client_nonce, hello: frame.slice(MAC_BYTES + NONCE_BYTES..) };
-    if transcript.client_mac(secret).verify_slice(&frame[..MAC_BYTES]).is_err() {
-        // As in `turn_away`: telling is a courtesy.
-        let _ = connection.send(&[&[REFUSED], &b"wrong cluster secret"[..]].concat()).await;
-        return Err(Turned("secret"));
+    let hello = frame.slice(MAC_BYTES + NONCE_BYTES..);
+    let transcript = Transcript { binding, preamble, greeting, client_nonce, hello };
+    match transcript.secret_behind(&frame[..MAC_BYTES], credentials) {
+        Some(secret) => Ok((transcript, secret)),
+        None => {
+            // As in `turn_away`: telling is a courtesy.
+            let _ = connection.send(&[&[REFUSED], &b"wrong cluster secret"[..]].concat()).await;
+            Err(Turned("secret"))
+        }
     }
-    Ok(transcript)
 }
 
 fn shortened(mut refusal: Refusal) -> Refusal {

@@ -20,6 +20,9 @@ pub struct Build {
     /// What its cluster speaks as far as it knows, see [`crate::format::level`].
     #[serde(default)]
     pub level: Level,
+    /// It speaks TLS with its peers: without it, it was not it that dialled, or not it that answered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
 }
 
 impl Build {
@@ -70,6 +73,8 @@ pub enum RefusalReason {
     Removed,
     /// One of the two cannot read what the cluster of the other speaks.
     Level,
+    /// Both speak TLS, and this connection is without.
+    Plain,
     /// A reason that this version does not know.
     #[serde(other)]
     Unknown,
@@ -84,6 +89,7 @@ impl RefusalReason {
             RefusalReason::OtherInstance => "instance",
             RefusalReason::Removed => "removed",
             RefusalReason::Level => "level",
+            RefusalReason::Plain => "plain",
             RefusalReason::Unknown => "other",
         }
     }
@@ -110,6 +116,10 @@ pub trait Introductions: Send + Sync + 'static {
     /// Judges a node that we dialled, so that the dialling side too can refuse a peer that came back
     /// under another data directory.
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal>;
+
+    /// Whether a peer may be from before TLS. Certainly not where the cluster is at a level that such a
+    /// node cannot read.
+    fn takes_plain(&self) -> bool;
 
     /// Tells people that a node was refused at the door.
     fn tell_refused(&self, node_id: NodeId, refusal: &Refusal) {

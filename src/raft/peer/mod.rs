@@ -1,4 +1,4 @@
-//! The wire between nodes: raw TCP on a listener of its own.
+//! The wire between nodes: TLS on a listener of its own.
 //!
 //! Start reading at [`handshake`]: every connection, whatever it is for, begins with it, and no
 //! byte of a message is parsed before both ends have proved that they hold the cluster secret.
@@ -13,8 +13,7 @@
 //! Everything is a frame: `length:u32 body` ([`frame`]); the bodies are in [`messages`]. Every queue,
 //! wait and frame has a limit, all of them in [`limits`].
 //!
-//! The secret authenticates; it does not encrypt. The peer network has to be private, as the log
-//! crosses it in the clear.
+//! The secret authenticates, TLS encrypts ([`wire`]); nobody has to set up certificates for it.
 //!
 //! This module knows nothing of what a command means, of HTTP or of RocksDB: commands are bytes,
 //! the node behind the listener is a [`PeerService`], and snapshots are read and written through
@@ -22,6 +21,7 @@
 
 mod append;
 mod call;
+mod credentials;
 mod frame;
 mod handshake;
 mod introductions;
@@ -37,12 +37,14 @@ mod server;
 mod serving;
 mod snapshot;
 mod transfers;
+mod wire;
 
 #[cfg(test)]
 mod tests;
 
 pub use call::CallError;
-pub use handshake::{IntroduceError, PROTOCOL_VERSION, Secret, introduce};
+pub use credentials::Credentials;
+pub use handshake::IntroduceError;
 pub use introductions::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
 pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, REACHABLE_WITHIN};
 pub use messages::{BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, PeerProgress, ReadIndexAnswer, Shortage};

@@ -121,7 +121,7 @@ impl<P: SnapshotPort> PeerClient<P> {
     async fn dial(&self, purpose: Purpose) -> Result<super::frame::Connection, Unreachable<TypeConfig>> {
         let local = &self.peers.local;
         let (target, address) = (self.link.target, self.link.address());
-        let dialled = dial_as(&*local.introductions, &local.secret, &address, target, purpose).await;
+        let dialled = dial_as(&*local.introductions, &local.credentials, &address, target, purpose).await;
         dialled.map(|(connection, _)| connection).map_err(|error| Unreachable::new(&error))
     }
 

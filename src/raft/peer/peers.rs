@@ -12,7 +12,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::call::CallError;
-use super::handshake::{IntroduceError, Purpose, Secret, dial_as};
+use super::credentials::Credentials;
+use super::handshake::{IntroduceError, Purpose, dial_as};
 use super::introductions::{Build, Introductions, Welcome};
 use super::link::Link;
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
@@ -24,7 +25,7 @@ use crate::metrics::Metrics;
 /// What a node brings into every connection that it dials.
 pub(super) struct Local {
     pub(super) node_id: NodeId,
-    pub(super) secret: Secret,
+    pub(super) credentials: Credentials,
     pub(super) introductions: Arc<dyn Introductions>,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -46,8 +47,13 @@ struct Links {
 }
 
 impl Peers {
-    pub fn new(node_id: NodeId, secret: Secret, introductions: Arc<dyn Introductions>, metrics: Arc<Metrics>) -> Self {
-        let local = Arc::new(Local { node_id, secret, introductions, metrics });
+    pub fn new(
+        node_id: NodeId,
+        credentials: Credentials,
+        introductions: Arc<dyn Introductions>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let local = Arc::new(Local { node_id, credentials, introductions, metrics });
         Peers { local, transfers: Transfers::default(), links: Arc::default() }
     }
 
@@ -118,8 +124,8 @@ impl Peers {
 
     /// Meets `target` at `address` once and closes, each of the two judging the other by its rules.
     pub async fn meet(&self, target: NodeId, address: &str) -> Result<Welcome, IntroduceError> {
-        let Local { introductions, secret, .. } = &*self.local;
-        let met = dial_as(&**introductions, secret, address, target, Purpose::Control).await;
+        let Local { introductions, credentials, .. } = &*self.local;
+        let met = dial_as(&**introductions, credentials, address, target, Purpose::Control).await;
         met.map(|(_, welcome)| welcome)
     }
 

@@ -15,7 +15,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::handshake::{Purpose, Secret, Turned, receive};
+use super::credentials::Credentials;
+use super::handshake::{Purpose, Turned, receive};
 use super::introductions::Introductions;
 use super::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, WORK_IN_FLIGHT_MAX,
@@ -57,7 +58,7 @@ where
     pub(super) raft: Raft<TypeConfig, SM>,
     pub(super) service: S,
     port: P,
-    secret: Secret,
+    credentials: Credentials,
     introductions: Arc<dyn Introductions>,
     pub(super) metrics: Arc<Metrics>,
     handshake_within: Duration,
@@ -86,7 +87,7 @@ where
         raft: Raft<TypeConfig, SM>,
         service: S,
         port: P,
-        secret: Secret,
+        credentials: Credentials,
         introductions: Arc<dyn Introductions>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -95,7 +96,7 @@ where
             raft,
             service,
             port,
-            secret,
+            credentials,
             introductions,
             metrics,
             handshake_within: HANDSHAKE_WITHIN,
@@ -146,7 +147,7 @@ where
 {
     /// One connection from its first byte to its last.
     async fn attend(self: Arc<Self>, stream: TcpStream, seat: Seat) {
-        let handshake = timeout(self.handshake_within, receive(stream, &self.secret, &*self.introductions));
+        let handshake = timeout(self.handshake_within, receive(stream, &self.credentials, &*self.introductions));
         let met = tokio::select! {
             handshake = handshake => handshake.unwrap_or(Err(Turned("slow"))),
             () = seat.taken_away() => Err(Turned("crowded")),

@@ -10,12 +10,11 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, StreamAppendEr
 use openraft::storage::RaftStateMachine;
 use serde::Serialize;
 use tokio::io::AsyncWriteExt;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::frame::{Connection, FrameReader, Outbox};
+use super::frame::{Connection, FrameReader, FrameWriter, Outbox};
 use super::limits::{
     ANSWERS_QUEUED_MAX, APPEND_SILENCE_MAX, APPENDS_QUEUED_MAX, BEATS_PER_CALL_MAX, CONTROL_IDLE_MAX, LINGER_MAX,
     OUTBOX_BYTES_MAX,
@@ -235,7 +234,7 @@ where
 
 /// Closes so that the last answer arrives: a socket that is closed with unread input is reset, and
 /// what the other end had not read yet is lost.
-pub(super) async fn close(mut reader: FrameReader, mut writer: OwnedWriteHalf) {
+pub(super) async fn close(mut reader: FrameReader, mut writer: FrameWriter) {
     if writer.shutdown().await.is_ok() {
         // The time limit is the point: either outcome is the end of the connection.
         let _ = timeout(LINGER_MAX, reader.drain()).await;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-use super::frame::{Connection, FrameReader, Outbox};
+use super::frame::{Connection, FrameReader, FrameWriter, Outbox};
 use super::limits::{SNAPSHOT_CHUNK_BYTES, SNAPSHOT_INSTALL_MAX, SNAPSHOT_STALL_MAX, SNAPSHOT_WORKING_INTERVAL};
 use crate::format::codec;
 use crate::format::types::{SnapshotMeta, TypeConfig, Vote};
@@ -88,7 +88,7 @@ async fn pour(
     source: impl AsyncRead + Unpin,
     bytes: u64,
     outbox: &mut Outbox,
-    writer: &mut tokio::net::tcp::OwnedWriteHalf,
+    writer: &mut FrameWriter,
 ) -> io::Result<()> {
     // One byte more than promised shows a file that is still growing.
     let mut source = source.take(bytes.saturating_add(1));

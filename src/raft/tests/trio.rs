@@ -17,8 +17,7 @@ use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
 use crate::raft::node::Node;
-use crate::raft::peer::Secret;
-use crate::raft::start::{Setup, start};
+use crate::raft::start::{Secrets, Setup, start};
 use crate::raft::{LogBounds, RoomBounds};
 use crate::store::Store;
 use crate::watch::Hub;
@@ -66,7 +65,8 @@ impl Trio {
             let setup = Setup {
                 node_id: id,
                 initial_cluster: addresses.clone(),
-                secret: Some(Secret::new(b"a secret of the test, 32 characters")),
+                secrets: Some(Secrets { shown: b"a secret of the test, 32 characters".to_vec(), other: None }),
+                peer_tls_required: false,
                 peer_listener: Some(listener),
                 api: format!("127.0.0.1:{id}"),
                 compat: format!("127.0.0.1:{id}"),

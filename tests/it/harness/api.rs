@@ -6,6 +6,7 @@ use std::time::Duration;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use tokio_rustls::rustls::ClientConfig;
 
 /// Past the server's own limit of 10 s, so that its answer is what a test sees.
 const REQUEST_LIMIT: Duration = Duration::from_secs(15);
@@ -25,14 +26,32 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
 }
 
+/// A client that speaks HTTP without TLS.
+pub(crate) fn http() -> reqwest::ClientBuilder {
+    https(thuban::tls::trusting_nobody().expect("a client without authorities"))
+}
+
+/// A client that speaks HTTP with this TLS.
+pub(crate) fn https(tls: ClientConfig) -> reqwest::ClientBuilder {
+    #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
+    let builder = reqwest::Client::builder();
+    builder.tls_backend_preconfigured(tls)
+}
+
 impl Api {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Api::with_client(address, reqwest::Client::builder())
+        Api::with_client(address, http())
     }
 
     /// A connection per request: what happens to it is then known to have happened to that request.
     pub(crate) fn unpooled(address: SocketAddr) -> Self {
-        Api::with_client(address, reqwest::Client::builder().pool_max_idle_per_host(0))
+        Api::with_client(address, http().pool_max_idle_per_host(0))
+    }
+
+    /// By TLS.
+    pub(crate) fn secure(address: SocketAddr, tls: &ClientConfig) -> Self {
+        let api = Api::with_client(address, https(tls.clone()).pool_max_idle_per_host(0));
+        Api { base: format!("https://{address}"), ..api }
     }
 
     fn with_client(address: SocketAddr, builder: reqwest::ClientBuilder) -> Self {

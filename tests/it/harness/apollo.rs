@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use super::api::http;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use url::form_urlencoded::byte_serialize;
@@ -36,7 +37,7 @@ pub(crate) struct Polled {
 impl Apollo {
     /// A client without kept connections, as the simplest real ones are.
     pub(crate) fn new(address: SocketAddr) -> Self {
-        let builder = reqwest::Client::builder().pool_max_idle_per_host(0).timeout(REQUEST_LIMIT);
+        let builder = http().pool_max_idle_per_host(0).timeout(REQUEST_LIMIT);
         Apollo { base: format!("http://{address}"), http: builder.build().expect("a client without TLS can be built") }
     }
 

@@ -40,9 +40,14 @@ pub(crate) enum Kind {
 impl RealClient {
     pub(crate) async fn start(kind: Kind, address: SocketAddr, app: &str, namespace: &str) -> RealClient {
         match kind {
-            Kind::Python => watching_python(address, app, namespace).await,
+            Kind::Python => watching_python(&format!("http://{address}"), None, app, namespace).await,
             Kind::Rust => rust(address, app, namespace),
         }
+    }
+
+    /// The Python client, by TLS; it trusts the authority in `ca`.
+    pub(crate) async fn start_secure(address: SocketAddr, ca: &Path, app: &str, namespace: &str) -> RealClient {
+        watching_python(&format!("https://{address}"), Some(ca), app, namespace).await
     }
 
     /// Waits until the client holds `value` under `key`; returns when it told so.
@@ -71,10 +76,14 @@ impl Drop for RealClient {
 }
 
 /// `apollo-config-client` of PyPI.
-async fn watching_python(address: SocketAddr, app: &str, namespace: &str) -> RealClient {
+async fn watching_python(url: &str, ca: Option<&Path>, app: &str, namespace: &str) -> RealClient {
     let cache = TempDir::new().expect("a temporary directory can be made");
     let mut command = Command::new(python("apollo").await);
-    command.arg(client_file("watch.py")).args([&format!("http://{address}"), app, "default", namespace]);
+    command.arg(client_file("watch.py")).args([url, app, "default", namespace]);
+    if let Some(ca) = ca {
+        // The variable of its HTTP library.
+        command.env("REQUESTS_CA_BUNDLE", ca);
+    }
     command.arg(cache.path()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().expect("Python can be started");
     let stdout = child.stdout.take().expect("stdout is piped");

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tempfile::TempDir;
+use tokio_rustls::rustls::ClientConfig;
 
 use super::process::tail;
 use super::{Api, Apollo, Exited, Ports, Process, eventually};
 
 pub(crate) const ADMIN_PASSWORD: &str = "a password for tests only";
-const CLUSTER_SECRET: &str = "a cluster secret for tests, long enough";
+pub(crate) const CLUSTER_SECRET: &str = "a cluster secret for tests, long enough";
 const READY_LIMIT: Duration = Duration::from_secs(30);
 const LEADER_LIMIT: Duration = Duration::from_secs(20);
 
@@ -21,6 +22,8 @@ pub(crate) struct Cluster {
     options: Vec<String>,
     /// File descriptors of each node, where they are limited.
     descriptors: Option<u32>,
+    /// How the surfaces are spoken to where they speak TLS.
+    tls: Option<ClientConfig>,
     token: String,
 }
 
@@ -28,6 +31,8 @@ struct Node {
     id: u64,
     ports: Ports,
     initial_cluster: Option<String>,
+    /// In the place of the secret of all others.
+    secret_file: Option<PathBuf>,
     environment: Vec<(String, String)>,
     process: Option<Process>,
 }
@@ -82,6 +87,7 @@ impl Cluster {
                 id,
                 ports,
                 initial_cluster: Some(list.join(",")),
+                secret_file: None,
                 environment: Vec::new(),
                 process: None,
             })
@@ -91,8 +97,29 @@ impl Cluster {
             directory: TempDir::with_prefix("thuban-it-").expect("a temporary directory can be made"),
             options: options.iter().map(|option| (*option).to_owned()).collect(),
             descriptors: None,
+            tls: None,
             token: String::new(),
         }
+    }
+
+    /// The surfaces speak TLS, and are spoken to by it.
+    pub(crate) fn secure(&mut self, tls: ClientConfig) {
+        self.tls = Some(tls);
+    }
+
+    /// The members as the nodes are told to find each other.
+    pub(crate) fn set_initial_cluster(&mut self, list: &str) {
+        for node in &mut self.nodes {
+            node.initial_cluster = Some(list.to_owned());
+        }
+    }
+
+    /// From its next start on a node reads its cluster secret from a file that holds these lines.
+    pub(crate) fn set_secrets(&mut self, id: u64, secrets: &[&str]) {
+        let file = self.file(&format!("node-{id}.secret"));
+        std::fs::write(&file, secrets.join("\n")).expect("a file can be written");
+        let node = self.index(id);
+        self.nodes[node].secret_file = Some(file);
     }
 
     /// What nodes are started with from now on, beside the flags of every member.
@@ -120,7 +147,7 @@ impl Cluster {
     }
 
     async fn log_in(&self, id: u64) -> String {
-        let api = Api::new(self.ports(id).api);
+        let api = self.anonymous(id);
         eventually(LEADER_LIMIT, "the administrator logs in", || api.login(ADMIN_PASSWORD)).await
     }
 
@@ -147,7 +174,12 @@ impl Cluster {
 
     /// The management surface of a node, as the administrator.
     pub(crate) fn api(&self, id: u64) -> Api {
-        Api::new(self.ports(id).api).with_token(&self.token)
+        self.anonymous(id).with_token(&self.token)
+    }
+
+    fn anonymous(&self, id: u64) -> Api {
+        let address = self.ports(id).api;
+        self.tls.as_ref().map_or_else(|| Api::new(address), |tls| Api::secure(address, tls))
     }
 
     /// The Apollo surface of a node, anonymous.
@@ -257,6 +289,10 @@ impl Cluster {
         if let Some(list) = &node.initial_cluster {
             flags.extend(["--initial-cluster".to_owned(), list.clone()]);
         }
+        if let Some(file) = &node.secret_file {
+            let at = flags.iter().position(|flag| flag == "--cluster-secret").expect("a flag of every member");
+            flags.splice(at..at + 2, ["--cluster-secret-file".to_owned(), file.display().to_string()]);
+        }
         flags.extend(self.options.iter().cloned());
         Process::start_in(self.descriptors, &flags, &node.environment, &self.log(id)).await
     }
@@ -264,14 +300,15 @@ impl Cluster {
     /// Starts one more node that belongs to no cluster yet; the caller adds it.
     pub(crate) async fn start_outsider(&mut self, id: u64) {
         let ports = Ports::reserve();
-        self.nodes.push(Node { id, ports, initial_cluster: None, environment: Vec::new(), process: None });
+        let (environment, secret_file) = (Vec::new(), None);
+        self.nodes.push(Node { id, ports, initial_cluster: None, secret_file, environment, process: None });
         let index = self.index(id);
         self.nodes[index].process =
             Some(self.launch(id).await.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));
     }
 
     pub(crate) async fn wait_ready(&self, id: u64) {
-        let api = Api::new(self.ports(id).api);
+        let api = self.anonymous(id);
         let api = &api;
         eventually(READY_LIMIT, &format!("node {id} is ready"), || async move {
             match api.health("/readyz?verbose").await? {

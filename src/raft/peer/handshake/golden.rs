@@ -3,12 +3,13 @@
 use super::*;
 use crate::raft::peer::introductions::{Build, RefusalReason};
 
-fn transcript() -> Transcript {
+fn transcript(version: u16, binding: Option<[u8; BINDING_BYTES]>) -> Transcript {
     let hello =
         Hello { cluster_id: Some("c".into()), node_id: 1, target: 2, instance: "i".into(), build: Build::default() };
     Transcript {
-        preamble: preamble(Purpose::Append),
-        greeting: greeting(OK, &[7; NONCE_BYTES]),
+        binding,
+        preamble: preamble(version, Purpose::Append),
+        greeting: greeting(version, OK, &[7; NONCE_BYTES]),
         client_nonce: [9; NONCE_BYTES],
         hello: codec::to_bytes(&hello).into(),
     }
@@ -17,7 +18,7 @@ fn transcript() -> Transcript {
 /// What the first release said in a handshake. It never changes within a protocol version.
 #[test]
 fn the_bytes_of_a_handshake() {
-    let (secret, transcript) = (Secret::new(b"0123456789abcdef0123456789abcdef"), transcript());
+    let (secret, transcript) = (Secret::new(b"0123456789abcdef0123456789abcdef"), transcript(PLAIN_VERSION, None));
     let hex_of = |mac: Hmac<Sha256>| hex::encode(mac.finalize().into_bytes());
     let verdict: Verdict = Ok(Welcome {
         cluster_id: None,
@@ -31,7 +32,7 @@ fn the_bytes_of_a_handshake() {
     let rows = [
         (hex::encode(transcript.preamble), "54485542414e000102"),
         (hex::encode(&transcript.greeting), "0001000707070707070707070707070707070707070707070707070707070707070707"),
-        (hex::encode(greeting(REFUSED, b"no")), "0001016e6f"),
+        (hex::encode(greeting(PLAIN_VERSION, REFUSED, b"no")), "0001016e6f"),
         (
             hex::encode(&transcript.hello),
             "84aa636c75737465725f6964a163a76e6f64655f696401a674617267657402a8696e7374616e6365a169",
@@ -53,6 +54,32 @@ fn the_bytes_of_a_handshake() {
     for (row, (bytes, golden)) in rows.iter().enumerate() {
         assert_eq!(bytes, golden, "row {row}");
     }
+}
+
+/// With TLS: another version, and proofs that hold on one connection only.
+#[test]
+fn the_bytes_of_a_handshake_within_tls() {
+    let secret = Secret::new(b"0123456789abcdef0123456789abcdef");
+    let hex_of = |mac: Hmac<Sha256>| hex::encode(mac.finalize().into_bytes());
+    let proofs = |binding| {
+        let transcript = transcript(PROTOCOL_VERSION, binding);
+        [hex_of(transcript.client_mac(&secret)), hex_of(transcript.server_mac(&secret, b"verdict"))]
+    };
+    let bound = transcript(PROTOCOL_VERSION, Some([5; BINDING_BYTES]));
+    let rows = [
+        (hex::encode(bound.preamble), "54485542414e000202"),
+        (hex::encode(&bound.greeting), "0002000707070707070707070707070707070707070707070707070707070707070707"),
+        (hex_of(bound.client_mac(&secret)), "c2a014d837dcaa108e8b880f1746c47bb1c904b9c525bf124bc4d72a4a81b79e"),
+        (
+            hex_of(bound.server_mac(&secret, b"verdict")),
+            "e90ce15f5e24290c36d4f162a64360ad1486f896b5cfb6e00daac942452093be",
+        ),
+    ];
+    for (row, (bytes, golden)) in rows.iter().enumerate() {
+        assert_eq!(bytes, golden, "row {row}");
+    }
+    assert_ne!(proofs(Some([5; BINDING_BYTES])), proofs(Some([6; BINDING_BYTES])));
+    assert_ne!(proofs(Some([5; BINDING_BYTES])), proofs(None));
 }
 
 #[test]

@@ -4,26 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use futures_util::FutureExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::harness::{LIMIT, Names, Node, eventually, secret};
+use super::harness::{LIMIT, Names, Node, credentials, eventually, introduce, secret};
 use crate::format::codec;
+use crate::raft::peer::handshake::PROTOCOL_VERSION;
 use crate::raft::peer::limits::STRANGERS_PER_ADDRESS;
-use crate::raft::peer::{
-    Build, CallError, Hello, IntroduceError, Introductions, PROTOCOL_VERSION, Refusal, RefusalReason, Secret, Welcome,
-    introduce,
-};
+use crate::raft::peer::wire::Wire;
+use crate::raft::peer::{Build, CallError, Hello, IntroduceError, Introductions, Refusal, RefusalReason, Welcome};
 
+/// As a node from before TLS begins.
 const PREAMBLE: &[u8] = b"THUBAN\x00\x01\x01";
 
-fn hello(target: u64) -> Hello {
-    Names::of(9).hello(target)
-}
-
 /// Everything the server says until it closes; a reset counts as closed.
-async fn read_to_close(stream: &mut TcpStream) -> Vec<u8> {
+pub(super) async fn read_to_close(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut said = Vec::new();
     let _ = timeout(LIMIT, stream.read_to_end(&mut said)).await.expect("the server closes");
     said
@@ -32,7 +29,7 @@ async fn read_to_close(stream: &mut TcpStream) -> Vec<u8> {
 #[tokio::test]
 async fn the_right_secret_and_name_are_welcome() {
     let node = Node::start(1).await;
-    let welcome = introduce(&node.address, &secret(), &hello(1)).await.expect("welcome");
+    let welcome = introduce(&node.address, &secret(), 1).await.expect("welcome");
     assert_eq!((welcome.node_id, welcome.instance.as_str(), welcome.knows_you), (1, "data of 1", true));
 }
 
@@ -40,7 +37,7 @@ async fn the_right_secret_and_name_are_welcome() {
 async fn a_wrong_secret_is_told_and_counted_and_the_hello_never_judged() {
     let node = Node::start(1).await;
     *node.names.refusal.lock() = Some(RefusalReason::Removed);
-    let met = introduce(&node.address, &Secret::new(b"another"), &hello(1)).await;
+    let met = introduce(&node.address, &credentials(b"another", None), 1).await;
     assert_eq!(met, Err(IntroduceError::BadSecret));
     assert_eq!((node.refused("secret"), node.refused("removed")), (1, 0));
 }
@@ -55,13 +52,13 @@ async fn a_refusal_carries_its_reason() {
     ];
     for (reason, label) in rows {
         *node.names.refusal.lock() = Some(reason);
-        let met = introduce(&node.address, &secret(), &hello(1)).await;
+        let met = introduce(&node.address, &secret(), 1).await;
         let refusal = Refusal { reason, text: format!("{reason:?}") };
         assert_eq!(met, Err(IntroduceError::Refused(refusal)));
         assert_eq!(node.refused(label), 1, "{label}");
     }
     *node.names.refusal.lock() = None;
-    let met = introduce(&node.address, &secret(), &hello(2)).await;
+    let met = introduce(&node.address, &secret(), 2).await;
     assert!(matches!(met, Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherNode, .. }))), "{met:?}");
 }
 
@@ -71,8 +68,11 @@ async fn whatever_is_not_a_handshake_is_closed_and_counted() {
     let above_the_limit = [PREAMBLE, &1025u32.to_be_bytes()[..], &[0; 1025]].concat();
     let too_short = [PREAMBLE, &[0, 0, 0, 4, 1, 2, 3, 4][..]].concat();
     let forged = [PREAMBLE, &100u32.to_be_bytes()[..], &[7; 100]].concat();
-    let random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
-    let rows: [(&[u8], &str); 9] = [
+    let mut random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
+    // Not the byte with which TLS begins.
+    random[0] = 0x80;
+    let rows: [(&[u8], &str); 10] = [
+        (b"\x16\x03\x01\x00\x05hello", "tls"),
         (&random, "magic"),
         (b"GET / HTTP/1.1\r\nHost: thuban\r\n\r\n", "magic"),
         (b"THUBAN\x00\x02\x01", "version"),
@@ -95,7 +95,7 @@ async fn whatever_is_not_a_handshake_is_closed_and_counted() {
         read_to_close(&mut stream).await;
         eventually(reason, || node.refused(reason) == before + 1).await;
     }
-    introduce(&node.address, &secret(), &hello(1)).await.expect("the node still serves");
+    introduce(&node.address, &secret(), 1).await.expect("the node still serves");
 }
 
 #[tokio::test]
@@ -105,22 +105,24 @@ async fn a_huge_or_garbled_frame_after_the_handshake_ends_the_connection() {
         let before = node.refused("frame");
         let mut stream = authenticated(&node, 1).await;
         stream.write_all(bytes).await.expect("open");
+        stream.flush().await.expect("open");
         read_to_close(&mut stream).await;
         eventually("the frame is counted", || node.refused("frame") == before + 1).await;
     }
     let mut stream = authenticated(&node, 2).await;
     stream.write_all(&[0, 0, 0, 5, 0, 0, 0, 1, 0xc1]).await.expect("open");
+    stream.flush().await.expect("open");
     read_to_close(&mut stream).await;
     eventually("the append is counted", || node.refused("frame") == 3).await;
     assert!(node.metrics_now().running_state.is_ok());
 }
 
-/// A socket whose handshake is done; what is written to it is taken from a peer.
-async fn authenticated(node: &Node, purpose: u8) -> TcpStream {
+/// A connection whose handshake is done; what is written to it is taken from a peer.
+async fn authenticated(node: &Node, purpose: u8) -> Wire {
     use crate::raft::peer::handshake::{Purpose, dial_as};
     let purpose = [Purpose::Control, Purpose::Append][usize::from(purpose) - 1];
     let (connection, _) = dial_as(&*Names::of(9), &secret(), &node.address, 1, purpose).await.expect("welcome");
-    connection.into_stream()
+    connection.into_wire()
 }
 
 #[tokio::test]
@@ -142,7 +144,7 @@ async fn a_slow_handshake_ends_at_its_deadline() {
 #[tokio::test]
 async fn silent_strangers_are_bounded_in_number_and_keep_nobody_out() {
     let node = Node::start(1).await;
-    let peer = authenticated(&node, 1).await;
+    let mut peer = authenticated(&node, 1).await;
     let mut waiting = Vec::new();
     for number in 0..2 * STRANGERS_PER_ADDRESS as u64 {
         let mut stream = TcpStream::connect(&node.address).await.expect("listening");
@@ -155,9 +157,8 @@ async fn silent_strangers_are_bounded_in_number_and_keep_nobody_out() {
     }
     let mut oldest = waiting.remove(0);
     read_to_close(&mut oldest).await;
-    introduce(&node.address, &secret(), &hello(1)).await.expect("who means it is welcome meanwhile");
-    let end = peer.try_read(&mut [0; 1]).map_err(|error| error.kind());
-    assert_eq!(end, Err(std::io::ErrorKind::WouldBlock), "who is in is no stranger, and stays");
+    introduce(&node.address, &secret(), 1).await.expect("who means it is welcome meanwhile");
+    assert!(peer.read(&mut [0; 1]).now_or_never().is_none(), "who is in is no stranger, and stays");
     assert_eq!(node.refused("crowded"), STRANGERS_PER_ADDRESS as u64 + 1);
 }
 
@@ -173,13 +174,14 @@ async fn a_server_that_does_not_know_the_secret_is_refused() {
     };
     let verdict = codec::to_bytes(&Ok::<_, Refusal>(welcome));
     let address = fake_server([&[0; 33], &verdict[..]].concat(), PROTOCOL_VERSION).await;
-    assert_eq!(introduce(&address, &secret(), &hello(1)).await, Err(IntroduceError::BadSecret));
+    assert_eq!(introduce(&address, &secret(), 1).await, Err(IntroduceError::BadSecret));
 }
 
 #[tokio::test]
 async fn a_server_of_another_version_is_told_apart() {
-    let address = fake_server(vec![], 2).await;
-    assert_eq!(introduce(&address, &secret(), &hello(1)).await, Err(IntroduceError::Version { theirs: 2 }));
+    let address = fake_server(vec![], 3).await;
+    let met = introduce(&address, &secret(), 1).await;
+    assert_eq!(met, Err(IntroduceError::Version { theirs: 3, ours: PROTOCOL_VERSION }));
 }
 
 /// Greets with `version` and answers the hello with `answer`, whatever it says.
@@ -187,7 +189,8 @@ async fn fake_server(answer: Vec<u8>, version: u16) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound").to_string();
     tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("a caller");
+        let (stream, _) = listener.accept().await.expect("a caller");
+        let mut stream = Wire::accepted(stream, secret().tls()).await.expect("TLS");
         let mut preamble = [0; 9];
         stream.read_exact(&mut preamble).await.expect("a preamble");
         let mut out = BytesMut::new();
@@ -195,10 +198,12 @@ async fn fake_server(answer: Vec<u8>, version: u16) -> String {
         out.put_u16(version);
         out.put_slice(&[0; 33]);
         stream.write_all(&out).await.expect("open");
+        stream.flush().await.expect("open");
         if let Ok(length) = stream.read_u32().await {
             stream.read_exact(&mut vec![0; length as usize]).await.expect("a hello");
             stream.write_u32(answer.len() as u32).await.expect("open");
             stream.write_all(&answer).await.expect("open");
+            stream.flush().await.expect("open");
         }
     });
     address
@@ -208,13 +213,13 @@ async fn fake_server(answer: Vec<u8>, version: u16) -> String {
 async fn a_recorded_handshake_cannot_be_played_again() {
     let node = Node::start(1).await;
     let (relay, recording) = recording_relay(node.address.clone()).await;
-    introduce(&relay, &secret(), &hello(1)).await.expect("welcome");
+    introduce(&relay, &secret(), 1).await.expect("welcome");
     let recorded = recording.await.expect("a recording");
-    assert!(recorded.starts_with(PREAMBLE) && recorded.len() > PREAMBLE.len() + 64);
+    assert!(recorded.len() > 256, "TLS and a hello: {} bytes", recorded.len());
     let mut stream = TcpStream::connect(&node.address).await.expect("listening");
     stream.write_all(&recorded).await.expect("open");
     read_to_close(&mut stream).await;
-    eventually("the replay is refused", || node.refused("secret") == 1).await;
+    eventually("the replay is refused", || node.refused("tls") == 1).await;
 }
 
 /// Passes one connection on to `target`; gives back what the caller said.
@@ -248,6 +253,9 @@ async fn the_dialling_side_judges_as_well() {
         }
         fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
             self.0.judge(hello)
+        }
+        fn takes_plain(&self) -> bool {
+            self.0.takes_plain()
         }
         fn accept(&self, _: &Welcome) -> Result<(), Refusal> {
             Err(Refusal { reason: RefusalReason::OtherInstance, text: "wiped".into() })

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,17 +17,34 @@ use tokio_util::sync::CancellationToken;
 use super::memory::{MemoryLog, MemoryMachine, MemoryPort};
 use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
+use crate::raft::peer::handshake::{Purpose, dial_as};
 use crate::raft::peer::{
-    BeatsAnswer, Build, ForwardAnswer, Hello, Introductions, PeerNetwork, PeerProgress, PeerServer, PeerService, Peers,
-    ReadIndexAnswer, Refusal, RefusalReason, Secret, Welcome,
+    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, PeerNetwork, PeerProgress,
+    PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
 };
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 
-pub(super) fn secret() -> Secret {
-    Secret::new(b"a secret of the test, 32 characters")
+pub(super) const SECRET: &[u8] = b"a secret of the test, 32 characters";
+
+pub(super) fn secret() -> Credentials {
+    credentials(SECRET, None)
+}
+
+pub(super) fn credentials(shown: &[u8], other: Option<&[u8]>) -> Credentials {
+    Credentials::new(shown, other).expect("a certificate can be made")
+}
+
+/// Meets node `target` once, as node 9, and closes.
+pub(super) async fn introduce(
+    address: &str,
+    credentials: &Credentials,
+    target: NodeId,
+) -> Result<Welcome, IntroduceError> {
+    let met = dial_as(&*Names::of(9), credentials, address, target, Purpose::Control).await;
+    met.map(|(_, welcome)| welcome)
 }
 
 /// Waits for a fact, and says which one did not come true.
@@ -42,18 +60,35 @@ pub(super) async fn eventually(fact: &str, mut holds: impl FnMut() -> bool) {
 pub(super) struct Names {
     pub(super) node_id: NodeId,
     pub(super) refusal: Mutex<Option<RefusalReason>>,
+    /// Whether it talks to nodes from before TLS.
+    pub(super) takes_plain: AtomicBool,
+    /// Whether it says that it speaks TLS, as every node but those from before it.
+    pub(super) says_tls: bool,
 }
 
 impl Names {
     pub(super) fn of(node_id: NodeId) -> Arc<Self> {
-        Arc::new(Names { node_id, refusal: Mutex::new(None) })
+        Arc::new(Names { node_id, refusal: Mutex::new(None), takes_plain: AtomicBool::new(true), says_tls: true })
+    }
+
+    /// A node of the version before TLS.
+    pub(super) fn before_tls(node_id: NodeId) -> Arc<Self> {
+        Arc::new(Names { node_id, refusal: Mutex::new(None), takes_plain: AtomicBool::new(true), says_tls: false })
+    }
+
+    pub(super) fn refuse_plain(&self) {
+        self.takes_plain.store(false, Ordering::SeqCst);
+    }
+
+    fn build(&self) -> Build {
+        Build { tls: self.says_tls, ..Build::default() }
     }
 }
 
 impl Introductions for Names {
     fn hello(&self, target: NodeId) -> Hello {
         let instance = format!("data of {}", self.node_id);
-        Hello { cluster_id: Some("test".into()), node_id: self.node_id, target, instance, build: Build::default() }
+        Hello { cluster_id: Some("test".into()), node_id: self.node_id, target, instance, build: self.build() }
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
@@ -66,7 +101,7 @@ impl Introductions for Names {
                 instance: format!("data of {}", self.node_id),
                 initialized: true,
                 knows_you: true,
-                build: Build::default(),
+                build: self.build(),
             }),
         }
     }
@@ -76,6 +111,10 @@ impl Introductions for Names {
             Some("test") => Ok(()),
             _ => Err(Refusal { reason: RefusalReason::OtherCluster, text: "another cluster".into() }),
         }
+    }
+
+    fn takes_plain(&self) -> bool {
+        self.takes_plain.load(Ordering::SeqCst)
     }
 }
 
@@ -174,8 +213,12 @@ impl Node {
     }
 
     pub(super) fn server(&self) -> PeerServer<MemoryMachine, Proposer, MemoryPort> {
+        self.server_with(secret())
+    }
+
+    pub(super) fn server_with(&self, credentials: Credentials) -> PeerServer<MemoryMachine, Proposer, MemoryPort> {
         let (raft, service, names) = (self.raft.clone(), self.service.clone(), self.names.clone());
-        PeerServer::new(raft, service, MemoryPort, secret(), names, self.metrics.clone())
+        PeerServer::new(raft, service, MemoryPort, credentials, names, self.metrics.clone())
     }
 
     pub(super) fn open_door(&self) {

@@ -6,4 +6,5 @@ mod consensus;
 mod doors;
 mod harness;
 mod memory;
+mod secure;
 mod streams;

@@ -1,0 +1,68 @@
+//! Settings of what is encrypted on the way: the two surfaces, and the wire between nodes.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, ValueEnum};
+
+use super::faults::Faults;
+use crate::tls::{Listening, TlsFiles};
+
+/// Settings of TLS.
+#[derive(Args, Clone, Debug)]
+pub struct TlsArgs {
+    /// File with the certificate of both surfaces, and those that lead up to its authority (PEM); taken over
+    /// when it changes
+    #[arg(long, env = "THUBAN_TLS_CERT", requires = "tls_key", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// File with its key (PEM)
+    #[arg(long, env = "THUBAN_TLS_KEY", requires = "tls_cert", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// File with authorities (PEM) by which clients may prove who they are: the common name of a certificate
+    /// that they have signed is the user. Without a certificate a client is served as before
+    #[arg(long, env = "THUBAN_TLS_CLIENT_CA", requires = "tls_cert", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+
+    /// Serve the management API without TLS on an address that others reach: passwords and tokens can be read
+    /// on the way
+    #[arg(long, env = "THUBAN_INSECURE_HTTP", value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
+    pub insecure_http: bool,
+
+    /// Whether nodes of a version before TLS are talked to without it: while the cluster's level is below 3,
+    /// or never
+    #[arg(long, env = "THUBAN_PEER_TLS", value_enum, default_value_t = PeerTls::Allow)]
+    pub peer_tls: PeerTls,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PeerTls {
+    /// TLS with every node that speaks it, and with all of them from level 3 on
+    Allow,
+    /// TLS, or no connection
+    Require,
+}
+
+impl TlsArgs {
+    /// The TLS of both surfaces; none for plain HTTP. Reads the files.
+    pub(super) fn check(self, api_addr: Option<SocketAddr>, faults: &mut Faults) -> Option<Arc<Listening>> {
+        let Some((cert, key)) = self.tls_cert.zip(self.tls_key) else {
+            let open = api_addr.filter(|address| !address.ip().to_canonical().is_loopback());
+            if let Some(address) = open.filter(|_| !self.insecure_http) {
+                faults.add(format!(
+                    "--api-addr {address} can be reached by others: give --tls-cert and --tls-key, or \
+                     --insecure-http to let passwords and tokens cross the network readable"
+                ));
+            }
+            return None;
+        };
+        if self.insecure_http {
+            faults.add("--insecure-http and --tls-cert exclude each other");
+        }
+        let opened = Listening::open(TlsFiles { cert, key, client_ca: self.tls_client_ca });
+        opened.map_err(|error| faults.add(format!("TLS cannot be set up: {error}"))).ok()
+    }
+}

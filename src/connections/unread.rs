@@ -1,0 +1,118 @@
+//! An answer that nobody reads: a stream whose writes fail when its other end takes no byte for too long.
+//!
+//! It lies below TLS, which takes what is written and keeps it: only here is seen what has left.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::patient::Alarm;
+
+/// An answer of which nobody takes a byte for so long is not read any more.
+pub(super) const UNREAD_MAX: Duration = Duration::from_secs(60);
+
+pub(super) struct Unread<S> {
+    stream: S,
+    since: Option<Instant>,
+    alarm: Alarm,
+}
+
+impl<S> Unread<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Unread { stream, since: None, alarm: Alarm::default() }
+    }
+
+    /// Judges a write by whether anything was taken.
+    fn written(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.since = None;
+            return written;
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        ready!(self.alarm.poll(cx, since + UNREAD_MAX));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not read")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Unread<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Unread<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.written(cx, written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
+        this.written(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+    use crate::tls::Ephemeral;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const PIPE_BYTES: usize = 64;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_is_given_up() {
+        let (near, mut far) = duplex(PIPE_BYTES);
+        let mut stream = Unread::new(near);
+        stream.write_all(&[1; PIPE_BYTES]).await.expect("the pipe takes as much");
+        let began = Instant::now();
+        let reader = tokio::spawn(async move {
+            // One byte now and then is progress, however slow; then it stops.
+            for _ in 0..3 {
+                tokio::time::sleep(UNREAD_MAX - SECOND).await;
+                far.read_u8().await.expect("there is one");
+            }
+            far
+        });
+        let error = stream.write_all(&[2; PIPE_BYTES]).await.expect_err("nobody reads");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed().as_secs(), (3 * (UNREAD_MAX - SECOND) + UNREAD_MAX).as_secs());
+        drop(reader.await.expect("no panic"));
+    }
+
+    /// TLS has taken the whole answer, and could not pass it on.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_waits_in_tls_is_given_up_too() {
+        let (near, far) = duplex(PIPE_BYTES);
+        let tls = Ephemeral::generate().expect("a certificate");
+        let (served, _asking) = tokio::join!(tls.accept(Unread::new(near)), tls.connect(far));
+        let (mut served, began) = (served.expect("a handshake"), Instant::now());
+        served.write_all(&[1; 8 * PIPE_BYTES]).await.expect("TLS takes it");
+        let error = served.flush().await.expect_err("nobody reads");
+        assert_eq!((error.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, UNREAD_MAX.as_secs()));
+    }
+}

@@ -1,0 +1,73 @@
+//! TLS, of three kinds, all by rustls and ring:
+//!
+//! | between | certificate | verified by |
+//! |---|---|---|
+//! | nodes ([`Ephemeral`]) | a new one at every start | nobody: the proof of the cluster secret is bound to the connection instead (`raft::peer`) |
+//! | clients and a node's surfaces ([`Listening`]) | files, read again when they change | the clients; theirs, if they show one, by `--tls-client-ca` |
+//! | the command line and a node ([`trusting`]) | the node's | `--ca-file`, else what the system trusts |
+//!
+//! [`Authority`] makes certificates for who has no other authority (`thuban certs`).
+//!
+//! Knows nothing of HTTP, of the peer protocol, or of users.
+
+mod authority;
+mod ephemeral;
+mod files;
+mod listening;
+mod trust;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::crypto::CryptoProvider;
+use tokio_rustls::rustls::pki_types::pem;
+use tokio_rustls::rustls::server::VerifierBuilderError;
+
+pub use authority::Authority;
+pub use ephemeral::Ephemeral;
+pub use files::TlsFiles;
+pub use listening::{Listening, common_name};
+pub use trust::{trusting, trusting_nobody};
+
+/// The first byte of a TLS connection: a record of the handshake.
+const HANDSHAKE_RECORD: u8 = 0x16;
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("no certificate could be made: {0}")]
+    Generate(#[from] rcgen::Error),
+    #[error("{0}: {1}")]
+    Read(PathBuf, io::Error),
+    #[error("{0}: {1}")]
+    Pem(PathBuf, pem::Error),
+    #[error("{0} holds no certificate")]
+    Empty(PathBuf),
+    #[error("{0} and {1} do not work together: {2}")]
+    Pair(PathBuf, PathBuf, rustls::Error),
+    #[error("{0} cannot be used: {1}")]
+    ClientCa(PathBuf, VerifierBuilderError),
+    #[error("{0} holds a certificate that cannot be used: {1}")]
+    Certificate(PathBuf, rustls::Error),
+    #[error("the system trusts no certificate authority: name one with --ca-file ({0})")]
+    NoRoots(String),
+    #[error(transparent)]
+    Setup(#[from] rustls::Error),
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Whether the other end begins with TLS; waits for its first byte and leaves it unread. An end of the
+/// stream in its place is an error.
+pub async fn begins_with_tls(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    match stream.peek(&mut first).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(first[0] == HANDSHAKE_RECORD),
+    }
+}

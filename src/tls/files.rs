@@ -1,0 +1,93 @@
+//! The PEM files of a surface, and what rustls makes of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+use super::{TlsError, provider};
+
+/// The one protocol that the surfaces speak.
+const ALPN: &[u8] = b"http/1.1";
+
+/// Where certificate and key are.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The chain, the own certificate first.
+    pub cert: PathBuf,
+    pub key: PathBuf,
+    /// Authorities whose certificates clients may show; none are asked for without.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// The contents of the files at one time.
+pub(super) struct Contents {
+    cert: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+impl TlsFiles {
+    /// Blocks on the disk.
+    pub(super) fn read(&self) -> Result<Contents, TlsError> {
+        let read = |path: &Path| std::fs::read(path).map_err(|error| TlsError::Read(path.to_owned(), error));
+        let (cert, key) = (read(&self.cert)?, read(&self.key)?);
+        Ok(Contents { cert, key, client_ca: self.client_ca.as_deref().map(read).transpose()? })
+    }
+
+    /// TLS 1.2 and 1.3, for HTTP/1.1.
+    pub(super) fn configure(&self, contents: &Contents) -> Result<ServerConfig, TlsError> {
+        let chain = certificates(&self.cert, &contents.cert)?;
+        let key = PrivateKeyDer::from_pem_slice(&contents.key);
+        let key = key.map_err(|error| TlsError::Pem(self.key.clone(), error))?;
+        let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let builder = match self.client_ca.as_deref().zip(contents.client_ca.as_deref()) {
+            None => builder.with_no_client_auth(),
+            Some((path, pem)) => {
+                let roots = Arc::new(authorities(path, pem)?);
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
+                let verifier = verifier.allow_unauthenticated().build();
+                builder.with_client_cert_verifier(verifier.map_err(|error| TlsError::ClientCa(path.to_owned(), error))?)
+            }
+        };
+        let configured = builder.with_single_cert(chain, key);
+        let mut config = configured.map_err(|error| TlsError::Pair(self.cert.clone(), self.key.clone(), error))?;
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(config)
+    }
+}
+
+impl Contents {
+    /// Tells whether the files have changed, without keeping the key.
+    pub(super) fn digest(&self) -> [u8; 32] {
+        let mut digest = Sha256::new();
+        for part in [&self.cert, &self.key, self.client_ca.as_ref().unwrap_or(&Vec::new())] {
+            digest.update((part.len() as u64).to_be_bytes());
+            digest.update(part);
+        }
+        digest.finalize().into()
+    }
+}
+
+/// The certificates in a PEM file, at least one.
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match certificates {
+        Ok(none) if none.is_empty() => Err(TlsError::Empty(path.to_owned())),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(TlsError::Pem(path.to_owned(), error)),
+    }
+}
+
+/// The certificate authorities in a PEM file.
+pub(super) fn authorities(path: &Path, pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path, pem)? {
+        roots.add(certificate).map_err(|error| TlsError::Certificate(path.to_owned(), error))?;
+    }
+    Ok(roots)
+}

@@ -1,0 +1,360 @@
+//! What is encrypted on the way: the surfaces by certificates, the wire between nodes always, and the cluster
+//! secret, which is exchanged while the cluster works.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::harness::{
+    ADMIN_PASSWORD, Api, CLUSTER_SECRET, Cluster, Eavesdropper, Load, Outcome, Ports, Process, RealClient, eventually,
+    http, https, member_flags, thuban,
+};
+
+const LIMIT: Duration = Duration::from_secs(30);
+const NAMESPACE: &str = "tls";
+
+/// An authority and what it has signed.
+struct Pki(TempDir);
+
+impl Pki {
+    async fn new() -> Pki {
+        let pki = Pki(TempDir::new().expect("a temporary directory can be made"));
+        pki.sign("node=node,localhost,127.0.0.1").await;
+        pki
+    }
+
+    async fn sign(&self, cert: &str) {
+        let output = thuban().args(["certs", "--dir", &self.path(""), cert]).output().await.expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.file(name).to_str().expect("the path is text").to_owned()
+    }
+
+    fn ca(&self) -> PathBuf {
+        self.file("ca.pem")
+    }
+
+    fn client(&self) -> tokio_rustls::rustls::ClientConfig {
+        thuban::tls::trusting(Some(&self.ca())).expect("an authority")
+    }
+
+    fn flags(&self) -> Vec<String> {
+        ["--tls-cert", &self.path("node.pem"), "--tls-key", &self.path("node-key.pem")].map(str::to_owned).into()
+    }
+
+    async fn cluster(&self, size: u64, more: &[&str]) -> Cluster {
+        let flags = self.flags();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        let mut cluster = Cluster::prepare(size, &flags);
+        cluster.secure(self.client());
+        cluster.restart_all().await;
+        cluster.log_in_again().await;
+        cluster
+    }
+}
+
+async fn create(api: &Api, name: &str) {
+    let body = json!([{"namespace": NAMESPACE, "name": name, "comment": name}]);
+    api.post("/naming/v1/services", &body).await.expect_code(200_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn both_surfaces_speak_tls_and_nothing_else() {
+    let pki = Pki::new().await;
+    let cluster = pki.cluster(3, &[]).await;
+    create(&cluster.api(2), "over-tls").await;
+    cluster.api(1).publish("default", "app", "application", "number=1").await;
+    cluster.expect_equal_state().await;
+    let client = https(pki.client()).build().expect("a client");
+    let compat = cluster.ports(3).compat;
+    let pulled = client.get(format!("https://{compat}/configs/app/default/application")).send().await.expect("TLS");
+    assert_eq!(pulled.status(), 200);
+    assert_eq!(pulled.version(), reqwest::Version::HTTP_11);
+    let services = client.get(format!("https://{compat}/services/config")).send().await.expect("TLS");
+    let services = services.text().await.expect("text");
+    assert!(services.contains(&format!("https://{compat}/")) && !services.contains("http://"), "{services}");
+    let view = cluster.api(1).cluster().await.expect("a view");
+    assert_eq!(view.body["members"][0]["compat"], format!("https://{}", cluster.ports(1).compat));
+
+    // Nobody who was not vouched for, and no name that the certificate does not have.
+    let strict = http().build().expect("a client");
+    let refused =
+        strict.get(format!("https://{compat}/livez")).send().await.expect_err("an authority it does not know");
+    assert!(format!("{refused:?}").contains("UnknownIssuer"), "{refused:?}");
+    let refused = client.get(format!("https://127.0.0.2:{}/livez", compat.port())).send().await;
+    assert!(refused.is_err(), "a listener of 127.0.0.1 only");
+
+    for address in [cluster.ports(1).api, compat] {
+        let plain =
+            http().build().expect("a client").get(format!("http://{address}/livez")).send().await.expect("words");
+        assert_eq!(plain.status(), 400);
+        assert_eq!(plain.text().await.expect("text"), "HTTPS is spoken on this port.\n");
+    }
+}
+
+/// Neither a client that says nothing nor one that says nonsense keeps others out.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_handshake_is_closed_and_counted() {
+    let pki = Pki::new().await;
+    let cluster = pki.cluster(1, &[]).await;
+    let address = cluster.ports(1).api;
+    let _silent = TcpStream::connect(address).await.expect("listening");
+    let mut nonsense = TcpStream::connect(address).await.expect("listening");
+    nonsense.write_all(b"\x16\x03\x01\x00\x05hello").await.expect("open");
+    let mut answer = Vec::new();
+    let closed = tokio::time::timeout(LIMIT, nonsense.read_to_end(&mut answer)).await;
+    closed.expect("it is closed at once").expect("by an alert, and an end");
+    let client = https(pki.client()).build().expect("a client");
+    let counted = |text: &str, series: &str| text.lines().any(|line| line == series);
+    eventually(LIMIT, "it is counted", || async {
+        let metrics =
+            client.get(format!("https://{address}/metrics")).send().await.map_err(|error| error.to_string())?;
+        let text = metrics.text().await.map_err(|error| error.to_string())?;
+        let series = r#"thuban_connections_refused_total{listener="api",reason="tls"} 1"#;
+        if counted(&text, series) { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+}
+
+/// The certificate is exchanged under a connection that goes on, and a broken one changes nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_certificate_is_shown_without_a_restart() {
+    let pki = Pki::new().await;
+    let cluster = pki.cluster(1, &[]).await;
+    let url = format!("https://{}/livez", cluster.ports(1).api);
+    // Its one connection stays open over everything that follows.
+    let held = https(pki.client()).build().expect("a client");
+    let ask = |client: reqwest::Client| {
+        let url = url.clone();
+        async move { client.get(url).send().await.map(|answer| answer.status().as_u16()).map_err(|e| format!("{e:?}")) }
+    };
+    assert_eq!(ask(held.clone()).await, Ok(200));
+
+    let other = Pki::new().await;
+    std::fs::write(pki.file("node.pem"), "broken").expect("writable");
+    eventually(LIMIT, "the broken file is told", || async {
+        let log = std::fs::read_to_string(cluster.log(1)).map_err(|error| error.to_string())?;
+        if log.contains("the ones before stay") { Ok(()) } else { Err("not told yet".to_owned()) }
+    })
+    .await;
+    let fresh = || https(pki.client()).build().expect("a client");
+    assert_eq!(ask(fresh()).await, Ok(200), "the one before is still shown");
+
+    std::fs::copy(other.file("node-key.pem"), pki.file("node-key.pem")).expect("copied");
+    std::fs::copy(other.file("node.pem"), pki.file("node.pem")).expect("copied");
+    let new = || https(other.client()).build().expect("a client");
+    eventually(LIMIT, "the new certificate is shown", || ask(new())).await;
+    assert!(ask(fresh()).await.is_err(), "the old authority does not vouch for the new one");
+    assert_eq!(ask(held).await, Ok(200), "the connection from before goes on");
+}
+
+/// Raw TLS with a certificate: what it is worth to a request is judged elsewhere; that it is verified, here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_may_show_a_certificate_of_the_authority_and_no_other() {
+    let (pki, other) = (Pki::new().await, Pki::new().await);
+    pki.sign("ann=ann").await;
+    other.sign("ann=ann").await;
+    let cluster = pki.cluster(1, &["--tls-client-ca", &pki.path("ca.pem")]).await;
+    let url = format!("https://{}/livez", cluster.ports(1).api);
+    let ask = |client: reqwest::Client| client.get(&url).send();
+    let without = https(pki.client()).build().expect("a client");
+    assert_eq!(ask(without).await.expect("no certificate is needed").status(), 200);
+    let known = https(identified(&pki.ca(), &pki, "ann")).build().expect("a client");
+    assert_eq!(ask(known).await.expect("one of the authority").status(), 200);
+    let stranger = https(identified(&pki.ca(), &other, "ann")).build().expect("a client");
+    assert!(ask(stranger).await.is_err(), "one of another authority");
+}
+
+/// A client that trusts `ca` and shows the certificate `name`.
+fn identified(ca: &Path, pki: &Pki, name: &str) -> tokio_rustls::rustls::ClientConfig {
+    use std::sync::Arc;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
+    use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(ca).expect("a certificate")).expect("an authority");
+    let cert = CertificateDer::from_pem_file(pki.file(&format!("{name}.pem"))).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(pki.file(&format!("{name}-key.pem"))).expect("a key");
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+    builder.with_client_auth_cert(vec![cert], key).expect("a pair")
+}
+
+/// The command line: names and authorities are verified, and passwords come from files.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_speaks_https() {
+    let pki = Pki::new().await;
+    let cluster = pki.cluster(1, &[]).await;
+    let endpoint = format!("https://localhost:{}", cluster.ports(1).api.port());
+    let password = cluster.file("password");
+    std::fs::write(&password, format!("{ADMIN_PASSWORD}\n")).expect("writable");
+    let (ca, password) = (pki.path("ca.pem"), password.to_str().expect("text").to_owned());
+    let run = |arguments: Vec<String>| async move {
+        let output = thuban().args(arguments).output().await.expect("it runs");
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        (output.status.success(), said(&output.stdout), said(&output.stderr))
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let (done, token, errors) =
+        run(words(&["login", "--endpoint", &endpoint, "--ca-file", &ca, "--password-file", &password])).await;
+    assert!(done && token.len() == 64, "{errors}");
+    let status = ["cluster", "status", "--endpoint", &endpoint, "--ca-file", &ca, "--token", &token];
+    let (done, view, errors) = run(words(&status)).await;
+    assert!(done && view.contains("leader"), "{view}{errors}");
+    let (done, _, errors) = run(words(&["health", "--endpoint", &endpoint])).await;
+    assert!(!done && errors.contains("UnknownIssuer"), "an authority of ours is not the system's: {errors}");
+    let by_address = format!("https://[::1]:{}", cluster.ports(1).api.port());
+    let (done, ..) = run(words(&["health", "--endpoint", &by_address, "--ca-file", &ca])).await;
+    assert!(!done, "nobody is vouched for there");
+    let mut piped = thuban();
+    piped.args(["login", "--endpoint", &endpoint, "--ca-file", &ca, "--password-file", "-"]);
+    piped.stdin(std::process::Stdio::from(std::fs::File::open(&password).expect("readable")));
+    let output = piped.output().await.expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_python_client_pulls_and_polls_by_tls() {
+    let pki = Pki::new().await;
+    let cluster = pki.cluster(1, &[]).await;
+    cluster.api(1).publish("default", "app", "application", "number=1").await;
+    let mut client = RealClient::start_secure(cluster.ports(1).compat, &pki.ca(), "app", "application").await;
+    client.holds(LIMIT, "number", "1").await;
+    cluster.api(1).publish("default", "app", "application", "number=2").await;
+    client.holds(LIMIT, "number", "2").await;
+}
+
+/// Every byte between the nodes goes by somebody who listens.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_readable_crosses_the_wire_between_nodes() {
+    const READABLE: &str = "a-service-name-that-is-easy-to-find";
+    let mut cluster = Cluster::prepare(3, &[]);
+    let (mut ears, mut list) = (Vec::new(), Vec::new());
+    for id in cluster.ids() {
+        let ear = Eavesdropper::before(cluster.ports(id).peer).await;
+        list.push(format!("{id}={}", ear.address()));
+        ears.push(ear);
+    }
+    cluster.set_initial_cluster(&list.join(","));
+    cluster.restart_all().await;
+    cluster.log_in_again().await;
+    for id in cluster.ids() {
+        // Forwarded by two of them, replicated by the third.
+        create(&cluster.api(id), &format!("{READABLE}-{id}")).await;
+    }
+    cluster.expect_equal_state().await;
+    let bytes: usize = ears.iter().map(Eavesdropper::heard_bytes).sum();
+    assert!(bytes > 10_000, "{bytes} bytes: the nodes do not talk by way of the listeners");
+    for words in [READABLE, "THUBAN", "cluster_id", "naming"] {
+        assert!(!ears.iter().any(|ear| ear.heard(words.as_bytes())), "{words:?} can be read on the wire");
+    }
+}
+
+/// As a node from before TLS begins, and how it is answered: greeted, or sent away with words.
+async fn knock_as_before_tls(cluster: &Cluster) -> Result<(), String> {
+    let mut stream = TcpStream::connect(cluster.ports(1).peer).await.expect("listening");
+    stream.write_all(b"THUBAN\x00\x01\x01").await.expect("open");
+    let length = stream.read_u32().await.expect("a frame");
+    let mut greeting = vec![0; length as usize];
+    stream.read_exact(&mut greeting).await.expect("a greeting");
+    assert_eq!(greeting[..2], [0, 1], "in the version of the caller");
+    if greeting[2] == 0 { Ok(()) } else { Err(String::from_utf8_lossy(&greeting[3..]).into_owned()) }
+}
+
+/// The replicated level says when the last such node is gone; an operator may say so before.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_from_before_tls_are_met_below_level_3_only() {
+    const HELD: [&str; 2] = ["--level-max", "2"];
+    let mut cluster = Cluster::start_with(1, &HELD).await;
+    assert_eq!(knock_as_before_tls(&cluster).await, Ok(()));
+    let refused = Err("nodes speak TLS here: start this one with a newer version of thuban".to_owned());
+    for options in [&[&HELD[..], &["--peer-tls", "require"]].concat(), &vec![]] {
+        cluster.terminate(1).await;
+        cluster.set_options(options);
+        cluster.restart(1).await;
+        if options.is_empty() {
+            let api = cluster.api(1);
+            eventually(LIMIT, "the level has risen", || async {
+                let view = api.cluster().await?;
+                if view.body["level"] == 3 { Ok(()) } else { Err(view.to_string()) }
+            })
+            .await;
+        }
+        assert_eq!(knock_as_before_tls(&cluster).await, refused, "{options:?}");
+    }
+}
+
+/// Three rounds of restarts, one node at a time: nothing is refused but by the node that is down.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_secret_is_exchanged_while_the_cluster_works() {
+    const NEXT: &str = "the next cluster secret for tests, long enough";
+    let mut cluster = Cluster::prepare(3, &["--peer-tls", "require"]);
+    let steps: [&[&str]; 3] = [&[CLUSTER_SECRET, NEXT], &[NEXT, CLUSTER_SECRET], &[NEXT]];
+    for id in cluster.ids() {
+        cluster.set_secrets(id, &[CLUSTER_SECRET]);
+    }
+    cluster.restart_all().await;
+    cluster.log_in_again().await;
+    let unpooled = |id| Api::unpooled(cluster.ports(id).api).with_token(cluster.token());
+    let nodes: Vec<(u64, Api)> = cluster.ids().into_iter().map(|id| (id, unpooled(id))).collect();
+    let load = Load::start(NAMESPACE, 3, nodes);
+    load.flows(LIMIT, 20).await;
+    for secrets in steps {
+        for id in cluster.ids() {
+            cluster.set_secrets(id, secrets);
+            let status = cluster.terminate(id).await;
+            assert!(status.success(), "node {id} ended with {status}");
+            cluster.restart(id).await;
+            load.flows(LIMIT, 20).await;
+        }
+    }
+    let journal = load.stop().await;
+    let failed: Vec<_> =
+        journal.attempts.iter().filter(|a| !matches!(a.outcome, Outcome::Acknowledged | Outcome::Unsent)).collect();
+    assert!(failed.is_empty(), "{} writes failed: {failed:?}", failed.len());
+    journal.expect_kept(NAMESPACE, &cluster.api(1)).await;
+    cluster.expect_equal_state().await;
+
+    // Who has the old secret alone is let in no more.
+    cluster.terminate(3).await;
+    cluster.set_secrets(3, &[CLUSTER_SECRET]);
+    cluster.relaunch(3).await;
+    eventually(LIMIT, "node 3 is told why it is alone", || async {
+        let log = std::fs::read_to_string(cluster.log(3)).map_err(|error| error.to_string())?;
+        if log.contains("different cluster secrets") { Ok(()) } else { Err("nothing told yet".to_owned()) }
+    })
+    .await;
+}
+
+/// The words an operator meets who starts a node as it was started before.
+#[tokio::test(flavor = "multi_thread")]
+async fn management_on_a_public_address_needs_tls_or_a_word() {
+    let dir = TempDir::new().expect("a temporary directory can be made");
+    let data = dir.path().join("data");
+    let flags = ["serve", "--node-id", "1", "--api-addr", "0.0.0.0:0", "--data-dir", data.to_str().expect("text")];
+    let flags = flags.into_iter().chain(["--initial-cluster", "1=127.0.0.1:1", "--compat-addr", "127.0.0.1:0"]);
+    let output = thuban().args(flags).output().await.expect("it runs");
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    assert!(words.contains("--tls-cert") && words.contains("--insecure-http"), "{words}");
+    assert!(!data.exists());
+    let ports = Ports { api: SocketAddr::from(([0, 0, 0, 0], 0)), ..Ports::any() };
+    let mut flags = member_flags(1, data.to_str().expect("text"), ports);
+    flags.extend(["--initial-cluster", "1=127.0.0.1:1", "--insecure-http"].map(str::to_owned));
+    let log = dir.path().join("log");
+    let node = Process::start(&flags, &log).await.expect("it starts as it is told to");
+    let said = std::fs::read_to_string(log).expect("a log");
+    assert!(said.contains("--insecure-http: passwords and tokens can be read"), "{said}");
+    node.kill().await;
+}
