@@ -17,6 +17,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use ipnet::IpNet;
 
+use crate::data_key::DataKey;
 use crate::format::level::{Level, LevelRange};
 use crate::model::limits;
 use crate::tls::Listening;
@@ -152,6 +153,11 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_LEVEL_MAX", value_parser = clap::value_parser!(u8).range(1..=i64::from(Level::NEWEST.0)))]
     pub level_max: Option<u8>,
 
+    /// File with 64 hex digits under which the secrets of access keys are kept encrypted, the same on every
+    /// node and apart from the data; without it no access key can be made
+    #[arg(long, env = "THUBAN_DATA_KEY_FILE")]
+    pub data_key_file: Option<PathBuf>,
+
     /// Form of the log on stderr
     #[arg(long, env = "THUBAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -220,6 +226,7 @@ pub struct Config {
     /// The TLS of both surfaces; none for plain HTTP.
     pub tls: Option<Arc<Listening>>,
     pub peer_tls: PeerTls,
+    pub data_key: Option<DataKey>,
     pub hold: Duration,
     pub tuning: Tuning,
 }
@@ -269,6 +276,7 @@ impl ServeArgs {
         faults.tuning(&self.tuning);
         let peer_tls = self.tls.peer_tls;
         let tls = self.tls.check(api_addr, &mut faults);
+        let data_key = faults.data_key(self.tuning.data_key_file.as_deref());
         let (Some(api_addr), Some(compat_addr), Some(peer_addr)) = (api_addr, compat_addr, peer_addr) else {
             return Err(faults.0);
         };
@@ -290,6 +298,7 @@ impl ServeArgs {
             admin_password,
             tls,
             peer_tls,
+            data_key,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })
@@ -319,6 +328,7 @@ impl DevArgs {
     pub fn check(self) -> Result<Config, Vec<String>> {
         let mut faults = Faults::default();
         faults.tuning(&self.tuning);
+        let data_key = faults.data_key(self.tuning.data_key_file.as_deref());
         if !faults.0.is_empty() {
             return Err(faults.0);
         }
@@ -337,6 +347,7 @@ impl DevArgs {
             admin_password: None,
             tls: None,
             peer_tls: PeerTls::Require,
+            data_key,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })

@@ -13,11 +13,13 @@
 //!      view   address    what config clients may read of a node;  who a client is behind a proxy
 //!             hosts      which names a listener on this machine answers to
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
+//!   keyring              access keys between clear and sealed
 //!   catalog   watch      all replicated state as plain maps;  who waits for which change
 //!   connections          who gets in and how long each may do nothing
 //!   openapi              the description of both surfaces: each row of their tables adds its own
 //!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
 //!        tls             what is encrypted on the way: to clients by certificates, between nodes always
+//!   data_key             what is kept secret at rest is encrypted under it
 //!        descriptors     how the file descriptors of the process are shared out
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
 //!        origin          whom limits count as one client
@@ -64,6 +66,15 @@
 //!
 //! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
 //! its answer can depend on, and compares revisions.
+//!
+//! # The path of an access key
+//!
+//! The clients of an app may sign what they ask for ([`model::signature`]) with a secret that they share with
+//! the cluster. `api::access_keys` takes or makes the secret and shows it in that one answer; the [`keyring`]
+//! seals it under the data key of the nodes ([`data_key`]) before it is proposed, so that log, rows, snapshots and
+//! backups hold nothing in clear. `compat::auth` judges a request by the keys of the very app whose files are
+//! then looked up; what is made of a secret is kept beside its row, and a pull costs one HMAC. A held poll is
+//! judged again before it is told anything.
 //!
 //! # The path of a rule to its clients
 //!
@@ -169,6 +180,8 @@
 //! * What runs short is refused before it is used up, and for as long as it is short only: disk and quota
 //!   (`raft::room`), the log's past (`raft::keeping`), places for connections ([`connections`]). None of
 //!   them ends a node.
+//! * No secret of an access key is proposed, written or logged in clear; a node that cannot read a key takes it for one
+//!   that nobody has signed with.
 //! * There is no global state: two nodes live in one test process.
 //!
 //! # How the gaps of the specification are filled
@@ -199,9 +212,11 @@ pub mod cli;
 pub mod compat;
 pub mod config;
 pub mod connections;
+pub mod data_key;
 pub mod descriptors;
 pub mod format;
 pub mod hosts;
+pub mod keyring;
 pub mod metrics;
 pub mod model;
 pub mod offline;

@@ -3,11 +3,11 @@
 //! A row is a field, its Prometheus name, its labels and its help text; nothing else in the program
 //! spells a series name. The set is owned by the node (no globals), so that several nodes in one
 //! test process do not collide. Labels are route templates, method and code names and member ids:
-//! never text that a caller chose.
+//! never text that a caller chose, but for the ids of apps that have access keys, which are few.
 
 use prometheus::{
     Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Registry, TextEncoder, core::Collector,
 };
 use tokio::time::Instant;
 
@@ -175,6 +175,10 @@ metrics! {
     objects: IntGaugeVec "thuban_catalog_objects" ["kind"];
     /// Newest notification id of the configuration store.
     notification_id: IntGauge "thuban_config_notification_id";
+    /// Access keys that are on and that this node cannot read, see --data-key-file.
+    access_keys_unreadable: IntGauge "thuban_access_keys_unreadable";
+    /// Requests of config clients that were let in, and would not be if the access keys of their app were enforced.
+    access_key_would_refuse: IntCounterVec "thuban_access_key_would_refuse_total" ["app"];
     /// Failed logins by reason: credentials, throttled, busy (too many waited).
     login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
     /// Version of the running binary, always 1.
@@ -182,6 +186,17 @@ metrics! {
 }
 
 impl Metrics {
+    /// Ends the series of apps of which `is_kept` does not hold.
+    pub fn keep_apps(&self, is_kept: impl Fn(&str) -> bool) {
+        for family in self.access_key_would_refuse.collect() {
+            let apps = family.get_metric().iter().flat_map(|metric| metric.get_label());
+            for app in apps.map(|label| label.value()).filter(|app| !is_kept(app)) {
+                // Who else has ended it was faster.
+                let _ = self.access_key_would_refuse.remove_label_values(&[app]);
+            }
+        }
+    }
+
     /// The whole table in Prometheus' text format 0.0.4.
     pub fn render(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 * 1024);

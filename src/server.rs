@@ -119,6 +119,7 @@ impl Server {
                 quota_bytes: config.tuning.bounds.quota_bytes,
             },
             hash_check_entries: config.tuning.hash_check_entries,
+            data_key: config.data_key.clone(),
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);

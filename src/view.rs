@@ -8,6 +8,8 @@ use crate::api::token_hash;
 use crate::compat::{ConfigSource, LiveMember};
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released};
+use crate::model::signature::AppKeys;
+use crate::model::time::Timestamp;
 use crate::raft::node::Node;
 use crate::watch::Hub;
 
@@ -70,6 +72,14 @@ impl ConfigSource for LocalView {
 
     fn token_is_valid(&self, token: &str) -> bool {
         self.node.state().catalog().access.holder(&token_hash(token), self.node.now()).is_some()
+    }
+
+    fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
+        self.node.keyring().of_app(&self.node.state().catalog(), app_id)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.node.now()
     }
 
     fn out_of_service(&self) -> Option<String> {

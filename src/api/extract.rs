@@ -108,6 +108,12 @@ impl<T> Batch<T> {
         let judge = |item: Result<T, Refusal>| item.and_then(|item| check(&item).map(|()| item));
         Batch { items: self.items.into_iter().map(judge).collect(), is_single: self.is_single }
     }
+
+    /// What `make` makes of each item, or why it does not.
+    pub(super) fn made<U>(self, make: impl Fn(T) -> Result<U, Refusal>) -> Batch<U> {
+        let made = self.items.into_iter().map(|item| item.and_then(&make));
+        Batch { items: made.collect(), is_single: self.is_single }
+    }
 }
 
 /// The address of the client, as far as it is known.

@@ -4,6 +4,7 @@
 //! extracts, calls the catalog through the node and answers; it decides nothing that depends on state,
 //! as another request may come between.
 
+mod access_keys;
 mod aliases;
 mod auth;
 mod backup;

@@ -7,9 +7,9 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::doc::{Arguments, Doc, Inputs};
 use super::{
-    App, aliases, backup, cluster, config_files as files, config_groups as groups, config_releases as releases,
-    discover, explain, health, instances, layers, login, namespaces, reference, rule_docs, rules, services, settings,
-    tokens, users,
+    App, access_keys, aliases, backup, cluster, config_files as files, config_groups as groups,
+    config_releases as releases, discover, explain, health, instances, layers, login, namespaces, reference, rule_docs,
+    rules, services, settings, tokens, users,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
@@ -151,6 +151,10 @@ fn fixed_routes() -> Vec<Route> {
         whole(Manage, GET, "/auth/v1/tokens", tokens::list, tokens::LIST),
         whole(Manage, POST, "/auth/v1/tokens", tokens::create, tokens::CREATE),
         whole(Manage, POST, "/auth/v1/tokens/delete", tokens::delete, tokens::DELETE),
+        whole(Manage, GET, "/auth/v1/accesskeys", access_keys::list, access_keys::LIST),
+        whole(Manage, POST, "/auth/v1/accesskeys", access_keys::create, access_keys::CREATE),
+        whole(Manage, PUT, "/auth/v1/accesskeys", access_keys::update, access_keys::UPDATE),
+        whole(Manage, POST, "/auth/v1/accesskeys/delete", access_keys::delete, access_keys::DELETE),
         guarded(GET, "/naming/v1/namespaces", namespaces::list, namespaces::LIST),
         guarded(POST, "/naming/v1/namespaces", namespaces::create, namespaces::CREATE),
         guarded(PUT, "/naming/v1/namespaces", namespaces::update, namespaces::UPDATE),

@@ -1,5 +1,6 @@
 //! Entities as the management surface shows them: whole, with the response-only fields.
 
+mod access_key;
 mod config;
 mod instance;
 mod rule;
@@ -17,6 +18,7 @@ use crate::model::alias::{AliasType, ServiceAlias};
 use crate::model::namespace::Namespace;
 use crate::model::service::Service;
 
+pub(super) use access_key::AccessKeyView;
 pub(super) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, FileStatus};
 pub(super) use instance::InstanceView;
 pub(super) use rule::{RuleReleaseView, RuleView};
@@ -55,6 +57,7 @@ impl Derived {
             | Entity::RuleRelease(_)
             | Entity::User(_)
             | Entity::ServiceToken(_)
+            | Entity::AccessKey(_)
             | Entity::Instance(_) => {}
         }
         Derived { members, status, instances, has_token }
@@ -76,6 +79,7 @@ pub(super) enum View<'a> {
     Instance(InstanceView<'a>),
     User(UserView<'a>),
     ServiceToken(ServiceTokenView<'a>),
+    AccessKey(AccessKeyView<'a>),
 }
 
 impl<'a> View<'a> {
@@ -103,6 +107,7 @@ impl<'a> View<'a> {
             Entity::Instance(instance) => View::Instance(InstanceView::new(instance)),
             Entity::User(user) => View::User(UserView::new(user)),
             Entity::ServiceToken(token) => View::ServiceToken(ServiceTokenView::new(token, secret)),
+            Entity::AccessKey(key) => View::AccessKey(AccessKeyView::new(key, secret)),
         })
     }
 
@@ -120,6 +125,7 @@ impl<'a> View<'a> {
             View::Instance(_) => "instance",
             View::User(_) => "user",
             View::ServiceToken(_) => "token",
+            View::AccessKey(_) => "accessKey",
         }
     }
 }

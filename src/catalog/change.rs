@@ -7,6 +7,7 @@ use super::asked::Aim;
 use super::row::{Edit, Row};
 use crate::format::level::Level;
 use crate::model::access::{ServiceToken, User};
+use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
@@ -39,6 +40,7 @@ pub enum Entity {
     Instance(Arc<Instance>),
     User(Arc<User>),
     ServiceToken(Arc<ServiceToken>),
+    AccessKey(Arc<AccessKey>),
 }
 
 impl Entity {
@@ -56,7 +58,8 @@ impl Entity {
             | Entity::ConfigGroup(_)
             | Entity::ConfigFile(_)
             | Entity::User(_)
-            | Entity::ServiceToken(_) => String::new(),
+            | Entity::ServiceToken(_)
+            | Entity::AccessKey(_) => String::new(),
         }
     }
 }

@@ -13,6 +13,7 @@ use super::nodes::NodeRecord;
 use super::retention::Overfull;
 use crate::format::level::Level;
 use crate::model::access::{Founder, PasswordHash, ServiceTokenDraft, TokenHash, UserDraft};
+use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::instance::InstanceDraft;
@@ -99,6 +100,8 @@ pub enum Command {
     },
     /// Made or deleted; what a token may is never changed.
     ServiceTokens(Op, Vec<ServiceTokenDraft>),
+    /// Their secrets are sealed.
+    AccessKeys(Op, Vec<AccessKeyDraft>),
 }
 
 impl Command {
@@ -110,9 +113,11 @@ impl Command {
             Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
             Command::Settings(_) | Command::PruneReleases(_) | Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
-            Command::Asked(_) | Command::Users(..) | Command::ChangePassword { .. } | Command::ServiceTokens(..) => {
-                Level::TRUST
-            }
+            Command::Asked(_)
+            | Command::Users(..)
+            | Command::ChangePassword { .. }
+            | Command::ServiceTokens(..)
+            | Command::AccessKeys(..) => Level::TRUST,
             _ => Level::FIRST,
         }
     }
@@ -131,6 +136,7 @@ impl Command {
             | Command::Rules(op, _)
             | Command::Users(op, _)
             | Command::ServiceTokens(op, _)
+            | Command::AccessKeys(op, _)
             | Command::Instances(op, _) => op.adds(),
             Command::Asked(asked) => asked.command.adds(),
             Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,

@@ -12,6 +12,7 @@
 
 pub mod access;
 mod access_changes;
+pub mod access_keys;
 pub mod active;
 mod aims;
 pub mod aliases;
@@ -54,6 +55,7 @@ pub use row::{Edit, Row, Table};
 
 use crate::format::level::Level;
 use crate::model::access::{Founder, ServiceToken, Token, User};
+use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ConfigReleaseDraft};
@@ -67,6 +69,7 @@ use crate::model::service::Service;
 use crate::model::settings::Settings;
 use crate::model::time::Timestamp;
 use access::Access;
+use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
 use asked::{Aim, Asker, Job};
 pub use asked::{Asked, Credential};
@@ -97,6 +100,7 @@ impl std::error::Error for Corrupt {}
 pub struct Catalog {
     pub nodes: Nodes,
     pub access: Access,
+    pub access_keys: AccessKeys,
     pub namespaces: Namespaces,
     pub services: Services,
     pub aliases: Aliases,
@@ -195,6 +199,9 @@ impl Catalog {
             Command::ServiceTokens(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
                 |_, item| Aim::of_cluster("token", &item.name),
                 |catalog, item, journal| catalog.write_service_token(ctx, op, item, journal)),
+            Command::AccessKeys(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
+                |_, item| Aim::of_cluster("accesskey", format!("{}/{}", item.app_id, item.name)),
+                |catalog, item, journal| catalog.write_access_key(ctx, op, &item, journal)),
             Command::ChangePassword { name, password_hash, replaces } => {
                 // One's own needs no more than the old one.
                 let is_own = matches!(asker, Asker::Holder(holder) if holder.name == name && replaces.is_some());
@@ -281,11 +288,23 @@ impl Catalog {
     /// Made in no time, as it shares all of its maps with this one, and without the memory of
     /// request ids, which is for apply alone.
     pub fn view(&self) -> Catalog {
-        let Catalog { nodes, access, namespaces, services, aliases, configs, rules, instances, settings, requests: _ } =
-            self;
+        let Catalog {
+            nodes,
+            access,
+            access_keys,
+            namespaces,
+            services,
+            aliases,
+            configs,
+            rules,
+            instances,
+            settings,
+            requests: _,
+        } = self;
         Catalog {
             nodes: nodes.clone(),
             access: access.clone(),
+            access_keys: access_keys.clone(),
             namespaces: namespaces.clone(),
             services: services.clone(),
             aliases: aliases.clone(),
@@ -325,6 +344,7 @@ impl Catalog {
             Table::Instance => drop(self.instances.load(Instance::read(value)?)),
             Table::Settings => self.settings = Settings::read(value)?,
             Table::Content => self.configs.load_content(StoredContent::read(value)?),
+            Table::AccessKey => drop(self.access_keys.load(AccessKey::read(value)?)),
         }
         Ok(())
     }
@@ -335,7 +355,7 @@ impl Catalog {
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 15] {
+    pub fn counts(&self) -> [(&'static str, usize); 16] {
         let instances = self.instances.counts();
         [
             ("namespace", self.namespaces.len()),
@@ -353,6 +373,7 @@ impl Catalog {
             ("token", self.access.token_count()),
             ("user", self.access.user_count()),
             ("service_token", self.access.service_token_count()),
+            ("access_key", self.access_keys.len()),
         ]
     }
 }

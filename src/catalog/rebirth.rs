@@ -69,7 +69,8 @@ impl Rebirth {
             | Table::ConfigGroup
             | Table::ConfigFile
             | Table::Settings
-            | Table::Content => return Ok(Some(Cow::Borrowed(value))),
+            | Table::Content
+            | Table::AccessKey => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))
     }

@@ -44,12 +44,12 @@ pub enum Table {
     Instance = 17,
     Settings = 18,
     Content = 19,
-    // 20 is the table of access keys.
+    AccessKey = 20,
     ServiceToken = 21,
 }
 
 impl Table {
-    pub const ALL: [Table; 20] = [
+    pub const ALL: [Table; 21] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -69,6 +69,7 @@ impl Table {
         Table::Instance,
         Table::Settings,
         Table::Content,
+        Table::AccessKey,
         Table::ServiceToken,
     ];
 
@@ -94,6 +95,7 @@ impl Table {
             Table::Instance => "instances",
             Table::Settings => "settings",
             Table::Content => "contents",
+            Table::AccessKey => "access_keys",
             Table::ServiceToken => "service_tokens",
         }
     }

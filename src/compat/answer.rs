@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::{OffsetDateTime, macros::format_description};
 
+use crate::model::signature::Flaw;
 use crate::watch::HubFull;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
@@ -42,6 +43,8 @@ pub(super) enum Refusal {
     BadRequest(String),
     #[error("a valid token is needed")]
     Unauthorized,
+    #[error(transparent)]
+    Unsigned(#[from] Flaw),
     #[error("nothing is released under this name")]
     NotFound,
     #[error("this node has not yet applied what the client has been told of")]
@@ -58,7 +61,9 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
-            Refusal::Unauthorized => StatusCode::UNAUTHORIZED,
+            // Another node may be able to say.
+            Refusal::Unsigned(Flaw::Unreadable) => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Unauthorized | Refusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
             Refusal::NotFound => StatusCode::NOT_FOUND,
             Refusal::Behind | Refusal::Full(_) | Refusal::OutOfService(_) => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -81,6 +86,7 @@ impl Refusal {
         let exception = match self {
             Refusal::BadRequest(_) => "BadRequestException",
             Refusal::Unauthorized => "UnauthorizedException",
+            Refusal::Unsigned(flaw) if *flaw != Flaw::Unreadable => "UnauthorizedException",
             _ => "ServiceException",
         };
         let body = Exception {

@@ -7,6 +7,7 @@ use url::form_urlencoded;
 
 use super::{ConfigSource, Surface, auth::Credentials};
 use crate::address::client_address;
+use crate::model::signature::Target;
 
 pub(super) struct Ask {
     /// As received, undecoded.
@@ -26,6 +27,13 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
             credentials: Credentials::of(&parts.headers),
         })
+    }
+}
+
+impl Ask {
+    /// What its client has signed, if it has.
+    pub(super) fn target(&self) -> Target<'_> {
+        Target { path: &self.path, query: self.query.raw() }
     }
 }
 

@@ -1,35 +1,49 @@
 //! Who may read: the meaning of `Authorization` on this surface.
+//!
+//! A token is valid or refused. Whoever brings none is judged by the access keys of the app that is
+//! asked for, where it has any that are on: one of them has to have signed the request
+//! ([`crate::model::signature`]), or it is refused where a key is enforced, and counted where all of them
+//! only observe. An app without keys is open to all, unless readers have to prove who they are.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{
+    HeaderMap,
+    header::{self, HeaderName},
+};
 
-use super::{ConfigSource, Surface, answer::Refusal};
+use super::{ConfigSource, Surface, answer::Refusal, ask::Ask};
+use crate::model::signature::{self, AppKeys, Flaw, KeyMark, Signature};
 
-/// Clients that can sign do so always, with an empty secret if they have none.
-const SIGNATURE_SCHEME: &str = "Apollo";
 const TOKEN_SCHEME: &str = "Bearer";
+const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");
+/// No one has it.
+const NO_TOKEN: &str = "\u{fffd}";
 
 /// What a reader brings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
     Anonymous,
-    /// A request signed with an app's access key; no app has one, so it proves nothing.
-    Signature,
-    /// A control-plane token; unreadable header bytes are a token that no one has.
+    /// The two headers of a signed request, not read yet. Clients that can sign do so always, with an
+    /// empty secret if they have none: it counts where the app has a key.
+    Signature {
+        authorization: String,
+        timestamp: String,
+    },
+    /// A control-plane token; unreadable header bytes, or two headers, are a token that no one has.
     Token(String),
 }
 
 impl Credentials {
     pub(super) fn of(headers: &HeaderMap) -> Credentials {
-        let mut values = headers.get_all(header::AUTHORIZATION).iter();
-        let Some(value) = values.next() else { return Credentials::Anonymous };
-        if values.next().is_some() {
-            // A proxy in between may have judged the other one.
-            return Credentials::Token("\u{fffd}".to_owned());
-        }
-        let value = value.to_str().unwrap_or("\u{fffd}").trim();
+        let value = match only(headers, &header::AUTHORIZATION) {
+            None => return Credentials::Anonymous,
+            Some(value) => value.unwrap_or(NO_TOKEN).trim(),
+        };
         match value.split_once(' ') {
             _ if value.is_empty() => Credentials::Anonymous,
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case(SIGNATURE_SCHEME) => Credentials::Signature,
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case(signature::SCHEME) => Credentials::Signature {
+                authorization: value.to_owned(),
+                timestamp: only(headers, &TIMESTAMP).flatten().unwrap_or_default().to_owned(),
+            },
             Some((scheme, token)) if scheme.eq_ignore_ascii_case(TOKEN_SCHEME) => {
                 Credentials::Token(token.trim().to_owned())
             }
@@ -38,14 +52,80 @@ impl Credentials {
     }
 }
 
+/// The text of a header that is there once; `Some(None)` for one that is there but cannot be read, or
+/// is there more than once: which one is meant cannot be said.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    Some(first.to_str().ok().filter(|_| values.next().is_none()))
+}
+
+/// By what a reader was let in: so much is kept of it while it is held.
+#[derive(Debug)]
+pub(super) enum Admitted {
+    /// Nothing was demanded.
+    Freely,
+    Signed(KeyMark),
+    Token(String),
+}
+
 impl<S: ConfigSource> Surface<S> {
-    /// Lets a reader in, or says why not.
-    pub(super) fn admit(&self, credentials: &Credentials) -> Result<(), Refusal> {
-        let admitted = match credentials {
-            Credentials::Anonymous | Credentials::Signature => !self.settings.auth_required,
-            Credentials::Token(token) => self.source.token_is_valid(token),
+    /// Lets a reader in, or says why not. `app_id` is what it asks for, if that can be read; nobody may
+    /// be judged by another one than is then looked up.
+    pub(super) fn admit(&self, ask: &Ask, app_id: Option<&str>) -> Result<Admitted, Refusal> {
+        if let Credentials::Token(token) = &ask.credentials {
+            return self.admit_token(token).map(|()| Admitted::Token(token.clone()));
+        }
+        let judges = app_id.and_then(|app_id| Some((app_id, self.source.access_keys(app_id)?)));
+        let Some((app_id, keys)) = judges else { return self.admit_unjudged().map(|()| Admitted::Freely) };
+        let signature = match &ask.credentials {
+            Credentials::Signature { authorization, timestamp } => Signature::read(authorization, timestamp),
+            Credentials::Anonymous | Credentials::Token(_) => None,
         };
-        if admitted { Ok(()) } else { Err(Refusal::Unauthorized) }
+        match keys.judge(app_id, signature.as_ref(), ask.target(), self.source.now()) {
+            Ok(mark) => Ok(Admitted::Signed(mark)),
+            Err(flaw) if self.demands(&keys) => Err(Refusal::Unsigned(flaw)),
+            Err(flaw) => {
+                self.observe(ask, app_id, flaw);
+                Ok(Admitted::Freely)
+            }
+        }
+    }
+
+    /// Whether a reader who was let in a while ago still would be: keys and tokens come and go. What came
+    /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
+    pub(super) fn admits_still(&self, admitted: &Admitted, app_id: &str) -> Result<(), Refusal> {
+        if let Admitted::Token(token) = admitted {
+            return self.admit_token(token);
+        }
+        match (self.source.access_keys(app_id), admitted) {
+            (None, _) => self.admit_unjudged(),
+            (Some(keys), _) if !self.demands(&keys) => Ok(()),
+            (Some(keys), Admitted::Signed(mark)) => keys.judge_again(*mark).map_err(Refusal::Unsigned),
+            (Some(_), _) => Err(Refusal::Unsigned(Flaw::Unsigned)),
+        }
+    }
+
+    fn admit_token(&self, token: &str) -> Result<(), Refusal> {
+        if self.source.token_is_valid(token) { Ok(()) } else { Err(Refusal::Unauthorized) }
+    }
+
+    /// A reader without a token, of an app without keys.
+    fn admit_unjudged(&self) -> Result<(), Refusal> {
+        if self.settings.auth_required { Err(Refusal::Unauthorized) } else { Ok(()) }
+    }
+
+    fn demands(&self, keys: &AppKeys) -> bool {
+        keys.is_enforced || self.settings.auth_required
+    }
+
+    /// What would be refused if the keys of the app were enforced.
+    fn observe(&self, ask: &Ask, app_id: &str, flaw: Flaw) {
+        self.metrics.access_key_would_refuse.with_label_values(&[app_id]).inc();
+        if self.observed.is_news(app_id, ask.address) {
+            let address = ask.address.map(tracing::field::display);
+            tracing::warn!(app = app_id, address, why = %flaw, "let in, but would be refused if a key were enforced");
+        }
     }
 }
 
@@ -55,28 +135,48 @@ mod tests {
 
     use super::*;
 
+    fn of(authorization: &[&[u8]], timestamp: &[&str]) -> Credentials {
+        let mut headers = HeaderMap::new();
+        for value in authorization {
+            headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(value).expect("a header value"));
+        }
+        for value in timestamp {
+            headers.append(TIMESTAMP, value.parse().expect("a header value"));
+        }
+        Credentials::of(&headers)
+    }
+
     #[test]
     fn the_header_is_nothing_a_signature_or_a_token() {
         let token = |text: &str| Credentials::Token(text.to_owned());
+        let signature = |text: &str| Credentials::Signature { authorization: text.to_owned(), timestamp: "7".into() };
         let table: &[(&[u8], Credentials)] = &[
             (b"", Credentials::Anonymous),
             (b"   ", Credentials::Anonymous),
-            (b"Apollo app1:EoKyziXvKqzHgwx+ijDJwgVTDgE=", Credentials::Signature),
-            (b"apollo app1:", Credentials::Signature),
+            (b"Apollo app1:EoKyziXvKqzHgwx+ijDJwgVTDgE=", signature("Apollo app1:EoKyziXvKqzHgwx+ijDJwgVTDgE=")),
+            (b"apollo app1:", signature("apollo app1:")),
             (b"ApolloToken", token("ApolloToken")),
             (b"Bearer abc", token("abc")),
             (b"bearer  abc ", token("abc")),
             (b"abc", token("abc")),
             (b"Basic YTpi", token("Basic YTpi")),
-            (b"\xff\xfe", token("\u{fffd}")),
+            (b"\xff\xfe", token(NO_TOKEN)),
         ];
-        assert_eq!(Credentials::of(&HeaderMap::new()), Credentials::Anonymous);
+        assert_eq!(of(&[], &["7"]), Credentials::Anonymous);
         for (value, expected) in table {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::AUTHORIZATION, HeaderValue::from_bytes(value).expect("a header value"));
-            assert_eq!(Credentials::of(&headers), *expected, "{value:?}");
-            headers.append(header::AUTHORIZATION, HeaderValue::from_static("Apollo app1:"));
-            assert_eq!(Credentials::of(&headers), token("\u{fffd}"), "two are one too many");
+            assert_eq!(of(&[value], &["7"]), *expected, "{value:?}");
         }
+    }
+
+    #[test]
+    fn of_two_headers_none_counts() {
+        let signed: &[u8] = b"Apollo app1:EoKyziXvKqzHgwx+ijDJwgVTDgE=";
+        assert_eq!(of(&[signed, signed], &["7"]), Credentials::Token(NO_TOKEN.to_owned()));
+        assert_eq!(of(&[b"", b"abc"], &[]), Credentials::Token(NO_TOKEN.to_owned()));
+        let unreadable = |timestamps: &[&str]| match of(&[signed], timestamps) {
+            Credentials::Signature { timestamp, .. } => timestamp.is_empty(),
+            other => panic!("{other:?}"),
+        };
+        assert!(unreadable(&["7", "7"]) && unreadable(&[]) && !unreadable(&["7"]));
     }
 }

@@ -52,7 +52,7 @@ const PULL: Doc = Doc {
     summary: "",
     path: doc::FILE,
     query: &[doc::DATA_CENTER, doc::IP, doc::LABEL, doc::RELEASE_KEY, doc::MESSAGES],
-    security: Security::OptionalToken,
+    security: Security::Reader,
     replies: |_| Vec::new(),
 };
 
@@ -152,7 +152,7 @@ impl Pulled {
 
 impl<S: ConfigSource> Surface<S> {
     async fn pull(&self, path: PathResult, ask: &Ask) -> Result<Pulled, Refusal> {
-        self.admit(&ask.credentials)?;
+        self.admit(ask, path.as_ref().ok().map(|Path((app_id, ..))| app_id.as_str()))?;
         let Path(named) = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
         let lookup = lookup(named.clone(), ask)?;
         let known = Known::of(&ask.query);

@@ -54,9 +54,9 @@ impl Doc {
 /// Statuses of refusals, and what they mean on this surface.
 const REFUSALS: [(u16, &str); 4] = [
     (400, "A parameter is missing or cannot be read."),
-    (401, "The token is not known, or one is needed."),
+    (401, "The token is not known, or no access key of the app has signed the request and one has to."),
     (500, "What was released cannot be read."),
-    (503, "The client knows of something newer than this node has, or too many polls are held."),
+    (503, "This node has not what the client knows of, cannot read the keys of the app, or holds too many polls."),
 ];
 const MISSING: (u16, &str) = (404, "Nothing is released under this name.");
 

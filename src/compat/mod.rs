@@ -13,6 +13,7 @@ mod doc;
 mod floor;
 mod lookup;
 mod notifications;
+mod observed;
 mod wanted;
 
 #[cfg(test)]
@@ -36,6 +37,8 @@ use crate::{
     hosts::Hosts,
     metrics::Metrics,
     model::config_lookup::{Lookup, Released},
+    model::signature::AppKeys,
+    model::time::Timestamp,
     openapi::{Document, Port},
     origin::Origin,
     watch::{Hub, Wake, WatchKey},
@@ -44,6 +47,7 @@ use crate::{
 use answer::Refusal;
 use doc::Doc;
 use floor::Floor;
+use observed::Observed;
 
 /// Longest wait of a pull for what its client has already been told of.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
@@ -111,6 +115,12 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
 
     fn token_is_valid(&self, token: &str) -> bool;
 
+    /// The access keys of an app that are on; `None` where there are none.
+    fn access_keys(&self, app_id: &str) -> Option<AppKeys>;
+
+    /// What time it is in the cluster.
+    fn now(&self) -> Timestamp;
+
     /// Why nothing of this node may be served, if that is so.
     fn out_of_service(&self) -> Option<String> {
         None
@@ -130,7 +140,7 @@ pub struct LiveMember {
 pub struct CompatSettings {
     /// How long a poll is held when nothing changes.
     pub hold: Duration,
-    /// Whether readers without a token are refused.
+    /// Whether readers are refused who bring neither a token nor the signature of an access key.
     pub auth_required: bool,
     /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
@@ -149,11 +159,12 @@ pub struct Surface<S> {
     settings: Arc<CompatSettings>,
     metrics: Arc<Metrics>,
     floor: Arc<Floor>,
+    observed: Arc<Observed>,
 }
 
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
-        Surface { source, settings: Arc::new(settings), metrics, floor: Arc::default() }
+        Surface { source, settings: Arc::new(settings), metrics, floor: Arc::default(), observed: Arc::default() }
     }
 }
 

@@ -20,6 +20,7 @@ use super::{
     CATCH_UP_LIMIT, ConfigSource, FAR, Surface,
     answer::{self, Refusal},
     ask::Ask,
+    auth::Admitted,
     doc::{self, Doc},
     floor::{FLOOR, Mark},
     lookup::is_app_id,
@@ -40,6 +41,8 @@ use crate::{
 /// restart, do not end together for ever.
 const JITTER_MAX: f64 = 0.05;
 
+const APP_ID: &str = "appId";
+
 /// The id of a client that has been told nothing.
 const NOTHING_KNOWN: i64 = -1;
 
@@ -57,7 +60,7 @@ pub(super) const POLL: Doc = Doc {
         .required(),
         doc::DATA_CENTER,
     ],
-    security: Security::OptionalToken,
+    security: Security::Reader,
     replies: |schemas| {
         let news = doc::success("What is newer.", schema_of::<Vec<News>>()(schemas));
         [news, doc::unchanged()].into_iter().chain(doc::poll_refusals(schemas)).collect()
@@ -82,8 +85,8 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
 
 impl<S: ConfigSource> Surface<S> {
     fn begin(&self, ask: &Ask) -> Result<(Poll, Watch), Refusal> {
-        self.admit(&ask.credentials)?;
-        let poll = Poll::read(ask)?;
+        let admitted = self.admit(ask, app_id(ask).as_deref())?;
+        let poll = Poll::read(ask, admitted)?;
         let watch = self.source.hub().watch(Origin::of_any(ask.address), poll.keys(), poll.bytes())?;
         Ok((poll, watch))
     }
@@ -118,6 +121,10 @@ impl<S: ConfigSource> Surface<S> {
                     // A change during this second makes another answer, which goes out at once.
                     Some(delay) if !waited => timeout(delay, watch.changed()).await.or(Ok(Wake::Changed)),
                     _ => {
+                        if let Err(refusal) = self.admits_still(&poll.admitted, &poll.app) {
+                            held.outcome = "refused";
+                            return refusal.for_poll();
+                        }
                         self.floor.given(request, &answer);
                         held.outcome = "changed";
                         return ([(header::CONTENT_TYPE, answer::JSON)], answer).into_response();
@@ -149,6 +156,11 @@ fn closing(mut response: Response) -> Response {
     response
 }
 
+/// The app whose files are asked for, and whose keys judge who asks.
+fn app_id(ask: &Ask) -> Option<String> {
+    ask.query.filled(APP_ID)
+}
+
 /// What one poll asks for.
 struct Poll {
     app: String,
@@ -156,6 +168,7 @@ struct Poll {
     /// In the order of the lookup, the same for every file.
     namespaces: Vec<String>,
     files: Vec<Wanted>,
+    admitted: Admitted,
 }
 
 /// A file that has changed.
@@ -177,16 +190,15 @@ struct Messages {
 }
 
 impl Poll {
-    fn read(ask: &Ask) -> Result<Poll, Refusal> {
-        let needed = |name: &str| {
-            ask.query.filled(name).ok_or_else(|| Refusal::BadRequest(format!("the parameter {name} is needed")))
-        };
-        let (app, cluster) = (needed("appId")?, needed("cluster")?);
+    fn read(ask: &Ask, admitted: Admitted) -> Result<Poll, Refusal> {
+        let missing = |name: &str| Refusal::BadRequest(format!("the parameter {name} is needed"));
+        let needed = |name: &str| ask.query.filled(name).ok_or_else(|| missing(name));
+        let (app, cluster) = (app_id(ask).ok_or_else(|| missing(APP_ID))?, needed("cluster")?);
         if !is_app_id(&app) {
             return Err(Refusal::BadRequest("the parameter appId is not an app id".to_owned()));
         }
         let data_center = ask.query.get("dataCenter");
-        let names = [("appId", Some(&app)), ("cluster", Some(&cluster)), ("dataCenter", data_center.as_ref())];
+        let names = [(APP_ID, Some(&app)), ("cluster", Some(&cluster)), ("dataCenter", data_center.as_ref())];
         for (parameter, name) in names {
             if name.is_some_and(|name| name.chars().count() > limits::NAME_CHARS_MAX) {
                 let why = format!("the parameter {parameter} has more than {} characters", limits::NAME_CHARS_MAX);
@@ -195,7 +207,7 @@ impl Poll {
         }
         let files = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
         let namespaces = chain(&cluster, data_center.as_deref());
-        Ok(Poll { app, cluster, namespaces, files })
+        Ok(Poll { app, cluster, namespaces, files, admitted })
     }
 
     /// What the poll holds in memory while it waits, its keys aside.

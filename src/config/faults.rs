@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
 
 use super::{ClusterSecret, HOLD_MS_RANGE, Hidden, SECRET_CHARS_DIFFERENT_MIN, SECRET_CHARS_MIN, Tuning};
+use crate::data_key::DataKey;
 use crate::model::limits;
 
 /// Collects what is wrong.
@@ -120,6 +123,22 @@ impl Faults {
             return None;
         }
         Some(Hidden(secret))
+    }
+
+    pub(super) fn data_key(&mut self, file: Option<&Path>) -> Option<DataKey> {
+        let file = file.filter(|file| !file.as_os_str().is_empty())?;
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => Zeroizing::new(text),
+            Err(error) => {
+                self.add(format!("--data-key-file {}: {error}", file.display()));
+                return None;
+            }
+        };
+        let data_key = DataKey::of_hex(text.trim_end_matches(['\r', '\n']));
+        if data_key.is_none() {
+            self.add(format!("--data-key-file {} has to hold 64 hex digits", file.display()));
+        }
+        data_key
     }
 
     pub(super) fn tuning(&mut self, tuning: &Tuning) {

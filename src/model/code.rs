@@ -104,6 +104,7 @@ codes! {
     TooManyWaiters = 503002 "too many held requests, try another node";
     LevelNotReached = 503003 "not yet: every member of the cluster has to run a version that knows this";
     StateDiverged = 503004 "this node does not serve any more, ask another one";
+    NoDataKey = 503005 "this node was started without --data-key-file, nothing was changed";
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
     NoRoom = 507001 "there is no room for more, nothing was changed";
 }

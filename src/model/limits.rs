@@ -109,6 +109,16 @@ pub const TOKEN_LIFETIME_MS: u64 = 7 * 24 * 3600 * 1000;
 /// Live tokens of one user; a further login retires the oldest.
 pub const TOKENS_PER_USER_MAX: usize = 1000;
 
+/// Access keys of one app: each costs a request that none of them has signed an HMAC.
+pub const ACCESS_KEYS_PER_APP_MAX: usize = 5;
+/// Access keys in all; as many apps may have a series of their own in the metrics.
+pub const ACCESS_KEYS_MAX: usize = 10_000;
+/// Characters of the secret of an access key.
+pub const ACCESS_KEY_SECRET_CHARS_MIN: usize = 16;
+pub const ACCESS_KEY_SECRET_CHARS_MAX: usize = 128;
+/// Milliseconds by which the clock of a client that signs may differ from the cluster's: less than this.
+pub const ACCESS_KEY_SKEW_MS: u64 = 60_000;
+
 /// How long the state machine remembers a request id, in milliseconds of log time: six times what
 /// a node goes on retrying a command.
 pub const REQUEST_MEMORY_MS: u64 = 60_000;

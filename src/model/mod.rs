@@ -5,6 +5,7 @@
 //! stable by the specification; what is stored is versioned by its row table in `catalog::row`.
 
 pub mod access;
+pub mod access_key;
 pub mod alias;
 pub mod code;
 pub mod config_file;
@@ -21,6 +22,7 @@ pub mod release;
 pub mod rule;
 pub mod service;
 pub mod settings;
+pub mod signature;
 pub mod text;
 pub mod time;
 pub mod wire;

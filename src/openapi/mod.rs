@@ -101,13 +101,30 @@ impl Document {
             "paths": self.paths,
             "components": {
                 "schemas": self.schemas.take_definitions(true),
-                "securitySchemes": { "token": {
-                    "type": "apiKey",
-                    "in": "header",
-                    "name": "Authorization",
-                    "description": "The token of a login, raw or as `Bearer <token>`; \
-                                    the header `X-Polaris-Token` takes it too.",
-                }},
+                "securitySchemes": {
+                    "token": {
+                        "type": "apiKey",
+                        "in": "header",
+                        "name": "Authorization",
+                        "description": "The token of a login, raw or as `Bearer <token>`; \
+                                        the header `X-Polaris-Token` takes it too.",
+                    },
+                    "accessKey": {
+                        "type": "apiKey",
+                        "in": "header",
+                        "name": "Authorization",
+                        "description": "`Apollo <appId>:<signature>`, as Apollo's clients write it: the base64 of the \
+                                        HMAC-SHA1, under the secret of an access key of the app, of the timestamp, a \
+                                        line feed, and path and query as they are sent.",
+                    },
+                    "accessKeyTime": {
+                        "type": "apiKey",
+                        "in": "header",
+                        "name": "Timestamp",
+                        "description": "When the request was signed, in milliseconds since 1970: less than a minute \
+                                        from the time of the cluster.",
+                    },
+                },
             },
         })
     }

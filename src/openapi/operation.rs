@@ -146,8 +146,8 @@ impl Param {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
     Open,
-    /// A token is judged where there is one.
-    OptionalToken,
+    /// A token or a signature is judged where there is one.
+    Reader,
     Token,
 }
 
@@ -228,7 +228,7 @@ impl Operation {
             "responses": replies,
             "security": match self.security {
                 Security::Open => json!([]),
-                Security::OptionalToken => json!([{}, { "token": [] }]),
+                Security::Reader => json!([{}, { "token": [] }, { "accessKey": [], "accessKeyTime": [] }]),
                 Security::Token => json!([{ "token": [] }]),
             },
         });

@@ -33,6 +33,7 @@ use super::threads::Threads;
 use crate::catalog::{Asked, Command, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::format::types::{NodeId, TypeConfig};
+use crate::keyring::Keyring;
 use crate::metrics::{Metrics, OneMore};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits::BACKUPS_AT_ONCE;
@@ -96,6 +97,7 @@ pub(super) struct Inner {
     pub(super) backups: Arc<Semaphore>,
     pub(super) room: Room,
     pub(super) keeper: tokio::sync::Mutex<Keeper>,
+    keyring: Keyring,
     /// Held by the change of the membership that is being carried out here.
     pub(super) membership_turn: tokio::sync::Mutex<()>,
     /// Whom a node without a cluster waits for.
@@ -126,7 +128,7 @@ impl Node {
         peers: Peers,
         metrics: Arc<Metrics>,
         threads: Threads,
-        (room, keeper): (Room, Keeper),
+        (room, keeper, keyring): (Room, Keeper, Keyring),
     ) -> Self {
         let read_indexes = ReadIndexes::default();
         let store = machine.store().clone();
@@ -148,6 +150,7 @@ impl Node {
             backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
             room,
             keeper: tokio::sync::Mutex::new(keeper),
+            keyring,
             membership_turn: tokio::sync::Mutex::default(),
             awaited: Mutex::default(),
             divergence: Divergence::default(),
@@ -174,6 +177,11 @@ impl Node {
 
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.0.metrics
+    }
+
+    /// What reads and seals access keys here.
+    pub fn keyring(&self) -> &Keyring {
+        &self.0.keyring
     }
 
     /// Whom this node waits for before it forms a cluster, in words.

@@ -27,7 +27,9 @@ use super::peer::{Credentials, PeerNetwork, PeerServer, Peers};
 use super::room::{Room, RoomBounds};
 use super::threads::{self, Threads};
 use super::transfer::Port;
+use crate::data_key::DataKey;
 use crate::format::types::NodeId;
+use crate::keyring::Keyring;
 use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::watch::Hub;
@@ -68,6 +70,8 @@ pub struct Setup {
     pub room_bounds: RoomBounds,
     /// Entries between two indexes at which the members compare their state hashes.
     pub hash_check_entries: u64,
+    /// Of all nodes the same; without it there are no access keys.
+    pub data_key: Option<DataKey>,
 }
 
 /// Starts consensus on threads of its own, and its background tasks on `tasks`, all of which end with
@@ -116,8 +120,9 @@ pub(super) async fn start_on(
     let raft = ClusterRaft::new(setup.node_id, Arc::new(config()?), network, store.log(), machine.clone())
         .await
         .context("consensus could not start")?;
-    let bounds = (Room::new(setup.node_id, setup.room_bounds), Keeper::new(setup.log_bounds));
-    let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, bounds);
+    let room = Room::new(setup.node_id, setup.room_bounds);
+    let keepers = (room, Keeper::new(setup.log_bounds), Keyring::new(setup.data_key));
+    let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, keepers);
     if let Some(listener) = setup.peer_listener {
         let service = Service(node.clone());
         let server = PeerServer::new(raft, service, port, credentials, acquaintances.clone(), metrics);

@@ -137,6 +137,7 @@ impl Node {
             }
         });
         futures_util::future::join_all(ask).await;
+        status.alarms.extend(self.keyring().alarm(&self.state().view()));
         status
     }
 
@@ -256,7 +257,12 @@ impl Node {
         for (kind, count) in catalog.counts() {
             metrics.objects.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+        // Walked where nobody waits for it: each key is opened once.
+        let view = catalog.view();
         drop(catalog);
+        let unreadable = self.keyring().unreadable(&view);
+        metrics.keep_apps(|app| view.access_keys.has_any_of(app));
+        metrics.access_keys_unreadable.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
         metrics.state_bytes.set(number(Some(self.inner().machine.weight().bytes())));
         self.store().record_sizes();
     }

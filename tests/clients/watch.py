@@ -1,6 +1,7 @@
 """Runs the published Apollo client against one address and prints what it holds, a JSON line per change.
 
-Arguments: address of the config service, app id, cluster, namespace, cache directory.
+Arguments: address of the config service, app id, cluster, namespace, cache directory, and the secret of an access
+key if requests are to be signed.
 """
 
 import json
@@ -16,13 +17,14 @@ def tell(event, values):
 
 
 def main():
-    address, app, cluster, namespace, cache = sys.argv[1:]
+    address, app, cluster, namespace, cache, *secret = sys.argv[1:]
     logging.basicConfig(level=logging.INFO, stream=sys.stderr)
     manager = create_config_manager(
         app_id=app,
         config_url=address,
         cluster=cluster,
         namespaces=[namespace],
+        access_key_secret=secret[0] if secret else None,
         cache_dir=cache,
         auto_start=False,
     )

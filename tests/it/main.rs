@@ -5,6 +5,7 @@
 
 mod harness;
 
+mod access_keys;
 mod aliases;
 mod away;
 mod backup;

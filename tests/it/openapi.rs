@@ -104,7 +104,7 @@ async fn the_page_needs_nothing_from_elsewhere() {
 /// many for each operation.
 async fn hold_to_the_description(surface: &str, address: impl Fn(&Cluster) -> SocketAddr, selection: &[&str]) {
     // Polls that find nothing are held to their end.
-    let cluster = Cluster::start_with(1, &["--long-poll-timeout-ms", "100"]).await;
+    let cluster = Cluster::start_with_data_key(1, &["--long-poll-timeout-ms", "100"]).await;
     cluster.api(1).publish("default", "app", "application", "greeting=hello").await;
     let directory = TempDir::new().expect("a temporary directory can be made");
     let (base, token) = (format!("http://{}", address(&cluster)), format!("Authorization: {}", cluster.token()));

@@ -1,5 +1,6 @@
 //! The catalog as tables of commands and expected answers.
 
+mod access_keys;
 mod cluster;
 mod contents;
 mod golden;

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 
+use super::access_keys::access_key;
 use super::contents::is_held_once;
 use super::instances::instance;
 use super::rules::{gray, of_rule, rule_for};
@@ -10,6 +11,7 @@ use super::*;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::retention::Overfull;
 use crate::catalog::rules::RuleFilter;
+use crate::model::access_key::{AccessKeyDraft, AccessMode, SealedSecret};
 use crate::model::release::{ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
@@ -90,6 +92,18 @@ fn some_instance() -> impl Strategy<Value = InstanceDraft> {
     })
 }
 
+fn some_access_key() -> impl Strategy<Value = AccessKeyDraft> {
+    let mode = prop::sample::select(vec![AccessMode::Off, AccessMode::Observe, AccessMode::Enforce]);
+    (some_name(), some_name(), prop::option::of(mode), some_text(), some_text()).prop_map(
+        |(app_id, name, mode, comment, secret)| AccessKeyDraft {
+            mode,
+            comment,
+            secret: secret.map(SealedSecret),
+            ..access_key(&app_id, &name)
+        },
+    )
+}
+
 /// Ids that [`some_instance`] may give, or none that anyone has.
 fn some_health() -> impl Strategy<Value = InstanceHealth> {
     (some_name(), any::<bool>()).prop_map(|(id, healthy)| InstanceHealth { id, healthy })
@@ -137,7 +151,9 @@ pub(super) fn some_command() -> impl Strategy<Value = Command> {
             .prop_map(|(op, items)| Command::Instances(op, items)),
         prop::collection::vec(some_instance(), several.clone()).prop_map(Command::InstancesDeleteHost),
         prop::collection::vec(some_instance(), several.clone()).prop_map(Command::InstancesIsolateHost),
-        prop::collection::vec(some_health(), several).prop_map(Command::InstanceHealth),
+        prop::collection::vec(some_health(), several.clone()).prop_map(Command::InstanceHealth),
+        (some_op(), prop::collection::vec(some_access_key(), several))
+            .prop_map(|(op, items)| Command::AccessKeys(op, items)),
     ]
 }
 
@@ -205,6 +221,7 @@ fn items_of(command: &Command) -> Vec<Command> {
         Command::InstancesDeleteHost(items) => each(items, Command::InstancesDeleteHost),
         Command::InstancesIsolateHost(items) => each(items, Command::InstancesIsolateHost),
         Command::InstanceHealth(items) => each(items, Command::InstanceHealth),
+        Command::AccessKeys(op, items) => each(items, |item| Command::AccessKeys(*op, item)),
         alone => vec![alone.clone()],
     }
 }
@@ -221,6 +238,7 @@ impl Bench {
             Table::ConfigFile,
             Table::ConfigVersion,
             Table::Instance,
+            Table::AccessKey,
         ];
         self.rows.keys().filter(|key| named.contains(&Table::of_key(key).expect("a table"))).cloned().collect()
     }

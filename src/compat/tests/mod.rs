@@ -1,6 +1,7 @@
 //! The surface as clients meet it: requests through the router, on a node that lives in memory and
 //! on a clock that stands still unless everyone waits.
 
+mod access_keys;
 mod foreign;
 mod polls;
 mod pulls;
@@ -52,6 +53,9 @@ struct Node {
     leader: Mutex<Option<u32>>,
     questions: AtomicU64,
     is_at_horizon: AtomicBool,
+    keys: Mutex<BTreeMap<String, AppKeys>>,
+    /// Milliseconds since 1970.
+    now: AtomicU64,
 }
 
 #[derive(Default)]
@@ -76,6 +80,8 @@ impl Fake {
             leader: Mutex::default(),
             questions: AtomicU64::default(),
             is_at_horizon: AtomicBool::default(),
+            keys: Mutex::default(),
+            now: AtomicU64::default(),
         }))
     }
 
@@ -185,6 +191,14 @@ impl ConfigSource for Fake {
 
     fn token_is_valid(&self, token: &str) -> bool {
         token == TOKEN
+    }
+
+    fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
+        self.0.keys.lock().get(app_id).cloned()
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.now.load(Ordering::Relaxed))
     }
 }
 

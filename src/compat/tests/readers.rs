@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PATHS: [&str; 5] = [
+pub(super) const PATHS: [&str; 5] = [
     "/configs/app/default/application",
     "/configfiles/app/default/application",
     "/configfiles/json/app/default/application",

@@ -4,8 +4,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::api::http;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
+use sha1::Sha1;
 use url::form_urlencoded::byte_serialize;
 
 /// Past the longest hold that a test sets.
@@ -43,10 +47,14 @@ impl Apollo {
 
     /// GET of a path with its query, and with an `Authorization` header if one is given.
     pub(crate) async fn get_as(&self, path: &str, authorization: Option<&str>) -> Pulled {
-        let mut request = self.http.get(format!("{}{path}", self.base));
-        if let Some(authorization) = authorization {
-            request = request.header("Authorization", authorization);
-        }
+        let headers: Vec<_> = authorization.map(|value| ("Authorization", value.to_owned())).into_iter().collect();
+        self.get_with(path, &headers).await
+    }
+
+    /// GET of a path with its query, and with these headers.
+    pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, String)]) -> Pulled {
+        let request = self.http.get(format!("{}{path}", self.base));
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
         let response = request.send().await.unwrap_or_else(|error| panic!("GET {path}: {error:?}"));
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Pulled { status, headers, text: response.text().await.expect("the body arrives whole") }
@@ -99,6 +107,15 @@ impl Polled {
         let entries = self.body.as_array()?;
         entries.iter().find(|entry| entry["namespaceName"] == file)?["notificationId"].as_i64()
     }
+}
+
+/// The two headers of a client that holds an access key of an app, signed `off_ms` from now.
+pub(crate) fn signed(secret: &str, app: &str, path: &str, off_ms: i64) -> [(&'static str, String); 2] {
+    let now_ms = time::OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000 + i128::from(off_ms);
+    let mut code = Hmac::<Sha1>::new_from_slice(secret.as_bytes()).expect("a key of any length will do");
+    code.update(format!("{now_ms}\n{path}").as_bytes());
+    let signature = STANDARD.encode(code.finalize().into_bytes());
+    [("Timestamp", now_ms.to_string()), ("Authorization", format!("Apollo {app}:{signature}"))]
 }
 
 /// Path and query of a long poll.

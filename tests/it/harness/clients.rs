@@ -39,15 +39,31 @@ pub(crate) enum Kind {
 
 impl RealClient {
     pub(crate) async fn start(kind: Kind, address: SocketAddr, app: &str, namespace: &str) -> RealClient {
+        RealClient::start_with(kind, address, app, namespace, None).await
+    }
+
+    /// A client that signs its requests with the secret of an access key, if it is given one.
+    pub(crate) async fn start_with(
+        kind: Kind,
+        address: SocketAddr,
+        app: &str,
+        namespace: &str,
+        secret: Option<&str>,
+    ) -> RealClient {
         match kind {
-            Kind::Python => watching_python(&format!("http://{address}"), None, app, namespace).await,
-            Kind::Rust => rust(address, app, namespace),
+            Kind::Python => watching_python(&format!("http://{address}"), None, app, namespace, secret).await,
+            Kind::Rust => rust(address, app, namespace, secret),
         }
     }
 
     /// The Python client, by TLS; it trusts the authority in `ca`.
     pub(crate) async fn start_secure(address: SocketAddr, ca: &Path, app: &str, namespace: &str) -> RealClient {
-        watching_python(&format!("https://{address}"), Some(ca), app, namespace).await
+        watching_python(&format!("https://{address}"), Some(ca), app, namespace, None).await
+    }
+
+    /// What the client has told of since it was asked last.
+    pub(crate) fn told(&mut self) -> Vec<Held> {
+        std::iter::from_fn(|| self.held.try_recv().ok()).collect()
     }
 
     /// Waits until the client holds `value` under `key`; returns when it told so.
@@ -76,7 +92,7 @@ impl Drop for RealClient {
 }
 
 /// `apollo-config-client` of PyPI.
-async fn watching_python(url: &str, ca: Option<&Path>, app: &str, namespace: &str) -> RealClient {
+async fn watching_python(url: &str, ca: Option<&Path>, app: &str, namespace: &str, secret: Option<&str>) -> RealClient {
     let cache = TempDir::new().expect("a temporary directory can be made");
     let mut command = Command::new(python("apollo").await);
     command.arg(client_file("watch.py")).args([url, app, "default", namespace]);
@@ -84,7 +100,7 @@ async fn watching_python(url: &str, ca: Option<&Path>, app: &str, namespace: &st
         // The variable of its HTTP library.
         command.env("REQUESTS_CA_BUNDLE", ca);
     }
-    command.arg(cache.path()).stdout(Stdio::piped()).kill_on_drop(true);
+    command.arg(cache.path()).args(secret).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().expect("Python can be started");
     let stdout = child.stdout.take().expect("stdout is piped");
     let (tell, held) = unbounded_channel();
@@ -122,12 +138,16 @@ fn client_file(name: &str) -> std::path::PathBuf {
 }
 
 /// The crate `apollo-client`, by its watch stream.
-fn rust(address: SocketAddr, app: &str, namespace: &str) -> RealClient {
+fn rust(address: SocketAddr, app: &str, namespace: &str, secret: Option<&str>) -> RealClient {
     let url = format!("http://{address}").parse().expect("an address makes a URL");
     let builder = ApolloConfClientBuilder::new_via_config_service(url).expect("the address is accepted");
     let client = builder.build().expect("the client can be built");
-    let request =
-        WatchRequest { app_id: app.to_owned(), namespace_names: vec![namespace.to_owned()], ..Default::default() };
+    let request = WatchRequest {
+        app_id: app.to_owned(),
+        namespace_names: vec![namespace.to_owned()],
+        access_key: secret.map(str::to_owned),
+        ..Default::default()
+    };
     let (tell, held) = unbounded_channel();
     let running = tokio::spawn(async move {
         let stream = client.watch(request);

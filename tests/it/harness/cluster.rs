@@ -64,6 +64,16 @@ impl Cluster {
         Cluster::start_limited(size, None, options).await
     }
 
+    /// The same with nodes that have one data key.
+    pub(crate) async fn start_with_data_key(size: u64, options: &[&str]) -> Cluster {
+        let mut cluster = Cluster::prepare(size, options);
+        let flags = cluster.data_key_flags("a");
+        cluster.options.extend(flags);
+        cluster.restart_all().await;
+        cluster.log_in_again().await;
+        cluster
+    }
+
     /// The same with nodes that may have so many file descriptors.
     pub(crate) async fn start_under(size: u64, descriptors: u32, options: &[&str]) -> Cluster {
         Cluster::start_limited(size, Some(descriptors), options).await
@@ -144,6 +154,13 @@ impl Cluster {
     /// A file beside the data of the nodes.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
+    }
+
+    /// Flags that give a node the data key of this digit.
+    pub(crate) fn data_key_flags(&self, digit: &str) -> [String; 2] {
+        let file = self.file(&format!("data-key-{digit}"));
+        std::fs::write(&file, format!("{}\n", digit.repeat(64))).expect("a file can be written");
+        ["--data-key-file".to_owned(), file.to_str().expect("a path is text").to_owned()]
     }
 
     async fn log_in(&self, id: u64) -> String {

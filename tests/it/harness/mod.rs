@@ -20,7 +20,7 @@ mod raw;
 mod wait;
 
 pub(crate) use api::{Answer, Api, http, https};
-pub(crate) use apollo::{Apollo, Polled};
+pub(crate) use apollo::{Apollo, Polled, signed};
 pub(crate) use balancer::Balancer;
 pub(crate) use beaters::Beaters;
 pub(crate) use clients::{Kind, RealClient, python};

@@ -1,0 +1,194 @@
+//! Access keys of config clients: rules of change and queries.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use super::Catalog;
+use super::change::{Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::names::Names;
+use super::page::{Listed, Page, cut_sorted};
+use super::row::{Row, Table};
+use crate::model::access_key::{AccessKey, AccessKeyDraft};
+use crate::model::code::{Code, Refusal};
+use crate::model::limits;
+use crate::model::signature::SigningKey;
+use crate::model::text::NameFilter;
+
+impl Row for AccessKey {
+    const TABLE: Table = Table::AccessKey;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![self.app_id.as_bytes().into(), self.name.as_bytes().into()]
+    }
+}
+
+/// A key, beside what was once made of its secret: it goes with the row that it was made of.
+#[derive(Debug)]
+pub struct HeldKey {
+    pub key: Arc<AccessKey>,
+    opened: OnceLock<Option<SigningKey>>,
+}
+
+impl HeldKey {
+    /// What requests are compared with; `open` is asked once in the life of this row, and whether it
+    /// could or not is kept.
+    pub fn signing_key(&self, open: impl FnOnce(&AccessKey) -> Option<SigningKey>) -> Option<&SigningKey> {
+        self.opened.get_or_init(|| open(&self.key)).as_ref()
+    }
+}
+
+/// What was made of it is no part of it.
+impl PartialEq for HeldKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AccessKeys {
+    by_app: Names<Arc<HeldKey>>,
+    count: usize,
+}
+
+/// Which keys a list wants; an absent part wants all.
+#[derive(Clone, Debug, Default)]
+pub struct AccessKeyFilter {
+    pub app_id: Option<NameFilter>,
+    pub name: Option<NameFilter>,
+}
+
+impl AccessKeys {
+    /// Of one app, by name.
+    pub fn of_app(&self, app_id: &str) -> impl Iterator<Item = &Arc<HeldKey>> {
+        self.by_app.values(Some(app_id))
+    }
+
+    pub fn has_any_of(&self, app_id: &str) -> bool {
+        self.by_app.has_any_in(app_id)
+    }
+
+    /// By app id and name.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<HeldKey>> {
+        self.by_app.values(None)
+    }
+
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Newest change first, then by app id and name.
+    pub fn list(&self, filter: &AccessKeyFilter, page: Page) -> Listed<Arc<AccessKey>> {
+        let wanted = |key: &&Arc<AccessKey>| {
+            NameFilter::passes(&filter.app_id, &key.app_id) && NameFilter::passes(&filter.name, &key.name)
+        };
+        cut_sorted(self.all().map(|held| &held.key).filter(wanted).collect(), newest_first, page)
+    }
+
+    fn get(&self, app_id: &str, name: &str) -> Option<&Arc<AccessKey>> {
+        self.by_app.get(app_id, name).map(|held| &held.key)
+    }
+
+    /// Whether one more key of this app is within the limits.
+    fn check_room(&self, app_id: &str) -> Result<(), Refusal> {
+        let refuse = |why: String| Err(Refusal::new(Code::BadRequest, why));
+        if self.by_app.count_in(app_id) >= limits::ACCESS_KEYS_PER_APP_MAX {
+            return refuse(format!("an app has at most {} access keys", limits::ACCESS_KEYS_PER_APP_MAX));
+        }
+        if self.count >= limits::ACCESS_KEYS_MAX {
+            return refuse(format!("there are at most {} access keys", limits::ACCESS_KEYS_MAX));
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, key: AccessKey, journal: &mut Journal) -> Arc<AccessKey> {
+        journal.put(&key);
+        self.load(key)
+    }
+
+    fn remove(&mut self, key: &AccessKey, journal: &mut Journal) {
+        journal.delete(key);
+        self.by_app.remove(&key.app_id, &key.name);
+        self.count -= 1;
+    }
+
+    pub(super) fn load(&mut self, key: AccessKey) -> Arc<AccessKey> {
+        let key = Arc::new(key);
+        if self.get(&key.app_id, &key.name).is_none() {
+            self.count += 1;
+        }
+        let held = HeldKey { key: key.clone(), opened: OnceLock::new() };
+        self.by_app.insert(&key.app_id, &key.name, Arc::new(held));
+        key
+    }
+}
+
+/// The order of a list.
+fn newest_first(one: &Arc<AccessKey>, other: &Arc<AccessKey>) -> Ordering {
+    let by_time = other.modified.time.cmp(&one.modified.time);
+    by_time.then_with(|| (&one.app_id, &one.name).cmp(&(&other.app_id, &other.name)))
+}
+
+impl Catalog {
+    pub(super) fn write_access_key(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &AccessKeyDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        match (op, self.access_keys.get(&draft.app_id, &draft.name).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::AccessKey(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => self.create_access_key(ctx, draft, journal).unwrap_or_else(Outcome::from),
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) => self.update_access_key(ctx, &old, draft, journal),
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => {
+                self.access_keys.remove(&old, journal);
+                Outcome::done(Entity::AccessKey(old))
+            }
+        }
+    }
+
+    fn create_access_key(
+        &mut self,
+        ctx: &Ctx,
+        draft: &AccessKeyDraft,
+        journal: &mut Journal,
+    ) -> Result<Outcome, Refusal> {
+        if draft.secret.is_none() {
+            return Err(Refusal::new(Code::InvalidParameter, "a key without a secret"));
+        }
+        self.access_keys.check_room(&draft.app_id)?;
+        let mut key = AccessKey {
+            app_id: draft.app_id.clone(),
+            name: draft.name.clone(),
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            ..AccessKey::default()
+        };
+        draft.lay_over(&mut key);
+        Ok(Outcome::done(Entity::AccessKey(self.access_keys.insert(key, journal))))
+    }
+
+    fn update_access_key(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<AccessKey>,
+        draft: &AccessKeyDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let mut key = AccessKey::clone(old);
+        draft.lay_over(&mut key);
+        if key == **old {
+            return Outcome::unchanged(Entity::AccessKey(old.clone()));
+        }
+        key.modified = ctx.stamp();
+        Outcome::done(Entity::AccessKey(self.access_keys.insert(key, journal)))
+    }
+}

@@ -1,0 +1,196 @@
+//! Access keys between their two forms: clear where a caller gives or gets one and where a request is
+//! judged, sealed everywhere else.
+//!
+//! Sealing needs the data key, and so does reading. A node without it, or with another one than the
+//! key was sealed under, takes a key that it cannot read for one that nobody has signed with: what is
+//! enforced stays shut.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::catalog::Catalog;
+use crate::catalog::access_keys::HeldKey;
+use crate::data_key::{DataKey, generate_secret};
+use crate::model::access_key::{AccessKey, AccessKeyDraft, AccessKeyRequest, AccessMode, ClearSecret, SealedSecret};
+use crate::model::code::{Code, Refusal};
+use crate::model::signature::{AppKeys, SigningKey};
+
+/// The kind of secret, as the first part of its place.
+const KIND: &str = "access-key";
+
+/// Seals and opens with the data key of this node, if it has one.
+#[derive(Debug, Default)]
+pub struct Keyring {
+    data_key: Option<DataKey>,
+    /// The log says once that keys cannot be read.
+    has_told: AtomicBool,
+}
+
+impl Keyring {
+    pub fn new(data_key: Option<DataKey>) -> Self {
+        Keyring { data_key, has_told: AtomicBool::new(false) }
+    }
+
+    /// What is proposed of a change to a key.
+    pub fn seal(&self, request: AccessKeyRequest) -> Result<AccessKeyDraft, Refusal> {
+        let sealed = request.secret.as_ref().map(|secret| self.sealed(&request, secret)).transpose()?;
+        Ok(request.into_draft(sealed))
+    }
+
+    /// What is proposed of a new key, and its secret, which is generated if none was given.
+    pub fn seal_new(&self, mut request: AccessKeyRequest) -> Result<(AccessKeyDraft, ClearSecret), Refusal> {
+        let secret = request.secret.take().unwrap_or_else(|| ClearSecret::from(generate_secret()));
+        let sealed = self.sealed(&request, &secret)?;
+        Ok((request.into_draft(Some(sealed)), secret))
+    }
+
+    fn sealed(&self, request: &AccessKeyRequest, secret: &ClearSecret) -> Result<SealedSecret, Refusal> {
+        let Some(data_key) = &self.data_key else {
+            let why = "secrets are kept encrypted only: start every node with the same file of 64 hex digits";
+            return Err(Refusal::new(Code::NoDataKey, why));
+        };
+        let place = [KIND, &request.app_id, &request.name];
+        Ok(SealedSecret(data_key.seal(&place, secret.expose())))
+    }
+
+    /// The keys of an app that are on; `None` where there are none, and nothing is to be judged.
+    pub fn of_app(&self, catalog: &Catalog, app_id: &str) -> Option<AppKeys> {
+        let mut of_app = catalog.access_keys.of_app(app_id).filter(|held| held.key.is_on()).peekable();
+        of_app.peek()?;
+        let mut keys = AppKeys::default();
+        for held in of_app {
+            keys.is_enforced |= held.key.mode == AccessMode::Enforce;
+            match self.signing_key(held) {
+                Some(key) => keys.keys.push(key.clone()),
+                None => keys.has_unreadable = true,
+            }
+        }
+        Some(keys)
+    }
+
+    /// How many keys that are on cannot be read here.
+    pub fn unreadable(&self, catalog: &Catalog) -> usize {
+        let on = catalog.access_keys.all().filter(|held| held.key.is_on());
+        on.filter(|held| self.signing_key(held).is_none()).count()
+    }
+
+    /// What should wake an operator, if keys cannot be read here.
+    pub fn alarm(&self, catalog: &Catalog) -> Option<String> {
+        let count = self.unreadable(catalog);
+        (count > 0).then(|| format!("{count} access keys cannot be read by this node: {}", self.remedy()))
+    }
+
+    fn signing_key<'a>(&self, held: &'a HeldKey) -> Option<&'a SigningKey> {
+        held.signing_key(|key| {
+            let opened = self.open(key);
+            if opened.is_none() && !self.has_told.swap(true, Ordering::Relaxed) {
+                let (app, name) = (&key.app_id, &key.name);
+                tracing::error!(app, name, "an access key cannot be read: {}", self.remedy());
+            }
+            opened
+        })
+    }
+
+    fn open(&self, key: &AccessKey) -> Option<SigningKey> {
+        let secret = self.data_key.as_ref()?.open(&[KIND, &key.app_id, &key.name], &key.secret.0)?;
+        Some(SigningKey::new(&secret))
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self.data_key {
+            None => "it was started without --data-key-file",
+            Some(_) => "its --data-key-file is not that of the node which made them",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::{Command, Ctx, Op, RequestId};
+    use crate::model::signature::{Signature, Target};
+    use crate::model::time::Timestamp;
+
+    const TARGET: Target<'_> = Target { path: "/configs/app/default/application", query: "" };
+
+    fn keyring(digit: &str) -> Keyring {
+        Keyring::new(DataKey::of_hex(&digit.repeat(64)))
+    }
+
+    fn request(name: &str, mode: AccessMode, secret: Option<&str>) -> AccessKeyRequest {
+        AccessKeyRequest {
+            app_id: "app".into(),
+            name: name.into(),
+            mode: Some(mode),
+            secret: secret.map(|secret| ClearSecret::from(secret.to_owned())),
+            ..AccessKeyRequest::default()
+        }
+    }
+
+    fn apply(catalog: &mut Catalog, op: Op, draft: AccessKeyDraft) {
+        let request = RequestId(rand::random());
+        let ctx = Ctx::new(1, Timestamp(1), [0; 16], request, "t");
+        let applied = catalog.apply(&ctx, Command::AccessKeys(op, vec![draft]));
+        assert!(applied.outcomes[0].code.is_success(), "{applied:?}");
+    }
+
+    fn is_signed_by(keys: &AppKeys, secret: &str) -> bool {
+        let header = SigningKey::new(secret.as_bytes()).sign("app", TARGET, "1000");
+        keys.judge("app", Signature::read(&header, "1000").as_ref(), TARGET, Timestamp(1000)).is_ok()
+    }
+
+    #[test]
+    fn a_new_key_opens_for_who_has_the_same_data_key() {
+        let (own, other, none) = (keyring("a"), keyring("b"), Keyring::default());
+        let (draft, secret) = own.seal_new(request("one", AccessMode::Enforce, None)).expect("a data key");
+        assert_eq!(secret.expose().len(), 32);
+        for (ring, is_readable) in [(&own, true), (&keyring("a"), true), (&other, false), (&none, false)] {
+            let mut catalog = Catalog::default();
+            apply(&mut catalog, Op::Create, draft.clone());
+            let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+            assert_eq!((is_signed_by(&keys, secret.expose()), keys.has_unreadable), (is_readable, !is_readable));
+            assert!(keys.is_enforced, "shut, whether it can be read or not");
+            assert_eq!(
+                (ring.unreadable(&catalog), ring.alarm(&catalog).is_some()),
+                (usize::from(!is_readable), !is_readable)
+            );
+        }
+    }
+
+    #[test]
+    fn a_given_secret_is_kept_as_it_is_and_exchanged_by_an_update() {
+        let (ring, mut catalog) = (keyring("a"), Catalog::default());
+        let (draft, secret) = ring.seal_new(request("one", AccessMode::Observe, Some("first"))).expect("a data key");
+        assert_eq!(secret.expose(), "first");
+        apply(&mut catalog, Op::Create, draft);
+        let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+        assert!(is_signed_by(&keys, "first") && !keys.is_enforced);
+        let change = ring.seal(request("one", AccessMode::Enforce, Some("second"))).expect("a data key");
+        apply(&mut catalog, Op::Update, change);
+        let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+        assert!(is_signed_by(&keys, "second") && !is_signed_by(&keys, "first") && keys.is_enforced);
+    }
+
+    #[test]
+    fn keys_that_are_off_are_not_there() {
+        let (ring, mut catalog) = (keyring("a"), Catalog::default());
+        for (name, mode) in [("one", AccessMode::Off), ("two", AccessMode::Off)] {
+            let (draft, _) = ring.seal_new(request(name, mode, Some(name))).expect("a data key");
+            apply(&mut catalog, Op::Create, draft);
+        }
+        assert!(ring.of_app(&catalog, "app").is_none() && ring.of_app(&catalog, "other").is_none());
+        apply(&mut catalog, Op::Update, ring.seal(request("two", AccessMode::Observe, None)).expect("no secret"));
+        let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+        assert!(is_signed_by(&keys, "two") && !is_signed_by(&keys, "one"));
+        assert_eq!(Keyring::default().unreadable(&catalog), 0, "it was opened once, and is kept");
+    }
+
+    #[test]
+    fn without_a_data_key_nothing_is_sealed() {
+        let none = Keyring::default();
+        let refused = none.seal_new(request("one", AccessMode::Off, None)).expect_err("no data key");
+        assert_eq!(refused.code, Code::NoDataKey);
+        assert!(none.seal(request("one", AccessMode::Off, Some("s"))).is_err());
+        let draft = none.seal(request("one", AccessMode::Off, None)).expect("nothing to seal");
+        assert_eq!((draft.mode, draft.secret), (Some(AccessMode::Off), None));
+    }
+}

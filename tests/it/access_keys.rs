@@ -1,0 +1,348 @@
+//! Access keys of config clients on a real cluster: made and changed on one node, judged on all.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::backup::{restore_all, take_backup};
+use crate::harness::apollo::poll_path;
+use crate::harness::{Answer, Api, Cluster, Kind, RealClient, eventually, signed};
+
+const KEYS: &str = "/auth/v1/accesskeys";
+const FILE: &str = "/configs/app/default/application?ip=10.0.0.1&label=a%2Cb";
+/// From the answer of a change to its effect on every other node.
+const EVERYWHERE_WITHIN: Duration = Duration::from_secs(10);
+const CLIENT_LIMIT: Duration = Duration::from_secs(30);
+/// Polls and pulls that were refused.
+const REFUSED: [&str; 2] = [
+    r#"thuban_long_polls_total{outcome="refused"}"#,
+    r#"thuban_request_duration_seconds_count{code="401",method="GET",route="/configs/{appId}/{cluster}/{*namespace}",surface="compat"}"#,
+];
+const WOULD_REFUSE: &str = "thuban_access_key_would_refuse_total{app=\"app\"}";
+
+/// Makes a key and returns its secret.
+async fn create(api: &Api, name: &str, mode: &str) -> String {
+    let created = api.post(KEYS, &json!([{"app_id": "app", "name": name, "mode": mode}])).await.expect_code(200_000);
+    let key = &created.body["responses"][0]["accessKey"];
+    key["secret"].as_str().unwrap_or_else(|| panic!("no secret in {created}")).to_owned()
+}
+
+async fn set(api: &Api, name: &str, mode: &str) -> Answer {
+    api.put(KEYS, &json!([{"app_id": "app", "name": name, "mode": mode}])).await.expect_code(200_000)
+}
+
+/// Waits until every node answers a client that signs with `secret`, or not at all, with this status.
+async fn everywhere(cluster: &Cluster, secret: Option<&str>, status: u16) {
+    for id in cluster.running() {
+        let apollo = cluster.apollo(id);
+        eventually(EVERYWHERE_WITHIN, &format!("node {id} answers {status} to {secret:?}"), || async {
+            let headers = secret.map(|secret| signed(secret, "app", FILE, 0)).into_iter().flatten().collect::<Vec<_>>();
+            match apollo.get_with(FILE, &headers).await {
+                pulled if pulled.status == status => Ok(()),
+                pulled => Err(format!("{pulled:?}")),
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_made_listed_changed_and_deleted() {
+    let cluster = Cluster::start_with_data_key(3, &[]).await;
+    let (api, other) = (cluster.api(1), cluster.api(2));
+    let given = "a-secret-of-another-system";
+    let batch = json!([
+        {"app_id": "app", "name": "one", "secret": given, "comment": "moved"},
+        {"appId": "app", "name": "two", "mode": "observe"},
+        {"app_id": "app", "name": "one"},
+        {"app_id": "app", "name": "short", "secret": "short"},
+        {"app_id": "", "name": "none"},
+        {"app_id": "app", "name": "odd", "mode": "perhaps"},
+    ]);
+    let created = api.post(KEYS, &batch).await;
+    assert_eq!(created.item_codes(), [200_000, 200_000, 400_201, 400_103, 400_103, 400_001], "{created}");
+    let key = |at: usize| &created.body["responses"][at]["accessKey"];
+    assert_eq!(
+        (&key(0)["secret"], &key(0)["mode"], &key(0)["comment"]),
+        (&json!(given), &json!("off"), &json!("moved"))
+    );
+    let generated = key(1)["secret"].as_str().expect("a generated secret").to_owned();
+    assert!(generated.len() == 32 && generated.bytes().all(|byte| byte.is_ascii_hexdigit()), "{generated}");
+    assert_eq!(key(2)["secret"], Value::Null, "who runs into a key is not shown its secret");
+
+    let listed = other.get(&format!("{KEYS}?app_id=app")).await.expect_code(200_000);
+    assert_eq!((listed.amount(), listed.body["data"].as_array().map(Vec::len)), (2, Some(2)), "{listed}");
+    let one = other.get(&format!("{KEYS}?app_id=a*&name=one&limit=1")).await.expect_code(200_000);
+    assert_eq!((one.amount(), &one.body["data"][0]["create_by"]), (1, &json!("admin")), "{one}");
+    assert_eq!(other.get(&format!("{KEYS}?app_id=none")).await.expect_code(200_000).amount(), 0);
+
+    let changed = set(&other, "one", "enforce").await;
+    assert_eq!(changed.body["responses"][0]["accessKey"]["mode"], "enforce", "{changed}");
+    other.put(KEYS, &json!({"app_id": "app", "name": "one", "mode": 2})).await.expect_code(200_002);
+    let exchange = json!({"app_id": "app", "name": "one", "secret": "another-secret-of-it"});
+    let exchanged = other.put(KEYS, &exchange).await.expect_code(200_000);
+    other.put(KEYS, &json!([{"app_id": "app", "name": "none", "mode": "off"}])).await.expect_code(400_202);
+    for answer in [&listed, &one, &changed, &exchanged] {
+        let text = answer.body.to_string();
+        assert!(!text.contains("secret") && !text.contains(given) && !text.contains(&generated), "{answer}");
+    }
+    for _ in 0..2 {
+        api.post(&format!("{KEYS}/delete"), &json!([{"app_id": "app", "name": "two"}])).await.expect_code(200_000);
+    }
+    assert_eq!(other.get(KEYS).await.expect_code(200_000).amount(), 1);
+    let many: Vec<Value> = (0..5).map(|n| json!({"app_id": "app", "name": format!("k{n}")})).collect();
+    assert_eq!(api.post(KEYS, &json!(many)).await.item_codes(), [200_000, 200_000, 200_000, 200_000, 400_000]);
+    cluster.expect_equal_state().await;
+
+    // Who may not manage the cluster has no part in it.
+    let user = json!({"name": "reader", "password": "a password of a reader", "grants": [{"role": "reader"}]});
+    api.post("/auth/v1/users", &json!([user])).await.expect_code(200_000);
+    let login = api.post("/auth/v1/user/login", &user).await.expect_code(200_000);
+    let token = login.body["loginResponse"]["token"].as_str().expect("a token");
+    let reader = Api::new(cluster.ports(1).api).with_token(token);
+    reader.get(KEYS).await.expect_code(401_001);
+    for item in [json!({"app_id": "app", "name": "mine"}), json!({"app_id": "app", "name": "one", "mode": "off"})] {
+        reader.post(KEYS, &item).await.expect_code(401_001);
+        reader.put(KEYS, &item).await.expect_code(401_001);
+        reader.post(&format!("{KEYS}/delete"), &item).await.expect_code(401_001);
+    }
+
+    // Nothing of a secret is on any disk, in any log, or among the metrics.
+    for id in cluster.ids() {
+        let metrics = reqwest::get(format!("http://{}/metrics", cluster.ports(id).api)).await.expect("metrics");
+        let mut places =
+            vec![metrics.text().await.expect("text").into_bytes(), std::fs::read(cluster.log(id)).expect("a log")];
+        let mut open = vec![cluster.data(id)];
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(std::fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()));
+            } else if let Ok(bytes) = std::fs::read(&path) {
+                places.push(bytes);
+            }
+        }
+        for secret in [given, &generated, "another-secret-of-it"] {
+            let has = |bytes: &Vec<u8>| bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!places.iter().any(has), "node {id} keeps a secret in clear");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_enforced_is_judged_on_every_node_and_path() {
+    let cluster = Cluster::start_with_data_key(3, &[]).await;
+    let api = cluster.api(1);
+    api.publish("default", "app", "application", "v=1").await;
+    api.publish("default", "open", "application", "v=1").await;
+    let secret = create(&api, "one", "enforce").await;
+    everywhere(&cluster, Some(&secret), 200).await;
+    everywhere(&cluster, None, 401).await;
+    let poll = poll_path("app", "default", &[("application", -1)], "");
+    for id in cluster.ids() {
+        let apollo = cluster.apollo(id);
+        let file = "app/default/application";
+        for path in [
+            &format!("/configs/{file}?ip=::1"),
+            &format!("/configfiles/{file}"),
+            &format!("/configfiles/json/{file}?dataCenter=%65ast"),
+            &format!("/configfiles/raw/{file}?"),
+            &poll,
+        ] {
+            // An empty query is signed as none.
+            let target = path.trim_end_matches('?');
+            let cases = [
+                ("signed", signed(&secret, "app", target, 0).to_vec(), 200),
+                ("signed a while ago", signed(&secret, "app", target, -30_000).to_vec(), 200),
+                ("not signed", vec![], 401),
+                ("a wrong key", signed("wrong", "app", target, 0).to_vec(), 401),
+                ("no secret", signed("", "app", target, 0).to_vec(), 401),
+                ("another app", signed(&secret, "open", target, 0).to_vec(), 401),
+                ("another target", signed(&secret, "app", "/configs/x", 0).to_vec(), 401),
+                ("too late", signed(&secret, "app", target, -90_000).to_vec(), 401),
+                ("too early", signed(&secret, "app", target, 90_000).to_vec(), 401),
+                ("a token", vec![("Authorization", cluster.token().to_owned())], 200),
+            ];
+            for (title, headers, status) in cases {
+                let pulled = apollo.get_with(path, &headers).await;
+                assert_eq!(pulled.status, status, "node {id}, {path}, {title}: {pulled:?}");
+            }
+        }
+        let open = "/configs/open/default/application";
+        assert_eq!(apollo.get(open).await.status, 200, "an app without keys is open");
+        assert_eq!(
+            apollo.get_with(open, &signed("", "open", open, 0)).await.status,
+            200,
+            "and to who signs with nothing"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_exchanged_while_both_are_good() {
+    let cluster = Cluster::start_with_data_key(3, &[]).await;
+    let api = cluster.api(2);
+    api.publish("default", "app", "application", "v=1").await;
+    let old = create(&api, "old", "enforce").await;
+    let new = create(&api, "new", "enforce").await;
+    everywhere(&cluster, Some(&old), 200).await;
+    everywhere(&cluster, Some(&new), 200).await;
+    set(&cluster.api(3), "old", "off").await;
+    everywhere(&cluster, Some(&old), 401).await;
+    everywhere(&cluster, Some(&new), 200).await;
+    api.post(&format!("{KEYS}/delete"), &json!({"app_id": "app", "name": "new"})).await.expect_code(200_000);
+    everywhere(&cluster, None, 200).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_observe_would_refuse_is_let_in_counted_and_told() {
+    let cluster = Cluster::start_with_data_key(1, &[]).await;
+    let (api, apollo) = (cluster.api(1), cluster.apollo(1));
+    api.publish("default", "app", "application", "v=1").await;
+    let secret = create(&api, "one", "observe").await;
+    assert_eq!(apollo.get_with(FILE, &signed(&secret, "app", FILE, 0)).await.status, 200);
+    assert_eq!(api.metric(WOULD_REFUSE).await, None, "nothing to tell of");
+    for headers in [vec![], signed("wrong", "app", FILE, 0).to_vec(), signed(&secret, "app", FILE, 120_000).to_vec()] {
+        assert_eq!(apollo.get_with(FILE, &headers).await.status, 200, "{headers:?}");
+    }
+    assert_eq!(api.metric(WOULD_REFUSE).await, Some(3.0));
+    let log = std::fs::read_to_string(cluster.log(1)).expect("a log can be read");
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("would be refused")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("127.0.0.1") && lines[0].contains("app"), "{lines:?}");
+    api.post(&format!("{KEYS}/delete"), &json!({"app_id": "app", "name": "one"})).await.expect_code(200_000);
+    assert_eq!(api.metric(WOULD_REFUSE).await, None, "an app without keys has no series");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_readers_have_to_prove_who_they_are_a_signature_does() {
+    let cluster = Cluster::start_with_data_key(1, &["--compat-auth", "required"]).await;
+    let (api, apollo) = (cluster.api(1), cluster.apollo(1));
+    for app in ["app", "bare"] {
+        api.publish("default", app, "application", "v=1").await;
+    }
+    let secret = create(&api, "one", "observe").await;
+    let bare = "/configs/bare/default/application";
+    let cases = [
+        (FILE, signed(&secret, "app", FILE, 0).to_vec(), 200),
+        (FILE, vec![("Authorization", cluster.token().to_owned())], 200),
+        (FILE, vec![], 401),
+        (FILE, signed("wrong", "app", FILE, 0).to_vec(), 401),
+        (bare, signed(&secret, "bare", bare, 0).to_vec(), 401),
+        (bare, signed("", "bare", bare, 0).to_vec(), 401),
+    ];
+    for (path, headers, status) in cases {
+        assert_eq!(apollo.get_with(path, &headers).await.status, status, "{path} {headers:?}");
+    }
+    assert_eq!(api.metric(WOULD_REFUSE).await, None, "what is refused is not counted as let in");
+}
+
+/// The alarms of a node, in one text.
+async fn alarms(api: &Api) -> String {
+    api.cluster().await.expect("a status").body["alarms"].to_string()
+}
+
+/// Without the data key no key is made; with the wrong one, what is enforced stays shut and an alarm says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_data_key_decides_over_what_can_be_made_and_read() {
+    let mut cluster = Cluster::start(1).await;
+    let refused = cluster.api(1).post(KEYS, &json!([{"app_id": "app", "name": "one"}])).await.expect_code(503_005);
+    assert!(refused.to_string().contains("--data-key-file"), "{refused}");
+    let (own, other) = (cluster.data_key_flags("a"), cluster.data_key_flags("b"));
+    let restart_with = async |cluster: &mut Cluster, options: &[String]| {
+        cluster.terminate(1).await;
+        cluster.set_options(&options.iter().map(String::as_str).collect::<Vec<_>>());
+        cluster.restart(1).await;
+    };
+    restart_with(&mut cluster, &own).await;
+    cluster.api(1).publish("default", "app", "application", "v=1").await;
+    let secret = create(&cluster.api(1), "one", "enforce").await;
+    everywhere(&cluster, Some(&secret), 200).await;
+    assert_eq!(alarms(&cluster.api(1)).await, "[]");
+    for options in [&[][..], &other] {
+        restart_with(&mut cluster, options).await;
+        everywhere(&cluster, Some(&secret), 503).await;
+        everywhere(&cluster, None, 401).await;
+        let told = alarms(&cluster.api(1)).await;
+        assert!(told.contains("1 access keys") && told.contains("--data-key-file"), "{told}");
+        assert_eq!(cluster.api(1).metric("thuban_access_keys_unreadable").await, Some(1.0));
+        // What needs no secret goes on.
+        set(&cluster.api(1), "one", "observe").await;
+        everywhere(&cluster, None, 200).await;
+        set(&cluster.api(1), "one", "enforce").await;
+    }
+    restart_with(&mut cluster, &own).await;
+    everywhere(&cluster, Some(&secret), 200).await;
+}
+
+/// A backup holds the keys, and whoever has the data key goes on with them.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_live_on_in_a_restored_cluster() {
+    let mut cluster = Cluster::start_with_data_key(3, &[]).await;
+    cluster.api(1).publish("default", "app", "application", "v=1").await;
+    let secret = create(&cluster.api(1), "one", "enforce").await;
+    let backup = cluster.file("backup");
+    take_backup(&cluster, 1, &backup).await;
+    cluster.kill_all().await;
+    restore_all(&cluster, &backup).await;
+    cluster.restart_all().await;
+    cluster.log_in_again().await;
+    everywhere(&cluster, Some(&secret), 200).await;
+    everywhere(&cluster, Some("wrong"), 401).await;
+    assert_eq!(cluster.api(2).get(KEYS).await.expect_code(200_000).amount(), 1);
+}
+
+/// A published client reads with its key, is served on while the secret is exchanged under it, and is
+/// refused once its key is gone; one with a wrong key never sees anything.
+async fn is_let_in_by_its_key(kind: Kind) {
+    let cluster = Cluster::start_with_data_key(3, &[]).await;
+    let api = cluster.api(1);
+    let publish = async |value: &str| drop(api.publish("default", "app", "application", &format!("v={value}")).await);
+    publish("first").await;
+    let old = create(&api, "old", "enforce").await;
+    everywhere(&cluster, Some(&old), 200).await;
+    let client = |secret: Option<String>| {
+        let address = cluster.ports(2).compat;
+        async move { RealClient::start_with(kind, address, "app", "application", secret.as_deref()).await }
+    };
+    let mut right = client(Some(old.clone())).await;
+    let mut wrong = client(Some("a-secret-of-nobody".to_owned())).await;
+    let mut unsigned = client(None).await;
+    right.holds(CLIENT_LIMIT, "v", "first").await;
+
+    let new = create(&api, "new", "enforce").await;
+    everywhere(&cluster, Some(&new), 200).await;
+    publish("while two are good").await;
+    right.holds(CLIENT_LIMIT, "v", "while two are good").await;
+    let mut moved = client(Some(new.clone())).await;
+    moved.holds(CLIENT_LIMIT, "v", "while two are good").await;
+
+    set(&api, "old", "off").await;
+    everywhere(&cluster, Some(&old), 401).await;
+    right.told();
+    publish("for the new one").await;
+    moved.holds(CLIENT_LIMIT, "v", "for the new one").await;
+    eventually(CLIENT_LIMIT, "clients were refused", || async {
+        let mut refused = Vec::new();
+        for series in REFUSED {
+            refused.push(cluster.api(2).metric(series).await);
+        }
+        if refused.iter().any(Option::is_some) { Ok(()) } else { Err(format!("{refused:?}")) }
+    })
+    .await;
+    for (title, client) in [("a gone key", &mut right), ("a wrong key", &mut wrong), ("no key", &mut unsigned)] {
+        let told = client.told();
+        let has_seen = told.iter().any(|held| held.values.get("v").is_some_and(|value| value == "for the new one"));
+        assert!(!has_seen, "{title}: {told:?}");
+    }
+    for client in [&mut wrong, &mut unsigned] {
+        assert!(client.told().iter().all(|held| held.values.is_empty()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_is_let_in_by_its_key() {
+    is_let_in_by_its_key(Kind::Python).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rust_client_is_let_in_by_its_key() {
+    is_let_in_by_its_key(Kind::Rust).await;
+}
