@@ -263,7 +263,11 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         bound,
         scheme: scheme(config),
     };
-    let surface = compat::router(Surface::new(LocalView::new(node.clone()), settings, metrics));
+    let surface = compat::router(Surface::new(
+        LocalView::new(node.clone(), Duration::from_millis(config.tuning.token_trust_ms)),
+        settings,
+        metrics,
+    ));
     let tracked = api::Tracked::new("compat", node);
     api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
 }

@@ -1,13 +1,16 @@
 //! The config clients' view of this node: what the compat surface reads, taken from the applied
 //! state and nowhere else.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::token_hash;
+use crate::catalog::asked::SEEING;
 use crate::compat::{ConfigSource, LiveMember};
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released};
+use crate::model::grant::Sight;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::raft::node::Node;
@@ -17,11 +20,13 @@ use crate::watch::Hub;
 #[derive(Clone)]
 pub struct LocalView {
     node: Node,
+    /// How long a node that hears no leader goes on believing tokens.
+    token_trust: Duration,
 }
 
 impl LocalView {
-    pub fn new(node: Node) -> Self {
-        LocalView { node }
+    pub fn new(node: Node, token_trust: Duration) -> Self {
+        LocalView { node, token_trust }
     }
 }
 
@@ -70,8 +75,12 @@ impl ConfigSource for LocalView {
         live.map(|member| LiveMember { node_id: member.id, compat: member.compat }).collect()
     }
 
-    fn token_is_valid(&self, token: &str) -> bool {
-        self.node.state().catalog().access.holder(&token_hash(token), self.node.now()).is_some()
+    fn sight_of(&self, token: &str, address: Option<IpAddr>) -> Option<Sight> {
+        if !self.node.was_led_within(self.token_trust) {
+            return None;
+        }
+        let holder = self.node.state().catalog().access.holder(&token_hash(token), self.node.now())?;
+        holder.is_for(address).then(|| Sight::new(&holder.grants, SEEING))
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {

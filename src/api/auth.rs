@@ -19,8 +19,9 @@ use crate::address::client_address;
 use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
 use crate::catalog::{Asked, Command, Credential, Outcome};
+use crate::connections::PeerCertificate;
 use crate::model::access::{PasswordHash, TokenHash};
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Sight, Verb};
 
 /// The Polaris family's own header for the same token.
@@ -111,7 +112,7 @@ pub(super) async fn require_verb(State(verb): State<Verb>, request: Request, nex
 }
 
 pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
-    let credential = Credential::Token(token_hash(presented_token(headers)?));
+    let credential = presented(headers, extensions)?;
     let address = client_address(headers, extensions, &app.settings.trusted_proxies);
     let request = extensions.get::<RequestName>().map(|name| name.0.clone()).unwrap_or_default();
     let caller = |holder: Holder| {
@@ -150,6 +151,17 @@ fn holder(app: &App, credential: &Credential, address: Option<IpAddr>) -> Option
         Credential::Login => return None,
     };
     holder.is_for(address).then_some(holder)
+}
+
+/// A token, or without one the certificate with which the connection began.
+fn presented(headers: &HeaderMap, extensions: &Extensions) -> Result<Credential, ApiError> {
+    match (presented_token(headers), extensions.get::<PeerCertificate>()) {
+        (Ok(token), _) => Ok(Credential::Token(token_hash(token))),
+        (Err(ApiError(Refusal { code: Code::EmptyAuthToken, .. })), Some(PeerCertificate { common_name })) => {
+            Ok(Credential::Certificate(common_name.clone()))
+        }
+        (Err(error), _) => Err(error),
+    }
 }
 
 /// The token as it was sent: raw, as a bearer token, or in Polaris' header.

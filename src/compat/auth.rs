@@ -5,12 +5,15 @@
 //! ([`crate::model::signature`]), or it is refused where a key is enforced, and counted where all of them
 //! only observe. An app without keys is open to all, unless readers have to prove who they are.
 
+use std::net::IpAddr;
+
 use axum::http::{
     HeaderMap,
     header::{self, HeaderName},
 };
 
 use super::{ConfigSource, Surface, answer::Refusal, ask::Ask};
+use crate::model::grant::Sight;
 use crate::model::signature::{self, AppKeys, Flaw, KeyMark, Signature};
 
 const TOKEN_SCHEME: &str = "Bearer";
@@ -66,7 +69,20 @@ pub(super) enum Admitted {
     /// Nothing was demanded.
     Freely,
     Signed(KeyMark),
-    Token(String),
+    Token {
+        token: String,
+        address: Option<IpAddr>,
+        sight: Sight,
+    },
+}
+
+impl Admitted {
+    /// Leaves the namespaces in which the reader sees the files of an app: what it does not see is not there.
+    pub(super) fn keep_seen(&self, namespaces: &mut Vec<String>, app_id: &str) {
+        if let Admitted::Token { sight, .. } = self {
+            namespaces.retain(|namespace| sight.sees(namespace, app_id));
+        }
+    }
 }
 
 impl<S: ConfigSource> Surface<S> {
@@ -74,7 +90,9 @@ impl<S: ConfigSource> Surface<S> {
     /// be judged by another one than is then looked up.
     pub(super) fn admit(&self, ask: &Ask, app_id: Option<&str>) -> Result<Admitted, Refusal> {
         if let Credentials::Token(token) = &ask.credentials {
-            return self.admit_token(token).map(|()| Admitted::Token(token.clone()));
+            let (token, address) = (token.clone(), ask.address);
+            let sight = self.source.sight_of(&token, address).ok_or(Refusal::Unauthorized)?;
+            return Ok(Admitted::Token { token, address, sight });
         }
         let judges = app_id.and_then(|app_id| Some((app_id, self.source.access_keys(app_id)?)));
         let Some((app_id, keys)) = judges else { return self.admit_unjudged().map(|()| Admitted::Freely) };
@@ -95,8 +113,9 @@ impl<S: ConfigSource> Surface<S> {
     /// Whether a reader who was let in a while ago still would be: keys and tokens come and go. What came
     /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
     pub(super) fn admits_still(&self, admitted: &Admitted, app_id: &str) -> Result<(), Refusal> {
-        if let Admitted::Token(token) = admitted {
-            return self.admit_token(token);
+        if let Admitted::Token { token, address, sight } = admitted {
+            let is_as_it_was = self.source.sight_of(token, *address).as_ref() == Some(sight);
+            return if is_as_it_was { Ok(()) } else { Err(Refusal::Unauthorized) };
         }
         match (self.source.access_keys(app_id), admitted) {
             (None, _) => self.admit_unjudged(),
@@ -104,10 +123,6 @@ impl<S: ConfigSource> Surface<S> {
             (Some(keys), Admitted::Signed(mark)) => keys.judge_again(*mark).map_err(Refusal::Unsigned),
             (Some(_), _) => Err(Refusal::Unsigned(Flaw::Unsigned)),
         }
-    }
-
-    fn admit_token(&self, token: &str) -> Result<(), Refusal> {
-        if self.source.token_is_valid(token) { Ok(()) } else { Err(Refusal::Unauthorized) }
     }
 
     /// A reader without a token, of an app without keys.

@@ -152,9 +152,10 @@ impl Pulled {
 
 impl<S: ConfigSource> Surface<S> {
     async fn pull(&self, path: PathResult, ask: &Ask) -> Result<Pulled, Refusal> {
-        self.admit(ask, path.as_ref().ok().map(|Path((app_id, ..))| app_id.as_str()))?;
+        let admitted = self.admit(ask, path.as_ref().ok().map(|Path((app_id, ..))| app_id.as_str()))?;
         let Path(named) = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
-        let lookup = lookup(named.clone(), ask)?;
+        let mut lookup = lookup(named.clone(), ask)?;
+        admitted.keep_seen(&mut lookup.namespaces, &lookup.group);
         let known = Known::of(&ask.query);
         self.catch_up(Origin::of_any(ask.address), &lookup, &known).await?;
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;

@@ -19,7 +19,11 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -36,9 +40,12 @@ use tokio::time::Instant;
 use crate::{
     hosts::Hosts,
     metrics::Metrics,
-    model::config_lookup::{Lookup, Released},
     model::signature::AppKeys,
     model::time::Timestamp,
+    model::{
+        config_lookup::{Lookup, Released},
+        grant::Sight,
+    },
     openapi::{Document, Port},
     origin::Origin,
     watch::{Hub, Wake, WatchKey},
@@ -113,7 +120,8 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// The members that serve clients now, this node among them.
     fn live_members(&self) -> Vec<LiveMember>;
 
-    fn token_is_valid(&self, token: &str) -> bool;
+    /// What the holder of a token may read, where it may be used from the address; `None` for one that is none.
+    fn sight_of(&self, token: &str, address: Option<IpAddr>) -> Option<Sight>;
 
     /// The access keys of an app that are on; `None` where there are none.
     fn access_keys(&self, app_id: &str) -> Option<AppKeys>;

@@ -206,7 +206,8 @@ impl Poll {
             }
         }
         let files = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
-        let namespaces = chain(&cluster, data_center.as_deref());
+        let mut namespaces = chain(&cluster, data_center.as_deref());
+        admitted.keep_seen(&mut namespaces, &app);
         Ok(Poll { app, cluster, namespaces, files, admitted })
     }
 

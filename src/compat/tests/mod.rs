@@ -9,7 +9,7 @@ mod readers;
 
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -54,6 +54,8 @@ struct Node {
     questions: AtomicU64,
     is_at_horizon: AtomicBool,
     keys: Mutex<BTreeMap<String, AppKeys>>,
+    /// What the holder of the token may read.
+    sight: Mutex<Sight>,
     /// Milliseconds since 1970.
     now: AtomicU64,
 }
@@ -81,6 +83,7 @@ impl Fake {
             questions: AtomicU64::default(),
             is_at_horizon: AtomicBool::default(),
             keys: Mutex::default(),
+            sight: Mutex::default(),
             now: AtomicU64::default(),
         }))
     }
@@ -189,8 +192,8 @@ impl ConfigSource for Fake {
         self.0.members.lock().clone()
     }
 
-    fn token_is_valid(&self, token: &str) -> bool {
-        token == TOKEN
+    fn sight_of(&self, token: &str, _: Option<IpAddr>) -> Option<Sight> {
+        (token == TOKEN).then(|| self.0.sight.lock().clone())
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {

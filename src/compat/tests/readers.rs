@@ -1,6 +1,7 @@
 //! Who may read, where nodes are found, and what is not a route.
 
 use super::*;
+use crate::model::grant::{Grant, Grants, Role, Verb};
 
 pub(super) const PATHS: [&str; 5] = [
     "/configs/app/default/application",
@@ -39,6 +40,39 @@ async fn authorization_is_judged_on_every_path_that_reads() {
             }
             assert_eq!(served.get_with("/services/config", &headers).await.status, StatusCode::OK);
         }
+    }
+}
+
+/// A token opens what its grants let read, and the rest is not there: not in a namespace behind it either.
+#[tokio::test(start_paused = true)]
+async fn a_token_reads_what_it_was_granted() {
+    let served = Served::new();
+    served.source.publish("default", "application", "of=default");
+    served.source.publish("eu", "application", "of=eu");
+    let grants = |namespace: &str, name: &str| {
+        let grant = Grant { role: Role::Client, namespace: namespace.to_owned(), name: name.to_owned() };
+        Sight::new(&Grants::new([grant]), &[Verb::Discover])
+    };
+    let rows = [
+        (grants("*", "*"), "eu", Some("eu")),
+        (grants("default", "app"), "eu", Some("default")),
+        (grants("default", "a*"), "default", Some("default")),
+        (grants("eu", "app"), "eu", Some("eu")),
+        (grants("eu", "app"), "default", None),
+        (grants("*", "other"), "eu", None),
+    ];
+    for (sight, cluster, found) in rows {
+        *served.source.0.sight.lock() = sight;
+        let headers = [("authorization", TOKEN)];
+        let got = served.get_with(&format!("/configs/app/{cluster}/application"), &headers).await;
+        match found {
+            Some(namespace) => assert_eq!(got.json()["configurations"]["of"], namespace, "{cluster}"),
+            None => assert_eq!(got.status, StatusCode::NOT_FOUND, "{cluster}"),
+        }
+        let wanted = "[{%22namespaceName%22:%22application%22}]";
+        let poll = format!("/notifications/v2?appId=app&cluster={cluster}&notifications={wanted}");
+        let expected = if found.is_some() { StatusCode::OK } else { StatusCode::NOT_MODIFIED };
+        assert_eq!(served.get_with(&poll, &headers).await.status, expected, "{cluster}");
     }
 }
 
