@@ -33,7 +33,7 @@ use tower::ServiceExt;
 use crate::model::limits;
 use crate::origin::Origin;
 use crate::tls::{self, Listening};
-use patient::Patient;
+use patient::{HeadRoom, Patient};
 use unread::Unread;
 
 pub use places::Places;
@@ -75,7 +75,8 @@ pub async fn serve(door: Door, places: Arc<Places>, closing: CancellationToken) 
         match accepted {
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => {
-                    let caller = Caller { peer, certificate: None, router: router.clone() };
+                    let room = HeadRoom::new(place.heads(), Origin::of(peer.ip()));
+                    let caller = Caller { peer, certificate: None, router: router.clone(), room };
                     let attended = attend(stream, caller, tls.clone(), connections.watcher(), closing.clone());
                     let places = places.clone();
                     tokio::spawn(async move {
@@ -126,6 +127,7 @@ struct Caller {
     peer: SocketAddr,
     certificate: Option<PeerCertificate>,
     router: Router,
+    room: HeadRoom,
 }
 
 /// One connection from its first byte to its last. `Err` is why it got no further than TLS.
@@ -184,8 +186,8 @@ async fn converse<S>(stream: S, caller: Caller, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Caller { peer, certificate, router } = caller;
-    let (stream, pulse) = Patient::new(stream);
+    let Caller { peer, certificate, router, room } = caller;
+    let (stream, pulse) = Patient::new(stream, room);
     let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(ConnectInfo(peer));
         if let Some(certificate) = &certificate {

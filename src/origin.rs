@@ -1,8 +1,11 @@
 //! Whom a limit counts as one client: an IPv4 address, or the /64 of an IPv6 address, as whoever has one
-//! address of a /64 has all of them.
+//! address of a /64 has all of them. And how much of something all clients, and each, may have.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+
+use parking_lot::Mutex;
 
 /// Where a client comes from, as limits see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,9 +46,99 @@ impl fmt::Display for Origin {
     }
 }
 
+/// So much of something for all clients together, and so much for each.
+pub struct Shares {
+    total: usize,
+    per_origin: usize,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    all: usize,
+    by_origin: HashMap<Origin, usize>,
+}
+
+/// What does not suffice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Short {
+    Total,
+    Origin,
+}
+
+impl Shares {
+    pub fn new(total: usize, per_origin: usize) -> Self {
+        Shares { total, per_origin, taken: Mutex::default() }
+    }
+
+    /// Takes so much for a client, all of it or nothing.
+    pub fn take(&self, origin: Origin, amount: usize) -> Result<(), Short> {
+        let mut taken = self.taken.lock();
+        let of_origin = taken.by_origin.get(&origin).copied().unwrap_or_default().saturating_add(amount);
+        let all = taken.all.saturating_add(amount);
+        if of_origin > self.per_origin {
+            return Err(Short::Origin);
+        }
+        if all > self.total {
+            return Err(Short::Total);
+        }
+        taken.all = all;
+        if of_origin > 0 {
+            taken.by_origin.insert(origin, of_origin);
+        }
+        Ok(())
+    }
+
+    /// Gives back what was taken for a client.
+    pub fn give_back(&self, origin: Origin, amount: usize) {
+        let mut taken = self.taken.lock();
+        taken.all -= amount;
+        // What holds nothing is removed, or every address that ever came would stay.
+        match taken.by_origin.get_mut(&origin) {
+            Some(of_origin) if *of_origin > amount => *of_origin -= amount,
+            _ => drop(taken.by_origin.remove(&origin)),
+        }
+    }
+
+    /// How much is taken.
+    pub fn taken(&self) -> usize {
+        self.taken.lock().all
+    }
+
+    pub fn per_origin(&self) -> usize {
+        self.per_origin
+    }
+
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// How many clients have something.
+    #[cfg(test)]
+    pub fn origins(&self) -> usize {
+        self.taken.lock().by_origin.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_client_leaves_room_to_others_and_all_share_the_total() {
+        let shares = Shares::new(10, 4);
+        let [a, b, c] = [1, 2, 3].map(|last| Origin::of([192, 0, 2, last].into()));
+        assert_eq!(shares.take(a, 5), Err(Short::Origin));
+        assert_eq!((shares.take(a, 4), shares.take(a, 0), shares.take(a, 1)), (Ok(()), Ok(()), Err(Short::Origin)));
+        assert_eq!((shares.take(b, 4), shares.take(c, 3), shares.take(c, 2)), (Ok(()), Err(Short::Total), Ok(())));
+        assert_eq!(shares.take(b, usize::MAX), Err(Short::Origin));
+        shares.give_back(a, 1);
+        assert_eq!(shares.take(c, 1), Ok(()), "what was given back can be had again");
+        for (origin, amount) in [(a, 3), (b, 4), (c, 3)] {
+            shares.give_back(origin, amount);
+        }
+        assert_eq!((shares.taken(), shares.origins()), (0, 0), "who is gone is forgotten");
+    }
 
     #[test]
     fn who_counts_as_one() {

@@ -120,7 +120,7 @@ impl Hub {
     pub fn watch(&self, origin: Origin, mut keys: Vec<WatchKey>, bytes: usize) -> Result<Watch, HubFull> {
         keys.sort_unstable();
         keys.dedup();
-        let load = Load { waiters: 1, keys: keys.len(), bytes };
+        let load = Load { keys: keys.len(), bytes };
         self.0.budget.take(origin, load)?;
         let waiter = self.0.next_waiter.fetch_add(1, Ordering::Relaxed);
         let bell = Arc::new(Notify::new());

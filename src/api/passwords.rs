@@ -3,7 +3,6 @@
 //! A hash takes 19 MiB and tens of milliseconds, and cannot be stopped once it is begun. So the place of
 //! a check is held by the thread that hashes, not by the request: a client that hangs up frees nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use super::auth::{hash_password, verify_password};
 use super::throttle::LoginThrottle;
 use crate::model::access::PasswordHash;
 use crate::model::limits;
-use crate::origin::Origin;
+use crate::origin::{Origin, Shares};
 
 /// Hashes computed at a time.
 const AT_ONCE: usize = 2;
@@ -25,7 +24,7 @@ const PACE: Duration = Duration::from_millis(1000 / limits::PASSWORD_CHECKS_PER_
 /// The one desk at which a node checks passwords.
 pub(super) struct PasswordChecks {
     throttle: LoginThrottle,
-    queue: Arc<Queue>,
+    queue: Arc<Shares>,
     turns: Arc<Semaphore>,
     next: Mutex<Instant>,
 }
@@ -43,7 +42,7 @@ impl PasswordChecks {
     pub(super) fn new() -> Self {
         PasswordChecks {
             throttle: LoginThrottle::default(),
-            queue: Arc::default(),
+            queue: Arc::new(Shares::new(limits::LOGINS_WAITING_MAX, limits::LOGINS_WAITING_PER_ADDRESS)),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             next: Mutex::new(Instant::now()),
         }
@@ -77,7 +76,7 @@ impl PasswordChecks {
         origin: Origin,
         is_right: impl FnOnce() -> bool + Send + 'static,
     ) -> Result<bool, NotChecked> {
-        let place = Queue::enter(&self.queue, origin).ok_or(NotChecked::Busy)?;
+        let place = Place::take(&self.queue, origin)?;
         let mut attempt = self.throttle.attempt(user, origin).await.map_err(NotChecked::Throttled)?;
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| NotChecked::Busy)?;
         sleep_until(self.paced()).await;
@@ -102,43 +101,22 @@ impl PasswordChecks {
     }
 }
 
-/// Who waits or is being hashed: in all and by origin.
-#[derive(Default)]
-struct Queue(Mutex<Taken>);
-
-#[derive(Default)]
-struct Taken {
-    all: usize,
-    by_origin: HashMap<Origin, usize>,
-}
-
-/// A place in the queue, free again when this is dropped.
+/// A place among those who wait or are being hashed, free again when this is dropped.
 struct Place {
-    queue: Arc<Queue>,
+    queue: Arc<Shares>,
     origin: Origin,
 }
 
-impl Queue {
-    fn enter(queue: &Arc<Queue>, origin: Origin) -> Option<Place> {
-        let mut taken = queue.0.lock();
-        let of_origin = taken.by_origin.get(&origin).copied().unwrap_or_default();
-        if taken.all >= limits::LOGINS_WAITING_MAX || of_origin >= limits::LOGINS_WAITING_PER_ADDRESS {
-            return None;
-        }
-        taken.all += 1;
-        taken.by_origin.insert(origin, of_origin + 1);
-        Some(Place { queue: queue.clone(), origin })
+impl Place {
+    fn take(queue: &Arc<Shares>, origin: Origin) -> Result<Place, NotChecked> {
+        queue.take(origin, 1).map_err(|_| NotChecked::Busy)?;
+        Ok(Place { queue: queue.clone(), origin })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.queue.0.lock();
-        taken.all -= 1;
-        match taken.by_origin.get_mut(&self.origin) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(taken.by_origin.remove(&self.origin)),
-        }
+        self.queue.give_back(self.origin, 1);
     }
 }
 
@@ -150,20 +128,6 @@ mod tests {
 
     fn at(last: u8) -> Origin {
         Origin::of([192, 0, 2, last].into())
-    }
-
-    #[test]
-    fn one_origin_leaves_places_to_others_and_all_are_free_again() {
-        let queue = Arc::default();
-        let mut held: Vec<_> =
-            (0..limits::LOGINS_WAITING_PER_ADDRESS).map(|_| Queue::enter(&queue, at(1)).expect("free")).collect();
-        assert!(Queue::enter(&queue, at(1)).is_none());
-        let others = (2_u8..).flat_map(|last| std::iter::repeat_n(at(last), limits::LOGINS_WAITING_PER_ADDRESS));
-        held.extend(others.map_while(|origin| Queue::enter(&queue, origin)));
-        assert_eq!(held.len(), limits::LOGINS_WAITING_MAX);
-        drop(held);
-        let taken = queue.0.lock();
-        assert_eq!((taken.all, taken.by_origin.len()), (0, 0));
     }
 
     #[tokio::test]
@@ -187,14 +151,14 @@ mod tests {
             request.abort();
             assert!(request.await.is_err_and(|error| error.is_cancelled()));
         }
-        assert_eq!((checks.turns.available_permits(), checks.queue.0.lock().all), (0, AT_ONCE));
+        assert_eq!((checks.turns.available_permits(), checks.queue.taken()), (0, AT_ONCE));
         let mut next = std::pin::pin!(checks.check_by("admin", at(1), || true));
         assert!((&mut next).now_or_never().is_none(), "nobody is hashed before them");
         for _ in 0..AT_ONCE {
             finish.send(()).expect("a hash waits");
         }
         assert_eq!(next.await, Ok(true));
-        assert_eq!(checks.queue.0.lock().all, 0);
+        assert_eq!(checks.queue.taken(), 0);
     }
 
     #[tokio::test]

@@ -20,6 +20,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::model::limits;
+use crate::origin::{Origin, Shares};
+
 /// A client that does not finish its request head in this time is cut off.
 const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Above what balancers keep their own connections for, so that they close them first.
@@ -33,6 +36,7 @@ pub(super) struct Patient<S> {
     head_since: Option<Instant>,
     /// Requests whose head had come whole when this was last looked at.
     heads_seen: u32,
+    room: HeadRoom,
     moved_at: Instant,
     reading: Alarm,
 }
@@ -72,6 +76,46 @@ impl Drop for Serving {
     }
 }
 
+/// What the head that is being read takes of the room that such heads share.
+pub(super) struct HeadRoom {
+    shares: Arc<Shares>,
+    origin: Origin,
+    bytes: usize,
+    taken: usize,
+}
+
+impl HeadRoom {
+    pub(super) fn new(shares: Arc<Shares>, origin: Origin) -> Self {
+        HeadRoom { shares, origin, bytes: 0, taken: 0 }
+    }
+
+    /// So much more has come.
+    fn grow(&mut self, bytes: usize) -> io::Result<()> {
+        self.bytes += bytes;
+        let more = self.bytes.saturating_sub(limits::HEAD_BYTES_FREE).saturating_sub(self.taken);
+        if more > 0 {
+            let taken = self.shares.take(self.origin, more);
+            taken.map_err(|_| io::Error::other("there are too many requests whose head has not come whole"))?;
+            self.taken += more;
+        }
+        Ok(())
+    }
+
+    /// The head has come whole.
+    fn clear(&mut self) {
+        if self.taken > 0 {
+            self.shares.give_back(self.origin, self.taken);
+        }
+        (self.bytes, self.taken) = (0, 0);
+    }
+}
+
+impl Drop for HeadRoom {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 /// A timer that is moved only when it has to come earlier, or came too early: deadlines that move with
 /// every byte cost nothing.
 #[derive(Default)]
@@ -95,13 +139,14 @@ impl Alarm {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S) -> (Patient<S>, Pulse) {
+    pub(super) fn new(stream: S, room: HeadRoom) -> (Patient<S>, Pulse) {
         let (now, pulse) = (Instant::now(), Pulse::default());
         let patient = Patient {
             stream,
             pulse: pulse.clone(),
             head_since: Some(now),
             heads_seen: 0,
+            room,
             moved_at: now,
             reading: Alarm::default(),
         };
@@ -114,6 +159,7 @@ impl<S> Patient<S> {
         if begun != self.heads_seen {
             self.heads_seen = begun;
             self.head_since = None;
+            self.room.clear();
         }
     }
 
@@ -145,10 +191,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         match Pin::new(&mut this.stream).poll_read(cx, buffer) {
             Poll::Pending => this.wait_for_input(cx),
             Poll::Ready(read) => {
-                if buffer.filled().len() > before {
+                let came = buffer.filled().len() - before;
+                if came > 0 {
                     this.moved_at = Instant::now();
                     if !this.pulse.is_serving() {
                         this.head_since.get_or_insert(this.moved_at);
+                        this.room.grow(came)?;
                     }
                 }
                 Poll::Ready(read)
@@ -202,7 +250,8 @@ mod tests {
 
     fn patient() -> (Patient<DuplexStream>, Pulse, DuplexStream) {
         let (near, far) = duplex(PIPE_BYTES);
-        let (patient, pulse) = Patient::new(near);
+        let room = HeadRoom::new(Arc::new(Shares::new(3 * PIPE_BYTES, PIPE_BYTES)), Origin::UNKNOWN);
+        let (patient, pulse) = Patient::new(near, room);
         (patient, pulse, far)
     }
 
@@ -264,6 +313,33 @@ mod tests {
         });
         let expected = (io::ErrorKind::TimedOut, 60 + REQUEST_HEAD_WITHIN.as_secs());
         assert_eq!(read_to_failure(&mut patient).await, expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_heads_share_their_room_until_they_have_come_whole() {
+        let (mut patient, pulse, mut far) = patient();
+        let shares = patient.room.shares.clone();
+        let mut send = async |patient: &mut Patient<DuplexStream>, bytes: usize| {
+            let mut left = bytes;
+            while left > 0 {
+                let piece = left.min(PIPE_BYTES);
+                far.write_all(&[b'x'; PIPE_BYTES][..piece]).await.expect("the pipe takes as much");
+                patient.read_exact(&mut [0; PIPE_BYTES][..piece]).await?;
+                left -= piece;
+            }
+            Ok::<_, io::Error>(())
+        };
+        send(&mut patient, limits::HEAD_BYTES_FREE).await.expect("small heads are free");
+        assert_eq!(shares.taken(), 0);
+        send(&mut patient, PIPE_BYTES).await.expect("there is room");
+        assert_eq!(shares.taken(), PIPE_BYTES);
+        drop(pulse.serving());
+        send(&mut patient, limits::HEAD_BYTES_FREE).await.expect("the next one is small");
+        assert_eq!(shares.taken(), 0, "a head that has come whole takes no room");
+        send(&mut patient, PIPE_BYTES).await.expect("there is room");
+        send(&mut patient, 1).await.expect_err("the room is used up");
+        drop(patient);
+        assert_eq!(shares.taken(), 0);
     }
 
     #[tokio::test(start_paused = true)]

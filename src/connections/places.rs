@@ -1,25 +1,17 @@
 //! How many connections there may be: in all, and from one address (of IPv6: from one /64).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::metrics::Metrics;
-use crate::origin::Origin;
+use crate::model::limits;
+use crate::origin::{Origin, Shares, Short};
 
 /// The places of all listeners of a node.
 pub struct Places {
-    total: usize,
-    per_address: usize,
-    taken: Mutex<Taken>,
+    shares: Shares,
+    /// Bytes of heads of requests that have not come whole.
+    heads: Arc<Shares>,
     metrics: Arc<Metrics>,
-}
-
-#[derive(Default)]
-struct Taken {
-    all: usize,
-    by_origin: HashMap<Origin, usize>,
 }
 
 /// Why a connection is turned away.
@@ -40,26 +32,21 @@ pub struct Place {
 
 impl Places {
     pub fn new(total: usize, per_address: usize, metrics: Arc<Metrics>) -> Arc<Places> {
-        Arc::new(Places { total, per_address, taken: Mutex::default(), metrics })
+        let heads = Arc::new(Shares::new(limits::HEAD_BYTES_PENDING_MAX, limits::HEAD_BYTES_PENDING_PER_ADDRESS));
+        Arc::new(Places { shares: Shares::new(total, per_address), heads, metrics })
     }
 
     /// A place on `listener` for a connection from `origin`.
     pub fn take(self: &Arc<Self>, listener: &'static str, origin: Origin) -> Result<Place, Full> {
-        let full = {
-            let mut taken = self.taken.lock();
-            let of_origin = taken.by_origin.get(&origin).copied().unwrap_or_default();
-            if taken.all >= self.total {
-                Full::Total(self.total)
-            } else if of_origin >= self.per_address {
-                Full::Address(origin, of_origin)
-            } else {
-                taken.all += 1;
-                taken.by_origin.insert(origin, of_origin + 1);
+        let (full, reason) = match self.shares.take(origin, 1) {
+            Ok(()) => {
                 self.metrics.connections.with_label_values(&[listener]).inc();
                 return Ok(Place { places: self.clone(), listener, origin });
             }
+            Err(Short::Total) => (Full::Total(self.shares.total()), "total"),
+            Err(Short::Origin) => (Full::Address(origin, self.shares.per_origin()), "address"),
         };
-        self.count_refusal(listener, if matches!(full, Full::Total(_)) { "total" } else { "address" });
+        self.count_refusal(listener, reason);
         Err(full)
     }
 
@@ -68,16 +55,15 @@ impl Places {
     }
 }
 
+impl Place {
+    pub(super) fn heads(&self) -> Arc<Shares> {
+        self.places.heads.clone()
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock();
-        taken.all -= 1;
-        // What counts nothing is removed, or every address that ever came would stay.
-        match taken.by_origin.get_mut(&self.origin) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(taken.by_origin.remove(&self.origin)),
-        }
-        drop(taken);
+        self.places.shares.give_back(self.origin, 1);
         self.places.metrics.connections.with_label_values(&[self.listener]).dec();
     }
 }
@@ -104,6 +90,6 @@ mod tests {
         assert_eq!(metrics.connections.with_label_values(&["api"]).get(), 2);
         let again = places.take("api", a).expect("a place has become free");
         drop(again);
-        assert_eq!(places.taken.lock().by_origin.len(), 3, "who is gone is forgotten");
+        assert_eq!(places.shares.origins(), 3, "who is gone is forgotten");
     }
 }

@@ -13,6 +13,11 @@ pub const CONNECTIONS_PER_ADDRESS: usize = 10_000;
 
 /// Bytes of the request line and headers.
 pub const REQUEST_HEAD_BYTES_MAX: usize = 48 * 1024;
+/// Bytes of a head that costs nobody anything before it has come whole; what is more is taken from
+pub const HEAD_BYTES_FREE: usize = 4 * 1024;
+/// the room that all heads share, and those of one address.
+pub const HEAD_BYTES_PENDING_MAX: usize = 128 * 1024 * 1024;
+pub const HEAD_BYTES_PENDING_PER_ADDRESS: usize = 16 * 1024 * 1024;
 /// Items of a write batch; beyond it 400003.
 pub const BATCH_ITEMS_MAX: usize = 100;
 /// Rows of a page: a larger `limit` is cut down to it.
