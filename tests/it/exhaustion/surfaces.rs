@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use super::{Memory, dial};
 
 use crate::harness::{Api, Cluster, Ports, Process, RawAnswer, eventually, report, thuban};
 
@@ -124,4 +127,30 @@ async fn data_and_passwords_are_closed_to_others() {
     let pair = json!([{"namespace": "n", "name": "s"}]);
     node.with_token(&token).post("/naming/v1/services", &pair).await.expect_code(200_000);
     assert!(process.terminate().await.success());
+}
+
+/// Heads of requests that never come whole, each as large as a head may be: what they take together is
+/// bounded, and who sends small ones is served beside them.
+#[tokio::test(flavor = "multi_thread")]
+async fn heads_that_do_not_come_whole_share_their_room() {
+    const HEADS: usize = 2000;
+    let cluster = Cluster::start(1).await;
+    let (api, door) = (cluster.api(1), cluster.ports(1).compat);
+    let mut memory = Memory::of(&cluster, 1);
+    let half = format!("GET /configs/app/default/application?label={} HTTP/1.1\r\n", "x".repeat(40 << 10));
+    let mut flood = Vec::new();
+    for number in 0..HEADS {
+        let mut connection = dial(door).await.expect("the node listens");
+        // One that is cut off is told so by a failure to send.
+        let _ = connection.write_all(half.as_bytes()).await;
+        flood.push(connection);
+        if number % 50 == 0 {
+            memory.look(&cluster, 1);
+            assert_eq!(api.health("/livez").await.expect("it answers").0, 200);
+        }
+    }
+    let open = api.metric(r#"thuban_connections{listener="compat"}"#).await.expect("they are counted");
+    memory.look(&cluster, 1);
+    assert!(open < HEADS as f64 / 2.0, "{open} of {HEADS} are open");
+    memory.expect_growth_below(96.0, &format!("{HEADS} heads of 40 kB, {open} of them kept"));
 }
