@@ -23,6 +23,8 @@ use crate::raft::testing::lone_setup;
 use crate::store::Store;
 use crate::watch::Hub;
 
+mod matrix;
+
 const PASSWORD: &str = "correct horse";
 
 /// A node of its own in a temporary directory, and its surface.
@@ -70,6 +72,18 @@ impl Bench {
         token: Option<&str>,
         body: Value,
     ) -> (StatusCode, Value) {
+        let (status, bytes) = self.send_bytes(client, method, path, token, body).await;
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    async fn send_bytes(
+        &self,
+        client: &str,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: Value,
+    ) -> (StatusCode, Bytes) {
         let mut request = Request::builder().method(method).uri(path).header("X-Forwarded-For", client);
         if let Some(token) = token {
             request = request.header("Authorization", token);
@@ -79,8 +93,7 @@ impl Bench {
         request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 1))));
         let response = self.router.clone().oneshot(request).await.expect("the surface always answers");
         let status = response.status();
-        let bytes = response.into_body().collect().await.expect("a whole body").to_bytes();
-        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        (status, response.into_body().collect().await.expect("a whole body").to_bytes())
     }
 
     async fn log_in(&self) -> String {

@@ -1,0 +1,270 @@
+//! Who may do what: every route of this surface for every kind of caller.
+//!
+//! A row says what a route is about and which verbs that needs; what each caller is answered follows from
+//! the table of roles below, which is written down here once more and knows nothing of the one in force. A
+//! route without a row fails the test.
+
+mod callers;
+mod law;
+mod rows;
+mod things;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use axum::http::{Method, StatusCode};
+use futures_util::future::join_all;
+use serde_json::Value;
+
+use super::Bench;
+use crate::api::routes::routes;
+use crate::catalog::Catalog;
+use crate::model::grant::{Role, Verb};
+use callers::{Caller, Scope, Standing};
+use law::{Law, Row};
+use rows::rows;
+use things::{Thing, World};
+
+/// Refused calls that run side by side.
+const AT_ONCE: usize = 16;
+const OTHER_NAMESPACE: &str = "else";
+
+/// What each role lets do.
+const MAY: [(Role, &[Verb]); 6] = {
+    use Verb::{Discover, Edit, Manage, Operate, Read, Register, Release};
+    [
+        (Role::Admin, &[Read, Edit, Release, Register, Discover, Operate, Manage]),
+        (Role::Operator, &[Operate]),
+        (Role::Releaser, &[Read, Release]),
+        (Role::Editor, &[Read, Edit]),
+        (Role::Reader, &[Read]),
+        (Role::Client, &[Register, Discover]),
+    ]
+};
+
+/// Where a thing is, as scopes see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// One of the things that the narrowest scope covers.
+    Thing,
+    /// One of the same name in the other namespace.
+    ThingElsewhere,
+    /// The namespace of the things.
+    Namespace,
+    Cluster,
+}
+
+impl Scope {
+    /// Whether a grant on this scope is one on all of the place.
+    fn covers(self, place: Place) -> bool {
+        match (self, place) {
+            (Scope::Everything, _) => true,
+            (Scope::Namespace, Place::Thing | Place::Namespace) => true,
+            (Scope::Thing, Place::Thing) => true,
+            (Scope::OtherNamespace, Place::ThingElsewhere) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it reaches something there.
+    fn touches(self, place: Place) -> bool {
+        let is_within = matches!(self, Scope::Namespace | Scope::Thing | Scope::OtherName);
+        self.covers(place) || (place == Place::Namespace && is_within) || place == Place::Cluster
+    }
+}
+
+impl Caller {
+    fn may(&self, verb: Verb, in_scope: impl Fn(Scope) -> bool) -> bool {
+        let Standing::Holds(grants) = &self.standing else { return false };
+        let lets = |role: Role| MAY.iter().any(|(one, verbs)| *one == role && verbs.contains(&verb));
+        grants.iter().any(|(role, scope)| lets(*role) && in_scope(*scope))
+    }
+
+    fn may_do(&self, verbs: &[Verb], place: Place) -> bool {
+        verbs.iter().all(|verb| self.may(*verb, |scope| scope.covers(place)))
+    }
+
+    fn sees(&self, verbs: &[Verb], place: Place) -> bool {
+        place == Place::Cluster || verbs.iter().any(|verb| self.may(*verb, |scope| scope.touches(place)))
+    }
+}
+
+/// What a caller is to be answered.
+#[derive(Debug, PartialEq)]
+struct Expected {
+    code: u64,
+    /// What the request changes is changed.
+    done: bool,
+    /// The thing is shown, or counted.
+    shown: Option<bool>,
+    /// The caller may know of it.
+    known: bool,
+}
+
+impl Expected {
+    fn refused(code: u64) -> Expected {
+        Expected { code, done: false, shown: None, known: false }
+    }
+
+    fn of(row: &Row, caller: &Caller) -> Expected {
+        let refused = |code, known| Expected { known, ..Expected::refused(code) };
+        let done = |code| Expected { code, done: true, shown: None, known: true };
+        if let Law::Open(code) = row.law {
+            return Expected { done: false, ..done(code) };
+        }
+        match caller.standing {
+            Standing::Silent => return Expected::refused(401_002),
+            Standing::Unknown => return Expected::refused(401_004),
+            Standing::Holds(_) => {}
+        }
+        let seeing = [Verb::Read, Verb::Discover];
+        match &row.law {
+            Law::Open(code) | Law::Holder(code) => done(*code),
+            Law::Whole(verb, code) if caller.may_do(&[*verb], Place::Cluster) => done(*code),
+            Law::Whole(..) => Expected::refused(401_001),
+            Law::Write { verbs, stands, goes, missing, code } => {
+                let known = stands.iter().chain(goes).all(|place| caller.sees(&seeing, *place));
+                if let Some(place) = stands.filter(|place| !caller.may_do(verbs, *place)) {
+                    let seen = caller.sees(&seeing, place);
+                    return refused(if seen { 401_001 } else { *missing }, seen);
+                }
+                match goes.iter().all(|place| caller.may_do(verbs, *place)) {
+                    true => done(*code),
+                    false => refused(401_001, known),
+                }
+            }
+            Law::Read { verbs, place, missing } => {
+                let shown = caller.sees(verbs, *place);
+                let code = if shown { 200_000 } else { *missing };
+                Expected { code, done: false, shown: Some(shown), known: shown }
+            }
+            Law::Beat => match caller.may_do(&[Verb::Register], Place::Thing) {
+                true => Expected { done: false, ..done(400_140) },
+                false => Expected::refused(400_202),
+            },
+        }
+    }
+}
+
+/// What is compared before and after what was refused.
+fn kept(catalog: &Catalog) -> impl PartialEq + use<> {
+    let all = catalog.view();
+    let registry = (all.namespaces, all.services, all.aliases, all.instances);
+    (registry, all.configs, all.rules, all.access, all.settings)
+}
+
+struct Cell<'a> {
+    row: &'a Row,
+    caller: &'a Caller,
+    expected: Expected,
+}
+
+impl Cell<'_> {
+    /// Makes the call about a thing and says what is wrong with the answer.
+    async fn check(&self, bench: &Bench, thing: &Thing) -> Option<String> {
+        let Cell { row, caller, expected } = self;
+        let ask = (row.ask)(thing);
+        let uri = format!("{}{}", row.path, ask.query);
+        let (status, text) =
+            bench.send_raw(caller.address, row.method.as_str(), &uri, caller.token.as_deref(), ask.body.clone()).await;
+        let answer = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let code = answer["code"].as_u64().unwrap_or_else(|| u64::from(status.as_u16()) * 1000);
+        let mut wrong = Vec::new();
+        if code != expected.code || u64::from(status.as_u16()) != expected.code / 1000 {
+            wrong.push(format!("answered {code}, not {}", expected.code));
+        }
+        let asked = format!("{uri} {}", ask.body);
+        let told: Vec<_> =
+            thing.signs().filter(|sign| text.contains(sign.as_str()) && !asked.contains(sign.as_str())).collect();
+        let counted = answer["amount"].as_u64().is_some_and(|amount| amount > 0 && row.is_count);
+        if !expected.known && (!told.is_empty() || counted) {
+            wrong.push(format!("told of {told:?}"));
+        }
+        if expected.shown == Some(true) && told.is_empty() && !counted {
+            wrong.push("did not show it".to_owned());
+        }
+        let shown = format!("{} {} {} as {}", row.method, row.path, row.case, caller.title);
+        (!wrong.is_empty()).then(|| format!("{shown}: {}: {text:.600}", wrong.join(" and ")))
+    }
+}
+
+async fn try_row(bench: &Bench, world: &mut World, row: &Row, callers: &[Caller]) -> Vec<String> {
+    let cells: Vec<_> =
+        callers.iter().map(|caller| Cell { row, caller, expected: Expected::of(row, caller) }).collect();
+    let (done, refused): (Vec<_>, Vec<_>) = cells.into_iter().partition(|cell| cell.expected.done);
+    let before = kept(&bench.node.state().catalog());
+    let mut wrong = Vec::new();
+    for some in refused.chunks(AT_ONCE) {
+        let checks = some.iter().map(|cell| cell.check(bench, &world.kept));
+        wrong.extend(join_all(checks).await.into_iter().flatten());
+    }
+    let after = kept(&bench.node.state().catalog());
+    if after != before {
+        wrong.push(format!("{} {} {}: what was refused has changed something", row.method, row.path, row.case));
+    }
+    for cell in done {
+        let thing = world.make(bench, row.need).await;
+        wrong.extend(cell.check(bench, &thing).await);
+        if row.ends_token {
+            cell.caller.log_in_again(bench).await;
+        }
+    }
+    wrong
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_every_kind_of_caller_as_the_roles_say() {
+    let rows = rows();
+    let of_rows: BTreeSet<(String, String)> =
+        rows.iter().map(|row| (row.method.to_string(), row.path.clone())).collect();
+    let of_routes: BTreeSet<(String, String)> =
+        routes().iter().map(|route| (route.method.to_string(), route.path.clone())).collect();
+    let (unjudged, unknown): (Vec<_>, Vec<_>) =
+        (of_routes.difference(&of_rows).collect(), of_rows.difference(&of_routes).collect());
+    assert!(unjudged.is_empty() && unknown.is_empty(), "no row for {unjudged:?}, no route for {unknown:?}");
+
+    let bench = Bench::start().await;
+    let mut world = World::build(&bench).await;
+    let callers = callers::all(&bench).await;
+    let mut wrong = Vec::new();
+    for row in &rows {
+        wrong.extend(try_row(&bench, &mut world, row, &callers).await);
+    }
+    let cells = rows.len() * callers.len();
+    writeln!(
+        std::io::stderr(),
+        "    measured: {cells} cells: {} routes in {} rows, {} callers",
+        of_routes.len(),
+        rows.len(),
+        callers.len()
+    )
+    .expect("stderr is open");
+    assert!(wrong.is_empty(), "{} of {cells} cells are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    bench.stop().await;
+}
+
+/// The table of roles that people read is the one that is in force.
+#[test]
+fn the_roles_are_the_written_ones() {
+    assert_eq!(MAY.map(|(role, verbs)| (role, verbs.to_vec())), Role::ALL.map(|role| (role, role.verbs().to_vec())));
+}
+
+/// What rows are made with.
+fn method(word: &str) -> Method {
+    word.parse().expect("a method")
+}
+
+impl Bench {
+    /// [`Bench::send_from`] with the text of the answer as it is.
+    async fn send_raw(
+        &self,
+        client: &str,
+        method: &str,
+        uri: &str,
+        token: Option<&str>,
+        body: Value,
+    ) -> (StatusCode, String) {
+        let (status, bytes) = self.send_bytes(client, method, uri, token, body).await;
+        (status, String::from_utf8_lossy(&bytes).into_owned())
+    }
+}

@@ -1,0 +1,380 @@
+//! One row for every call: what it asks for, what that is about, and which verbs it needs. Rows of rules
+//! are made for every kind of them.
+
+use serde_json::{Value, json};
+
+use super::law::{
+    Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown, with_code,
+};
+use super::things::{HOME, KINDS, Need, Thing, file_release, gray_labels, rule};
+use super::{OTHER_NAMESPACE, Place};
+use crate::model::grant::Verb::{Edit, Manage, Operate, Register, Release};
+
+pub(super) fn rows() -> Vec<Row> {
+    let rules = KINDS.into_iter().flat_map(of_rules);
+    let namespaces = ["naming", "core"].into_iter().flat_map(of_namespaces);
+    let fixed = [of_everybody(), of_accounts(), of_cluster(), of_services(), of_instances(), of_discovery()];
+    let configs = [of_groups(), of_files(), of_file_releases()];
+    fixed.into_iter().chain(configs).flatten().chain(namespaces).chain(rules).collect()
+}
+
+fn of_everybody() -> Vec<Row> {
+    let open = ["/livez", "/readyz", "/openapi.json", "/docs", "/metrics"];
+    let mut rows: Vec<_> = open.map(|path| Row::new("GET", path, Law::Open(200_000), nothing)).into();
+    for prefix in ["auth", "core"] {
+        let no_password = |_: &Thing| body(json!({ "name": 5 }));
+        rows.push(Row::new("POST", format!("/{prefix}/v1/user/login"), Law::Open(400_001), no_password));
+        let log_out = Row::new("POST", format!("/{prefix}/v1/user/logout"), Law::Holder(200_000), nothing);
+        rows.push(Row { ends_token: true, ..log_out });
+    }
+    rows
+}
+
+fn of_accounts() -> Vec<Row> {
+    let name = |what: &str, thing: &Thing| format!("{what}-{}", thing.turn);
+    let (users, tokens) = ("/auth/v1/users", "/auth/v1/tokens");
+    vec![
+        Row::new("GET", users, Law::Whole(Manage, 200_000), nothing),
+        Row::new("POST", users, Law::Whole(Manage, 200_000), move |thing| {
+            body(json!([{ "name": name("made", thing), "password": "long enough" }]))
+        }),
+        Row::new("PUT", users, Law::Whole(Manage, 200_000), |thing| {
+            body(json!([{ "name": "without-grants", "comment": thing.tag }]))
+        }),
+        Row::new("POST", "/auth/v1/users/delete", Law::Whole(Manage, 200_000), |_| body(json!([{ "name": "gone" }]))),
+        Row::new("PUT", "/auth/v1/user/password", Law::Whole(Manage, 200_000), |_| {
+            body(json!({ "name": "former-disabled", "new_password": "long enough" }))
+        }),
+        Row::new("GET", "/auth/v1/roles", Law::Holder(200_000), nothing),
+        Row::new("GET", tokens, Law::Whole(Manage, 200_000), nothing),
+        Row::new("POST", tokens, Law::Whole(Manage, 200_000), move |thing| {
+            body(json!([{ "name": name("made", thing), "grants": [{ "role": "reader" }] }]))
+        }),
+        Row::new("POST", "/auth/v1/tokens/delete", Law::Whole(Manage, 200_000), |_| body(json!([{ "name": "gone" }]))),
+    ]
+}
+
+fn of_cluster() -> Vec<Row> {
+    let order = |path: &str, code, order: Value| {
+        let path = format!("/admin/v1/cluster/{path}");
+        Row::new("POST", path, Law::Whole(Operate, code), move |_| body(order.clone()))
+    };
+    vec![
+        Row::new("GET", "/admin/v1/settings", Law::Whole(Operate, 200_000), nothing),
+        Row::new("PUT", "/admin/v1/settings", Law::Whole(Operate, 200_000), |thing| {
+            body(json!({ "releases_kept": 100 + thing.turn }))
+        }),
+        Row::new("GET", "/admin/v1/cluster", Law::Whole(Operate, 200_000), nothing),
+        order("add", 400_103, json!({ "id": 0, "peer": "nowhere" })),
+        order("promote", 400_000, json!({ "id": 99 })),
+        order("remove", 400_000, json!({ "id": 99 })),
+        order("transfer", 400_000, json!({ "to": 99 })),
+        order("snapshot", 200_000, json!({})),
+        Row::new("GET", "/admin/v1/backup", Law::Whole(Operate, 200_000), nothing),
+    ]
+}
+
+fn of_namespaces(prefix: &'static str) -> Vec<Row> {
+    let path = format!("/{prefix}/v1/namespaces");
+    vec![
+        Row::new("GET", &path, listed(Place::Namespace), |_| query(format!("name={HOME}"))),
+        Row::new("POST", &path, of_namespace(false, 200_000), move |thing| {
+            body(json!([{ "name": format!("{HOME}-by-{prefix}-{}", thing.turn) }]))
+        }),
+        Row::new("PUT", &path, of_namespace(true, 400_202), |thing| {
+            body(json!([{ "name": thing.home, "owners": format!("owner {}", thing.turn) }]))
+        })
+        .needs(Need::Namespace),
+        Row::new("POST", format!("{path}/delete"), of_namespace(true, 200_000), |thing| {
+            body(json!([{ "name": thing.home }]))
+        })
+        .needs(Need::Namespace),
+    ]
+}
+
+fn of_services() -> Vec<Row> {
+    let (services, aliases) = ("/naming/v1/services", "/naming/v1/service/aliases");
+    let named = |thing: &Thing| json!({ "namespace": HOME, "name": thing.tag });
+    let alias = |thing: &Thing| json!({ "alias": thing.alias(), "alias_namespace": HOME });
+    let with = |mut item: Value, key: &str, value: Value| {
+        item[key] = value;
+        body(json!([item]))
+    };
+    vec![
+        Row::new("GET", services, listed(Place::Thing), |thing| query(format!("namespace={HOME}&name={}", thing.tag))),
+        Row::new("GET", services, listed(Place::Thing), |_| query("name=*&namespace=*".into())).case("by globs"),
+        Row::new("GET", "/naming/v1/services/all", listed(Place::Thing), |_| query(format!("namespace={HOME}"))),
+        Row::new("GET", "/naming/v1/services/count", listed(Place::Thing), nothing).counts(),
+        Row::new("POST", services, create(&[Edit]), move |thing| body(json!([named(thing)]))),
+        Row::new("POST", services, with_code(create(&[Edit]), 400_201), move |thing| body(json!([named(thing)])))
+            .case("taken")
+            .needs(Need::Service),
+        Row::new("PUT", services, change(&[Edit], 400_202), move |thing| with(named(thing), "owners", json!("them")))
+            .needs(Need::Service),
+        Row::new("PUT", services, change(&[Edit], 400_202), move |thing| {
+            with(json!({ "id": thing.service_id }), "owners", json!("them"))
+        })
+        .case("by id")
+        .needs(Need::Service),
+        Row::new("POST", "/naming/v1/services/delete", change(&[Edit], 200_000), move |thing| {
+            body(json!([named(thing)]))
+        })
+        .needs(Need::Service),
+        Row::new("GET", aliases, listed(Place::Thing), |thing| query(format!("alias={}", thing.alias()))),
+        Row::new("POST", "/naming/v1/service/alias", create(&[Edit]), |thing| {
+            let alias = format!("{}-further", thing.tag);
+            body(json!([{ "alias": alias, "alias_namespace": HOME, "service": thing.tag, "namespace": HOME }]))
+        })
+        .needs(Need::Service),
+        Row::new("PUT", "/naming/v1/service/alias", change(&[Edit], 400_304), move |thing| {
+            with(alias(thing), "owners", json!("them"))
+        })
+        .needs(Need::Alias),
+        Row::new(
+            "PUT",
+            "/naming/v1/service/alias",
+            with_code(into(change(&[Edit], 400_304), Place::ThingElsewhere), 400_301),
+            move |thing| {
+                let mut item = alias(thing);
+                item["namespace"] = json!(OTHER_NAMESPACE);
+                with(item, "service", json!(thing.tag))
+            },
+        )
+        .case("to a service of another namespace")
+        .needs(Need::Alias),
+        Row::new("POST", "/naming/v1/service/aliases/delete", change(&[Edit], 200_000), move |thing| {
+            body(json!([alias(thing)]))
+        })
+        .needs(Need::Alias),
+        Row::new("POST", "/naming/v1/service/aliases/delete", change(&[Edit], 200_000), |thing| {
+            body(json!([{ "id": thing.alias_id }]))
+        })
+        .case("by id")
+        .needs(Need::Alias),
+    ]
+}
+
+fn address(thing: &Thing) -> Value {
+    json!({ "namespace": HOME, "service": thing.tag, "host": "10.0.0.1", "port": 80 })
+}
+
+fn of_instances() -> Vec<Row> {
+    let instances = "/naming/v1/instances";
+    let new = |thing: &Thing| json!({ "namespace": HOME, "service": thing.tag, "host": "10.0.0.9", "port": 81 });
+    let of_service = |thing: &Thing| query(format!("namespace={HOME}&service={}", thing.tag));
+    vec![
+        Row::new("GET", instances, listed(Place::Thing), of_service),
+        Row::new("GET", instances, listed(Place::Thing), |_| query("host=10.0.0.1".into())).case("by host"),
+        Row::new("GET", "/naming/v1/instances/count", listed(Place::Thing), nothing).counts(),
+        Row::new("GET", "/naming/v1/instances/labels", shown(400_301), of_service),
+        Row::new("POST", instances, create(&[Edit]), move |thing| body(json!([new(thing)]))),
+        Row::new("PUT", instances, change(&[Edit], 400_303), |thing| {
+            body(json!([{ "id": thing.instance_id, "weight": 7 }]))
+        })
+        .needs(Need::Instance),
+        Row::new("POST", "/naming/v1/instances/delete", change(&[Edit], 200_000), |thing| {
+            body(json!([address(thing)]))
+        })
+        .needs(Need::Instance),
+        Row::new("POST", "/naming/v1/instances/delete/host", change(&[Edit], 200_000), |thing| {
+            body(json!([address(thing)]))
+        })
+        .needs(Need::Instance),
+        Row::new("PUT", "/naming/v1/instances/isolate/host", change(&[Edit], 400_303), |thing| {
+            let mut item = address(thing);
+            item["isolate"] = json!(true);
+            body(json!([item]))
+        })
+        .needs(Need::Instance),
+        Row::new("POST", "/v1/RegisterInstance", create(&[Register]), move |thing| body(new(thing))),
+        Row::new("POST", "/v1/DeregisterInstance", change(&[Register], 200_000), |thing| body(address(thing)))
+            .needs(Need::Instance),
+        Row::new("POST", "/v1/DeregisterInstance", change(&[Register], 200_000), |thing| {
+            body(json!({ "id": thing.instance_id }))
+        })
+        .case("by id")
+        .needs(Need::Instance),
+        Row::new("POST", "/v1/Heartbeat", Law::Beat, |thing| body(json!({ "id": thing.instance_id }))),
+        Row::new("POST", "/v1/Heartbeat", Law::Beat, |thing| body(address(thing))).case("by address"),
+    ]
+}
+
+fn of_discovery() -> Vec<Row> {
+    let row = |case: &'static str, law| {
+        Row::new("POST", "/v1/Discover", law, move |thing: &Thing| {
+            body(json!({ "type": case, "service": { "namespace": HOME, "name": thing.tag } }))
+        })
+        .case(case)
+    };
+    let by_alias =
+        |thing: &Thing| body(json!({ "type": "INSTANCE", "service": { "namespace": HOME, "name": thing.alias() } }));
+    vec![
+        row("SERVICES", discovered(Place::Thing, 200_000)),
+        row("NAMESPACES", discovered(Place::Namespace, 200_000)),
+        row("INSTANCE", discovered(Place::Thing, 400_202)),
+        Row::new("POST", "/v1/Discover", discovered(Place::Thing, 400_202), by_alias).case("INSTANCE by alias"),
+        row("ROUTING", discovered(Place::Thing, 200_000)),
+        row("CUSTOM_ROUTE_RULE", discovered(Place::Thing, 200_000)),
+        row("RATE_LIMIT", discovered(Place::Thing, 200_000)),
+        row("FAULT_DETECTOR", discovered(Place::Thing, 200_000)),
+    ]
+}
+
+fn of_groups() -> Vec<Row> {
+    let groups = "/config/v1/configfilegroups";
+    let named = |thing: &Thing| json!({ "namespace": HOME, "name": thing.tag });
+    let of_group = |thing: &Thing| query(format!("namespace={HOME}&group={}", thing.tag));
+    vec![
+        Row::new("GET", groups, listed(Place::Thing), of_group),
+        Row::new("POST", groups, create(&[Edit]), move |thing| body(named(thing))),
+        Row::new("PUT", groups, change(&[Edit], 400_202), move |thing| {
+            let mut item = named(thing);
+            item["business"] = json!("theirs");
+            body(item)
+        })
+        .needs(Need::Group),
+        Row::new("DELETE", groups, change(&[Edit], 200_000), of_group).needs(Need::Group),
+        Row::new("POST", "/config/v1/configfilegroups/delete", change(&[Edit], 200_000), move |thing| {
+            body(json!([named(thing)]))
+        })
+        .needs(Need::Group),
+    ]
+}
+
+fn of_files() -> Vec<Row> {
+    let files = "/config/v1/configfiles";
+    let named = |thing: &Thing| json!({ "namespace": HOME, "group": thing.tag, "name": "app.properties" });
+    let of_file = |thing: &Thing| query(format!("namespace={HOME}&group={}&name=app.properties", thing.tag));
+    let of_group = |thing: &Thing| query(format!("namespace={HOME}&group={}", thing.tag));
+    let mut rows = vec![
+        Row::new("GET", files, shown(400_202), of_file),
+        Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), of_group),
+        Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| query("name=app*".into()))
+            .case("everywhere"),
+        Row::new("GET", "/config/v1/configfiles/by-group", listed(Place::Thing), of_group),
+        Row::new("POST", files, create(&[Edit]), move |thing| body(named(thing))),
+        Row::new("PUT", files, change(&[Edit], 400_202), move |thing| {
+            let mut item = named(thing);
+            item["content"] = json!("changed=1");
+            body(item)
+        })
+        .needs(Need::File),
+        Row::new("DELETE", files, change(&[Edit], 200_000), of_file).needs(Need::File),
+    ];
+    for path in ["/config/v1/configfiles/delete", "/config/v1/configfiles/batchdelete"] {
+        let delete = move |thing: &Thing| body(json!([named(thing)]));
+        rows.push(Row::new("POST", path, change(&[Edit], 200_000), delete).needs(Need::File));
+    }
+    rows
+}
+
+fn of_file_releases() -> Vec<Row> {
+    let base = "/config/v1/configfiles";
+    let of_file = |rest: &'static str| {
+        move |thing: &Thing| query(format!("namespace={HOME}&group={}&file_name=app.properties{rest}", thing.tag))
+    };
+    let release = |name: &'static str, as_array: bool| {
+        move |thing: &Thing| {
+            let mut item = file_release(&thing.tag, name);
+            item.as_object_mut().expect("an object").remove("release_description");
+            body(if as_array { json!([item]) } else { item })
+        }
+    };
+    let change = |missing| change(&[Release], missing);
+    let mut rows = vec![
+        Row::new("POST", format!("{base}/createandpub"), create(&[Edit, Release]), |thing| {
+            let content = format!("k={}", thing.turn);
+            body(json!({ "namespace": HOME, "group": thing.tag, "file_name": "app.properties", "content": content }))
+        }),
+        Row::new("POST", format!("{base}/release"), change(400_202), release("third", false)).needs(Need::FileReleases),
+        Row::new("GET", format!("{base}/release"), shown(400_202), of_file("")),
+        Row::new("GET", format!("{base}/release"), shown(400_202), of_file("&name=gray")).case("by its name"),
+        Row::new("GET", format!("{base}/releases"), listed(Place::Thing), of_file("")),
+        Row::new("GET", format!("{base}/releases"), listed(Place::Thing), |_| query(String::new())).case("all"),
+        Row::new("GET", format!("{base}/release/versions"), listed(Place::Thing), of_file("")),
+        Row::new("PUT", format!("{base}/releases/rollback"), change(400_202), release("first", true))
+            .needs(Need::FileReleases),
+        Row::new("POST", format!("{base}/releases/delete"), change(200_000), release("first", true))
+            .needs(Need::FileReleases),
+        Row::new("DELETE", format!("{base}/releases"), change(200_000), of_file("&name=first"))
+            .needs(Need::FileReleases),
+    ];
+    for word in ["POST", "PUT"] {
+        let stop = Row::new(word, format!("{base}/releases/stopbeta"), change(400_202), release("gray", true));
+        rows.push(stop.needs(Need::FileGray));
+    }
+    rows
+}
+
+fn of_rules(kind: &'static str) -> Vec<Row> {
+    let path = |rest: &str| format!("/naming/v1/{kind}{rest}");
+    let named = |thing: &Thing| json!({ "namespace": HOME, "name": thing.tag });
+    let by_id = move |thing: &Thing| json!({ "id": thing.rule(kind) });
+    let with = |mut item: Value, key: &str, value: Value| {
+        item[key] = value;
+        body(json!([item]))
+    };
+    let release = |name: &'static str| {
+        move |thing: &Thing| body(json!([{ "rule_name": thing.tag, "namespace": HOME, "release_name": name }]))
+    };
+    let nameless =
+        |name: &'static str| move |thing: &Thing| body(json!([{ "rule_name": thing.tag, "release_name": name }]));
+    let gray_of_id = move |thing: &Thing| {
+        let item = json!({ "rule_id": thing.rule(kind), "release_type": "gray", "client_labels": gray_labels() });
+        with(item, "release_name", json!("other"))
+    };
+    let sketch = |alias: bool, draft: bool| {
+        move |thing: &Thing| {
+            let service = if alias { thing.alias() } else { thing.tag.clone() };
+            body(json!({ "namespace": HOME, "service": service, "draft": draft }))
+        }
+    };
+    let (edit, released) = (&[Edit], &[Release]);
+    vec![
+        Row::new("GET", path(""), listed(Place::Thing), |thing| query(format!("name={}", thing.tag))),
+        Row::new("GET", path(""), listed(Place::Thing), |thing| query(format!("service={}", thing.tag)))
+            .case("by service"),
+        Row::new("GET", path("/detail"), listed(Place::Thing), |thing| query(format!("name={}", thing.tag))),
+        Row::new("POST", path(""), create(edit), move |thing| body(json!([rule(kind, &thing.tag)]))),
+        Row::new("PUT", path(""), change(edit, 400_202), move |thing| with(named(thing), "priority", json!(3)))
+            .needs(Need::Rule(kind)),
+        Row::new("PUT", path(""), change(edit, 400_202), move |thing| with(by_id(thing), "priority", json!(3)))
+            .case("by id")
+            .needs(Need::Rule(kind)),
+        Row::new("PUT", path(""), into(change(edit, 400_202), Place::ThingElsewhere), move |thing| {
+            with(by_id(thing), "namespace", json!(OTHER_NAMESPACE))
+        })
+        .case("into another namespace")
+        .needs(Need::Rule(kind)),
+        Row::new("POST", path("/delete"), change(edit, 200_000), move |thing| body(json!([by_id(thing)])))
+            .needs(Need::Rule(kind)),
+        Row::new("POST", path("/explain"), listed(Place::Thing), sketch(false, false)),
+        Row::new("POST", path("/explain"), listed(Place::Thing), sketch(true, false)).case("by alias"),
+        Row::new("POST", path("/explain"), listed(Place::Thing), sketch(false, true)).case("of drafts"),
+        Row::new("POST", path("/releases"), change(released, 400_202), release("third"))
+            .needs(Need::RuleReleases(kind)),
+        Row::new("POST", path("/releases"), change(released, 400_202), nameless("third"))
+            .case("without the namespace")
+            .needs(Need::RuleReleases(kind)),
+        Row::new("POST", path("/releases"), change(released, 400_202), gray_of_id)
+            .case("a gray one by id")
+            .needs(Need::RuleReleases(kind)),
+        Row::new("GET", path("/releases"), listed(Place::Thing), |thing| query(format!("rule_name={}", thing.tag))),
+        Row::new("GET", path("/releases"), listed(Place::Thing), move |thing| {
+            query(format!("rule_id={}&brief=false", thing.rule(kind)))
+        })
+        .case("by id"),
+        Row::new("PUT", path("/releases/rollback"), change(released, 400_202), release("first"))
+            .needs(Need::RuleReleases(kind)),
+        Row::new("PUT", path("/releases/rollback"), change(released, 400_202), move |thing| {
+            let first = thing.releases.iter().find(|(one, _)| *one == kind).map(|(_, id)| id.clone());
+            body(json!([{ "id": first }]))
+        })
+        .case("by id")
+        .needs(Need::RuleReleases(kind)),
+        Row::new("PUT", path("/releases/stopbeta"), change(released, 400_202), release("gray"))
+            .needs(Need::RuleGray(kind)),
+        Row::new("POST", path("/releases/delete"), change(released, 200_000), release("first"))
+            .needs(Need::RuleReleases(kind)),
+    ]
+}
