@@ -72,6 +72,14 @@ impl Catalog {
         }
     }
 
+    pub(super) fn aim_at_instance(&self, id: &str) -> Aim {
+        match self.instances.get(id) {
+            Some(instance) => Aim::new("instance", &instance.namespace, id)
+                .at(Place::thing(&instance.namespace, &instance.service), &instance.revision),
+            None => Aim::new("instance", "", id),
+        }
+    }
+
     pub(super) fn aim_of_host(&self, draft: &InstanceDraft) -> Aim {
         let (namespace, service) = draft.service_name();
         let name = format!("{service} on {}", text(&draft.host));

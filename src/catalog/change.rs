@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::asked::Aim;
+use super::audit::AuditRow;
 use super::row::{Edit, Row};
 use crate::format::level::Level;
 use crate::model::access::{ServiceToken, User};
@@ -131,6 +132,7 @@ pub struct Journal {
     edits: Vec<Edit>,
     changes: Vec<Change>,
     deeds: Vec<Deed>,
+    audit: Vec<AuditRow>,
 }
 
 /// What became of one thing that somebody asked for.
@@ -173,8 +175,25 @@ impl Journal {
         self.deeds.push(Deed { kind, namespace, name, code: outcome.code, before, after });
     }
 
+    /// What was remembered of this entry, once.
+    pub(super) fn take_deeds(&mut self) -> Vec<Deed> {
+        std::mem::take(&mut self.deeds)
+    }
+
+    /// A row that goes and was not read.
+    pub(super) fn forget(&mut self, edit: Edit) {
+        self.edits.push(edit);
+    }
+
+    /// Keeps a row of the audit trail, also for who tells of it outside.
+    pub(super) fn write_down(&mut self, row: AuditRow) {
+        self.put(&row);
+        self.audit.push(row);
+    }
+
     pub(super) fn into_applied(self, outcomes: Vec<Outcome>) -> Applied {
-        Applied { outcomes, edits: self.edits, changes: self.changes, duplicate: false }
+        let Journal { edits, changes, audit, .. } = self;
+        Applied { outcomes, edits, changes, audit, duplicate: false }
     }
 }
 
@@ -186,6 +205,8 @@ pub struct Applied {
     /// In the order in which they happened: a later one for the same key wins.
     pub edits: Vec<Edit>,
     pub changes: Vec<Change>,
+    /// What was written down of it.
+    pub audit: Vec<AuditRow>,
     /// The request id was applied before; nothing was done.
     pub duplicate: bool,
 }

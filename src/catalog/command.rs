@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::asked::Asked;
+use super::audit::AuditNote;
 use super::nodes::NodeRecord;
 use super::retention::Overfull;
 use crate::format::level::Level;
@@ -102,6 +103,8 @@ pub enum Command {
     ServiceTokens(Op, Vec<ServiceTokenDraft>),
     /// Their secrets are sealed.
     AccessKeys(Op, Vec<AccessKeyDraft>),
+    /// What a node saw that is no command and belongs into the audit trail.
+    Note(Vec<AuditNote>),
 }
 
 impl Command {
@@ -111,13 +114,15 @@ impl Command {
         match self {
             Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
             Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
-            Command::Settings(_) | Command::PruneReleases(_) | Command::RemoveDeadInstances(_) => Level::SETTINGS,
+            Command::Settings(change) => change.level(),
+            Command::PruneReleases(_) | Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
             Command::Asked(_)
             | Command::Users(..)
             | Command::ChangePassword { .. }
             | Command::ServiceTokens(..)
-            | Command::AccessKeys(..) => Level::TRUST,
+            | Command::AccessKeys(..)
+            | Command::Note(_) => Level::TRUST,
             _ => Level::FIRST,
         }
     }
@@ -156,7 +161,47 @@ impl Command {
             | Command::Raise { .. }
             | Command::Settings(_)
             | Command::PruneReleases(_)
+            | Command::Note(_)
             | Command::RemoveDeadInstances(_) => false,
+        }
+    }
+}
+
+impl Command {
+    /// What the audit trail calls what is done.
+    pub(super) fn action(&self, itself: bool) -> &'static str {
+        match self {
+            Command::Instances(Op::Create, _) if itself => "register",
+            Command::Instances(Op::Delete, _) if itself => "deregister",
+            Command::Namespaces(op, _)
+            | Command::Services(op, _)
+            | Command::ConfigGroups(op, _)
+            | Command::ConfigFiles(op, _)
+            | Command::Aliases(op, _)
+            | Command::Rules(op, _)
+            | Command::Users(op, _)
+            | Command::ServiceTokens(op, _)
+            | Command::AccessKeys(op, _)
+            | Command::Instances(op, _) => op.word(),
+            Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => "publish",
+            Command::ConfigRollback(_) | Command::RuleReleases(_, ReleaseOp::Rollback, _) => "rollback",
+            Command::ConfigStopGray(_) | Command::RuleReleases(_, ReleaseOp::StopGray, _) => "stopbeta",
+            Command::ConfigDeleteReleases(_) | Command::RuleReleases(_, ReleaseOp::Delete, _) => "delete_release",
+            Command::InstancesDeleteHost(_) => "delete",
+            Command::InstancesIsolateHost(_) => "isolate",
+            Command::ChangePassword { .. } => "password",
+            Command::Settings(_) => "settings",
+            Command::SignIn { .. } => "login",
+            Command::SignOut { .. } => "logout",
+            Command::InstanceHealth(_) => "health",
+            Command::RemoveDeadInstances(_) => "remove",
+            Command::Asked(asked) => asked.command.action(asked.itself),
+            Command::Bootstrap { .. } => "found",
+            Command::Announce(_) => "announce",
+            Command::Forget { .. } => "forget",
+            Command::Raise { .. } => "raise",
+            Command::PruneReleases(_) => "prune",
+            Command::Note(_) => "note",
         }
     }
 }
@@ -173,11 +218,20 @@ impl Command {
                 | Command::Raise { .. }
                 | Command::PruneReleases(_)
                 | Command::RemoveDeadInstances(_)
+                | Command::Note(_)
         )
     }
 }
 
 impl Op {
+    fn word(self) -> &'static str {
+        match self {
+            Op::Create => "create",
+            Op::Update => "update",
+            Op::Delete => "delete",
+        }
+    }
+
     /// An update may put something larger in place of what is there.
     fn adds(self) -> bool {
         match self {

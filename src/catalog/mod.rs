@@ -18,6 +18,7 @@ mod aims;
 pub mod aliases;
 mod archive;
 pub mod asked;
+pub mod audit;
 pub mod change;
 pub mod command;
 mod config_active;
@@ -73,6 +74,7 @@ use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
 use asked::{Aim, Asker, Job};
 pub use asked::{Asked, Credential};
+use audit::{AuditRow, Trail};
 use config_rows::{ConfigMark, ConfigVersion};
 use configs::Configs;
 use contents::StoredContent;
@@ -108,6 +110,7 @@ pub struct Catalog {
     pub rules: Rules,
     pub instances: Instances,
     pub settings: Settings,
+    pub trail: Trail,
     requests: Requests,
 }
 
@@ -122,15 +125,30 @@ impl Catalog {
         }
         let outcomes = match command {
             Command::Asked(asked) => self.dispatch_asked(ctx, *asked, &mut journal),
-            command => self.dispatch(ctx, &Asker::Cluster, false, command, &mut journal),
+            command => self.dispatch_own(ctx, command, &mut journal),
         };
+        if self.level() >= Level::TRUST {
+            self.trail.prune(ctx.time, &self.settings, &mut journal);
+        }
         journal.into_applied(outcomes)
     }
 
     /// What somebody asked for, judged by what they may do now.
     fn dispatch_asked(&mut self, ctx: &Ctx, asked: Asked, journal: &mut Journal) -> Vec<Outcome> {
         let asker = self.asker(&asked.credential, ctx);
-        self.dispatch(ctx, &asker, asked.itself, asked.command, journal)
+        let (head, itself) = (AuditRow::of_asked(ctx, &asker, &asked), asked.itself);
+        let outcomes = self.dispatch(ctx, &asker, itself, asked.command, journal);
+        self.write_down(head, itself, journal);
+        outcomes
+    }
+
+    /// What the cluster does by itself, and what was asked for before it was said by whom.
+    fn dispatch_own(&mut self, ctx: &Ctx, command: Command, journal: &mut Journal) -> Vec<Outcome> {
+        let is_of_instances = matches!(command, Command::InstanceHealth(_) | Command::RemoveDeadInstances(_));
+        let head = AuditRow::of_entry(ctx, command.action(false));
+        let outcomes = self.dispatch(ctx, &Asker::Cluster, false, command, journal);
+        self.write_down(head, is_of_instances, journal);
+        outcomes
     }
 
     /// What is done to the items of a command, by whom it may be done, and what each of them is about.
@@ -215,13 +233,13 @@ impl Catalog {
                 |catalog, change, journal| catalog.change_settings(&change, journal)),
             Command::SignIn { hash, user_id, password } => {
                 let outcome = self.access.sign_in(ctx, hash, user_id, &password, journal);
-                journal.did(Aim::of_cluster("login", &ctx.by), &outcome);
+                journal.did(Aim::of_cluster("user", &ctx.by), &outcome);
                 vec![outcome]
             }
             // Who holds the token may end it, whoever that is.
             Command::SignOut { hash } => {
                 let outcome = self.access.sign_out(&hash, journal);
-                journal.did(Aim::of_cluster("login", &ctx.by), &outcome);
+                journal.did(Aim::of_cluster("user", &ctx.by), &outcome);
                 vec![outcome]
             }
             Command::Bootstrap { cluster_id, admin, level } => {
@@ -231,8 +249,19 @@ impl Catalog {
             Command::Raise { level } => vec![self.nodes.raise(level, journal)],
             Command::Announce(node) => vec![self.nodes.announce(node, journal)],
             Command::Forget { node_id } => vec![self.nodes.forget(node_id, journal)],
-            Command::InstanceHealth(items) => each(items, |item| self.change_health(ctx, &item, journal)),
-            Command::RemoveDeadInstances(items) => each(items, |item| self.remove_dead_instance(&item, journal)),
+            Command::InstanceHealth(items) => each(items, |item| {
+                let aim = self.aim_at_instance(&item.id);
+                let outcome = self.change_health(ctx, &item, journal);
+                journal.did(aim, &outcome);
+                outcome
+            }),
+            Command::RemoveDeadInstances(items) => each(items, |item| {
+                let aim = self.aim_at_instance(&item.id);
+                let outcome = self.remove_dead_instance(&item, journal);
+                journal.did(aim, &outcome);
+                outcome
+            }),
+            Command::Note(notes) => vec![self.note(ctx, notes, journal)],
             Command::PruneReleases(overfull) => vec![self.prune(&overfull, journal)],
             Command::Asked(_) => vec![Code::BadRequest.into()],
         }
@@ -286,7 +315,7 @@ impl Catalog {
 
     /// The catalog as it stands, for who reads much of it: what is applied afterwards does not show.
     /// Made in no time, as it shares all of its maps with this one, and without the memory of
-    /// request ids, which is for apply alone.
+    /// request ids and of the audit trail, which is for apply alone.
     pub fn view(&self) -> Catalog {
         let Catalog {
             nodes,
@@ -299,6 +328,7 @@ impl Catalog {
             rules,
             instances,
             settings,
+            trail: _,
             requests: _,
         } = self;
         Catalog {
@@ -312,6 +342,7 @@ impl Catalog {
             rules: rules.clone(),
             instances: instances.clone(),
             settings: settings.clone(),
+            trail: Trail::default(),
             requests: Requests::default(),
         }
     }
@@ -345,6 +376,7 @@ impl Catalog {
             Table::Settings => self.settings = Settings::read(value)?,
             Table::Content => self.configs.load_content(StoredContent::read(value)?),
             Table::AccessKey => drop(self.access_keys.load(AccessKey::read(value)?)),
+            Table::Audit => self.trail.load(value)?,
         }
         Ok(())
     }
@@ -355,7 +387,7 @@ impl Catalog {
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 16] {
+    pub fn counts(&self) -> [(&'static str, usize); 17] {
         let instances = self.instances.counts();
         [
             ("namespace", self.namespaces.len()),
@@ -374,6 +406,7 @@ impl Catalog {
             ("user", self.access.user_count()),
             ("service_token", self.access.service_token_count()),
             ("access_key", self.access_keys.len()),
+            ("audit_row", usize::try_from(self.trail.rows()).unwrap_or(usize::MAX)),
         ]
     }
 }

@@ -70,7 +70,8 @@ impl Rebirth {
             | Table::ConfigFile
             | Table::Settings
             | Table::Content
-            | Table::AccessKey => return Ok(Some(Cow::Borrowed(value))),
+            | Table::AccessKey
+            | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))
     }

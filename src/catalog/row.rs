@@ -10,6 +10,7 @@
 //! |---|---|---|---|
 //! | any | 1 | 1 | the fields by name |
 //! | user | 2 | 3 | grants in place of a role |
+//! | settings | 2 | 3 | what is kept of the audit trail |
 //! | config file, config release | 2 | 2 | `content` is the digest of a row of table content |
 
 use std::borrow::Cow;
@@ -46,10 +47,11 @@ pub enum Table {
     Content = 19,
     AccessKey = 20,
     ServiceToken = 21,
+    Audit = 22,
 }
 
 impl Table {
-    pub const ALL: [Table; 21] = [
+    pub const ALL: [Table; 22] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -71,6 +73,7 @@ impl Table {
         Table::Content,
         Table::AccessKey,
         Table::ServiceToken,
+        Table::Audit,
     ];
 
     /// What it holds, for people and their tools.
@@ -97,6 +100,7 @@ impl Table {
             Table::Content => "contents",
             Table::AccessKey => "access_keys",
             Table::ServiceToken => "service_tokens",
+            Table::Audit => "audit",
         }
     }
 

@@ -4,14 +4,27 @@ use std::borrow::Cow;
 
 use super::Catalog;
 use super::change::{Journal, Outcome};
-use super::row::{Row, Table};
+use super::row::{FIRST_VERSION, Row, Table};
+use crate::format::level::Level;
+use crate::format::pack;
 use crate::model::code::Code;
 use crate::model::settings::{Settings, SettingsChange};
+
+/// From [`Level::TRUST`] on it holds what is kept of the audit trail.
+const WITH_AUDIT: u8 = 2;
 
 impl Row for Settings {
     const TABLE: Table = Table::Settings;
     fn name(&self) -> Vec<Cow<'_, [u8]>> {
         vec![]
+    }
+
+    fn version_at(level: Level) -> u8 {
+        if level >= Level::TRUST { WITH_AUDIT } else { FIRST_VERSION }
+    }
+
+    fn body(&self, version: u8) -> Vec<u8> {
+        if version >= WITH_AUDIT { pack::to_bytes(self) } else { pack::to_bytes(&self.of_level(Level::SETTINGS)) }
     }
 }
 
@@ -27,5 +40,24 @@ impl Catalog {
         journal.put(&settings);
         self.settings = settings;
         Outcome::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::settings::Settings;
+
+    /// The bytes in which the second level wrote them, and that they are read at the third.
+    #[test]
+    fn below_trust_the_row_is_what_it_was() {
+        let settings = Settings { releases_kept: 7, ..Settings::default() };
+        let written = settings.value(Level::SETTINGS);
+        let golden =
+            "0182ad72656c65617365735f6b65707407be646561645f696e7374616e6365735f72656d6f7665645f61667465725f7300";
+        assert_eq!(hex::encode(&written), golden);
+        assert_eq!(Settings::read(&written).expect("readable"), settings);
+        let trusting = Settings { audit_kept_days: 1, ..settings };
+        assert_eq!(Settings::read(&trusting.value(Level::TRUST)).expect("readable"), trusting);
     }
 }

@@ -136,3 +136,16 @@ pub const REQUEST_AGE_MS_MIN: u64 = 16_000;
 pub const PRUNED_THINGS_MAX: usize = 100;
 /// Releases that one entry of the log removes because newer ones are there.
 pub const PRUNED_RELEASES_MAX: usize = 1000;
+
+/// Items in one stored row of the audit trail.
+pub const AUDIT_ROW_ITEMS_MAX: usize = 100;
+/// Characters of a text in the audit trail; the rest is cut off.
+pub const AUDIT_TEXT_CHARS_MAX: usize = 300;
+/// Stored rows of the audit trail that one entry of the log removes.
+pub const AUDIT_PRUNED_PER_ENTRY_MAX: usize = 128;
+/// Stored rows of the audit trail that one request looks at.
+pub const AUDIT_WALK_MAX: u64 = 1_000_000;
+/// How far back a note of a node may lie: one that could not be written for longer gets this age.
+pub const AUDIT_NOTE_LATE_MS_MAX: u32 = 600_000;
+/// Notes of one command.
+pub const AUDIT_NOTES_MAX: usize = 64;

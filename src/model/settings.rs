@@ -3,15 +3,18 @@
 //! come from there.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::code::{Code, Refusal};
+use crate::format::level::Level;
 
 /// A row of the table of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     pub name: &'static str,
+    /// From which on it can be set, and is written.
+    pub level: Level,
     pub unit: &'static str,
     pub default: u64,
     pub min: u64,
@@ -20,7 +23,8 @@ pub struct Setting {
 }
 
 macro_rules! settings {
-    ($( $(#[doc = $about:literal])+ $name:ident: $unit:literal, $default:literal, $min:literal..=$max:literal; )+) => {
+    ($( $(#[doc = $about:literal])+
+        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:literal, from $level:expr; )+) => {
         /// All settings as they stand.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
@@ -35,12 +39,20 @@ macro_rules! settings {
         impl Settings {
             pub const TABLE: &'static [Setting] = &[ $( Setting {
                 name: stringify!($name),
+                level: $level,
                 unit: $unit,
                 default: $default,
                 min: $min,
                 max: $max,
                 about: concat!($($about),+).trim_ascii(),
             }, )+ ];
+
+            /// Those that a level has.
+            pub fn of_level(&self, level: Level) -> SettingsOfLevel {
+                let all = [ $( ($level, stringify!($name), self.$name), )+ ];
+                let known = all.into_iter().filter(|(from, ..)| *from <= level);
+                SettingsOfLevel(known.map(|(_, name, value)| (name, value)).collect())
+            }
         }
 
         /// Settings to be changed; what is absent stays.
@@ -56,6 +68,12 @@ macro_rules! settings {
                 $( super::replace(&mut settings.$name, &self.$name); )+
             }
 
+            /// The lowest level that has all of them.
+            pub fn level(&self) -> Level {
+                let given = [ $( self.$name.map(|_| $level), )+ ];
+                given.into_iter().flatten().fold(Level::SETTINGS, Level::max)
+            }
+
             fn set(&mut self, name: &str, value: u64) {
                 match name { $( stringify!($name) => self.$name = Some(value), )+ _ => {} }
             }
@@ -65,10 +83,26 @@ macro_rules! settings {
 
 settings! {
     /// Inactive releases that stay of every rule and of every config file: the newest ones, by version.
-    releases_kept: "releases", 100, 1..=10_000;
+    releases_kept: "releases", 100, 1..=10_000, from Level::SETTINGS;
     /// How long an instance is without a heartbeat after it became unhealthy until it is removed; 0 is never.
     /// The present leader counts, so with another leader it begins anew.
-    dead_instances_removed_after_s: "seconds", 0, 0..=31_536_000;
+    dead_instances_removed_after_s: "seconds", 0, 0..=31_536_000, from Level::SETTINGS;
+    /// How long a row of the audit trail stays.
+    audit_kept_days: "days", 90, 1..=3650, from Level::TRUST;
+    /// Rows that stay of the audit trail at most: the newest ones.
+    audit_kept_rows: "rows", 1_000_000, 1_000..=10_000_000, from Level::TRUST;
+    /// Whether the audit trail has what instances say of themselves, and what their heartbeats show: 1 if so.
+    audit_instances: "0 or 1", 0, 0..=1, from Level::TRUST;
+}
+
+/// Settings by name, in the order of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsOfLevel(Vec<(&'static str, u64)>);
+
+impl Serialize for SettingsOfLevel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
 }
 
 impl Setting {

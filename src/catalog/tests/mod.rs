@@ -1,6 +1,7 @@
 //! The catalog as tables of commands and expected answers.
 
 mod access_keys;
+mod audit;
 mod cluster;
 mod contents;
 mod golden;

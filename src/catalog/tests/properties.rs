@@ -289,6 +289,25 @@ proptest! {
         prop_assert_eq!(reloaded, one.catalog);
     }
 
+    /// What somebody asks for is written down with it: memory is what the rows make of it, the trail too.
+    #[test]
+    fn what_is_asked_for_is_written_down(commands in prop::collection::vec((some_command(), any::<bool>()), 1..40)) {
+        let (mut one, mut two) = (Bench::trusting(), Bench::trusting());
+        let mut before = one.catalog.trail.rows();
+        for (command, itself) in commands {
+            let items = items_of(&command).len() as u64;
+            let is_health = matches!(command, Command::InstanceHealth(_));
+            let command = if is_health { command } else { super::trust::asked_by("admin", itself, command) };
+            let (first, second) = (one.apply(command.clone()), two.apply(command));
+            prop_assert_eq!(first, second);
+            let rows = one.catalog.trail.rows();
+            prop_assert_eq!(rows - before, if is_health || itself { 0 } else { items });
+            before = rows;
+        }
+        prop_assert_eq!(&one, &two);
+        prop_assert_eq!(one.reloaded(), one.catalog);
+    }
+
     /// A batch does what its items do one by one: the same answers, the same things left.
     #[test]
     fn a_batch_is_its_items(commands in prop::collection::vec(some_command(), 1..30)) {

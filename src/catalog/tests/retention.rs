@@ -252,7 +252,11 @@ fn only_the_dead_are_removed() {
 /// The commands of this level in the bytes in which they are first written.
 #[test]
 fn golden_bytes_of_settings_and_retention() {
-    let change = SettingsChange { releases_kept: Some(5), dead_instances_removed_after_s: Some(60) };
+    let change = SettingsChange {
+        releases_kept: Some(5),
+        dead_instances_removed_after_s: Some(60),
+        ..SettingsChange::default()
+    };
     let overfull = Overfull { files: vec![ConfigKey::new("n", "g", "f")], rules: vec![(Family::Routing, "i".into())] };
     let dead = vec![DeadInstance { id: "i".into(), revision: "r".into() }];
     let rows = [

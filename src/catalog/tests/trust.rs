@@ -8,17 +8,21 @@ use crate::model::grant::{Grant, Grants, Role};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 
-fn grant(role: Role, namespace: &str, name: &str) -> Grant {
+pub(super) fn grant(role: Role, namespace: &str, name: &str) -> Grant {
     Grant { role, namespace: namespace.into(), name: name.into() }
 }
 
-fn token_of(name: &str) -> TokenHash {
+pub(super) fn token_of(name: &str) -> TokenHash {
     TokenHash(format!("token of {name}"))
 }
 
-fn asked(by: &str, command: Command) -> Command {
+pub(super) fn asked(by: &str, command: Command) -> Command {
+    asked_by(by, false, command)
+}
+
+pub(super) fn asked_by(by: &str, itself: bool, command: Command) -> Command {
     let credential = Credential::Token(token_of(by));
-    Command::Asked(Box::new(Asked { credential, address: None, request: String::new(), itself: false, command }))
+    Command::Asked(Box::new(Asked { credential, address: None, request: String::new(), itself, command }))
 }
 
 fn user(name: &str, grants: &[Grant]) -> UserDraft {
@@ -32,7 +36,7 @@ fn user(name: &str, grants: &[Grant]) -> UserDraft {
 
 impl Bench {
     /// A cluster with its administrator logged in.
-    fn trusting() -> Bench {
+    pub(super) fn trusting() -> Bench {
         let mut bench = Bench::founded(Level::TRUST);
         bench.log_in("admin");
         bench
@@ -44,12 +48,12 @@ impl Bench {
         assert_eq!(self.codes(sign_in), [200000]);
     }
 
-    fn add(&mut self, name: &str, grants: &[Grant]) {
+    pub(super) fn add(&mut self, name: &str, grants: &[Grant]) {
         assert_eq!(self.codes(asked("admin", Command::Users(Op::Create, vec![user(name, grants)]))), [200000]);
         self.log_in(name);
     }
 
-    fn by(&mut self, name: &str, command: Command) -> Vec<u32> {
+    pub(super) fn by(&mut self, name: &str, command: Command) -> Vec<u32> {
         self.codes(asked(name, command))
     }
 }

@@ -1,0 +1,453 @@
+//! The audit trail: who asked for what, from where, and what came of it. Written with the entry that it
+//! tells of, kept for so many days and so many rows ([`Settings`]), and never with a secret or a body.
+//!
+//! One stored row holds the items of one entry under its own number; the numbers have no gap, and the
+//! newest row always stays, so that none is used twice. In memory there is of each row only how many items
+//! it has, which is what pruning has to know: a trail of a million rows takes a million bytes. Who reads the
+//! trail walks the stored rows, newest first ([`Filter`], [`Gathered`]).
+//!
+//! Pruning follows the entries: each removes [`limits::AUDIT_PRUNED_PER_ENTRY_MAX`] stored rows at most, so
+//! one that comes after a long pause, or after the settings were lowered, costs little more than any other.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::asked::{Asked, Asker};
+use super::change::{Deed, Journal, Outcome};
+use super::command::Command;
+use super::ctx::Ctx;
+use super::page::{Listed, Page};
+use super::row::{Edit, Row, Table};
+use super::{Catalog, Corrupt};
+use crate::format::level::Level;
+use crate::format::pack;
+use crate::model::limits;
+use crate::model::settings::Settings;
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+
+/// Number, time, and how many items.
+const HEAD_BYTES: usize = 8 + 8 + 1;
+
+/// What one entry did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// In the head of the stored form, as is when it was written.
+    #[serde(skip)]
+    number: u64,
+    #[serde(skip)]
+    written: Timestamp,
+    /// How long before that it happened.
+    late_ms: u32,
+    user: String,
+    token: String,
+    address: Option<IpAddr>,
+    action: Cow<'static, str>,
+    request: String,
+    items: Vec<AuditItem>,
+}
+
+/// One thing that an entry was about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditItem {
+    kind: Cow<'static, str>,
+    namespace: String,
+    name: String,
+    code: u32,
+    before: String,
+    after: String,
+    /// How often it happened, where it is told of once.
+    count: u32,
+}
+
+/// What a node saw that is no command: a refusal at the door, a change of the membership.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditNote {
+    pub time: Timestamp,
+    pub user: String,
+    pub token: String,
+    pub address: Option<IpAddr>,
+    pub action: String,
+    pub kind: String,
+    pub name: String,
+    pub code: u32,
+    pub request: String,
+    /// How often it happened.
+    pub count: u32,
+}
+
+/// One item with all that is known of it: a row of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditEvent {
+    pub time: Timestamp,
+    pub user: String,
+    pub token: String,
+    pub address: Option<IpAddr>,
+    pub action: Cow<'static, str>,
+    pub kind: Cow<'static, str>,
+    pub namespace: String,
+    pub name: String,
+    pub code: u32,
+    pub request: String,
+    pub before: String,
+    pub after: String,
+    pub count: u32,
+}
+
+impl Row for AuditRow {
+    const TABLE: Table = Table::Audit;
+    fn name(&self) -> Vec<Cow<'_, [u8]>> {
+        vec![Cow::Owned(self.number.to_be_bytes().to_vec())]
+    }
+
+    /// The head stands in front, for who needs no more than that of very many.
+    fn body(&self, _: u8) -> Vec<u8> {
+        let items = u8::try_from(self.items.len()).expect("no more than a row has room for");
+        let mut body = [&self.number.to_be_bytes()[..], &self.written.0.to_be_bytes(), &[items]].concat();
+        body.extend(pack::to_dense_bytes(self));
+        body
+    }
+
+    fn of_body(_: u8, body: &[u8]) -> Result<Self, String> {
+        let head = Head::of_body(body).ok_or("shorter than its head")?;
+        let row: AuditRow = pack::from_bytes(&body[HEAD_BYTES..]).map_err(|error| error.to_string())?;
+        Ok(AuditRow { number: head.number, written: head.written, ..row })
+    }
+}
+
+/// The key of a row.
+pub fn key(number: u64) -> [u8; 9] {
+    let mut key = [Table::Audit as u8; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The number in the key of a row of the trail; `None` for a key of another table.
+pub fn number_of(key: &[u8]) -> Option<u64> {
+    let (table, number) = key.split_first()?;
+    let number = <[u8; 8]>::try_from(number).ok().filter(|_| *table == Table::Audit as u8)?;
+    Some(u64::from_be_bytes(number))
+}
+
+/// What is known of a stored row without reading all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub number: u64,
+    pub written: Timestamp,
+    items: u8,
+}
+
+impl Head {
+    pub fn of(value: &[u8]) -> Result<Head, Corrupt> {
+        value.get(1..).and_then(Head::of_body).ok_or_else(|| Corrupt("a row of the audit trail has no head".to_owned()))
+    }
+
+    fn of_body(body: &[u8]) -> Option<Head> {
+        let number = |from: usize| Some(u64::from_be_bytes(body.get(from..from + 8)?.try_into().ok()?));
+        Some(Head { number: number(0)?, written: Timestamp(number(8)?), items: *body.get(16)? })
+    }
+}
+
+impl AuditRow {
+    /// Of an entry, without its items.
+    pub(super) fn of_entry(ctx: &Ctx, action: &'static str) -> AuditRow {
+        let user = cut(ctx.by.clone());
+        AuditRow { written: ctx.time, user, action: Cow::Borrowed(action), ..AuditRow::default() }
+    }
+
+    pub(super) fn of_asked(ctx: &Ctx, asker: &Asker, asked: &Asked) -> AuditRow {
+        let mut row = AuditRow::of_entry(ctx, asked.command.action(asked.itself));
+        if let Asker::Holder(holder) = asker {
+            row.user.clone_from(&holder.name);
+        }
+        // A login is known by the token that it gives out.
+        let token = match &asked.command {
+            Command::SignIn { hash, .. } => hash.id(),
+            _ => asked.credential.token_id(),
+        };
+        AuditRow { token: token.to_owned(), address: asked.address, request: cut(asked.request.clone()), ..row }
+    }
+
+    fn of_note(ctx: &Ctx, note: AuditNote) -> AuditRow {
+        let late_ms = ctx.time.0.saturating_sub(note.time.0).min(limits::AUDIT_NOTE_LATE_MS_MAX.into());
+        let AuditNote { time: _, user, token, address, action, kind, name, code, request, count } = note;
+        let (kind, action) = (Cow::Owned(cut(kind)), Cow::Owned(cut(action)));
+        let none = String::new;
+        let item = AuditItem { kind, namespace: none(), name: cut(name), code, before: none(), after: none(), count };
+        AuditRow {
+            late_ms: u32::try_from(late_ms).unwrap_or(u32::MAX),
+            user: cut(user),
+            token: cut(token),
+            address,
+            action,
+            request: cut(request),
+            items: vec![item],
+            ..AuditRow::of_entry(ctx, "")
+        }
+    }
+
+    /// When it happened.
+    fn time(&self) -> Timestamp {
+        Timestamp(self.written.0.saturating_sub(self.late_ms.into()))
+    }
+
+    /// Its items, the last one first.
+    pub fn events(&self) -> impl Iterator<Item = AuditEvent> {
+        self.items.iter().rev().map(|item| self.event(item))
+    }
+
+    fn event(&self, item: &AuditItem) -> AuditEvent {
+        let AuditItem { kind, namespace, name, code, before, after, count } = item.clone();
+        AuditEvent {
+            time: self.time(),
+            user: self.user.clone(),
+            token: self.token.clone(),
+            address: self.address,
+            action: self.action.clone(),
+            kind,
+            namespace,
+            name,
+            code,
+            request: self.request.clone(),
+            before,
+            after,
+            count,
+        }
+    }
+}
+
+impl AuditItem {
+    fn of(deed: Deed) -> AuditItem {
+        let Deed { kind, namespace, name, code, before, after } = deed;
+        AuditItem {
+            kind: Cow::Borrowed(kind),
+            namespace: cut(namespace),
+            name: cut(name),
+            code: code.number(),
+            before: cut(before),
+            after: cut(after),
+            count: 1,
+        }
+    }
+}
+
+/// A text of no more characters than the trail takes.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(limits::AUDIT_TEXT_CHARS_MAX) {
+        text.truncate(end);
+    }
+    text
+}
+
+impl Catalog {
+    /// Writes down what the entry did under `head`, unless it is of instances and nobody wants to know.
+    pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, journal: &mut Journal) {
+        let deeds = journal.take_deeds();
+        let is_wanted = !is_of_instances || self.settings.audit_instances > 0;
+        if deeds.is_empty() || journal.level() < Level::TRUST || !is_wanted {
+            return;
+        }
+        let mut items = deeds.into_iter().map(AuditItem::of).peekable();
+        while items.peek().is_some() {
+            let items = items.by_ref().take(limits::AUDIT_ROW_ITEMS_MAX).collect();
+            self.trail.add(AuditRow { items, ..head.clone() }, journal);
+        }
+    }
+
+    pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, journal: &mut Journal) -> Outcome {
+        if journal.level() >= Level::TRUST {
+            for note in notes.into_iter().take(limits::AUDIT_NOTES_MAX) {
+                self.trail.add(AuditRow::of_note(ctx, note), journal);
+            }
+        }
+        Outcome::default()
+    }
+}
+
+/// What pruning has to know of the stored rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trail {
+    /// The number of the oldest row.
+    first: u64,
+    /// How many items each row has, from the oldest on.
+    items: VecDeque<u8>,
+    /// The days on which something was written, and how many stored rows.
+    days: VecDeque<(u64, u64)>,
+    /// All items.
+    rows: u64,
+}
+
+impl Trail {
+    /// Items of all rows, each of which is a row of the list.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn next(&self) -> u64 {
+        self.first + self.items.len() as u64
+    }
+
+    fn add(&mut self, row: AuditRow, journal: &mut Journal) {
+        let row = AuditRow { number: self.next(), ..row };
+        self.count(row.written, u8::try_from(row.items.len()).unwrap_or(u8::MAX));
+        journal.write_down(row);
+    }
+
+    fn count(&mut self, written: Timestamp, items: u8) {
+        self.items.push_back(items);
+        self.rows += u64::from(items);
+        match self.days.back_mut() {
+            Some((day, rows)) if *day >= written.day() => *rows += 1,
+            _ => self.days.push_back((written.day(), 1)),
+        }
+    }
+
+    /// Takes in a stored row; they come by their numbers.
+    pub(super) fn load(&mut self, value: &[u8]) -> Result<(), Corrupt> {
+        let head = Head::of(value)?;
+        if self.items.is_empty() {
+            self.first = head.number;
+        }
+        if head.number != self.next() {
+            let (expected, found) = (self.next(), head.number);
+            return Err(Corrupt(format!("the audit trail has row {found} where {expected} should follow")));
+        }
+        self.count(head.written, head.items);
+        Ok(())
+    }
+
+    /// Removes what is too old or too much, a bounded number at a time.
+    pub(super) fn prune(&mut self, now: Timestamp, settings: &Settings, journal: &mut Journal) {
+        for _ in 0..limits::AUDIT_PRUNED_PER_ENTRY_MAX {
+            let is_old = self.days.front().is_some_and(|(day, _)| day + settings.audit_kept_days < now.day());
+            let is_surplus = self.rows > settings.audit_kept_rows;
+            if self.items.len() <= 1 || !(is_old || is_surplus) {
+                return;
+            }
+            journal.forget(Edit { key: key(self.first).to_vec(), value: None });
+            self.forget_first();
+        }
+    }
+
+    fn forget_first(&mut self) {
+        let items = self.items.pop_front().unwrap_or_default();
+        self.rows -= u64::from(items);
+        self.first += 1;
+        if let Some((_, rows)) = self.days.front_mut() {
+            *rows -= 1;
+            if *rows == 0 {
+                self.days.pop_front();
+            }
+        }
+    }
+}
+
+/// What of the trail is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub user: Option<NameFilter>,
+    pub kind: Option<String>,
+    pub namespace: Option<NameFilter>,
+    pub name: Option<NameFilter>,
+    pub code: Option<u32>,
+    /// From this time on,
+    pub since: Option<Timestamp>,
+    /// and before this one.
+    pub until: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Whether what was written then happened too late: notes are written late, but not later than that.
+    fn is_after(&self, written: Timestamp) -> bool {
+        self.until.is_some_and(|until| written >= until.plus_ms(limits::AUDIT_NOTE_LATE_MS_MAX.into()))
+    }
+
+    /// Whether every row passes.
+    pub fn is_open(&self) -> bool {
+        let Filter { user, kind, namespace, name, code, since, until } = self;
+        let texts = user.is_none() && kind.is_none() && namespace.is_none() && name.is_none();
+        texts && code.is_none() && since.is_none() && until.is_none()
+    }
+
+    fn passes(&self, event: &AuditEvent) -> bool {
+        self.kind.as_ref().is_none_or(|kind| *kind == event.kind)
+            && self.code.is_none_or(|code| code == event.code)
+            && self.since.is_none_or(|since| event.time >= since)
+            && self.until.is_none_or(|until| event.time < until)
+            && NameFilter::passes(&self.user, &event.user)
+            && NameFilter::passes(&self.namespace, &event.namespace)
+            && NameFilter::passes(&self.name, &event.name)
+    }
+}
+
+/// A page of the trail while its stored rows are walked, the newest first.
+#[derive(Debug)]
+pub struct Gathered<'a> {
+    filter: &'a Filter,
+    page: Page,
+    walked: u64,
+    listed: Listed<AuditEvent>,
+}
+
+/// How a walk goes on after a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walk {
+    On,
+    /// Nothing further can be wanted.
+    Done,
+    /// There may be more, beyond what one request looks at.
+    TooFar,
+}
+
+impl<'a> Gathered<'a> {
+    /// `rows` is how many there are in all: without a filter, that is the amount.
+    pub fn new(filter: &'a Filter, page: Page, rows: u64) -> Self {
+        let amount = if filter.is_open() { usize::try_from(rows).unwrap_or(usize::MAX) } else { 0 };
+        Gathered { filter, page, walked: 0, listed: Listed { amount, rows: Vec::new() } }
+    }
+
+    pub fn take(&mut self, value: &[u8]) -> Result<Walk, Corrupt> {
+        let head = Head::of(value)?;
+        if self.filter.since.is_some_and(|since| head.written < since) {
+            return Ok(Walk::Done);
+        }
+        if self.filter.is_after(head.written) {
+            return Ok(Walk::On);
+        }
+        if self.walked >= limits::AUDIT_WALK_MAX {
+            return Ok(Walk::TooFar);
+        }
+        self.walked += 1;
+        if self.filter.is_open() { self.take_any(head, value) } else { self.take_wanted(value) }
+    }
+
+    /// Without a filter what lies before the page is counted and not read.
+    fn take_any(&mut self, head: Head, value: &[u8]) -> Result<Walk, Corrupt> {
+        let before = self.page.offset;
+        if before >= usize::from(head.items) {
+            self.page.offset = before - usize::from(head.items);
+            return Ok(Walk::On);
+        }
+        self.page.offset = 0;
+        let room = self.page.limit - self.listed.rows.len();
+        self.listed.rows.extend(AuditRow::read(value)?.events().skip(before).take(room));
+        Ok(if self.listed.rows.len() < self.page.limit { Walk::On } else { Walk::Done })
+    }
+
+    fn take_wanted(&mut self, value: &[u8]) -> Result<Walk, Corrupt> {
+        for event in AuditRow::read(value)?.events().filter(|event| self.filter.passes(event)) {
+            if self.listed.amount >= self.page.offset && self.listed.rows.len() < self.page.limit {
+                self.listed.rows.push(event);
+            }
+            self.listed.amount += 1;
+        }
+        Ok(Walk::On)
+    }
+
+    pub fn listed(self) -> Listed<AuditEvent> {
+        self.listed
+    }
+}
