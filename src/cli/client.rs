@@ -88,7 +88,7 @@ impl PasswordArgs {
         let text = match self.password_file {
             Some(file) if file.as_os_str() == "-" => read_password(std::io::stdin()).context("standard input")?,
             Some(file) => {
-                let opened = File::open(&file).and_then(|opened| read_password(opened));
+                let opened = File::open(&file).and_then(read_password);
                 opened.with_context(|| file.display().to_string())?
             }
             None => return self.password.context("--password or --password-file is needed"),

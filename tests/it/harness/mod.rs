@@ -27,7 +27,7 @@ pub(crate) use clients::{Kind, RealClient, python};
 pub(crate) use cluster::{ADMIN_PASSWORD, CLUSTER_SECRET, Cluster, member_flags};
 pub(crate) use eavesdropper::Eavesdropper;
 pub(crate) use history::{Kind as OperationKind, Operation, is_linearizable};
-pub(crate) use load::{Journal, Load, Outcome};
+pub(crate) use load::{Attempt, Journal, Load, Outcome};
 pub(crate) use ports::Ports;
 pub(crate) use process::{Exited, Process, thuban};
 pub(crate) use raw::{Raw, RawAnswer};

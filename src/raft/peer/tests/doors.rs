@@ -131,7 +131,7 @@ async fn a_slow_handshake_ends_at_its_deadline() {
     node.close_door().await;
     let limit = Duration::from_millis(100);
     node.open_with(node.server().with_handshake_within(limit));
-    for slow in [&b"THU"[..], PREAMBLE] {
+    for slow in [&b"THU"[..], PREAMBLE, b"\x16\x03\x01"] {
         let (before, started) = (node.refused("slow"), tokio::time::Instant::now());
         let mut stream = TcpStream::connect(&node.address).await.expect("listening");
         stream.write_all(slow).await.expect("open");
