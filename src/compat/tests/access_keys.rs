@@ -6,12 +6,12 @@ use super::readers::PATHS;
 use super::*;
 use crate::model::signature::{SigningKey, Target};
 
-const NOW: u64 = 1_576_478_257_344;
+pub(super) const NOW: u64 = 1_576_478_257_344;
 const SKEW_MS: u64 = 60_000;
 
 /// What the node knows of the keys of `app`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Keys {
+pub(super) enum Keys {
     None,
     Observed(&'static [&'static str]),
     Enforced(&'static [&'static str]),
@@ -19,10 +19,10 @@ enum Keys {
     Unreadable,
 }
 
-const ONE: &[&str] = &["one"];
+pub(super) const ONE: &[&str] = &["one"];
 const TWO: &[&str] = &["one", "two"];
 
-fn serving(keys: Keys, auth_required: bool) -> Served {
+pub(super) fn serving(keys: Keys, auth_required: bool) -> Served {
     let served = Served::with(10, |settings| settings.auth_required = auth_required);
     served.source.publish("default", "application", "a=1");
     served.source.0.now.store(NOW, Ordering::Relaxed);
@@ -53,14 +53,14 @@ impl Served {
 }
 
 /// The two headers of a client of `app_id` that asks for `target` at `time`.
-fn signed(secret: &str, app_id: &str, target: &str, time: u64) -> [(&'static str, String); 2] {
+pub(super) fn signed(secret: &str, app_id: &str, target: &str, time: u64) -> [(&'static str, String); 2] {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let time = time.to_string();
     let header = SigningKey::new(secret.as_bytes()).sign(app_id, Target { path, query }, &time);
     [("authorization", header), ("timestamp", time)]
 }
 
-async fn get(served: &Served, target: &str, headers: &[(&'static str, String)]) -> Got {
+pub(super) async fn get(served: &Served, target: &str, headers: &[(&'static str, String)]) -> Got {
     let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     served.get_with(target, &headers).await
 }

@@ -3,6 +3,7 @@
 
 mod access_keys;
 mod foreign;
+mod matrix;
 mod polls;
 mod pulls;
 mod readers;
