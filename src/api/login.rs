@@ -63,11 +63,9 @@ pub(super) async fn log_in(
         // Nobody has such a name, so there is nothing to hash, and nothing to remember.
         return Err(wrong());
     }
-    // A node that has just started may not have applied the founding of the cluster yet, and one that waits
-    // to be added knows nobody.
-    if app.node.state().catalog().nodes.cluster_id().is_none() {
-        app.node.await_linearizable().await?;
-    }
+    // A user made, or a password changed, a moment ago on another node: this one may be behind. The login goes
+    // through the leader anyway, and without one it is not worth a hash.
+    app.node.await_linearizable().await?;
     let user = app.node.state().catalog().access.user_named(&name);
     let (password, hash) = match &user {
         Some(user) if !is_too_long(&password) && !user.disabled => (password, Some(user.password_hash.clone())),
