@@ -1,10 +1,12 @@
 //! The command line: nodes to run, calls on a running cluster, work on what stopped nodes left.
 
+mod accounts;
 mod backup;
 mod certs;
 mod client;
 mod dev;
 mod offline;
+mod secret;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -28,6 +30,10 @@ const FIRST_PASSWORD_FILE: &str = "first-password";
 
 /// Bad configuration.
 const EXIT_CONFIG: u8 = 2;
+const EXIT_REFUSED: u8 = 3;
+const EXIT_NO_ANSWER: u8 = 4;
+/// Codes from here on say nothing of the request.
+const SERVER_FAULTS: u64 = 500_000;
 
 /// A replicated registry of services and governance rules, and a configuration store for Apollo
 /// clients.
@@ -52,9 +58,23 @@ enum Command {
     Inspect(InspectArgs),
     /// Make certificates, and an authority for them
     Certs(certs::CertsArgs),
+    /// Show, make and change users
+    #[command(subcommand)]
+    User(accounts::UserCommand),
+    /// Show, make and retire the tokens of programs
+    #[command(subcommand)]
+    Token(accounts::TokenCommand),
+    /// Show the roles that a grant may name
+    #[command(subcommand)]
+    Role(accounts::RoleCommand),
     #[command(flatten)]
     Client(client::ClientCommand),
 }
+
+/// A command was not called as it has to be.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Usage(String);
 
 /// Runs the command; 2 for bad configuration, 1 for any other failure.
 pub fn run(cli: Cli) -> ExitCode {
@@ -74,6 +94,9 @@ pub fn run(cli: Cli) -> ExitCode {
             Err(faults) => list_faults(&faults),
         },
         Command::Recover(args) => report(offline::run_recover(&args)),
+        Command::User(command) => report_by_kind(block_on(accounts::user(command))),
+        Command::Token(command) => report_by_kind(block_on(accounts::token(command))),
+        Command::Role(command) => report_by_kind(block_on(accounts::role(command))),
         Command::Inspect(args) => report(offline::run_inspect(&args)),
         Command::Certs(args) => report(certs::run(&args)),
         Command::Client(command) => report(block_on(client::run(command))),
@@ -92,6 +115,19 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// [`report`] for commands that tell by their status what went wrong: 2 how they were called, 3 what the node
+/// refused, 4 that no node could say.
+fn report_by_kind(result: anyhow::Result<()>) -> ExitCode {
+    let kind = result.as_ref().err().and_then(|error| match error.downcast_ref::<client::Refused>() {
+        Some(refused) if refused.code < SERVER_FAULTS => Some(EXIT_REFUSED),
+        Some(_) => Some(EXIT_NO_ANSWER),
+        None if error.is::<Usage>() => Some(EXIT_CONFIG),
+        None => error.is::<reqwest::Error>().then_some(EXIT_NO_ANSWER),
+    });
+    let code = report(result);
+    kind.map_or(code, ExitCode::from)
 }
 
 fn list_faults(faults: &[String]) -> ExitCode {

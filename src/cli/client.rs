@@ -1,21 +1,18 @@
 //! Calls on a running cluster: login, the operator's commands, a health check for containers.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use reqwest::Method;
 use reqwest::redirect::Policy;
 use serde_json::{Map, Value, json};
 
 use super::backup::{self, BackupArgs};
-use super::say;
+use super::{say, secret};
 use crate::tls;
 
-/// More than any password has.
-const PASSWORD_BYTES_MAX: u64 = 64 * 1024;
 const WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Subcommand)]
@@ -85,21 +82,11 @@ struct PasswordArgs {
 impl PasswordArgs {
     /// The line end of a file is not part of it. Blocks on the file.
     fn read(self) -> anyhow::Result<String> {
-        let text = match self.password_file {
-            Some(file) if file.as_os_str() == "-" => read_password(std::io::stdin()).context("standard input")?,
-            Some(file) => {
-                let opened = File::open(&file).and_then(read_password);
-                opened.with_context(|| file.display().to_string())?
-            }
-            None => return self.password.context("--password or --password-file is needed"),
-        };
-        Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+        match self.password_file {
+            Some(file) => secret::read_file(&file),
+            None => self.password.context("--password or --password-file is needed"),
+        }
     }
-}
-
-fn read_password(from: impl Read) -> std::io::Result<String> {
-    let mut text = String::new();
-    from.take(PASSWORD_BYTES_MAX).read_to_string(&mut text).map(|_| text)
 }
 
 #[derive(Args)]
@@ -191,9 +178,31 @@ async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
     let body: Value = request.send().await?.json().await.context("the answer is not of a thuban node")?;
     match body["code"].as_u64() {
         Some(200_000..=200_999) => Ok(body),
-        Some(code) => bail!("{} ({code})", body["info"].as_str().unwrap_or("refused")),
+        Some(code) => {
+            // Of a batch of one the item says it better.
+            let info = body["responses"][0]["info"].as_str().or(body["info"].as_str()).unwrap_or("refused");
+            Err(Refused { code, info: info.to_owned() }.into())
+        }
         None => bail!("the answer is not of a thuban node"),
     }
+}
+
+/// What a node answered instead of doing it.
+#[derive(Debug, thiserror::Error)]
+#[error("{info} ({code})")]
+pub(super) struct Refused {
+    pub(super) code: u64,
+    info: String,
+}
+
+/// One call with a token, and the body of its answer.
+pub(super) async fn call(to: &CallArgs, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    let request = client(&to.endpoint)?.request(method, to.url(path)).header("Authorization", to.token());
+    send(match body {
+        Some(body) => request.json(body),
+        None => request,
+    })
+    .await
 }
 
 async fn log_in(args: LoginArgs) -> anyhow::Result<()> {

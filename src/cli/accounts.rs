@@ -1,0 +1,323 @@
+//! `thuban user`, `thuban token` and `thuban role`: who may call a running cluster, and what they may do.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+
+use super::client::{CallArgs, call};
+use super::{say, secret};
+use crate::config::OutputFormat;
+use crate::model::grant::{Grant, Role};
+use crate::model::limits;
+
+const USERS: &str = "/auth/v1/users";
+const TOKENS: &str = "/auth/v1/tokens";
+
+#[derive(Subcommand)]
+pub(super) enum UserCommand {
+    /// Show the users and what they may do
+    List(ListArgs),
+    /// Make a user
+    Add {
+        name: String,
+        #[command(flatten)]
+        call: CallArgs,
+        #[command(flatten)]
+        granted: GrantArgs,
+        #[arg(long)]
+        comment: Option<String>,
+        /// File that holds the password, `-` for standard input [default: asked for on the terminal]
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+    /// Change what is given; grants take the place of all that the user has
+    Set {
+        name: String,
+        #[command(flatten)]
+        call: CallArgs,
+        #[command(flatten)]
+        granted: GrantArgs,
+        /// Take all grants away
+        #[arg(long, conflicts_with = "grants")]
+        no_grants: bool,
+        #[arg(long)]
+        comment: Option<String>,
+        /// Let nobody in under this name, and end all its logins
+        #[arg(long, conflicts_with = "enable")]
+        disable: bool,
+        #[arg(long)]
+        enable: bool,
+    },
+    /// Delete a user and end its logins; success also if it is not there
+    Delete {
+        name: String,
+        #[command(flatten)]
+        call: CallArgs,
+    },
+    /// Change a password: one's own with the old one, or as an administrator that of another
+    Passwd {
+        /// Whose; absent: one's own
+        name: Option<String>,
+        #[command(flatten)]
+        call: CallArgs,
+        /// File that holds the old password, for one's own [default: asked for on the terminal]
+        #[arg(long, value_name = "FILE", conflicts_with = "name")]
+        old_password_file: Option<PathBuf>,
+        /// File that holds the new password, `-` for standard input [default: asked for on the terminal]
+        #[arg(long, value_name = "FILE")]
+        password_file: Option<PathBuf>,
+    },
+}
+
+#[derive(Subcommand)]
+pub(super) enum TokenCommand {
+    /// Show the service tokens; never the secrets
+    List(ListArgs),
+    /// Make a token for a program; its secret is printed now and never again
+    Create {
+        name: String,
+        #[command(flatten)]
+        call: CallArgs,
+        #[command(flatten)]
+        granted: GrantArgs,
+        /// Seconds that it is valid; 0 is for ever
+        #[arg(long, default_value_t = 0)]
+        expires_in_s: u64,
+        /// Network or address from which it may be used, e.g. 10.0.0.0/8; may be given several times [default: any]
+        #[arg(long = "network", value_name = "NETWORK")]
+        networks: Vec<String>,
+        /// Form of the answer; as a table it is the secret alone
+        #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+        output: OutputFormat,
+    },
+    /// Retire a token on every node at once; success also if it is not there
+    Delete {
+        name: String,
+        #[command(flatten)]
+        call: CallArgs,
+    },
+}
+
+#[derive(Subcommand)]
+pub(super) enum RoleCommand {
+    /// Show the roles and what each lets do
+    List(ListArgs),
+}
+
+#[derive(Args)]
+pub(super) struct ListArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+#[derive(Args)]
+pub(super) struct GrantArgs {
+    /// A role, and where: editor,prod,pay* is on what begins with pay in prod, reader,prod on all of prod, admin
+    /// on everything; may be given several times
+    #[arg(long = "grant", value_name = "ROLE[,NAMESPACE[,NAME]]", value_parser = read_grant)]
+    grants: Vec<Grant>,
+}
+
+/// A name may hold a comma, a namespace cannot.
+fn read_grant(text: &str) -> Result<Grant, String> {
+    let mut parts = text.splitn(3, ',');
+    let word = parts.next().unwrap_or_default();
+    let role = Role::ALL.into_iter().find(|role| role.word() == word);
+    let known = || Role::ALL.map(Role::word).join(", ");
+    let mut grant = Grant::of(role.ok_or_else(|| format!("{word:?} is no role; there are {}", known()))?);
+    let (namespace, name) = (parts.next(), parts.next());
+    grant.namespace = namespace.unwrap_or(&grant.namespace).to_owned();
+    grant.name = name.unwrap_or(&grant.name).to_owned();
+    Ok(grant)
+}
+
+pub(super) async fn user(command: UserCommand) -> anyhow::Result<()> {
+    match command {
+        UserCommand::List(args) => {
+            let columns: &[Column] = &[
+                ("name", |user| text(&user["name"])),
+                ("state", |user| if user["disabled"] == true { "disabled" } else { "enabled" }.to_owned()),
+                ("grants", grants),
+                ("comment", |user| text(&user["comment"])),
+            ];
+            list(&args, USERS, columns).await
+        }
+        UserCommand::Add { name, call: to, granted, comment, password_file } => {
+            let password = secret::read_new(password_file.as_deref())?;
+            let mut item = json!({ "name": name, "password": password, "grants": granted.grants });
+            give(&mut item, "comment", comment);
+            tell(call(&to, Method::POST, USERS, Some(&json!([item]))).await?)
+        }
+        UserCommand::Set { name, call: to, granted, no_grants, comment, disable, enable } => {
+            let mut item = json!({ "name": name });
+            give(&mut item, "comment", comment);
+            give(&mut item, "disabled", (disable || enable).then_some(disable));
+            give(&mut item, "grants", (no_grants || !granted.grants.is_empty()).then_some(granted.grants));
+            tell(call(&to, Method::PUT, USERS, Some(&json!([item]))).await?)
+        }
+        UserCommand::Delete { name, call: to } => {
+            tell(call(&to, Method::POST, "/auth/v1/users/delete", Some(&json!([{ "name": name }]))).await?)
+        }
+        UserCommand::Passwd { name, call: to, old_password_file, password_file } => {
+            let mut order = Map::new();
+            match name {
+                Some(name) => order.insert("name".to_owned(), name.into()),
+                None => {
+                    let old = secret::read(old_password_file.as_deref(), "Old password")?;
+                    order.insert("old_password".to_owned(), old.into())
+                }
+            };
+            order.insert("new_password".to_owned(), secret::read_new(password_file.as_deref())?.into());
+            tell(call(&to, Method::PUT, "/auth/v1/user/password", Some(&order.into())).await?)
+        }
+    }
+}
+
+pub(super) async fn token(command: TokenCommand) -> anyhow::Result<()> {
+    match command {
+        TokenCommand::List(args) => {
+            let columns: &[Column] = &[
+                ("name", |token| text(&token["name"])),
+                ("id", |token| text(&token["id"])),
+                ("expires", |token| text(&token["expires"])),
+                ("networks", |token| words(&token["networks"])),
+                ("grants", grants),
+                ("made by", |token| text(&token["create_by"])),
+            ];
+            list(&args, TOKENS, columns).await
+        }
+        TokenCommand::Create { name, call: to, granted, expires_in_s, networks, output } => {
+            let item = json!({
+                "name": name, "grants": granted.grants, "expires_in_s": expires_in_s, "networks": networks,
+            });
+            let answer = call(&to, Method::POST, TOKENS, Some(&json!([item]))).await?;
+            let made = &answer["responses"][0]["token"];
+            match output {
+                OutputFormat::Table => say(made["secret"].as_str().context("no secret in the answer")?),
+                OutputFormat::Json => say(&serde_json::to_string_pretty(made)?),
+            }
+            Ok(())
+        }
+        TokenCommand::Delete { name, call: to } => {
+            tell(call(&to, Method::POST, "/auth/v1/tokens/delete", Some(&json!([{ "name": name }]))).await?)
+        }
+    }
+}
+
+pub(super) async fn role(command: RoleCommand) -> anyhow::Result<()> {
+    let RoleCommand::List(args) = command;
+    let columns: &[Column] = &[
+        ("name", |role| text(&role["name"])),
+        ("verbs", |role| words(&role["verbs"])),
+        ("comment", |role| text(&role["comment"])),
+    ];
+    let answer = call(&args.call, Method::GET, "/auth/v1/roles", None).await?;
+    show(args.output, rows_of(&answer), columns)
+}
+
+fn give(item: &mut Value, key: &str, value: Option<impl serde::Serialize>) {
+    if let Some(value) = value {
+        item[key] = json!(value);
+    }
+}
+
+fn tell(answer: Value) -> anyhow::Result<()> {
+    say(answer["info"].as_str().unwrap_or("done"));
+    Ok(())
+}
+
+/// Heading, and what stands below it.
+type Column = (&'static str, fn(&Value) -> String);
+
+fn text(value: &Value) -> String {
+    match value.as_str() {
+        Some("") | None => "-".to_owned(),
+        Some(text) => text.to_owned(),
+    }
+}
+
+fn words(value: &Value) -> String {
+    let words: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+/// As they are given on the command line.
+fn grants(row: &Value) -> String {
+    let grant =
+        |grant: &Value| format!("{},{},{}", text(&grant["role"]), text(&grant["namespace"]), text(&grant["name"]));
+    let all: Vec<_> = row["grants"].as_array().into_iter().flatten().map(grant).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(" ") }
+}
+
+fn rows_of(answer: &Value) -> Vec<Value> {
+    answer["data"].as_array().cloned().unwrap_or_default()
+}
+
+/// All pages of a list.
+async fn list(args: &ListArgs, path: &str, columns: &[Column]) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    loop {
+        let page = format!("{path}?offset={}&limit={}", all.len(), limits::PAGE_ROWS_MAX);
+        let rows = rows_of(&call(&args.call, Method::GET, &page, None).await?);
+        let is_last = rows.len() < limits::PAGE_ROWS_MAX;
+        all.extend(rows);
+        if is_last {
+            return show(args.output, all, columns);
+        }
+    }
+}
+
+fn show(output: OutputFormat, rows: Vec<Value>, columns: &[Column]) -> anyhow::Result<()> {
+    match output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(&rows)?),
+        OutputFormat::Table => table(&rows, columns).iter().for_each(|line| say(line)),
+    }
+    Ok(())
+}
+
+/// Columns as wide as what stands in them.
+fn table(rows: &[Value], columns: &[Column]) -> Vec<String> {
+    let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
+    let cells = rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect());
+    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(cells).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let padded = |line: &Vec<String>| {
+        let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(padded).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_are_read_as_they_are_shown() {
+        for (given, shown) in [
+            ("admin", "admin,*,*"),
+            ("reader,prod", "reader,prod,*"),
+            ("editor,prod,pay*", "editor,prod,pay*"),
+            ("releaser,*,a rule, and more", "releaser,*,a rule, and more"),
+        ] {
+            let grant = read_grant(given).expect(given);
+            assert_eq!(grants(&json!({ "grants": [grant] })), shown);
+        }
+        assert!(read_grant("owner,prod").expect_err("no role").contains("releaser"));
+        assert!(read_grant("").is_err());
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        let columns: &[Column] = &[("name", |row| text(&row["name"])), ("more", |row| words(&row["more"]))];
+        let rows = [json!({ "name": "longer", "more": ["a", "b"] }), json!({ "name": "", "more": [] })];
+        assert_eq!(table(&rows, columns), ["name    more", "longer  a b", "-       -"]);
+    }
+}
