@@ -17,7 +17,7 @@ use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, RestoreArgs, ServeArgs};
+use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs, ServeArgs};
 use crate::server::{Bound, Server};
 
 /// What is logged unless `RUST_LOG` says otherwise. openraft warns of every call to a peer that fails:
@@ -54,6 +54,8 @@ enum Command {
     Restore(RestoreArgs),
     /// Make a cluster of one out of a stopped node, when the others are lost for good
     Recover(RecoverArgs),
+    /// Leave a new password in the data directory of a stopped node, for who has lost it
+    ResetPassword(ResetPasswordArgs),
     /// Look at the data directory of a stopped node, at a backup or at a snapshot
     Inspect(InspectArgs),
     /// Make certificates, and an authority for them
@@ -94,6 +96,7 @@ pub fn run(cli: Cli) -> ExitCode {
             Err(faults) => list_faults(&faults),
         },
         Command::Recover(args) => report(offline::run_recover(&args)),
+        Command::ResetPassword(args) => report_by_kind(offline::run_reset_password(&args)),
         Command::User(command) => report_by_kind(block_on(accounts::user(command))),
         Command::Token(command) => report_by_kind(block_on(accounts::token(command))),
         Command::Role(command) => report_by_kind(block_on(accounts::role(command))),

@@ -25,7 +25,7 @@ use faults::Faults;
 
 pub use bounds::Bounds;
 pub use faults::is_host_and_port;
-pub use offline::{InspectArgs, OutputFormat, RecoverArgs, RestoreArgs};
+pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
 pub use secure::{PeerTls, TlsArgs};
 
 const API_PORT: u16 = 8090;

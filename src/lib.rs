@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! cli, server            the command line; settings to a running node and back down
-//!   offline              backups and the directories of stopped nodes: restore, recover, inspect
+//!   offline              backups and the directories of stopped nodes: restore, recover, reset, inspect
 //!   api      compat      the two public surfaces: management (8090), config clients (8890)
 //!     \      /
 //!      view   address    what config clients may read of a node;  who a client is behind a proxy
@@ -115,6 +115,13 @@
 //! [`model::grant::Sight`] into the catalog, which leaves out what it does not show: lists, counts,
 //! details, releases, explain and discovery. What belongs to the cluster as a whole (members, settings,
 //! users, backups) is a verb in the row of its route.
+//!
+//! # The path of a lost password
+//!
+//! `thuban reset-password` on a stopped node changes no row: what one node has by itself would make its state
+//! differ. It leaves an order with the hash in the directory (`store::order`), and the node, once it has a
+//! leader, proposes it as the cluster's own (`raft::reset`). The order names the hash that it replaces, so it
+//! takes effect once and undoes nothing.
 //!
 //! # The path of a level
 //!

@@ -1,4 +1,4 @@
-//! Commands that work while no node runs: `restore`, `recover`, `inspect`. They ask, print and leave
+//! Commands that work while no node runs: `restore`, `recover`, `reset-password`, `inspect`. They ask, print and leave
 //! the work to [`crate::offline`].
 
 use std::io::{IsTerminal, Write};
@@ -7,11 +7,14 @@ use anyhow::bail;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::say;
-use crate::config::{InspectArgs, OutputFormat, RecoverArgs};
+use super::{say, secret};
+use crate::api::hash_password;
+use crate::config::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs};
+use crate::model::access::PasswordHash;
 use crate::offline::Founded;
 use crate::offline::inspect::{Inspection, Kind, inspect};
 use crate::offline::recover::{Findings, Survivor};
+use crate::offline::reset::reset_password;
 use crate::offline::restore::{Restore, Restored};
 
 pub(super) fn run_restore(order: &Restore) -> anyhow::Result<()> {
@@ -73,6 +76,16 @@ fn is_confirmed() -> anyhow::Result<bool> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(line.trim() == "yes")
+}
+
+pub(super) fn run_reset_password(args: &ResetPasswordArgs) -> anyhow::Result<()> {
+    let password = secret::read_new(args.password_file.as_deref())?;
+    let hash = hash_password(&password).map_err(|error| anyhow::anyhow!("it could not be hashed: {error}"))?;
+    reset_password(&args.data_dir, &args.name, PasswordHash(hash))?;
+    say(&format!("left for      the cluster to do: a new password for {}", args.name));
+    say("next          start the node again; it is done once there is a leader, and its log says so. All logins of");
+    say("              the user end then, and the user is enabled");
+    Ok(())
 }
 
 pub(super) fn run_inspect(args: &InspectArgs) -> anyhow::Result<()> {

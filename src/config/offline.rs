@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::faults::Faults;
+use crate::model::access::ADMIN;
 use crate::offline::restore::Restore;
 
 /// Arguments of `thuban restore`.
@@ -67,6 +68,22 @@ pub struct InspectArgs {
     /// Form of the answer
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     pub output: OutputFormat,
+}
+
+/// Arguments of `thuban reset-password`.
+#[derive(Args, Clone, Debug)]
+pub struct ResetPasswordArgs {
+    /// Data directory of a stopped node, of any one of the cluster
+    #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
+    pub data_dir: PathBuf,
+
+    /// Whose password it is
+    #[arg(long, value_name = "USER", default_value = ADMIN)]
+    pub name: String,
+
+    /// File that holds the new password, `-` for standard input [default: asked for on the terminal]
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,7 @@
 //! (snapshots and the past of the log), [`room`] (disk and quota), [`lease`] (who can lead at this moment),
 //! [`clock`] (what time it is), [`horizon`] (what no node of this cluster can know), [`backup`] (the state for
 //! somebody to keep), [`members`] (who belongs to the cluster), [`divergence`] (whether all members hold the
-//! same state), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
+//! same state), [`reset`] (a password that was reset while the node was stopped), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
 //! [`threads`] that all of it runs on.
 
 pub mod backup;
@@ -32,6 +32,7 @@ pub mod node;
 pub mod peer;
 pub mod proposal;
 mod read_index;
+pub mod reset;
 mod retention;
 mod room;
 #[cfg(test)]

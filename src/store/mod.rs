@@ -7,6 +7,7 @@
 //! identity.json    whose directory this is
 //! db/              RocksDB: families default (scalars), log, state; one write-ahead log
 //! snapshots/       the newest snapshot, and what is being built or received
+//! order.json       what the node is to have done when it runs again, see [`order`]
 //! restoring/       what a restore has not finished, see [`nursery`]
 //! ```
 //!
@@ -25,6 +26,7 @@ mod footprint;
 mod identity;
 mod log;
 mod nursery;
+mod order;
 mod peek;
 mod raft_log;
 mod shelf;
@@ -154,6 +156,15 @@ impl Store {
     /// The directory itself.
     pub fn dir(&self) -> &Path {
         self.0.title.dir()
+    }
+
+    /// What was left for this node to have done while it was stopped.
+    pub fn order(&self) -> io::Result<Option<Vec<u8>>> {
+        order::read(self.dir())
+    }
+
+    pub fn forget_order(&self) -> io::Result<()> {
+        order::forget(self.dir())
     }
 
     /// What this node reads and writes.

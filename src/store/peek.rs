@@ -2,18 +2,20 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rocksdb::{DB, IteratorMode};
 
 use super::database::{self, LOG, STATE, Scalar};
 use super::transfer::Installing;
-use super::{DATABASE_DIR, Identity, LogExtent, RowSink, StoreError, identity, log, scan, scan_options};
+use super::{DATABASE_DIR, Identity, LogExtent, RowSink, StoreError, identity, log, order, scan, scan_options};
 use crate::format::codec;
 use crate::format::level::LevelRange;
 
-/// A directory, locked against a node but not changed. What its write-ahead log holds is in memory.
+/// A directory, locked against a node. What it holds is not changed, and of its write-ahead log a copy is in
+/// memory.
 pub struct Peek {
+    dir: PathBuf,
     identity: Identity,
     db: DB,
     _lock: Option<File>,
@@ -35,7 +37,12 @@ impl Peek {
         if !path.join("CURRENT").exists() {
             return Err(StoreError::DatabaseMissing { path: dir.to_owned() });
         }
-        Ok(Peek { identity, db: database::open_to_look(&path)?, _lock: lock })
+        Ok(Peek { dir: dir.to_owned(), identity, db: database::open_to_look(&path)?, _lock: lock })
+    }
+
+    /// Leaves something for the node to have done when it runs again.
+    pub fn leave_order(&self, order: &[u8]) -> io::Result<()> {
+        order::leave(&self.dir, order)
     }
 
     pub fn identity(&self) -> &Identity {
