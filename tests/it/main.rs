@@ -41,3 +41,4 @@ mod settings;
 mod start;
 mod tidy;
 mod tls;
+mod users;

@@ -13,11 +13,11 @@
 //! | S05, S06 strangers at the peer port, peers at the client port | `sockets`, `raft::peer::tests::doors` |
 //! | S07 logins: odd ones, timing, 10 000 guesses, at the same time, long passwords | `secrets`, `exhaustion::logins` |
 //! | S08 pages | `requests`, `rules::lists` |
-//! | S09 every route by everybody who may not | without a token: `api::tests`; by role and scope: `permissions` |
+//! | S09 every route by everybody who may not | `api::tests::matrix`, `compat::tests::matrix` |
 //! | S10 what only apply can refuse | `rules::writes`, `rules::values`, `names` |
-//! | S11 what is of a namespace that one may not see | `permissions`, `catalog::tests::trust` |
+//! | S11 what is of a namespace that one may not see | `api::tests::matrix`, `catalog::tests::trust` |
 //! | S12, S13, S14 names and paths of config clients | `names`, `compat::tests::{pulls, readers}` |
-//! | S15 releases by ids of others | rules: `rules::releases`; config releases are named, not by id |
+//! | S15 releases by ids of others | rules: `rules::releases`, `api::tests::matrix`; config releases are named, not by id |
 //! | S16 names that look alike | `names` |
 //! | S17 another name in the query than in the body: the body counts | `requests::the_query_of_a_write_names_nothing` |
 //! | S18 addresses inside of rules | `names`, `rules::edges` |
@@ -28,7 +28,7 @@
 //! | S21 malformed bodies | `bodies`, `api::extract` |
 //! | S22, S41 text that would be markup, a header or a line of the log | `names`, `secrets`, `exhaustion::surfaces` |
 //! | S23 names that walk directories | `names`, `model::name` |
-//! | S24 one bad item among a hundred | `rules::writes`; one that is not permitted: `catalog::tests::trust` |
+//! | S24 one bad item among a hundred | `rules::writes`; one that is not permitted: `catalog::tests::trust`, `users` |
 //! | S25 a poll of a file that one may not read | access keys are those of an app, a poll is of one app: `access_keys` |
 //! | S26 lists of a poll | `compat::tests::polls`, `compat::wanted`, `config_surface`, `names`, `exhaustion::polls` |
 //! | S27 to S31 conditions, ranges, words, policies of rules | `rules::values`, `rules::fields`, `rules::views` |

@@ -168,6 +168,11 @@ impl Cluster {
         eventually(LEADER_LIMIT, "the administrator logs in", || api.login(ADMIN_PASSWORD)).await
     }
 
+    /// What [`Cluster::api`] presents from now on.
+    pub(crate) fn set_token(&mut self, token: &str) {
+        token.clone_into(&mut self.token);
+    }
+
     pub(crate) fn token(&self) -> &str {
         &self.token
     }
