@@ -189,6 +189,10 @@
 //!   them ends a node.
 //! * No secret of an access key is proposed, written or logged in clear; a node that cannot read a key takes it for one
 //!   that nobody has signed with.
+//! * No client can take what all need: connections, held requests with their keys and bytes, heads that have not
+//!   come whole, logins that wait and strangers at the peer port are counted by [`origin`] too, before anything
+//!   is known of who it is. What is begun for a client and cannot be stopped keeps its place when the client
+//!   is gone (`api::passwords`).
 //! * There is no global state: two nodes live in one test process.
 //!
 //! # How the gaps of the specification are filled

@@ -24,7 +24,7 @@
 //! | S19 slow requests, 1000 idle connections (more by `THUBAN_IT_IDLE`) | `sockets`, `connections` |
 //! | S19 answers that are read slowly or not at all | `connections::patient` of the sources, `scripts/attacks` |
 //! | S19 handshakes of TLS that stop half way | `tls` |
-//! | S20 endless and huge requests | `sockets` |
+//! | S20 endless and huge requests | `sockets`; heads that do not come whole: `exhaustion::surfaces` |
 //! | S21 malformed bodies | `bodies`, `api::extract` |
 //! | S22, S41 text that would be markup, a header or a line of the log | `names`, `secrets`, `exhaustion::surfaces` |
 //! | S23 names that walk directories | `names`, `model::name` |
