@@ -109,9 +109,8 @@ async fn keys_are_made_listed_changed_and_deleted() {
 
     // Nothing of a secret is on any disk, in any log, or among the metrics.
     for id in cluster.ids() {
-        let metrics = reqwest::get(format!("http://{}/metrics", cluster.ports(id).api)).await.expect("metrics");
-        let mut places =
-            vec![metrics.text().await.expect("text").into_bytes(), std::fs::read(cluster.log(id)).expect("a log")];
+        let (_, metrics) = cluster.api(id).health("/metrics").await.expect("metrics");
+        let mut places = vec![metrics.into_bytes(), std::fs::read(cluster.log(id)).expect("a log")];
         let mut open = vec![cluster.data(id)];
         while let Some(path) = open.pop() {
             if path.is_dir() {

@@ -57,13 +57,13 @@ enum Place {
 impl Scope {
     /// Whether a grant on this scope is one on all of the place.
     fn covers(self, place: Place) -> bool {
-        match (self, place) {
-            (Scope::Everything, _) => true,
-            (Scope::Namespace, Place::Thing | Place::Namespace) => true,
-            (Scope::Thing, Place::Thing) => true,
-            (Scope::OtherNamespace, Place::ThingElsewhere) => true,
-            _ => false,
-        }
+        matches!(
+            (self, place),
+            (Scope::Everything, _)
+                | (Scope::Namespace, Place::Thing | Place::Namespace)
+                | (Scope::Thing, Place::Thing)
+                | (Scope::OtherNamespace, Place::ThingElsewhere)
+        )
     }
 
     /// Whether it reaches something there.
