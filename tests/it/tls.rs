@@ -231,12 +231,31 @@ async fn the_command_line_speaks_https() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_python_client_pulls_and_polls_by_tls() {
     let pki = Pki::new().await;
-    let cluster = pki.cluster(1, &[]).await;
-    cluster.api(1).publish("default", "app", "application", "number=1").await;
-    let mut client = RealClient::start_secure(cluster.ports(1).compat, &pki.ca(), "app", "application").await;
-    client.holds(LIMIT, "number", "1").await;
-    cluster.api(1).publish("default", "app", "application", "number=2").await;
-    client.holds(LIMIT, "number", "2").await;
+    std::fs::write(pki.file("data-key"), "a".repeat(64)).expect("a file can be written");
+    let cluster = pki.cluster(1, &["--data-key-file", &pki.path("data-key")]).await;
+    let (api, address, ca) = (cluster.api(1), cluster.ports(1).compat, pki.ca());
+    let client = async |secret| RealClient::start_secure(address, &ca, "app", "application", secret).await;
+    let publish = async |number: u32| {
+        api.publish("default", "app", "application", &format!("number={number}")).await;
+    };
+    publish(1).await;
+    let mut unsigned = client(None).await;
+    unsigned.holds(LIMIT, "number", "1").await;
+    publish(2).await;
+    unsigned.holds(LIMIT, "number", "2").await;
+    // The same with an access key.
+    let key = json!({"app_id": "app", "name": "one", "mode": "enforce"});
+    let created = api.post("/auth/v1/accesskeys", &key).await.expect_code(200_000);
+    let secret = created.body["responses"][0]["accessKey"]["secret"].as_str().expect("a secret");
+    let (mut signed, mut wrong) = (client(Some(secret)).await, client(Some("a-secret-of-nobody")).await);
+    signed.holds(LIMIT, "number", "2").await;
+    publish(3).await;
+    signed.holds(LIMIT, "number", "3").await;
+    for (title, client) in [("unsigned", &mut unsigned), ("wrongly signed", &mut wrong)] {
+        let told = client.told();
+        let has_seen = told.iter().any(|held| held.values.get("number").is_some_and(|number| number == "3"));
+        assert!(!has_seen, "{title}: {told:?}");
+    }
 }
 
 /// Every byte between the nodes goes by somebody who listens.

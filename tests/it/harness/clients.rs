@@ -56,9 +56,15 @@ impl RealClient {
         }
     }
 
-    /// The Python client, by TLS; it trusts the authority in `ca`.
-    pub(crate) async fn start_secure(address: SocketAddr, ca: &Path, app: &str, namespace: &str) -> RealClient {
-        watching_python(&format!("https://{address}"), Some(ca), app, namespace, None).await
+    /// The Python client, by TLS; it trusts the authority in `ca`, and signs if it is given a secret.
+    pub(crate) async fn start_secure(
+        address: SocketAddr,
+        ca: &Path,
+        app: &str,
+        namespace: &str,
+        secret: Option<&str>,
+    ) -> RealClient {
+        watching_python(&format!("https://{address}"), Some(ca), app, namespace, secret).await
     }
 
     /// What the client has told of since it was asked last.
