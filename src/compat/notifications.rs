@@ -77,6 +77,8 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
         }
         Err(refusal) => {
             surface.metrics.polls_ended.with_label_values(&["refused"]).inc();
+            // What is refused must not be kept while it waits to be told so.
+            drop(ask);
             sleep(FLOOR).await;
             refusal.for_poll()
         }

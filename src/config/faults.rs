@@ -64,7 +64,7 @@ impl Faults {
         const FLAG: &str = "--cluster-secret";
         let may_hold_two = file.is_some();
         let text = self.read_secret(FLAG, given, file)?;
-        let mut secrets: Vec<String> = match may_hold_two {
+        let secrets: Vec<String> = match may_hold_two {
             true => text.lines().map(str::to_owned).collect(),
             false => vec![text],
         };
@@ -84,9 +84,10 @@ impl Faults {
             ));
             return None;
         }
-        let other = secrets.drain(1..).next();
-        let other = other.map(|other| self.judge_secret(FLAG, other, SECRET_CHARS_MIN));
-        let shown = self.judge_secret(FLAG, secrets.pop().unwrap_or_default(), SECRET_CHARS_MIN);
+        // A file that holds nothing names a secret without characters.
+        let mut secrets = secrets.into_iter();
+        let shown = self.judge_secret(FLAG, secrets.next().unwrap_or_default(), SECRET_CHARS_MIN);
+        let other = secrets.next().map(|other| self.judge_secret(FLAG, other, SECRET_CHARS_MIN));
         match other {
             Some(None) => None,
             other => Some(ClusterSecret { shown: shown?, other: other.flatten() }),
