@@ -36,12 +36,12 @@
 //! | S33 aliases | `names`, `aliases` |
 //! | S34 one create through two nodes | `names`, `rules::writes` |
 //! | S35 one command twice | `catalog::tests`, `names`; callers have no key of their own for it |
-//! | S36 signatures that are old, skewed or of another path | `access_keys` |
+//! | S36 signatures that are old, skewed or of another path | `model::signature`, `compat::tests`, `access_keys` |
 //! | S37, S38 secrets and names in logs and metrics | `secrets` |
 //! | S39 verbs | `requests` |
 //! | S40 backups: who may read the file; torn and foreign ones | `exhaustion::surfaces`, `backup`, `offline::tests` |
 //! | S42 numbers beyond their type | `rules::values`, `bodies` |
-//! | S43 a token revoked on another node | `secrets`; on a node that is cut off: `permissions` |
+//! | S43 a token revoked on another node | `secrets`; on a node that is cut off: `users` |
 //! | S44 the last administrator | `catalog::tests::trust` |
 //! | S45 made-up requests | from the description of both surfaces: `openapi` (10 examples an operation) |
 
