@@ -32,7 +32,8 @@ fn of_everybody() -> Vec<Row> {
 
 fn of_accounts() -> Vec<Row> {
     let name = |what: &str, thing: &Thing| format!("{what}-{}", thing.turn);
-    let (users, tokens) = ("/auth/v1/users", "/auth/v1/tokens");
+    let (users, tokens, keys) = ("/auth/v1/users", "/auth/v1/tokens", "/auth/v1/accesskeys");
+    let key = move |thing: &Thing| json!({ "app_id": thing.tag, "name": "made", "mode": "observe" });
     vec![
         Row::new("GET", users, Law::Whole(Manage, 200_000), nothing),
         Row::new("POST", users, Law::Whole(Manage, 200_000), move |thing| {
@@ -46,6 +47,12 @@ fn of_accounts() -> Vec<Row> {
             body(json!({ "name": "former-disabled", "new_password": "long enough" }))
         }),
         Row::new("GET", "/auth/v1/roles", Law::Holder(200_000), nothing),
+        Row::new("GET", keys, Law::Whole(Manage, 200_000), nothing),
+        Row::new("POST", keys, Law::Whole(Manage, 503_005), move |thing| body(json!([key(thing)]))),
+        Row::new("PUT", keys, Law::Whole(Manage, 400_202), move |thing| body(json!([key(thing)]))),
+        Row::new("POST", "/auth/v1/accesskeys/delete", Law::Whole(Manage, 200_000), move |thing| {
+            body(json!([key(thing)]))
+        }),
         Row::new("GET", tokens, Law::Whole(Manage, 200_000), nothing),
         Row::new("POST", tokens, Law::Whole(Manage, 200_000), move |thing| {
             body(json!([{ "name": name("made", thing), "grants": [{ "role": "reader" }] }]))
