@@ -181,6 +181,10 @@ metrics! {
     access_key_would_refuse: IntCounterVec "thuban_access_key_would_refuse_total" ["app"];
     /// Failed logins by reason: credentials, throttled, busy (too many waited).
     login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
+    /// Notes for the audit trail that are told of with others or in a count alone, by who caused them: done, refused, stranger.
+    audit_merged: IntCounterVec "thuban_audit_notes_merged_total" ["caused_by"];
+    /// Bytes of the audit trail in the replicated state; --quota-bytes does not count them.
+    audit_bytes: IntGauge "thuban_audit_bytes";
     /// Version of the running binary, always 1.
     build_info: IntGaugeVec "thuban_build_info" ["version"];
 }

@@ -80,7 +80,7 @@ pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
         Draft { adds: true, .. } => Growth::Adds,
         Draft { .. } => Growth::Keeps,
     };
-    node.inner().room.admit(growth, node.inner().machine.weight().bytes())
+    node.inner().room.admit(growth, node.inner().machine.weight().counted())
 }
 
 /// Only while the lease holds: what a leader appends that is cut off stays in its log, and its caller

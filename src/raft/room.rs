@@ -177,7 +177,7 @@ async fn look(node: &Node) {
     let own = room.judge(space);
     let mut disks = if node.leading_term().is_some() { ask_members(node).await } else { BTreeMap::new() };
     disks.insert(node.id(), own);
-    let state_bytes = node.inner().machine.weight().bytes();
+    let state_bytes = node.inner().machine.weight().counted();
     let turns = room.note(disks, state_bytes);
     tell(node, &turns, own, state_bytes);
 }

@@ -263,7 +263,9 @@ impl Node {
         let unreadable = self.keyring().unreadable(&view);
         metrics.keep_apps(|app| view.access_keys.has_any_of(app));
         metrics.access_keys_unreadable.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
-        metrics.state_bytes.set(number(Some(self.inner().machine.weight().bytes())));
+        let weight = self.inner().machine.weight();
+        metrics.state_bytes.set(number(Some(weight.counted())));
+        metrics.audit_bytes.set(number(Some(weight.trail_bytes())));
         self.store().record_sizes();
     }
 

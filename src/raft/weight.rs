@@ -3,62 +3,126 @@
 //! A change of a row has to know how large it was before. For each row its size is kept under a hash
 //! of its key: two keys of one hash among ten million rows are a matter of one in three hundred
 //! thousand, and would make the sum wrong by one row.
+//!
+//! The rows of the audit trail are very many, come with the next number and go with the oldest: for them
+//! the sizes alone are kept, in order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::catalog::Edit;
+use crate::catalog::audit;
 
 /// The sum over all rows; see the module.
 #[derive(Default)]
 pub(super) struct Weight {
-    keys: RandomState,
-    sizes: Mutex<HashMap<u64, u32>>,
+    sizes: Mutex<Sizes>,
     bytes: AtomicU64,
     rows: AtomicU64,
+    trail_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Sizes {
+    keys: RandomState,
+    by_key: HashMap<u64, u32>,
+    bytes: u64,
+    trail: Trail,
+}
+
+/// Sizes by number, from `first` on.
+#[derive(Default)]
+struct Trail {
+    first: u64,
+    sizes: VecDeque<u32>,
+    bytes: u64,
+}
+
+impl Trail {
+    /// False for a row that is not the next one.
+    fn put(&mut self, number: u64, size: u32) -> bool {
+        if self.sizes.is_empty() {
+            self.first = number;
+        }
+        let is_next = number == self.first + self.sizes.len() as u64;
+        if is_next {
+            self.sizes.push_back(size);
+            self.bytes += u64::from(size);
+        }
+        is_next
+    }
+
+    /// False for a row that is not the oldest.
+    fn remove(&mut self, number: u64) -> bool {
+        if number != self.first {
+            return false;
+        }
+        let Some(size) = self.sizes.pop_front() else { return false };
+        self.first += 1;
+        self.bytes -= u64::from(size);
+        true
+    }
+}
+
+impl Sizes {
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        let size = u32::try_from(key.len() + value.len()).unwrap_or(u32::MAX);
+        if audit::number_of(key).is_some_and(|number| self.trail.put(number, size)) {
+            return;
+        }
+        let before = self.by_key.insert(self.keys.hash_one(key), size);
+        self.bytes = self.bytes + u64::from(size) - u64::from(before.unwrap_or_default());
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if audit::number_of(key).is_some_and(|number| self.trail.remove(number)) {
+            return;
+        }
+        self.bytes -= u64::from(self.by_key.remove(&self.keys.hash_one(key)).unwrap_or_default());
+    }
 }
 
 impl Weight {
     /// The rows that `edits` write and remove.
     pub(super) fn record(&self, edits: &[Edit]) {
         let mut sizes = self.sizes.lock();
-        let (mut more, mut less) = (0, 0);
         for edit in edits {
-            let hash = self.keys.hash_one(&edit.key[..]);
-            let before = match &edit.value {
-                Some(value) => {
-                    let size = u32::try_from(edit.key.len() + value.len()).unwrap_or(u32::MAX);
-                    more += u64::from(size);
-                    sizes.insert(hash, size)
-                }
-                None => sizes.remove(&hash),
-            };
-            less += before.map_or(0, u64::from);
+            match &edit.value {
+                Some(value) => sizes.put(&edit.key, value),
+                None => sizes.remove(&edit.key),
+            }
         }
-        self.publish(&sizes, self.bytes() + more - less);
+        self.publish(&sizes);
     }
 
     /// Begins anew, with the rows of another state.
     pub(super) fn replace<E>(&self, read: impl FnOnce(&mut dyn FnMut(&[u8], &[u8])) -> Result<(), E>) -> Result<(), E> {
-        let mut sizes = HashMap::new();
-        let mut bytes = 0;
-        read(&mut |key, value| {
-            let size = u32::try_from(key.len() + value.len()).unwrap_or(u32::MAX);
-            bytes += u64::from(size);
-            sizes.insert(self.keys.hash_one(key), size);
-        })?;
+        let mut sizes = Sizes::default();
+        read(&mut |key, value| sizes.put(key, value))?;
         let mut kept = self.sizes.lock();
         *kept = sizes;
-        self.publish(&kept, bytes);
+        self.publish(&kept);
         Ok(())
     }
 
-    fn publish(&self, sizes: &HashMap<u64, u32>, bytes: u64) {
-        self.bytes.store(bytes, Ordering::Relaxed);
-        self.rows.store(sizes.len() as u64, Ordering::Relaxed);
+    fn publish(&self, sizes: &Sizes) {
+        let rows = sizes.by_key.len() + sizes.trail.sizes.len();
+        self.bytes.store(sizes.bytes + sizes.trail.bytes, Ordering::Relaxed);
+        self.rows.store(rows as u64, Ordering::Relaxed);
+        self.trail_bytes.store(sizes.trail.bytes, Ordering::Relaxed);
+    }
+
+    /// Those of the audit trail: it has bounds of its own, and what is deleted to make room adds to it.
+    pub(super) fn trail_bytes(&self) -> u64 {
+        self.trail_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the quota counts: all but the trail.
+    pub(super) fn counted(&self) -> u64 {
+        self.bytes().saturating_sub(self.trail_bytes())
     }
 
     /// Keys and values of all rows.
@@ -97,6 +161,19 @@ mod tests {
         ] {
             weight.record(&edits);
             assert_eq!((weight.bytes(), weight.rows()), (bytes, rows), "after {edits:?}");
+        }
+        let row = |number: u64, value: &str| Edit { key: audit::key(number).to_vec(), value: Some(value.into()) };
+        let gone = |number: u64| Edit { key: audit::key(number).to_vec(), value: None };
+        for (edits, trail_bytes, bytes, rows) in [
+            (vec![row(7, "1"), row(8, "12"), put("a", "1")], 21, 23, 3),
+            (vec![gone(7), row(9, "1")], 21, 23, 3),
+            (vec![gone(8), gone(9), gone(9)], 0, 2, 1),
+            (vec![row(10, "1"), remove("a")], 10, 10, 1),
+            (vec![gone(10)], 0, 0, 0),
+        ] {
+            weight.record(&edits);
+            assert_eq!((weight.trail_bytes(), weight.bytes(), weight.rows()), (trail_bytes, bytes, rows), "{edits:?}");
+            assert_eq!(weight.counted(), bytes - trail_bytes);
         }
         weight.record(&[put("old", "state")]);
         let read = |row: &mut dyn FnMut(&[u8], &[u8])| {
