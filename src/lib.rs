@@ -123,6 +123,14 @@
 //! leader, proposes it as the cluster's own (`raft::reset`). The order names the hash that it replaces, so it
 //! takes effect once and undoes nothing.
 //!
+//! # The path of an audit row
+//!
+//! A request's command carries who asked (`catalog::asked`); each item that apply judged is a deed, and the deeds
+//! of an entry are one stored row ([`catalog::audit`]), in the batch of the change itself. What is no command, a
+//! failed login say, waits as a note on its node (`raft::notes`) and is proposed with others, once a second at
+//! most. Of the rows memory holds only how many items each has, so that apply can prune; a list walks them in the
+//! store, newest first, on a blocking thread (`raft::trail`).
+//!
 //! # The path of a level
 //!
 //! Everything stored or sent belongs to a level ([`format::level`]). Every handshake between nodes says what

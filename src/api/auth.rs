@@ -18,6 +18,7 @@ use super::layers::RequestName;
 use crate::address::client_address;
 use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
+use crate::catalog::audit::AuditNote;
 use crate::catalog::{Asked, Command, Credential, Outcome};
 use crate::connections::PeerCertificate;
 use crate::model::access::{PasswordHash, TokenHash};
@@ -55,6 +56,21 @@ impl Caller {
         match self.grants.may_everywhere(verb) {
             true => Ok(()),
             false => Err(ApiError::new(Code::NotAllowedAccess, format!("this needs {} on everything", verb.word()))),
+        }
+    }
+
+    /// What the audit trail has of this caller where there is no command.
+    pub(super) fn note(&self, action: &str, kind: &str, name: &str, code: Code) -> AuditNote {
+        AuditNote {
+            user: self.name.clone(),
+            token: self.credential.token_id().to_owned(),
+            address: self.address,
+            action: action.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            code: code.number(),
+            request: self.request.clone(),
+            ..AuditNote::default()
         }
     }
 
@@ -98,16 +114,22 @@ pub(super) async fn require_token(State(app): State<App>, mut request: Request, 
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(error) => error.into_response(),
+        Err(error) => {
+            app.note_refused(&request, error.0.code);
+            error.into_response()
+        }
     }
 }
 
 /// Lets who may do this on everything pass; behind [`require_token`].
-pub(super) async fn require_verb(State(verb): State<Verb>, request: Request, next: Next) -> Response {
+pub(super) async fn require_verb(State((app, verb)): State<(App, Verb)>, request: Request, next: Next) -> Response {
     let caller = request.extensions().get::<Caller>();
     match caller.map_or(Err(Code::EmptyAuthToken.into()), |caller| caller.check_everywhere(verb)) {
         Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
+        Err(error) => {
+            app.note_refused(&request, error.0.code);
+            error.into_response()
+        }
     }
 }
 

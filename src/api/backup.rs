@@ -22,7 +22,10 @@ pub(super) const BACKUP: Doc = Doc::new("Cluster")
 
 /// Held for as long as its reader takes; one that stops taking is cut.
 pub(super) async fn backup(State(app): State<App>, caller: Caller, _: Fresh) -> Result<Response, ApiError> {
-    let backup = app.node.backup().await?;
+    let backup = app.node.backup().await.map_err(ApiError::from);
+    let code = backup.as_ref().map_or_else(|error| error.0.code, |_| Code::ExecuteSuccess);
+    app.note_done(&caller, "backup", ("cluster", ""), code);
+    let backup = backup?;
     tracing::info!(by = caller.name, "a backup was begun");
     let disposition = format!("attachment; filename=\"{}\"", file_name(&backup.header));
     let headers = [(CONTENT_TYPE, OCTETS), (CONTENT_DISPOSITION, &disposition)];

@@ -118,32 +118,48 @@ pub(super) const ADD: Doc = DOC
     .says("A new node receives the log, without a vote; a known one is reached under another address from now on.")
     .codes(&[REFUSED]);
 
-pub(super) async fn add(app: State<App>, Object(order): Object<Addition>) -> Result<Response, ApiError> {
+pub(super) async fn add(
+    app: State<App>,
+    caller: Caller,
+    Object(order): Object<Addition>,
+) -> Result<Response, ApiError> {
     let Addition { id, peer } = order;
     if id == 0 || !crate::config::is_host_and_port(&peer) {
         return Err(ApiError::new(Code::InvalidParameter, "id has to be above 0 and peer to be HOST:PORT"));
     }
-    change(&app, MembershipChange::Add { node_id: id, peer }).await
+    change(&app, &caller, MembershipChange::Add { node_id: id, peer }).await
 }
 
 pub(super) const PROMOTE: Doc = DOC.says("A member that answers and has caught up gets a vote.").codes(&[REFUSED]);
 
-pub(super) async fn promote(app: State<App>, Object(order): Object<Member>) -> Result<Response, ApiError> {
-    change(&app, MembershipChange::Promote { node_id: order.id }).await
+pub(super) async fn promote(
+    app: State<App>,
+    caller: Caller,
+    Object(order): Object<Member>,
+) -> Result<Response, ApiError> {
+    change(&app, &caller, MembershipChange::Promote { node_id: order.id }).await
 }
 
 pub(super) const REMOVE: Doc = DOC
     .says("A member leaves for good, and its id is spent; one that has left already is a success.")
     .codes(&[REFUSED]);
 
-pub(super) async fn remove(app: State<App>, Object(order): Object<Member>) -> Result<Response, ApiError> {
-    change(&app, MembershipChange::Remove { node_id: order.id }).await
+pub(super) async fn remove(
+    app: State<App>,
+    caller: Caller,
+    Object(order): Object<Member>,
+) -> Result<Response, ApiError> {
+    change(&app, &caller, MembershipChange::Remove { node_id: order.id }).await
 }
 
 pub(super) const TRANSFER: Doc = DOC.says("Another voter takes the lead.").codes(&[REFUSED]);
 
-pub(super) async fn transfer(app: State<App>, Object(order): Object<Successor>) -> Result<Response, ApiError> {
-    change(&app, MembershipChange::Transfer { node_id: order.to }).await
+pub(super) async fn transfer(
+    app: State<App>,
+    caller: Caller,
+    Object(order): Object<Successor>,
+) -> Result<Response, ApiError> {
+    change(&app, &caller, MembershipChange::Transfer { node_id: order.to }).await
 }
 
 pub(super) const SNAPSHOT: Doc = DOC
@@ -155,10 +171,18 @@ pub(super) async fn snapshot(app: State<App>, _: Object<Nothing>) -> Result<Resp
     Ok(done())
 }
 
-async fn change(app: &App, change: MembershipChange) -> Result<Response, ApiError> {
+async fn change(app: &App, caller: &Caller, change: MembershipChange) -> Result<Response, ApiError> {
     tracing::info!(?change, "membership change asked for");
-    app.node.change_membership(change).await?;
-    Ok(done())
+    let (action, node_id) = match &change {
+        MembershipChange::Add { node_id, .. } => ("add", *node_id),
+        MembershipChange::Promote { node_id } => ("promote", *node_id),
+        MembershipChange::Remove { node_id } => ("remove", *node_id),
+        MembershipChange::Transfer { node_id } => ("transfer", *node_id),
+    };
+    let changed = app.node.change_membership(change).await.map_err(ApiError::from);
+    let code = changed.as_ref().map_or_else(|error| error.0.code, |()| Code::ExecuteSuccess);
+    app.note_done(caller, action, ("member", &node_id.to_string()), code);
+    changed.map(|()| done())
 }
 
 fn done() -> Response {

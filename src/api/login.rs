@@ -57,6 +57,7 @@ pub(super) async fn log_in(
     let is_too_long = |text: &str| text.chars().count() > limits::CREDENTIAL_CHARS_MAX;
     let wrong = || {
         app.node.metrics().login_failures.with_label_values(&["credentials"]).inc();
+        app.note_login(&name, address, &request, Code::NotAllowedAccess);
         ApiError::new(Code::NotAllowedAccess, "name or password is wrong")
     };
     if is_too_long(&name) {
@@ -73,10 +74,13 @@ pub(super) async fn log_in(
     };
     let is_right = match app.passwords.check(&name, Origin::of_any(address), password, hash).await {
         Ok(is_right) => is_right,
-        Err(not_checked) => return Ok(come_back(&app, not_checked)),
+        Err(not_checked) => {
+            app.note_login(&name, address, &request, Code::TooManyLogins);
+            return Ok(come_back(&app, not_checked));
+        }
     };
     match user.filter(|_| is_right) {
-        Some(user) => issue(&app, &user, address, request).await,
+        Some(user) => issue(&app, &user, address, request.clone()).await,
         None => Err(wrong()),
     }
 }

@@ -6,6 +6,7 @@
 
 mod access_keys;
 mod aliases;
+mod audit;
 mod auth;
 mod backup;
 mod cluster;
@@ -136,7 +137,7 @@ pub fn router(app: App) -> Router {
             Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),
             Access::Everywhere(verb) => route
                 .handler
-                .layer(from_fn_with_state(verb, auth::require_verb))
+                .layer(from_fn_with_state((app.clone(), verb), auth::require_verb))
                 .layer(from_fn_with_state(app.clone(), auth::require_token)),
         };
         let handler = match route.is_always {

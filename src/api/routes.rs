@@ -7,7 +7,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::doc::{Arguments, Doc, Inputs};
 use super::{
-    App, access_keys, aliases, backup, cluster, config_files as files, config_groups as groups,
+    App, access_keys, aliases, audit, backup, cluster, config_files as files, config_groups as groups,
     config_releases as releases, discover, explain, health, instances, layers, login, namespaces, reference, rule_docs,
     rules, services, settings, tokens, users,
 };
@@ -213,6 +213,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/config/v1/configfiles/releases/stopbeta", releases::stop_gray, releases::STOP_GRAY),
         guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
         guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),
+        whole(Manage, GET, "/admin/v1/audit", audit::list, audit::LIST),
         whole(Operate, GET, "/admin/v1/settings", settings::show, settings::SHOW),
         whole(Operate, PUT, "/admin/v1/settings", settings::change, settings::CHANGE),
         always(whole(Operate, GET, "/admin/v1/cluster", cluster::status, cluster::STATUS)),

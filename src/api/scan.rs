@@ -40,14 +40,25 @@ impl App {
             let found = find(&state.catalog());
             return Ok(answer(found));
         }
+        let state = state.clone();
+        self.on_scan_turn(move || {
+            let view = state.view();
+            answer(find(&view))
+        })
+        .await
+    }
+
+    /// Does long work on a blocking thread, when it is its turn.
+    pub(super) async fn on_scan_turn<A: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> A + Send + 'static,
+    ) -> Result<A, ApiError> {
         let patience = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
         let turn = timeout(patience, self.scans.clone().acquire_owned()).await.map_err(|_| Code::TooManyWaiters)?;
-        let state = state.clone();
         let walk = spawn_blocking(move || {
             // Until the end of the walk, also where its client has gone.
             let _turn = turn;
-            let view = state.view();
-            answer(find(&view))
+            work()
         });
         walk.await.map_err(|failed| match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

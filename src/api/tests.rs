@@ -23,6 +23,7 @@ use crate::raft::testing::lone_setup;
 use crate::store::Store;
 use crate::watch::Hub;
 
+mod audit;
 mod matrix;
 
 const PASSWORD: &str = "correct horse";

@@ -171,8 +171,9 @@ impl AuditRow {
         AuditRow { token: token.to_owned(), address: asked.address, request: cut(asked.request.clone()), ..row }
     }
 
-    fn of_note(ctx: &Ctx, note: AuditNote) -> AuditRow {
-        let late_ms = ctx.time.0.saturating_sub(note.time.0).min(limits::AUDIT_NOTE_LATE_MS_MAX.into());
+    /// Of a note that is written down at a time.
+    pub fn of_note(written: Timestamp, note: AuditNote) -> AuditRow {
+        let late_ms = written.0.saturating_sub(note.time.0).min(limits::AUDIT_NOTE_LATE_MS_MAX.into());
         let AuditNote { time: _, user, token, address, action, kind, name, code, request, count } = note;
         let (kind, action) = (Cow::Owned(cut(kind)), Cow::Owned(cut(action)));
         let none = String::new;
@@ -185,7 +186,8 @@ impl AuditRow {
             action,
             request: cut(request),
             items: vec![item],
-            ..AuditRow::of_entry(ctx, "")
+            written,
+            number: 0,
         }
     }
 
@@ -260,7 +262,7 @@ impl Catalog {
     pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, journal: &mut Journal) -> Outcome {
         if journal.level() >= Level::TRUST {
             for note in notes.into_iter().take(limits::AUDIT_NOTES_MAX) {
-                self.trail.add(AuditRow::of_note(ctx, note), journal);
+                self.trail.add(AuditRow::of_note(ctx.time, note), journal);
             }
         }
         Outcome::default()

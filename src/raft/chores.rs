@@ -16,6 +16,7 @@ use super::lease;
 use super::levels;
 use super::members;
 use super::node::Node;
+use super::notes;
 use super::reset;
 use super::retention;
 use super::room;
@@ -48,6 +49,7 @@ pub(super) fn start(node: &Node, orders: Orders, tasks: &TaskTracker, shutdown: 
     run(beats::watch_over(node.clone()), tasks, shutdown);
     run(retention::watch_over(node.clone()), tasks, shutdown);
     run(reset::carry_out(node.clone()), tasks, shutdown);
+    run(notes::write_down(node.clone()), tasks, shutdown);
 }
 
 fn run(chore: impl Future<Output = ()> + Send + 'static, tasks: &TaskTracker, shutdown: &CancellationToken) {

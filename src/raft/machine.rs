@@ -28,9 +28,9 @@ use super::backup::header_of;
 use super::hashes::Checkpoints;
 use super::peer::Checkpoint;
 use super::proposal;
-use super::state::{Applied, State};
+use super::state::{Applied, Reply, State};
 use super::weight::Weight;
-use crate::catalog::{Catalog, Change, Edit, Outcome, RequestId};
+use crate::catalog::{Catalog, Change, Edit, RequestId};
 use crate::format::codec;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig};
@@ -188,7 +188,8 @@ impl Machine {
                     if applied.duplicate {
                         self.metrics.duplicates.inc();
                     } else {
-                        news.replies.push((ctx.request, applied.outcomes));
+                        let reply = Reply { outcomes: applied.outcomes, audit: applied.audit };
+                        news.replies.push((ctx.request, reply));
                     }
                     news.changes.extend(applied.changes);
                     edits.extend(applied.edits);
@@ -221,9 +222,9 @@ impl Machine {
         }
         self.state.applied.send_replace(news.applied);
         self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
-        for (request, outcomes) in news.replies {
-            self.state.beats.see_written(&outcomes);
-            self.state.replies.answer(request, outcomes);
+        for (request, reply) in news.replies {
+            self.state.beats.see_written(&reply.outcomes);
+            self.state.replies.answer(request, reply);
         }
     }
 
@@ -255,7 +256,7 @@ struct News {
     clock: Timestamp,
     stamped_in: Option<u64>,
     changes: Vec<Change>,
-    replies: Vec<(RequestId, Vec<Outcome>)>,
+    replies: Vec<(RequestId, Reply)>,
 }
 
 fn watch_keys(change: &Change) -> Vec<WatchKey> {

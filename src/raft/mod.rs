@@ -7,7 +7,8 @@
 //! (snapshots and the past of the log), [`room`] (disk and quota), [`lease`] (who can lead at this moment),
 //! [`clock`] (what time it is), [`horizon`] (what no node of this cluster can know), [`backup`] (the state for
 //! somebody to keep), [`members`] (who belongs to the cluster), [`divergence`] (whether all members hold the
-//! same state), [`reset`] (a password that was reset while the node was stopped), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
+//! same state), [`reset`] (a password that was reset while the node was stopped), [`notes`] (what a node saw for
+//! the audit trail), [`trail`] (reading it), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
 //! [`threads`] that all of it runs on.
 
 pub mod backup;
@@ -29,6 +30,7 @@ mod levels;
 pub mod machine;
 mod members;
 pub mod node;
+mod notes;
 pub mod peer;
 pub mod proposal;
 mod read_index;
@@ -43,6 +45,7 @@ pub mod status;
 #[cfg(test)]
 pub(crate) mod testing;
 mod threads;
+mod trail;
 mod transfer;
 mod weight;
 
@@ -52,4 +55,5 @@ mod tests;
 pub use errand::MembershipChange;
 pub use horizon::Reached;
 pub use keeping::LogBounds;
+pub use notes::Lane;
 pub use room::RoomBounds;

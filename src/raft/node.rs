@@ -24,12 +24,14 @@ use super::keeping::Keeper;
 use super::leading;
 use super::lease::Contact;
 use super::machine::Machine;
+use super::notes::Notes;
 use super::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use super::proposal::Draft;
 use super::read_index::ReadIndexes;
 use super::room::Room;
 use super::state::State;
 use super::threads::Threads;
+use super::trail::tell_of;
 use crate::catalog::{Asked, Command, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::format::types::{NodeId, TypeConfig};
@@ -96,6 +98,7 @@ pub(super) struct Inner {
     /// Room for so many backups at a time.
     pub(super) backups: Arc<Semaphore>,
     pub(super) room: Room,
+    pub(super) notes: Notes,
     pub(super) keeper: tokio::sync::Mutex<Keeper>,
     keyring: Keyring,
     /// Held by the change of the membership that is being carried out here.
@@ -149,6 +152,7 @@ impl Node {
             disk_check: DiskCheck::default(),
             backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
             room,
+            notes: Notes::default(),
             keeper: tokio::sync::Mutex::new(keeper),
             keyring,
             membership_turn: tokio::sync::Mutex::default(),
@@ -269,7 +273,11 @@ impl Node {
         let mut attempts = Attempts::new();
         tokio::select! {
             biased;
-            outcomes = reply => outcomes.map_err(|_| NodeError::OutcomeUnknown),
+            reply = reply => reply.map_err(|_| NodeError::OutcomeUnknown).map(|reply| {
+                // Here, where a slow reader of the log holds up nobody else.
+                reply.audit.iter().for_each(tell_of);
+                reply.outcomes
+            }),
             error = self.send_until_applied(errand, &mut attempts) => Err(error),
         }
     }

@@ -76,7 +76,7 @@ fn the_catalog_is_free_while_rows_are_written() {
     held.release();
     applying.join().expect("no panic").expect("applied");
     assert_eq!((state.applied().index, machine.progress().last_applied), (1, Some(log_id(1, 1))));
-    assert_eq!(reply.try_recv().expect("the answer").len(), 1);
+    assert_eq!(reply.try_recv().expect("the answer").outcomes.len(), 1);
 }
 
 async fn lone_node(store: &Store, shutdown: &CancellationToken) -> Node {

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::beats::Beats;
 use super::clock::Clock;
+use crate::catalog::audit::AuditRow;
 use crate::catalog::{Catalog, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::watch::Hub;
@@ -89,25 +90,33 @@ impl State {
     }
 }
 
+/// What an apply has for who asked for it.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub(super) outcomes: Vec<Outcome>,
+    /// What was written down of it.
+    pub(super) audit: Vec<AuditRow>,
+}
+
 /// Who waits for the answer of which request. Every node applies every entry, so the node that took
 /// a request gets its answer from its own apply, whoever proposed the entry.
 #[derive(Default)]
 pub(super) struct Replies {
-    waiting: Mutex<HashMap<RequestId, oneshot::Sender<Vec<Outcome>>>>,
+    waiting: Mutex<HashMap<RequestId, oneshot::Sender<Reply>>>,
 }
 
 impl Replies {
     /// Registers before anything is sent: the answer may come before the sending returns.
-    pub(super) fn register(&self, request: RequestId) -> (PendingReply<'_>, oneshot::Receiver<Vec<Outcome>>) {
+    pub(super) fn register(&self, request: RequestId) -> (PendingReply<'_>, oneshot::Receiver<Reply>) {
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().insert(request, sender);
         (PendingReply { replies: self, request }, receiver)
     }
 
-    pub(super) fn answer(&self, request: RequestId, outcomes: Vec<Outcome>) {
+    pub(super) fn answer(&self, request: RequestId, reply: Reply) {
         if let Some(sender) = self.waiting.lock().remove(&request) {
             // The waiter may have gone just now; its request is applied all the same.
-            let _ = sender.send(outcomes);
+            let _ = sender.send(reply);
         }
     }
 }

@@ -233,7 +233,7 @@ async fn a_python_client_pulls_and_polls_by_tls() {
     let pki = Pki::new().await;
     let cluster = pki.cluster(1, &[]).await;
     cluster.api(1).publish("default", "app", "application", "number=1").await;
-    let mut client = RealClient::start_secure(cluster.ports(1).compat, &pki.ca(), "app", "application").await;
+    let mut client = RealClient::start_secure(cluster.ports(1).compat, &pki.ca(), "app", "application", None).await;
     client.holds(LIMIT, "number", "1").await;
     cluster.api(1).publish("default", "app", "application", "number=2").await;
     client.holds(LIMIT, "number", "2").await;

@@ -1,0 +1,184 @@
+//! `/admin/v1/audit`: who did what; and the notes of this surface for it.
+
+use std::net::IpAddr;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::Method;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::App;
+use super::auth::Caller;
+use super::doc::{Doc, PAGING};
+use super::envelope::{self, Shape};
+use super::error::ApiError;
+use super::layers::{EXPLAIN, RequestName};
+use super::query::{Fresh, Query};
+use crate::address::client_address;
+use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
+use crate::catalog::page::Page;
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::model::time::Timestamp;
+use crate::openapi::Param;
+use crate::raft::Lane;
+
+/// One thing that somebody asked for, and what came of it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AuditRow")]
+struct AuditView<'a> {
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    time: String,
+    /// A user, `token:NAME` for a service token, `cluster` for the cluster itself; the name of a failed login.
+    user: &'a str,
+    /// The id of the token, as lists of tokens show it; empty where there was none.
+    token: &'a str,
+    /// Of the client, as far as it is known.
+    address: String,
+    /// What was asked for: `create`, `update`, `delete`, `publish`, `rollback`, `stopbeta`, `login`, …
+    action: &'a str,
+    /// Of what kind the thing is; `route` for what was refused at the door.
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    /// What was answered.
+    code: u32,
+    request_id: &'a str,
+    /// Revision, or version in force, before and after.
+    before: &'a str,
+    after: &'a str,
+    /// How often it happened, where it is told of once.
+    count: u32,
+}
+
+impl<'a> AuditView<'a> {
+    fn new(event: &'a AuditEvent) -> Self {
+        AuditView {
+            time: event.time.text(),
+            user: &event.user,
+            token: &event.token,
+            address: event.address.map(|address| address.to_string()).unwrap_or_default(),
+            action: &event.action,
+            kind: &event.kind,
+            namespace: &event.namespace,
+            name: &event.name,
+            code: event.code,
+            request_id: &event.request,
+            before: &event.before,
+            after: &event.after,
+            count: event.count,
+        }
+    }
+}
+
+const GLOB: &str = "Exact, or with `*` a glob that ignores case.";
+
+pub(super) const LIST: Doc = Doc::new("Audit")
+    .says(
+        "A page of the audit trail, newest first. A filter that would have to look at more than 1,000,000 stored \
+         rows is refused: bound it with `since`.",
+    )
+    .query(&[
+        &[
+            Param::text("user", GLOB),
+            Param::text("kind", "Exact."),
+            Param::text("namespace", GLOB),
+            Param::text("name", GLOB),
+            Param::text("code", "A code, as it was answered."),
+            Param::text("since", "`YYYY-MM-DD HH:MM:SS` in UTC, or RFC 3339: from this time on."),
+            Param::text("until", "The same: before this time."),
+        ],
+        PAGING,
+    ])
+    .gives(Shape::list::<AuditView>("data"))
+    .codes(&[&[Code::InvalidParameter, Code::TooManyWaiters, Code::StoreLayerException]]);
+
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let (filter, page) = wanted(&query)?;
+    let node = app.node.clone();
+    app.on_scan_turn(move || match node.audit(&filter, page) {
+        Ok(Some(listed)) => Ok(envelope::list("data", &listed, AuditView::new)),
+        Ok(None) => {
+            let why = format!("more than {} rows: bound it with since and until", limits::AUDIT_WALK_MAX);
+            Err(ApiError::new(Code::InvalidParameter, why))
+        }
+        Err(error) => Err(ApiError::new(Code::StoreLayerException, error.to_string())),
+    })
+    .await?
+}
+
+fn wanted(query: &Query) -> Result<(Filter, Page), ApiError> {
+    let filter = Filter {
+        user: query.name("user"),
+        kind: query.text("kind"),
+        namespace: query.name("namespace"),
+        name: query.name("name"),
+        code: query.number("code")?,
+        since: time(query, "since")?,
+        until: time(query, "until")?,
+    };
+    Ok((filter, query.page()?))
+}
+
+fn time(query: &Query, key: &str) -> Result<Option<Timestamp>, ApiError> {
+    let read = |text| {
+        Timestamp::parse(text).ok_or_else(|| {
+            let why = format!("{key} has to be YYYY-MM-DD HH:MM:SS in UTC, or a time of RFC 3339");
+            ApiError::new(Code::InvalidParameter, why)
+        })
+    };
+    query.get(key).map(read).transpose()
+}
+
+impl App {
+    /// Writes down what a caller has had done that is no command, and what came of it.
+    pub(super) fn note_done(&self, caller: &Caller, action: &str, (kind, name): (&str, &str), code: Code) {
+        self.node.note(Lane::Done, caller.note(action, kind, name, code));
+    }
+
+    /// Writes down a failed login: the name only where it is that of a user, or the trail would show what
+    /// somebody typed into the wrong field.
+    pub(super) fn note_login(&self, name: &str, address: Option<IpAddr>, request: &str, code: Code) {
+        let is_known = self.node.state().catalog().access.user_named(name).is_some();
+        let name = if is_known { name } else { "" };
+        let note = AuditNote {
+            user: name.to_owned(),
+            address,
+            action: "login".to_owned(),
+            kind: "user".to_owned(),
+            name: name.to_owned(),
+            code: code.number(),
+            request: request.to_owned(),
+            ..AuditNote::default()
+        };
+        self.node.note(Lane::Stranger, note);
+    }
+
+    /// Writes down who was refused before it was read what they wanted: a write without a token that is
+    /// believed, and whatever is not for a known caller. What instances and other clients ask over and over is
+    /// left out, unless the settings say otherwise.
+    pub(super) fn note_refused(&self, request: &Request, code: Code) {
+        let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+        let caller = request.extensions().get::<Caller>();
+        let is_read = request.method() == Method::GET || route.ends_with(EXPLAIN);
+        let is_of_clients = route.starts_with("/v1/") && self.node.state().catalog().settings.audit_instances == 0;
+        if !matches!(code.status(), 401 | 403) || is_of_clients || (is_read && caller.is_none()) {
+            return;
+        }
+        let name = format!("{} {route}", request.method());
+        if let Some(caller) = caller {
+            return self.node.note(Lane::Refused, caller.note("refused", "route", &name, code));
+        }
+        let note = AuditNote {
+            address: client_address(request.headers(), request.extensions(), &self.settings.trusted_proxies),
+            action: "refused".to_owned(),
+            kind: "route".to_owned(),
+            name,
+            code: code.number(),
+            request: request.extensions().get::<RequestName>().map(|name| name.0.clone()).unwrap_or_default(),
+            ..AuditNote::default()
+        };
+        self.node.note(Lane::Stranger, note);
+    }
+}

@@ -1,0 +1,234 @@
+//! What a node saw that is no command, on its way into the audit trail: refusals at the door, failed logins,
+//! changes of the membership, backups.
+//!
+//! Notes wait on the node and are proposed together, at most once a second. A flood costs neither the log
+//! nor consensus more than that: what is alike is told of once with a count, and of each [`Lane`] only so
+//! many are told, whatever comes; the rest is a number in a note of its own. So a stranger who knocks all
+//! day can neither fill the trail nor push out of it what others did. A node that ends loses the notes of
+//! its last second.
+
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, sleep};
+
+use super::node::Node;
+use super::trail::tell_of;
+use crate::catalog::Command;
+use crate::catalog::audit::{AuditNote, AuditRow};
+use crate::format::level::Level;
+use crate::model::access::CLUSTER;
+use crate::model::limits;
+
+/// Between two proposals.
+const ROUND: Duration = Duration::from_secs(1);
+/// Notes that wait; they do where there is no leader.
+const WAITING_MAX: usize = 512;
+/// Notes of one lane at once, before they are told at its pace.
+const BURST: f64 = 100.0;
+/// What is told of notes that were left out.
+const UNTOLD: &str = "untold";
+
+/// Who caused a note, which decides how many are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody who may do it has done it.
+    Done,
+    /// Somebody known was refused.
+    Refused,
+    /// Nobody known was refused.
+    Stranger,
+}
+
+impl Lane {
+    const ALL: [Lane; 3] = [Lane::Done, Lane::Refused, Lane::Stranger];
+
+    /// Notes a second beyond the burst: for strangers 14,400 a day.
+    fn pace(self) -> f64 {
+        match self {
+            Lane::Done => 1.0,
+            Lane::Refused | Lane::Stranger => 1.0 / 6.0,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Lane::Done => "done",
+            Lane::Refused => "refused",
+            Lane::Stranger => "stranger",
+        }
+    }
+}
+
+/// How many more notes of a lane are taken, and how many were not.
+#[derive(Debug)]
+struct Purse {
+    left: f64,
+    filled: Instant,
+    untold: u32,
+}
+
+impl Purse {
+    fn pays(&mut self, lane: Lane, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.filled).as_secs_f64();
+        self.left = (self.left + passed * lane.pace()).min(BURST);
+        self.filled = now;
+        let pays = self.left >= 1.0;
+        if pays {
+            self.left -= 1.0;
+        }
+        pays
+    }
+}
+
+#[derive(Debug)]
+struct Gathered {
+    waiting: Vec<AuditNote>,
+    purses: [Purse; 3],
+}
+
+impl Gathered {
+    /// True if the note waits now, by itself.
+    fn take(&mut self, lane: Lane, note: AuditNote, now: Instant) -> bool {
+        if let Some(known) = self.waiting.iter_mut().find(|known| is_alike(known, &note)) {
+            known.count = known.count.saturating_add(note.count);
+            return false;
+        }
+        let purse = &mut self.purses[lane as usize];
+        if self.waiting.len() >= WAITING_MAX || !purse.pays(lane, now) {
+            purse.untold = purse.untold.saturating_add(note.count);
+            return false;
+        }
+        self.waiting.push(note);
+        true
+    }
+
+    /// What is to be proposed now, with a note of those that were left out.
+    fn hand_over(&mut self, now: Instant, blank: &AuditNote) -> Vec<AuditNote> {
+        for (lane, purse) in Lane::ALL.into_iter().zip(&mut self.purses) {
+            if purse.untold > 0 && self.waiting.len() < WAITING_MAX && purse.pays(lane, now) {
+                let count = std::mem::take(&mut purse.untold);
+                let (action, kind, name) = (UNTOLD.to_owned(), "audit".to_owned(), lane.word().to_owned());
+                self.waiting.push(AuditNote { action, kind, name, count, ..blank.clone() });
+            }
+        }
+        let count = self.waiting.len().min(limits::AUDIT_NOTES_MAX);
+        self.waiting.drain(..count).collect()
+    }
+
+    /// What could not be written down is tried again, before what came since.
+    fn take_back(&mut self, notes: Vec<AuditNote>) {
+        let newer = std::mem::replace(&mut self.waiting, notes);
+        self.waiting.extend(newer);
+    }
+}
+
+/// Whether two notes differ in nothing but time and request.
+fn is_alike(one: &AuditNote, other: &AuditNote) -> bool {
+    let AuditNote { time: _, user, token, address, action, kind, name, code, request: _, count: _ } = one;
+    (user, token, address, action, kind, name, code)
+        == (&other.user, &other.token, &other.address, &other.action, &other.kind, &other.name, &other.code)
+}
+
+/// The notes of a node that are not written down yet.
+pub(super) struct Notes(Mutex<Gathered>);
+
+impl Default for Notes {
+    fn default() -> Self {
+        let purse = || Purse { left: BURST, filled: Instant::now(), untold: 0 };
+        Notes(Mutex::new(Gathered { waiting: Vec::new(), purses: [purse(), purse(), purse()] }))
+    }
+}
+
+impl Node {
+    /// Has a note written down, soon. Its time is now.
+    pub fn note(&self, lane: Lane, note: AuditNote) {
+        if self.state().level() < Level::TRUST {
+            return;
+        }
+        let note = AuditNote { time: self.now(), count: 1, ..note };
+        let shown = note.clone();
+        if self.inner().notes.0.lock().take(lane, note, Instant::now()) {
+            tell_of(&AuditRow::of_note(shown.time, shown));
+        } else {
+            self.metrics().audit_merged.with_label_values(&[lane.word()]).inc();
+        }
+    }
+}
+
+/// Proposes what waits, for as long as the node runs.
+pub(super) async fn write_down(node: Node) {
+    loop {
+        sleep(ROUND).await;
+        let blank = AuditNote { time: node.now(), user: CLUSTER.to_owned(), ..AuditNote::default() };
+        let notes = node.inner().notes.0.lock().hand_over(Instant::now(), &blank);
+        if notes.is_empty() {
+            continue;
+        }
+        if let Err(error) = node.propose(CLUSTER, Command::Note(notes.clone())).await {
+            tracing::debug!(%error, "notes for the audit trail could not be written down yet");
+            node.inner().notes.0.lock().take_back(notes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gathered() -> Gathered {
+        Notes::default().0.into_inner()
+    }
+
+    fn note(name: &str) -> AuditNote {
+        AuditNote { name: name.into(), count: 1, ..AuditNote::default() }
+    }
+
+    #[tokio::test]
+    async fn what_is_alike_is_told_once() {
+        let (mut gathered, now) = (gathered(), Instant::now());
+        assert!(gathered.take(Lane::Stranger, note("a"), now));
+        assert!(!gathered.take(Lane::Stranger, AuditNote { request: "other".into(), ..note("a") }, now));
+        assert!(gathered.take(Lane::Stranger, note("b"), now));
+        let told = gathered.hand_over(now, &AuditNote::default());
+        let counts: Vec<_> = told.iter().map(|note| (note.name.as_str(), note.count)).collect();
+        assert_eq!(counts, [("a", 2), ("b", 1)]);
+        assert_eq!(gathered.hand_over(now, &AuditNote::default()), []);
+    }
+
+    /// Ten minutes of a flood that is never alike: as many notes as the burst and the pace let, none of the
+    /// lanes of others, and every one that was left out is in a count.
+    #[tokio::test]
+    async fn a_flood_is_a_bounded_number_of_notes() {
+        let (mut gathered, began) = (gathered(), Instant::now());
+        let (mut told, mut counted, mut known) = (0, 0, 0);
+        for second in 0..600_u64 {
+            let now = began + Duration::from_secs(second);
+            for number in 0..500 {
+                gathered.take(Lane::Stranger, note(&format!("{second} {number}")), now);
+            }
+            known += u32::from(gathered.take(Lane::Done, note(&format!("{second}")), now));
+            for note in gathered.hand_over(now, &AuditNote::default()) {
+                told += 1;
+                counted += note.count;
+            }
+        }
+        assert_eq!(known, 600, "what is done is told all the same");
+        assert!((100..=100 + 100 + 600).contains(&told), "{told}");
+        let left: u32 = gathered.purses.iter().map(|purse| purse.untold).sum();
+        let waiting: u32 = gathered.waiting.iter().map(|note| note.count).sum();
+        assert_eq!(counted + left + waiting, 600 * 500 + 600);
+        assert!(gathered.waiting.len() <= WAITING_MAX);
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_written_is_told_first() {
+        let (mut gathered, now) = (gathered(), Instant::now());
+        gathered.take(Lane::Done, note("a"), now);
+        let notes = gathered.hand_over(now, &AuditNote::default());
+        gathered.take(Lane::Done, note("b"), now);
+        gathered.take_back(notes);
+        let names: Vec<_> = gathered.hand_over(now, &AuditNote::default()).into_iter().map(|note| note.name).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+}
