@@ -67,6 +67,7 @@ fn of_cluster() -> Vec<Row> {
         Row::new("POST", path, Law::Whole(Operate, code), move |_| body(order.clone()))
     };
     vec![
+        Row::new("GET", "/admin/v1/audit", Law::Whole(Manage, 200_000), nothing),
         Row::new("GET", "/admin/v1/settings", Law::Whole(Operate, 200_000), nothing),
         Row::new("PUT", "/admin/v1/settings", Law::Whole(Operate, 200_000), |thing| {
             body(json!({ "releases_kept": 100 + thing.turn }))
