@@ -9,24 +9,26 @@
 //! Pruning follows the entries: each removes [`limits::AUDIT_PRUNED_PER_ENTRY_MAX`] stored rows at most, so
 //! one that comes after a long pause, or after the settings were lowered, costs little more than any other.
 
+mod listing;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use listing::{Filter, Gathered, Walk};
+
 use super::asked::{Asked, Asker};
 use super::change::{Deed, Journal, Outcome};
 use super::command::Command;
 use super::ctx::Ctx;
-use super::page::{Listed, Page};
 use super::row::{Edit, Row, Table};
 use super::{Catalog, Corrupt};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::limits;
 use crate::model::settings::Settings;
-use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
 /// Number, time, and how many items.
@@ -344,112 +346,5 @@ impl Trail {
                 self.days.pop_front();
             }
         }
-    }
-}
-
-/// What of the trail is wanted.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    pub user: Option<NameFilter>,
-    pub kind: Option<String>,
-    pub namespace: Option<NameFilter>,
-    pub name: Option<NameFilter>,
-    pub code: Option<u32>,
-    /// From this time on,
-    pub since: Option<Timestamp>,
-    /// and before this one.
-    pub until: Option<Timestamp>,
-}
-
-impl Filter {
-    /// Whether what was written then happened too late: notes are written late, but not later than that.
-    fn is_after(&self, written: Timestamp) -> bool {
-        self.until.is_some_and(|until| written >= until.plus_ms(limits::AUDIT_NOTE_LATE_MS_MAX.into()))
-    }
-
-    /// Whether every row passes.
-    pub fn is_open(&self) -> bool {
-        let Filter { user, kind, namespace, name, code, since, until } = self;
-        let texts = user.is_none() && kind.is_none() && namespace.is_none() && name.is_none();
-        texts && code.is_none() && since.is_none() && until.is_none()
-    }
-
-    fn passes(&self, event: &AuditEvent) -> bool {
-        self.kind.as_ref().is_none_or(|kind| *kind == event.kind)
-            && self.code.is_none_or(|code| code == event.code)
-            && self.since.is_none_or(|since| event.time >= since)
-            && self.until.is_none_or(|until| event.time < until)
-            && NameFilter::passes(&self.user, &event.user)
-            && NameFilter::passes(&self.namespace, &event.namespace)
-            && NameFilter::passes(&self.name, &event.name)
-    }
-}
-
-/// A page of the trail while its stored rows are walked, the newest first.
-#[derive(Debug)]
-pub struct Gathered<'a> {
-    filter: &'a Filter,
-    page: Page,
-    walked: u64,
-    listed: Listed<AuditEvent>,
-}
-
-/// How a walk goes on after a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Walk {
-    On,
-    /// Nothing further can be wanted.
-    Done,
-    /// There may be more, beyond what one request looks at.
-    TooFar,
-}
-
-impl<'a> Gathered<'a> {
-    /// `rows` is how many there are in all: without a filter, that is the amount.
-    pub fn new(filter: &'a Filter, page: Page, rows: u64) -> Self {
-        let amount = if filter.is_open() { usize::try_from(rows).unwrap_or(usize::MAX) } else { 0 };
-        Gathered { filter, page, walked: 0, listed: Listed { amount, rows: Vec::new() } }
-    }
-
-    pub fn take(&mut self, value: &[u8]) -> Result<Walk, Corrupt> {
-        let head = Head::of(value)?;
-        if self.filter.since.is_some_and(|since| head.written < since) {
-            return Ok(Walk::Done);
-        }
-        if self.filter.is_after(head.written) {
-            return Ok(Walk::On);
-        }
-        if self.walked >= limits::AUDIT_WALK_MAX {
-            return Ok(Walk::TooFar);
-        }
-        self.walked += 1;
-        if self.filter.is_open() { self.take_any(head, value) } else { self.take_wanted(value) }
-    }
-
-    /// Without a filter what lies before the page is counted and not read.
-    fn take_any(&mut self, head: Head, value: &[u8]) -> Result<Walk, Corrupt> {
-        let before = self.page.offset;
-        if before >= usize::from(head.items) {
-            self.page.offset = before - usize::from(head.items);
-            return Ok(Walk::On);
-        }
-        self.page.offset = 0;
-        let room = self.page.limit - self.listed.rows.len();
-        self.listed.rows.extend(AuditRow::read(value)?.events().skip(before).take(room));
-        Ok(if self.listed.rows.len() < self.page.limit { Walk::On } else { Walk::Done })
-    }
-
-    fn take_wanted(&mut self, value: &[u8]) -> Result<Walk, Corrupt> {
-        for event in AuditRow::read(value)?.events().filter(|event| self.filter.passes(event)) {
-            if self.listed.amount >= self.page.offset && self.listed.rows.len() < self.page.limit {
-                self.listed.rows.push(event);
-            }
-            self.listed.amount += 1;
-        }
-        Ok(Walk::On)
-    }
-
-    pub fn listed(self) -> Listed<AuditEvent> {
-        self.listed
     }
 }
