@@ -105,6 +105,7 @@ impl Server {
             }),
             peer_tls_required: config.peer_tls == PeerTls::Require,
             peer_listener,
+            dials_from: None,
             api: announced(&config, config.advertise_api.as_deref(), bound.api),
             compat: announced(&config, config.advertise_compat.as_deref(), bound.compat),
             admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,

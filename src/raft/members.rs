@@ -13,18 +13,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use openraft::metrics::RaftMetrics;
 use openraft::{ChangeMembers, Instant as _, Membership, ServerState};
 
 use super::errand::MembershipChange;
 use super::leading::{Carried, refused, write_error};
 use super::node::Node;
 use super::peer::{IntroduceError, REACHABLE_WITHIN};
-use crate::format::types::{Member, NodeId};
+use crate::format::types::{Member, NodeId, TypeConfig};
 
 /// How long a successor may take to win its election.
 pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);
 /// How long a member may take to show that it is there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long a change waits until this node shows the membership that it made.
+const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 /// Entries that a learner may still be behind when it gets its vote.
 const PROMOTE_LAG_MAX: u64 = 1000;
 
@@ -89,7 +92,14 @@ impl Present {
 
 async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool) -> Carried {
     match node.inner().raft.change_membership(change, retain).await {
-        Ok(written) => Carried::Done { log_index: written.log_id.index },
+        Ok(written) => {
+            // The next change is judged by what is shown; that it is shown late changes nothing about this one.
+            let is_shown = |metrics: &RaftMetrics<TypeConfig>| {
+                metrics.membership_config.log_id().as_ref() >= Some(&written.log_id)
+            };
+            let _ = node.inner().raft.wait(Some(SHOWN_WITHIN)).metrics(is_shown, "the membership is shown").await;
+            Carried::Done { log_index: written.log_id.index }
+        }
         Err(error) => write_error(error),
     }
 }

@@ -4,6 +4,7 @@
 //! for as long as it takes; that it is not ready is for `/readyz` to say.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -61,6 +62,8 @@ pub struct Setup {
     /// Peers from before TLS are not talked to.
     pub peer_tls_required: bool,
     pub peer_listener: Option<TcpListener>,
+    /// Where connections to peers begin; without an address the system chooses.
+    pub dials_from: Option<IpAddr>,
     /// Advertised addresses of the two surfaces.
     pub api: String,
     pub compat: String,
@@ -113,7 +116,7 @@ pub(super) async fn start_on(
         Arc::new(Acquaintances::new(setup.node_id, store.clone(), machine.state().clone(), setup.peer_tls_required));
     // Without a secret nobody can be met; a random one keeps the types simple and the door shut.
     let secrets = setup.secrets.unwrap_or_else(|| Secrets { shown: rand::random::<[u8; 32]>().to_vec(), other: None });
-    let credentials = Credentials::new(&secrets.shown, secrets.other.as_deref())?;
+    let credentials = Credentials::new(&secrets.shown, secrets.other.as_deref())?.dialling_from(setup.dials_from);
     let peers = Peers::new(setup.node_id, credentials.clone(), acquaintances.clone(), metrics.clone());
     let port = Port::new(store.clone());
     let network = PeerNetwork::new(peers.clone(), port.clone());

@@ -42,6 +42,7 @@ pub(crate) fn lone_setup() -> Setup {
         secrets: None,
         peer_tls_required: false,
         peer_listener: None,
+        dials_from: None,
         api: "127.0.0.1:8090".into(),
         compat: "127.0.0.1:8890".into(),
         admin_password_hash: "none".into(),

@@ -1,11 +1,13 @@
 //! What a node proves itself with to its peers: the cluster secret, two while one is exchanged for the
 //! other, and the TLS of this start.
 
-use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
 use crate::tls::{Ephemeral, TlsError};
 
@@ -41,6 +43,7 @@ pub struct Credentials {
     shown: Secret,
     taken: Arc<[Secret]>,
     tls: Ephemeral,
+    dials_from: Option<IpAddr>,
 }
 
 impl Credentials {
@@ -49,7 +52,22 @@ impl Credentials {
     pub fn new(shown: &[u8], other: Option<&[u8]>) -> Result<Self, TlsError> {
         let shown = Secret::new(shown);
         let taken = std::iter::once(shown.clone()).chain(other.map(Secret::new)).collect();
-        Ok(Credentials { shown, taken, tls: Ephemeral::generate()? })
+        Ok(Credentials { shown, taken, tls: Ephemeral::generate()?, dials_from: None })
+    }
+
+    /// Where connections to peers begin; without an address the system chooses.
+    pub(in crate::raft) fn dialling_from(self, dials_from: Option<IpAddr>) -> Self {
+        Credentials { dials_from, ..self }
+    }
+
+    /// A connection to a peer, of which nothing is known yet.
+    pub(super) async fn open(&self, address: &str) -> io::Result<TcpStream> {
+        let Some(from) = self.dials_from else { return TcpStream::connect(address).await };
+        let to = lookup_host(address).await?.find(|to| to.is_ipv4() == from.is_ipv4());
+        let to = to.ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
+        let socket = if from.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.bind((from, 0).into())?;
+        socket.connect(to).await
     }
 
     pub(super) fn shown(&self) -> &Secret {

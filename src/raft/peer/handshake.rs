@@ -160,10 +160,10 @@ async fn connect(
     target: u64,
 ) -> Result<(Connection, Welcome), IntroduceError> {
     let hello = introductions.hello(target);
-    match Wire::secured(dial_tcp(address).await?, credentials.tls()).await {
+    match Wire::secured(dial_tcp(address, credentials).await?, credentials.tls()).await {
         Ok(wire) => introduce(wire, purpose, credentials, &hello).await,
         Err(error) if is_hang_up(&error) && introductions.takes_plain() => {
-            let met = introduce(Wire::Plain(dial_tcp(address).await?), purpose, credentials, &hello).await;
+            let met = introduce(Wire::Plain(dial_tcp(address, credentials).await?), purpose, credentials, &hello).await;
             match met {
                 Ok((_, welcome)) if welcome.build.tls => Err(parted()),
                 Err(IntroduceError::Refused(Refusal { reason: RefusalReason::Plain, .. })) => Err(parted()),
@@ -174,8 +174,8 @@ async fn connect(
     }
 }
 
-async fn dial_tcp(address: &str) -> std::io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
+async fn dial_tcp(address: &str, credentials: &Credentials) -> std::io::Result<TcpStream> {
+    let stream = credentials.open(address).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -1,6 +1,7 @@
 //! Three nodes in one process, and a wire in front of each that a test can cut.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +25,12 @@ use crate::watch::Hub;
 
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
-/// How a hello spells the id of the node that dials; small ids are the byte behind it.
-const DIALLER: &[u8] = b"\xa7node_id";
+
+/// Where the connections of a node begin: what it says on them nobody between can read.
+fn address_of(id: NodeId) -> IpAddr {
+    let last = u8::try_from(id).expect("a small id");
+    IpAddr::from([127, 0, 0, 10 + last])
+}
 
 /// Waits for a fact, and says which one did not come true.
 pub(super) async fn eventually<T>(fact: &str, mut holds: impl FnMut() -> Option<T>) -> T {
@@ -68,6 +73,7 @@ impl Trio {
                 secrets: Some(Secrets { shown: b"a secret of the test, 32 characters".to_vec(), other: None }),
                 peer_tls_required: false,
                 peer_listener: Some(listener),
+                dials_from: Some(address_of(id)),
                 api: format!("127.0.0.1:{id}"),
                 compat: format!("127.0.0.1:{id}"),
                 admin_password_hash: "a hash".into(),
@@ -136,17 +142,17 @@ impl Wires {
         let front = listener.local_addr().expect("bound").to_string();
         let wires = self.clone();
         tokio::spawn(async move {
-            while let Ok((dialler, _)) = listener.accept().await {
+            while let Ok((dialler, dialler_address)) = listener.accept().await {
+                let from = (1..=3).find(|id| address_of(*id) == dialler_address.ip());
                 let (wires, address) = (wires.clone(), address.clone());
                 tokio::spawn(async move {
                     let Ok(server) = TcpStream::connect(address).await else { return };
-                    let from = Arc::new(Mutex::new(None));
                     let ((dialler_reads, dialler_writes), (server_reads, server_writes)) =
                         (dialler.into_split(), server.into_split());
                     // Either end of a connection ends the other one, as a proxy does.
                     tokio::select! {
-                        () = wires.pass(dialler_reads, server_writes, to, &from, true) => {}
-                        () = wires.pass(server_reads, dialler_writes, to, &from, false) => {}
+                        () = wires.pass(dialler_reads, server_writes, to, from) => {}
+                        () = wires.pass(server_reads, dialler_writes, to, from) => {}
                     }
                 });
             }
@@ -154,20 +160,10 @@ impl Wires {
         front
     }
 
-    async fn pass(
-        &self,
-        mut reads: OwnedReadHalf,
-        mut writes: OwnedWriteHalf,
-        to: NodeId,
-        from: &Mutex<Option<NodeId>>,
-        listens: bool,
-    ) {
+    async fn pass(&self, mut reads: OwnedReadHalf, mut writes: OwnedWriteHalf, to: NodeId, from: Option<NodeId>) {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = reads.read(&mut bytes).await {
-            if listens && from.lock().is_none() {
-                *from.lock() = dialler(&bytes[..count]);
-            }
-            while self.is_cut(to, *from.lock()) {
+            while self.is_cut(to, from) {
                 sleep(PROBE_PAUSE).await;
             }
             if writes.write_all(&bytes[..count]).await.is_err() {
@@ -180,10 +176,4 @@ impl Wires {
         let cut = self.cut.lock();
         cut.contains(&to) || from.is_some_and(|from| cut.contains(&from))
     }
-}
-
-/// Who dials, if these bytes hold its hello.
-fn dialler(bytes: &[u8]) -> Option<NodeId> {
-    let at = bytes.windows(DIALLER.len()).position(|window| window == DIALLER)?;
-    bytes.get(at + DIALLER.len()).map(|id| NodeId::from(*id))
 }
