@@ -188,8 +188,12 @@ pub(super) async fn change_password(
 ) -> Result<Response, ApiError> {
     let name = request.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| caller.name.clone());
     check_password("new_password", &request.new_password)?;
-    // An administrator need not know the old one, except, if it is given, that it be right.
-    let resets = request.old_password.is_none() && caller.grants.may_everywhere(Verb::Manage);
+    // Who resets the password of somebody by name need not know the old one; if it is given, it has to be right.
+    let is_named = request.name.as_deref().is_some_and(|name| !name.is_empty());
+    let resets = is_named && request.old_password.is_none() && caller.grants.may_everywhere(Verb::Manage);
+    if !is_named && request.old_password.is_none() {
+        return Err(ApiError::new(Code::InvalidParameter, "old_password is required for one's own password"));
+    }
     let replaces = match resets {
         true => None,
         false => Some(old_hash(&app, &caller, address, &name, request.old_password.unwrap_or_default()).await?),
