@@ -102,7 +102,11 @@ async fn the_page_needs_nothing_from_elsewhere() {
 /// Requests made up from the description, good and bad ones: nothing fails inside, and no status,
 /// media type or body is answered that the description does not have. `THUBAN_IT_EXAMPLES` sets how
 /// many for each operation.
-async fn hold_to_the_description(surface: &str, address: impl Fn(&Cluster) -> SocketAddr, selection: &[&str]) {
+async fn hold_to_the_description(
+    surface: &str,
+    address: impl Fn(&Cluster) -> SocketAddr,
+    selection: &[&str],
+) -> Cluster {
     // Polls that find nothing are held to their end.
     let cluster = Cluster::start_with_data_key(1, &["--long-poll-timeout-ms", "100"]).await;
     cluster.api(1).publish("default", "app", "application", "greeting=hello").await;
@@ -119,7 +123,11 @@ async fn hold_to_the_description(surface: &str, address: impl Fn(&Cluster) -> So
     let told = run_tool(&format!("schemathesis on {surface}"), &arguments, directory.path()).await;
     let counted = told.lines().find(|line| line.contains("generated")).unwrap_or_default();
     report(format!("schemathesis on {surface}: {}", counted.trim()));
-    // Without its token a run would see nothing but 401.
+    cluster
+}
+
+/// Without its token a run would have seen nothing but 401.
+async fn expect_token_alive(cluster: &Cluster) {
     cluster.api(1).get("/naming/v1/services/count").await.expect_code(200_000);
 }
 
@@ -128,13 +136,25 @@ const RULES: &str = "^/naming/v1/(faultdetectors|ratelimits|routings)";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_routes_of_rules_answer_as_they_are_described() {
-    hold_to_the_description("rules", |cluster| cluster.ports(1).api, &["--include-path-regex", RULES]).await;
+    let selection = ["--include-path-regex", RULES];
+    expect_token_alive(&hold_to_the_description("rules", |cluster| cluster.ports(1).api, &selection).await).await;
+}
+
+/// Requests that take names from answers may end the token of their own run.
+const ACCOUNTS: &str = "^/auth/v1/(users|user/password)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_routes_of_accounts_answer_as_they_are_described() {
+    let selection = ["--include-path-regex", ACCOUNTS];
+    let cluster = hold_to_the_description("accounts", |cluster| cluster.ports(1).api, &selection).await;
+    assert_eq!(cluster.api(1).health("/readyz").await.expect("the node answers").0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_other_routes_of_management_answer_as_they_are_described() {
     let left_out = [
         RULES,
+        ACCOUNTS,
         // Ends the token of this run.
         "/logout$",
         // One node has nobody to lose: with a member that is not there it would stop at the first write.
@@ -147,11 +167,12 @@ async fn the_other_routes_of_management_answer_as_they_are_described() {
     // Of a repeated option only the last counts.
     let left_out = left_out.join("|");
     let selection = ["--exclude-tag", "Config clients", "--exclude-path-regex", &left_out];
-    hold_to_the_description("management", |cluster| cluster.ports(1).api, &selection).await;
+    expect_token_alive(&hold_to_the_description("management", |cluster| cluster.ports(1).api, &selection).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_surface_of_config_clients_answers_as_it_is_described() {
     let selection = ["--include-tag", "Config clients"];
-    hold_to_the_description("config clients", |cluster| cluster.ports(1).compat, &selection).await;
+    let cluster = hold_to_the_description("config clients", |cluster| cluster.ports(1).compat, &selection).await;
+    expect_token_alive(&cluster).await;
 }
