@@ -176,7 +176,7 @@ impl App {
             kind: "route".to_owned(),
             name,
             code: code.number(),
-            request: request.extensions().get::<RequestName>().map(|name| name.0.clone()).unwrap_or_default(),
+            request: RequestName::of(request.extensions()),
             ..AuditNote::default()
         };
         self.node.note(Lane::Stranger, note);

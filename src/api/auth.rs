@@ -136,7 +136,7 @@ pub(super) async fn require_verb(State((app, verb)): State<(App, Verb)>, request
 pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
     let credential = presented(headers, extensions)?;
     let address = client_address(headers, extensions, &app.settings.trusted_proxies);
-    let request = extensions.get::<RequestName>().map(|name| name.0.clone()).unwrap_or_default();
+    let request = RequestName::of(extensions);
     let caller = |holder: Holder| {
         let Holder { name, grants, .. } = holder;
         Caller { name, credential: credential.clone(), grants, address, request: request.clone() }

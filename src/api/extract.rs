@@ -134,7 +134,7 @@ impl FromRequestParts<App> for RequestId {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        Ok(RequestId(parts.extensions.get::<RequestName>().map(|name| name.0.clone()).unwrap_or_default()))
+        Ok(RequestId(RequestName::of(&parts.extensions)))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{Extensions, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -49,7 +49,15 @@ impl Tracked {
 
 /// The id of a request, for who writes down what was asked for.
 #[derive(Clone, Debug)]
-pub(super) struct RequestName(pub(super) String);
+pub(super) struct RequestName(HeaderValue);
+
+impl RequestName {
+    /// As text, made for who needs it: most requests do not.
+    pub(super) fn of(extensions: &Extensions) -> String {
+        let id = extensions.get::<RequestName>().and_then(|name| name.0.to_str().ok());
+        id.unwrap_or_default().to_owned()
+    }
+}
 
 /// Gives the request an id and a span, counts and times it by route template, and puts the headers
 /// on the answer that every answer has.
@@ -61,8 +69,8 @@ pub async fn track(State(tracked): State<Tracked>, mut request: Request, next: N
     let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = path.as_deref().unwrap_or(UNKNOWN_ROUTE);
     let consistency = read_consistency(tracked.surface, &request);
+    request.extensions_mut().insert(RequestName(id.clone()));
     let name = id.to_str().unwrap_or_default();
-    request.extensions_mut().insert(RequestName(name.to_owned()));
     let span = tracing::info_span!("request", request.id = name, http.route = route, %method);
     let is_held = HELD_ROUTES.contains(&route);
     let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
