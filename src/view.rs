@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use crate::api::token_hash;
 use crate::catalog::asked::SEEING;
+use crate::catalog::audit::AuditNote;
 use crate::compat::{ConfigSource, LiveMember};
+use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released};
 use crate::model::grant::Sight;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
+use crate::raft::Lane;
 use crate::raft::node::Node;
 use crate::watch::Hub;
 
@@ -89,6 +92,18 @@ impl ConfigSource for LocalView {
 
     fn now(&self) -> Timestamp {
         self.node.now()
+    }
+
+    fn note_refused(&self, app_id: &str, address: Option<IpAddr>) {
+        let note = AuditNote {
+            address,
+            action: "refused".to_owned(),
+            kind: "app".to_owned(),
+            name: app_id.to_owned(),
+            code: Code::NotAllowedAccess.number(),
+            ..AuditNote::default()
+        };
+        self.node.note(Lane::Client, note);
     }
 
     fn out_of_service(&self) -> Option<String> {

@@ -38,7 +38,7 @@ struct AuditView<'a> {
     address: String,
     /// What was asked for: `create`, `update`, `delete`, `publish`, `rollback`, `stopbeta`, `login`, …
     action: &'a str,
-    /// Of what kind the thing is; `route` for what was refused at the door.
+    /// Of what kind the thing is; `route` for what was refused at the door, `app` for a config client.
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,

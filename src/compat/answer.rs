@@ -58,6 +58,11 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// Whether it is for who asks, not for what is asked, nor for the state of this node.
+    pub(super) fn is_of_the_reader(&self) -> bool {
+        self.status() == StatusCode::UNAUTHORIZED
+    }
+
     fn status(&self) -> StatusCode {
         match self {
             Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,

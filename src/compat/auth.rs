@@ -89,6 +89,15 @@ impl<S: ConfigSource> Surface<S> {
     /// Lets a reader in, or says why not. `app_id` is what it asks for, if that can be read; nobody may
     /// be judged by another one than is then looked up.
     pub(super) fn admit(&self, ask: &Ask, app_id: Option<&str>) -> Result<Admitted, Refusal> {
+        let judged = self.judge(ask, app_id);
+        let app_id = app_id.unwrap_or_default();
+        if judged.as_ref().is_err_and(Refusal::is_of_the_reader) && self.refused.is_news(app_id, ask.address) {
+            self.source.note_refused(app_id, ask.address);
+        }
+        judged
+    }
+
+    fn judge(&self, ask: &Ask, app_id: Option<&str>) -> Result<Admitted, Refusal> {
         if let Credentials::Token(token) = &ask.credentials {
             let (token, address) = (token.clone(), ask.address);
             let sight = self.source.sight_of(&token, address).ok_or(Refusal::Unauthorized)?;

@@ -13,7 +13,7 @@ mod doc;
 mod floor;
 mod lookup;
 mod notifications;
-mod observed;
+mod told;
 mod wanted;
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ use crate::{
 use answer::Refusal;
 use doc::Doc;
 use floor::Floor;
-use observed::Observed;
+use told::Told;
 
 /// Longest wait of a pull for what its client has already been told of.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
@@ -129,6 +129,9 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// What time it is in the cluster.
     fn now(&self) -> Timestamp;
 
+    /// Writes down that a reader was refused, and of which app. Asked once a minute for each of them.
+    fn note_refused(&self, app_id: &str, address: Option<IpAddr>);
+
     /// Why nothing of this node may be served, if that is so.
     fn out_of_service(&self) -> Option<String> {
         None
@@ -167,12 +170,14 @@ pub struct Surface<S> {
     settings: Arc<CompatSettings>,
     metrics: Arc<Metrics>,
     floor: Arc<Floor>,
-    observed: Arc<Observed>,
+    observed: Arc<Told>,
+    refused: Arc<Told>,
 }
 
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
-        Surface { source, settings: Arc::new(settings), metrics, floor: Arc::default(), observed: Arc::default() }
+        let (floor, observed, refused) = Default::default();
+        Surface { source, settings: Arc::new(settings), metrics, floor, observed, refused }
     }
 }
 

@@ -38,16 +38,18 @@ pub enum Lane {
     Refused,
     /// Nobody known was refused.
     Stranger,
+    /// A config client was refused.
+    Client,
 }
 
 impl Lane {
-    const ALL: [Lane; 3] = [Lane::Done, Lane::Refused, Lane::Stranger];
+    const ALL: [Lane; 4] = [Lane::Done, Lane::Refused, Lane::Stranger, Lane::Client];
 
-    /// Notes a second beyond the burst: for strangers 14,400 a day.
+    /// Notes a second beyond the burst: for strangers 14,400 a day, and as many for config clients.
     fn pace(self) -> f64 {
         match self {
             Lane::Done => 1.0,
-            Lane::Refused | Lane::Stranger => 1.0 / 6.0,
+            Lane::Refused | Lane::Stranger | Lane::Client => 1.0 / 6.0,
         }
     }
 
@@ -56,6 +58,7 @@ impl Lane {
             Lane::Done => "done",
             Lane::Refused => "refused",
             Lane::Stranger => "stranger",
+            Lane::Client => "client",
         }
     }
 }
@@ -84,7 +87,7 @@ impl Purse {
 #[derive(Debug)]
 struct Gathered {
     waiting: Vec<AuditNote>,
-    purses: [Purse; 3],
+    purses: [Purse; Lane::ALL.len()],
 }
 
 impl Gathered {
@@ -136,7 +139,7 @@ pub(super) struct Notes(Mutex<Gathered>);
 impl Default for Notes {
     fn default() -> Self {
         let purse = || Purse { left: BURST, filled: Instant::now(), untold: 0 };
-        Notes(Mutex::new(Gathered { waiting: Vec::new(), purses: [purse(), purse(), purse()] }))
+        Notes(Mutex::new(Gathered { waiting: Vec::new(), purses: Lane::ALL.map(|_| purse()) }))
     }
 }
 

@@ -125,6 +125,26 @@ async fn signatures_are_judged_on_every_path_that_reads() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_refused_is_written_down_once_a_minute() {
+    let served = serving(Keys::Enforced(ONE), false);
+    let told = || served.source.0.refused.lock().len();
+    for path in PATHS {
+        get(&served, path, &signed("one", "app", path, NOW)).await;
+    }
+    assert_eq!(told(), 0, "let in");
+    for path in PATHS {
+        get(&served, path, &[]).await;
+    }
+    assert_eq!(*served.source.0.refused.lock(), ["app"]);
+    served.set_keys(Keys::Unreadable);
+    tokio::time::advance(Duration::from_secs(60)).await;
+    get(&served, PATHS[0], &signed("one", "app", PATHS[0], NOW)).await;
+    assert_eq!(told(), 1, "that the node cannot read a key is not the reader's fault");
+    get(&served, PATHS[0], &[]).await;
+    assert_eq!(told(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn head_is_judged_as_get_is() {
     let served = serving(Keys::Enforced(ONE), false);
     for path in PATHS {

@@ -59,6 +59,8 @@ struct Node {
     sight: Mutex<Sight>,
     /// Milliseconds since 1970.
     now: AtomicU64,
+    /// Of which apps readers were refused, as it was written down.
+    refused: Mutex<Vec<String>>,
 }
 
 #[derive(Default)]
@@ -86,6 +88,7 @@ impl Fake {
             keys: Mutex::default(),
             sight: Mutex::default(),
             now: AtomicU64::default(),
+            refused: Mutex::default(),
         }))
     }
 
@@ -203,6 +206,10 @@ impl ConfigSource for Fake {
 
     fn now(&self) -> Timestamp {
         Timestamp(self.0.now.load(Ordering::Relaxed))
+    }
+
+    fn note_refused(&self, app_id: &str, _: Option<IpAddr>) {
+        self.0.refused.lock().push(app_id.to_owned());
     }
 }
 

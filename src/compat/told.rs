@@ -1,4 +1,4 @@
-//! Which refusals of observed access keys the log has told of: each client of an app once a minute.
+//! Which clients were told of lately, in the log or in the audit trail: each client of an app once a minute.
 
 use std::{collections::HashSet, net::IpAddr, time::Duration};
 
@@ -12,20 +12,20 @@ const TOLD_MAX: usize = 1000;
 
 /// App ids and addresses of the last minute.
 #[derive(Default)]
-pub(super) struct Observed(Mutex<Told>);
+pub(super) struct Told(Mutex<Clients>);
 
 #[derive(Default)]
-struct Told {
+struct Clients {
     since: Option<Instant>,
     clients: HashSet<(String, Option<IpAddr>)>,
 }
 
-impl Observed {
-    /// Whether the log should tell of this client.
+impl Told {
+    /// Whether to tell of this client now.
     pub(super) fn is_news(&self, app_id: &str, address: Option<IpAddr>) -> bool {
         let (mut told, now) = (self.0.lock(), Instant::now());
         if told.since.is_none_or(|since| now - since >= QUIET) {
-            *told = Told { since: Some(now), clients: HashSet::new() };
+            *told = Clients { since: Some(now), clients: HashSet::new() };
         }
         told.clients.len() < TOLD_MAX && told.clients.insert((app_id.to_owned(), address))
     }
@@ -39,22 +39,22 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_client_is_told_of_once_a_minute() {
-        let observed = Observed::default();
+        let told = Told::default();
         let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
         for expected in [true, false] {
-            assert_eq!(observed.is_news("a", address(1)), expected);
-            assert_eq!(observed.is_news("a", address(2)), expected);
-            assert_eq!(observed.is_news("b", address(1)), expected);
-            assert_eq!(observed.is_news("a", None), expected);
+            assert_eq!(told.is_news("a", address(1)), expected);
+            assert_eq!(told.is_news("a", address(2)), expected);
+            assert_eq!(told.is_news("b", address(1)), expected);
+            assert_eq!(told.is_news("a", None), expected);
         }
         advance(QUIET).await;
-        assert!(observed.is_news("a", address(1)));
+        assert!(told.is_news("a", address(1)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_more_are_remembered_than_there_is_room_for() {
-        let observed = Observed::default();
-        let told = (0..2 * TOLD_MAX).filter(|app| observed.is_news(&app.to_string(), None)).count();
-        assert_eq!(told, TOLD_MAX);
+        let told = Told::default();
+        let news = (0..2 * TOLD_MAX).filter(|app| told.is_news(&app.to_string(), None)).count();
+        assert_eq!(news, TOLD_MAX);
     }
 }
