@@ -271,33 +271,3 @@ impl Bench {
         self.by("admin", Command::Services(Op::Create, vec![service("prod", name)]));
     }
 }
-
-/// What a row costs apply: the same writes, said by instances of themselves (which leaves no row) and by
-/// somebody else. Once with room for all rows, once with as many that go as come.
-#[test]
-#[ignore = "a measurement"]
-fn what_a_row_costs() {
-    const ENTRIES: u64 = 100_000;
-    let measured = |itself: bool, kept: Option<u64>| {
-        let mut bench = Bench::trusting();
-        bench.set(SettingsChange { audit_kept_rows: kept.or(Some(2_000_000)), ..SettingsChange::default() });
-        bench.by("admin", Command::Services(Op::Create, vec![service("prod", "s")]));
-        let mut bytes = 0;
-        let began = std::time::Instant::now();
-        for number in 0..ENTRIES {
-            let item = ServiceDraft { comment: Some(number.to_string()), ..service("prod", "s") };
-            let index = 1_000 + number;
-            let ctx = bench.ctx(index);
-            let applied =
-                bench.catalog.apply(&ctx, asked_by("admin", itself, Command::Services(Op::Update, vec![item])));
-            bytes += applied
-                .edits
-                .iter()
-                .map(|edit| edit.key.len() + edit.value.as_ref().map_or(0, Vec::len))
-                .sum::<usize>();
-        }
-        (began.elapsed() / u32::try_from(ENTRIES).expect("a small number"), bytes as u64 / ENTRIES)
-    };
-    let shown = [(true, None), (false, None), (false, Some(1_000))].map(|(itself, kept)| measured(itself, kept));
-    eprintln!("time and bytes of an entry without a row, with one, and with one that goes too: {shown:?}");
-}

@@ -1,0 +1,143 @@
+//! What one entry costs a node that applies it: opened, applied in memory, hashed, its rows written to a
+//! database in a directory of this run. No consensus, no fsync, no socket, one thread.
+//!
+//! `scripts/bench-apply` runs it. `THUBAN_BENCH_ENTRIES` (100,000) updates of `THUBAN_BENCH_SERVICES` (1,000)
+//! services with a comment of 200 bytes, in groups of `THUBAN_BENCH_GROUP` (32) entries, by the bearer of a
+//! token of the administrator. Three cases that take turns: an instance of the service speaks of itself, which
+//! leaves no row in the audit trail; somebody else does; and the same with as many rows of the trail that go as
+//! come. The smallest of five rounds of each is told.
+
+#![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{FutureExt, stream};
+use openraft::EntryPayload;
+use openraft::storage::RaftStateMachine;
+use thuban::catalog::{Asked, Command, Credential, Op, RequestId};
+use thuban::format::level::{Level, LevelRange};
+use thuban::format::types::{CommittedLeaderId, Entry, LogId};
+use thuban::metrics::Metrics;
+use thuban::model::access::{Founder, PasswordHash, TokenHash};
+use thuban::model::service::ServiceDraft;
+use thuban::model::settings::SettingsChange;
+use thuban::model::time::Timestamp;
+use thuban::raft::machine::Machine;
+use thuban::raft::proposal::{Draft, stamp};
+use thuban::store::Store;
+use thuban::watch::Hub;
+
+const ROUNDS: usize = 5;
+const COMMENT_BYTES: usize = 200;
+const WAITERS_MAX: usize = 1;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let sizes = Sizes {
+        entries: setting("THUBAN_BENCH_ENTRIES", 100_000),
+        services: setting("THUBAN_BENCH_SERVICES", 1_000),
+        group: setting("THUBAN_BENCH_GROUP", 32),
+    };
+    let cases = [
+        ("without a row of the audit trail", true, None),
+        ("with one", false, None),
+        ("with one, and an old one goes", false, Some(1_000)),
+    ];
+    let mut best = [Duration::MAX; 3];
+    for _ in 0..ROUNDS {
+        for (best, (_, itself, kept)) in best.iter_mut().zip(cases) {
+            *best = (*best).min(measured(&sizes, itself, kept)?);
+        }
+    }
+    println!("{} updates of {} services, {} a group:", sizes.entries, sizes.services, sizes.group);
+    for (best, (name, ..)) in best.iter().zip(cases) {
+        println!("  {name}: {:.2} us an entry", best.as_secs_f64() * 1e6 / sizes.entries as f64);
+    }
+    Ok(())
+}
+
+struct Sizes {
+    entries: u64,
+    services: u64,
+    group: usize,
+}
+
+fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// How long the updates took, on a machine of their own.
+fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, Box<dyn Error>> {
+    let directory = tempfile::tempdir()?;
+    let metrics = Arc::new(Metrics::new()?);
+    let store = Store::open(directory.path(), 1, LevelRange::OWN, metrics.clone())?;
+    let mut machine = Machine::load(store, Hub::new(WAITERS_MAX), metrics)?;
+    let mut log = Writer { index: 0 };
+    let admin = Founder::administrator("u", "h", Timestamp(0));
+    let level = Level::NEWEST;
+    let settings = SettingsChange { audit_kept_rows: kept.or(Some(1_000_000)), ..SettingsChange::default() };
+    let service = |number: u64, comment: Option<String>| ServiceDraft {
+        namespace: Some("production".to_owned()),
+        name: Some(format!("service-{number}")),
+        comment,
+        ..ServiceDraft::default()
+    };
+    let create = |number| asked(false, Command::Services(Op::Create, vec![service(number, None)]));
+    let mut first = vec![
+        log.entry(&Command::Bootstrap { cluster_id: "c".to_owned(), admin, level }),
+        log.entry(&Command::SignIn { hash: token(), user_id: "u".to_owned(), password: PasswordHash("h".to_owned()) }),
+        log.entry(&asked(false, Command::Settings(settings))),
+    ];
+    first.extend((0..sizes.services).map(|number| log.entry(&create(number))));
+    apply(&mut machine, first, sizes.group)?;
+    let update = |number: u64| {
+        let comment = format!("{number:>COMMENT_BYTES$}");
+        asked(itself, Command::Services(Op::Update, vec![service(number % sizes.services, Some(comment))]))
+    };
+    let updates = (0..sizes.entries).map(|number| log.entry(&update(number))).collect();
+    let began = Instant::now();
+    apply(&mut machine, updates, sizes.group)?;
+    let took = began.elapsed();
+    let applied = machine.state().applied().index;
+    assert_eq!(applied, log.index, "everything was applied");
+    let newest = machine.state().catalog().services.get("production", "service-0").map(|one| one.comment.len());
+    assert_eq!(newest, Some(COMMENT_BYTES), "and did something");
+    Ok(took)
+}
+
+fn token() -> TokenHash {
+    TokenHash("5".repeat(64))
+}
+
+fn asked(itself: bool, command: Command) -> Command {
+    let request = "0123456789abcdef0123456789abcdef".to_owned();
+    let address = Some([10, 0, 0, 1].into());
+    Command::Asked(Box::new(Asked { credential: Credential::Token(token()), address, request, itself, command }))
+}
+
+/// Makes the entries of a log, a thousand a second by their stamps.
+struct Writer {
+    index: u64,
+}
+
+impl Writer {
+    fn entry(&mut self, command: &Command) -> Entry {
+        self.index += 1;
+        let draft = Draft::new(RequestId(self.index.into()), "admin", command);
+        let seed = u128::from(self.index).to_be_bytes();
+        let proposal = stamp(Timestamp(1_000_000 + self.index), seed, &draft);
+        let log_id = LogId::new(CommittedLeaderId::new(1), self.index);
+        Entry { log_id, payload: EntryPayload::Normal(proposal) }
+    }
+}
+
+/// As consensus has them applied, so many at a time.
+fn apply(machine: &mut Machine, entries: Vec<Entry>, group: usize) -> std::io::Result<()> {
+    let mut entries = entries.into_iter().map(|entry| Ok((entry, None))).peekable();
+    while entries.peek().is_some() {
+        let group = stream::iter(entries.by_ref().take(group).collect::<Vec<_>>());
+        machine.apply(group).now_or_never().expect("nothing is waited for")?;
+    }
+    Ok(())
+}
