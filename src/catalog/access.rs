@@ -1,7 +1,6 @@
 //! Users, the tokens of their logins, and service tokens: what is kept, and who stands behind a token.
 //! The rules of change are in `access_changes`.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use imbl::OrdMap;
 
 use super::change::Journal;
 use super::page::{Listed, Page};
-use super::row::{FIRST_VERSION, Row, Table};
+use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::access::{Founder, ServiceToken, Token, TokenHash, User, is_within};
@@ -21,16 +20,16 @@ const WITH_GRANTS: u8 = 2;
 
 impl Row for User {
     const TABLE: Table = Table::User;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.id.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.id);
     }
 
     fn version_at(level: Level) -> u8 {
         if level >= Level::TRUST { WITH_GRANTS } else { FIRST_VERSION }
     }
 
-    fn body(&self, version: u8) -> Vec<u8> {
-        if version >= WITH_GRANTS { pack::to_bytes(self) } else { pack::to_bytes(&self.as_founder()) }
+    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
+        if version >= WITH_GRANTS { pack::put(self, out) } else { pack::put(&self.as_founder(), out) }
     }
 
     fn of_body(version: u8, body: &[u8]) -> Result<Self, String> {
@@ -44,15 +43,15 @@ impl Row for User {
 
 impl Row for Token {
     const TABLE: Table = Table::Token;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.hash.0.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.hash.0);
     }
 }
 
 impl Row for ServiceToken {
     const TABLE: Table = Table::ServiceToken;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.name.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.name);
     }
 }
 

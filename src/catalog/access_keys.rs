@@ -1,6 +1,5 @@
 //! Access keys of config clients: rules of change and queries.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +9,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::model::access_key::{AccessKey, AccessKeyDraft};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -19,8 +18,8 @@ use crate::model::text::NameFilter;
 
 impl Row for AccessKey {
     const TABLE: Table = Table::AccessKey;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.app_id.as_bytes().into(), self.name.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.app_id).part(&self.name);
     }
 }
 

@@ -1,7 +1,6 @@
 //! Service aliases: rules of change and queries. Aliases and services of a namespace share one space
 //! of names; an alias of an alias is refused; a service with aliases is kept.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use super::ctx::Ctx;
 use super::ledger::{Entry, Ledger};
 use super::names::Names;
 use super::page::{Listed, Page};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Sight;
@@ -26,8 +25,8 @@ const CL5_LAYOUTS: [(&str, u32); 6] =
 
 impl Row for ServiceAlias {
     const TABLE: Table = Table::Alias;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.alias_namespace.as_bytes().into(), self.alias.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.alias_namespace).part(&self.alias);
     }
 }
 
@@ -92,9 +91,7 @@ impl Cl5Counter {
 
 impl Row for Cl5Counter {
     const TABLE: Table = Table::Cl5Counter;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![]
-    }
+    fn name(&self, _: &mut Key) {}
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

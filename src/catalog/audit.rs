@@ -23,7 +23,7 @@ use super::asked::{Asked, Asker};
 use super::change::{Deed, Journal, Outcome};
 use super::command::Command;
 use super::ctx::Ctx;
-use super::row::{Edit, Row, Table};
+use super::row::{Edit, Key, Row, Table};
 use super::{Catalog, Corrupt};
 use crate::format::level::Level;
 use crate::format::pack;
@@ -101,16 +101,17 @@ pub struct AuditEvent {
 
 impl Row for AuditRow {
     const TABLE: Table = Table::Audit;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![Cow::Owned(self.number.to_be_bytes().to_vec())]
+    fn name(&self, key: &mut Key) {
+        key.part(self.number.to_be_bytes());
     }
 
     /// The head stands in front, for who needs no more than that of very many.
-    fn body(&self, _: u8) -> Vec<u8> {
+    fn put_body(&self, _: u8, out: &mut Vec<u8>) {
         let items = u8::try_from(self.items.len()).expect("no more than a row has room for");
-        let mut body = [&self.number.to_be_bytes()[..], &self.written.0.to_be_bytes(), &[items]].concat();
-        body.extend(pack::to_dense_bytes(self));
-        body
+        out.extend_from_slice(&self.number.to_be_bytes());
+        out.extend_from_slice(&self.written.0.to_be_bytes());
+        out.push(items);
+        pack::put_dense(self, out);
     }
 
     fn of_body(_: u8, body: &[u8]) -> Result<Self, String> {
@@ -240,6 +241,9 @@ impl AuditItem {
 
 /// A text of no more characters than the trail takes.
 fn cut(mut text: String) -> String {
+    if text.len() <= limits::AUDIT_TEXT_CHARS_MAX {
+        return text;
+    }
     if let Some((end, _)) = text.char_indices().nth(limits::AUDIT_TEXT_CHARS_MAX) {
         text.truncate(end);
     }
@@ -254,11 +258,13 @@ impl Catalog {
         if deeds.is_empty() || journal.level() < Level::TRUST || !is_wanted {
             return;
         }
-        let mut items = deeds.into_iter().map(AuditItem::of).peekable();
-        while items.peek().is_some() {
-            let items = items.by_ref().take(limits::AUDIT_ROW_ITEMS_MAX).collect();
+        let mut items: Vec<_> = deeds.into_iter().map(AuditItem::of).collect();
+        while items.len() > limits::AUDIT_ROW_ITEMS_MAX {
+            let rest = items.split_off(limits::AUDIT_ROW_ITEMS_MAX);
             self.trail.add(AuditRow { items, ..head.clone() }, journal);
+            items = rest;
         }
+        self.trail.add(AuditRow { items, ..head }, journal);
     }
 
     pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, journal: &mut Journal) -> Outcome {

@@ -1,7 +1,6 @@
 //! The rows of the configuration store. Those of files and releases name their content by its digest
 //! from [`Level::SETTINGS`] on, see `contents`.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::archive::Archived;
 use super::contents;
 use super::ledger::Entry;
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
@@ -35,65 +34,63 @@ pub(super) struct ConfigVersion {
     pub removed_through: u64,
 }
 
-fn key_parts(key: &ConfigKey) -> Vec<Cow<'_, [u8]>> {
-    vec![key.namespace.as_bytes().into(), key.group.as_bytes().into(), key.file.as_bytes().into()]
+fn put_file<'a>(file: &ConfigKey, key: &'a mut Key) -> &'a mut Key {
+    key.part(&file.namespace).part(&file.group).part(&file.file)
 }
 
 impl Row for ConfigMark {
     const TABLE: Table = Table::ConfigMark;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        key_parts(&self.key)
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key);
     }
 }
 
 impl Row for ConfigVersion {
     const TABLE: Table = Table::ConfigVersion;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        key_parts(&self.key)
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key);
     }
 }
 
 impl Row for ConfigGroup {
     const TABLE: Table = Table::ConfigGroup;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.namespace.as_bytes().into(), self.name.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.namespace).part(&self.name);
     }
 }
 
 impl Row for ConfigFile {
     const TABLE: Table = Table::ConfigFile;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        key_parts(&self.key)
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key);
     }
 
     fn version_at(level: Level) -> u8 {
         contents::row_version_at(level)
     }
 
-    fn body(&self, version: u8) -> Vec<u8> {
+    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
         match contents::content_in(version, &self.content) {
-            Some(content) => pack::to_bytes(&ConfigFile { content, ..self.clone() }),
-            None => pack::to_bytes(self),
+            Some(content) => pack::put(&ConfigFile { content, ..self.clone() }, out),
+            None => pack::put(self, out),
         }
     }
 }
 
 impl Row for ConfigRelease {
     const TABLE: Table = Table::ConfigRelease;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        let mut name = key_parts(&self.key);
-        name.push(self.name.as_bytes().into());
-        name
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key).part(&self.name);
     }
 
     fn version_at(level: Level) -> u8 {
         contents::row_version_at(level)
     }
 
-    fn body(&self, version: u8) -> Vec<u8> {
+    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
         match contents::content_in(version, &self.content) {
-            Some(content) => pack::to_bytes(&ConfigRelease { content, ..self.clone() }),
-            None => pack::to_bytes(self),
+            Some(content) => pack::put(&ConfigRelease { content, ..self.clone() }, out),
+            None => pack::put(self, out),
         }
     }
 }

@@ -5,13 +5,11 @@
 //! row. Before that every row holds its content, and may go on doing so until it is written anew; in
 //! memory such a text is shared all the same. The row of a content goes with the last who has it.
 
-use std::borrow::Cow;
-
 use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::change::Journal;
-use super::row::{FIRST_VERSION, Row, Table};
+use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
 use crate::model::content::{Content, ContentDigest};
 
@@ -36,8 +34,8 @@ pub(super) struct StoredContent {
 
 impl Row for StoredContent {
     const TABLE: Table = Table::Content;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.content.digest().bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(self.content.digest().bytes());
     }
 }
 

@@ -3,7 +3,6 @@
 //! Counts and revisions per service are kept with every change, so that a service list and a client
 //! that asks "has anything changed?" cost the same whether a service has one instance or thousands.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use super::fold::Fold;
 use super::ledger::{Entry, Ledger};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::model::grant::Sight;
 use crate::model::instance::Instance;
 use crate::model::text::NameFilter;
@@ -23,8 +22,8 @@ use crate::model::time::Timestamp;
 
 impl Row for Instance {
     const TABLE: Table = Table::Instance;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.id.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.id);
     }
 }
 

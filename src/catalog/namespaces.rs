@@ -1,6 +1,5 @@
 //! Namespaces: rules of change and queries.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::fold::Fold;
 use super::page::{Listed, Page, cut_sorted};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::model::code::Code;
 use crate::model::grant::Sight;
 use crate::model::is_stale;
@@ -24,8 +23,8 @@ pub const DEFAULT: &str = "default";
 
 impl Row for Namespace {
     const TABLE: Table = Table::Namespace;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.name.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.name);
     }
 }
 

@@ -1,13 +1,12 @@
 //! The cluster as its nodes announce themselves: its id, and per node the addresses for clients and
 //! the identity of the data directory.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::change::{Journal, Outcome};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::format::level::{Level, LevelRange};
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
@@ -24,9 +23,7 @@ pub struct Cluster {
 
 impl Row for Cluster {
     const TABLE: Table = Table::Cluster;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![]
-    }
+    fn name(&self, _: &mut Key) {}
 }
 
 /// What a node says of itself.
@@ -71,8 +68,8 @@ impl NodeRecord {
 
 impl Row for NodeRecord {
     const TABLE: Table = Table::Node;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.node_id.to_be_bytes().to_vec().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(self.node_id.to_be_bytes());
     }
 }
 

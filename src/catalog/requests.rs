@@ -14,14 +14,13 @@
 //! ones go. An entry forgets [`FORGOTTEN_PER_ENTRY_MAX`] ids at most: what follows a pause costs no more
 //! than any other.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
 use super::change::Journal;
 use super::ctx::{Ctx, RequestId};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::format::level::Level;
 use crate::model::limits;
 use crate::model::time::Timestamp;
@@ -46,15 +45,16 @@ pub(super) struct Remembered {
 
 impl Row for Remembered {
     const TABLE: Table = Table::Request;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![Cow::Borrowed(&self.index)]
+    fn name(&self, key: &mut Key) {
+        key.part(self.index);
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Requests {
-    by_index: BTreeMap<[u8; 8], Remembered>,
-    known: BTreeSet<RequestId>,
+    /// As the log has them.
+    in_order: VecDeque<Remembered>,
+    known: HashSet<RequestId>,
 }
 
 impl Requests {
@@ -64,7 +64,7 @@ impl Requests {
     }
 
     fn newest(&self) -> Option<&Remembered> {
-        self.by_index.last_key_value().map(|(_, newest)| newest)
+        self.in_order.back()
     }
 
     /// False if the request was applied before.
@@ -88,7 +88,7 @@ impl Requests {
 
     pub(super) fn load(&mut self, row: Remembered) {
         self.known.insert(row.request);
-        self.by_index.insert(row.index, row);
+        self.in_order.push_back(row);
     }
 
     /// The clock by which ids age, at an entry with this stamp.
@@ -100,9 +100,9 @@ impl Requests {
 
     fn forget_aged(&mut self, clock_us: u64, journal: &mut Journal) {
         for _ in 0..FORGOTTEN_PER_ENTRY_MAX {
-            let Some((_, oldest)) = self.by_index.first_key_value() else { return };
+            let Some(oldest) = self.in_order.front() else { return };
             let age_ms = clock_us.saturating_sub(oldest.clock_us) / 1000;
-            let is_surplus = self.by_index.len() >= limits::REQUEST_MEMORY_MAX && age_ms >= limits::REQUEST_AGE_MS_MIN;
+            let is_surplus = self.in_order.len() >= limits::REQUEST_MEMORY_MAX && age_ms >= limits::REQUEST_AGE_MS_MIN;
             if age_ms <= limits::REQUEST_MEMORY_MS && !is_surplus {
                 return;
             }
@@ -112,9 +112,9 @@ impl Requests {
 
     /// The way of the first level: all that is old goes at once.
     fn forget_old(&mut self, now: Timestamp, journal: &mut Journal) {
-        while let Some((_, oldest)) = self.by_index.first_key_value() {
+        while let Some(oldest) = self.in_order.front() {
             let expired = oldest.time.plus_ms(limits::REQUEST_MEMORY_MS) < now;
-            if !expired && self.by_index.len() < limits::REQUEST_MEMORY_MAX {
+            if !expired && self.in_order.len() < limits::REQUEST_MEMORY_MAX {
                 return;
             }
             self.forget_oldest(journal);
@@ -122,7 +122,7 @@ impl Requests {
     }
 
     fn forget_oldest(&mut self, journal: &mut Journal) {
-        if let Some((_, oldest)) = self.by_index.pop_first() {
+        if let Some(oldest) = self.in_order.pop_front() {
             journal.delete(&oldest);
             self.known.remove(&oldest.request);
         }
@@ -131,6 +131,8 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::catalog::Edit;
 
@@ -201,7 +203,7 @@ mod tests {
             let edits = bench.entry(SECOND_US, u128::MAX - 1 - second).expect("a new id");
             assert!(edits.len() <= 1 + FORGOTTEN_PER_ENTRY_MAX, "{} edits", edits.len());
         }
-        assert!(bench.requests.by_index.len() < limits::REQUEST_MEMORY_MAX, "it shrinks all the same");
+        assert!(bench.requests.in_order.len() < limits::REQUEST_MEMORY_MAX, "it shrinks all the same");
         assert_eq!(bench.reloaded(), bench.requests);
     }
 
@@ -225,7 +227,7 @@ mod tests {
         bench.entries(100, SECOND_US);
         assert!(bench.knows(100) && bench.knows(40), "within a minute");
         assert!(!bench.knows(38), "after one");
-        assert_eq!(bench.requests.by_index.len(), 61);
+        assert_eq!(bench.requests.in_order.len(), 61);
         assert_eq!(bench.reloaded(), bench.requests);
     }
 
@@ -236,13 +238,13 @@ mod tests {
         // Stamps that stand still, as after a leader whose clock was ahead.
         bench.entries(crowd, 0);
         assert!(bench.knows(1), "younger than a retry");
-        assert_eq!(bench.requests.by_index.len() as u64, crowd);
+        assert_eq!(bench.requests.in_order.len() as u64, crowd);
         let newest = bench.requests.newest().expect("remembered").clock_us;
         assert_eq!(newest, crowd * STEP_MIN_US, "they age all the same, so that their number is bounded");
         bench.entries(20, SECOND_US);
         assert!(!bench.knows(1) && bench.knows(u128::from(crowd)), "then the oldest go");
         bench.entries(crowd / 4, 1000);
-        assert!((bench.requests.by_index.len() as u64) < crowd - FULL / 16, "until the number is what it should be");
+        assert!((bench.requests.in_order.len() as u64) < crowd - FULL / 16, "until the number is what it should be");
         assert_eq!(bench.reloaded(), bench.requests);
     }
 

@@ -13,8 +13,6 @@
 //! | settings | 2 | 3 | what is kept of the audit trail |
 //! | config file, config release | 2 | 2 | `content` is the digest of a row of table content |
 
-use std::borrow::Cow;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -117,24 +115,43 @@ impl Table {
 /// The version of every table that has no other.
 pub(super) const FIRST_VERSION: u8 = 1;
 
+/// Room for the value of most rows.
+const VALUE_BYTES_USUAL: usize = 512;
+
+/// The key of a row while it is made: its table, then the parts of its name with a zero byte between them.
+pub struct Key {
+    bytes: Vec<u8>,
+    has_parts: bool,
+}
+
+impl Key {
+    fn of(table: Table) -> Key {
+        let mut bytes = Vec::with_capacity(64);
+        bytes.push(table as u8);
+        Key { bytes, has_parts: false }
+    }
+
+    pub(super) fn part(&mut self, part: impl AsRef<[u8]>) -> &mut Key {
+        if self.has_parts {
+            self.bytes.push(0);
+        }
+        self.has_parts = true;
+        self.bytes.extend_from_slice(part.as_ref());
+        self
+    }
+}
+
 /// Something that is kept as one row.
 pub trait Row: Serialize + DeserializeOwned {
     const TABLE: Table;
 
-    /// The parts of the name, which make the key.
-    fn name(&self) -> Vec<Cow<'_, [u8]>>;
+    /// Says the parts of the name, which make the key.
+    fn name(&self, key: &mut Key);
 
     fn key(&self) -> Vec<u8> {
-        let name = self.name();
-        let mut key = Vec::with_capacity(1 + name.iter().map(|part| part.len() + 1).sum::<usize>());
-        key.push(Self::TABLE as u8);
-        for (position, part) in name.into_iter().enumerate() {
-            if position > 0 {
-                key.push(0);
-            }
-            key.extend_from_slice(&part);
-        }
-        key
+        let mut key = Key::of(Self::TABLE);
+        self.name(&mut key);
+        key.bytes
     }
 
     /// The version in which it is written at a level; the one at the newest level is the highest that is read.
@@ -142,12 +159,12 @@ pub trait Row: Serialize + DeserializeOwned {
         FIRST_VERSION
     }
 
-    /// What follows the version byte.
-    fn body(&self, _version: u8) -> Vec<u8> {
-        pack::to_bytes(self)
+    /// Appends what follows the version byte.
+    fn put_body(&self, _version: u8, out: &mut Vec<u8>) {
+        pack::put(self, out);
     }
 
-    /// The inverse of [`Row::body`], for any version that ever was.
+    /// The inverse of [`Row::put_body`], for any version that ever was.
     fn of_body(_version: u8, body: &[u8]) -> Result<Self, String> {
         pack::from_bytes(body).map_err(|error| error.to_string())
     }
@@ -159,8 +176,9 @@ pub trait Row: Serialize + DeserializeOwned {
 
     /// The value in a version; who changes a stored row by itself keeps to the one that it has, its first byte.
     fn written_as(&self, version: u8) -> Vec<u8> {
-        let mut value = vec![version];
-        value.extend(self.body(version));
+        let mut value = Vec::with_capacity(VALUE_BYTES_USUAL);
+        value.push(version);
+        self.put_body(version, &mut value);
         value
     }
 

@@ -1,7 +1,6 @@
 //! Governance rules: the book of each family and its queries. The rules of change are in
 //! `rule_changes`, what clients see of the releases in `active`.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use super::change::{Change, Journal};
 use super::ledger::{Entry, Ledger};
 use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::model::grant::Sight;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
@@ -24,16 +23,15 @@ use crate::model::time::Timestamp;
 
 impl Row for Rule {
     const TABLE: Table = Table::Rule;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.family().kind().as_bytes().into(), self.id.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(self.family().kind()).part(&self.id);
     }
 }
 
 impl Row for RuleRelease {
     const TABLE: Table = Table::RuleRelease;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        let family = self.rule.family().kind();
-        vec![family.as_bytes().into(), self.rule.id.as_bytes().into(), self.name.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(self.rule.family().kind()).part(&self.rule.id).part(&self.name);
     }
 }
 

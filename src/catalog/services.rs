@@ -1,6 +1,5 @@
 //! Services: rules of change and queries.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use super::instances::{InstanceNeeds, Instances};
 use super::ledger::{Entry, Ledger};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
-use super::row::{Row, Table};
+use super::row::{Key, Row, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Sight;
 use crate::model::is_stale;
@@ -25,8 +24,8 @@ use crate::model::time::Timestamp;
 
 impl Row for Service {
     const TABLE: Table = Table::Service;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![self.namespace.as_bytes().into(), self.name.as_bytes().into()]
+    fn name(&self, key: &mut Key) {
+        key.part(&self.namespace).part(&self.name);
     }
 }
 

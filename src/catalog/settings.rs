@@ -1,10 +1,8 @@
 //! Replicated settings: one row, and what their change changes.
 
-use std::borrow::Cow;
-
 use super::Catalog;
 use super::change::{Journal, Outcome};
-use super::row::{FIRST_VERSION, Row, Table};
+use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::code::Code;
@@ -15,16 +13,14 @@ const WITH_AUDIT: u8 = 2;
 
 impl Row for Settings {
     const TABLE: Table = Table::Settings;
-    fn name(&self) -> Vec<Cow<'_, [u8]>> {
-        vec![]
-    }
+    fn name(&self, _: &mut Key) {}
 
     fn version_at(level: Level) -> u8 {
         if level >= Level::TRUST { WITH_AUDIT } else { FIRST_VERSION }
     }
 
-    fn body(&self, version: u8) -> Vec<u8> {
-        if version >= WITH_AUDIT { pack::to_bytes(self) } else { pack::to_bytes(&self.of_level(Level::SETTINGS)) }
+    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
+        if version >= WITH_AUDIT { pack::put(self, out) } else { pack::put(&self.of_level(Level::SETTINGS), out) }
     }
 }
 

@@ -9,12 +9,17 @@ pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(value).expect("our own types always serialize")
 }
 
-/// Without the names of the fields, for what there is very much of: its layout changes with a version of its own.
-pub fn to_dense_bytes<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
-    rmp_serde::to_vec(value).expect("our own types always serialize")
+/// Appends the bytes of `value`.
+pub fn put<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    rmp_serde::encode::write_named(out, value).expect("our own types always serialize");
 }
 
-/// The inverse of [`to_bytes`] and of [`to_dense_bytes`].
+/// The same without the names of the fields, for what there is very much of: its layout changes with a version of its own.
+pub fn put_dense<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    rmp_serde::encode::write(out, value).expect("our own types always serialize");
+}
+
+/// The inverse of [`to_bytes`], [`put`] and [`put_dense`].
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
     rmp_serde::from_slice(bytes)
 }
