@@ -184,11 +184,19 @@ pub(super) fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refus
     parse_seeded(PhantomData, raw)
 }
 
-/// A wrong type is refused by the name of its field.
-pub(super) fn parse_seeded<'de, S: DeserializeSeed<'de>>(seed: S, raw: &'de RawValue) -> Result<S::Value, Refusal> {
+/// A wrong type is refused by the name of its field. Only what is refused is read a second time, by who
+/// keeps account of where it is.
+pub(super) fn parse_seeded<'de, S>(seed: S, raw: &'de RawValue) -> Result<S::Value, Refusal>
+where
+    S: DeserializeSeed<'de> + Copy,
+{
     let refuse = |why: String| Refusal::new(Code::ParseException, why);
     if !raw.get().starts_with('{') {
         return Err(refuse("an object is expected".into()));
+    }
+    let mut json = serde_json::Deserializer::from_str(raw.get());
+    if let Ok(read) = seed.deserialize(Objects(&mut json)) {
+        return Ok(read);
     }
     let mut json = serde_json::Deserializer::from_str(raw.get());
     let mut track = Track::new();
