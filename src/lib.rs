@@ -38,11 +38,13 @@
 //! [`catalog::Command`] and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
 //! on it and appends it, with what else came during a round trip (`raft::gather`), and only while a
 //! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
-//! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority has it on disk, every node's [`raft::machine`] applies
-//! it: the catalog, locked for that moment, returns outcomes, changed rows and changes; the rows, the
-//! applied index, the membership and the state hash are written in one batch; then readers, watchers
-//! and the waiting request are told, in that order. So the node that took a write answers after it has
-//! applied it itself, whoever leads, and a reply never crosses the wire.
+//! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority
+//! has it on disk, every node's [`raft::machine`] applies it: the catalog, locked for that moment, returns
+//! outcomes, changed rows and changes; then readers, watchers and the waiting request are told, in that
+//! order. So the node that took a write answers after it has applied it itself, whoever leads, and a reply
+//! never crosses the wire. The rows follow, those of many entries in one batch with the applied index, the
+//! membership and the state hash that they are true for (`store::rows`); what a crash takes of them is
+//! applied again from the log, and who reads rows has the waiting ones written first.
 //!
 //! A command carries a request id that the catalog remembers for a minute: after a lost leader the
 //! node sends the same command again, and it is applied once.
@@ -158,8 +160,8 @@
 //! * Apply is a pure function of the log: equal index, equal catalog, equal rows, equal hash.
 //! * Rows are the truth, the catalog is the read view: one rebuilt from rows is equal to the one in
 //!   memory (a property test holds it).
-//! * Nothing is acknowledged before a majority has it on disk, its rows are written here and this node
-//!   can show it. It may be shown before its rows are written: it is in the log, and applied again.
+//! * Nothing is acknowledged before a majority has it on disk and this node can show it. Its rows are
+//!   written a moment later; until then it stays in the log, from where it is applied again.
 //! * Who serves requests waits for no disk: the catalog's lock is never held across a write, and
 //!   consensus, which writes where it stands, has threads of its own (`raft::threads`).
 //! * A check against state happens in apply, never in a handler; so does the judgement of who may write.

@@ -97,7 +97,7 @@ async fn backup(dir: &TempDir) -> PathBuf {
     };
     let path = dir.path().join("backup");
     let mut file = fs::File::create(&path).expect("a file");
-    store.write_view(&store.view(), codec::to_bytes(&header), &mut file).expect("written");
+    store.write_view(&store.view().expect("readable"), codec::to_bytes(&header), &mut file).expect("written");
     path
 }
 

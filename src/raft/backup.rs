@@ -93,7 +93,7 @@ impl Node {
     }
 
     fn write_view(&self, begun: oneshot::Sender<StateHeader>, sink: impl Write) -> io::Result<u64> {
-        let view = self.store().view();
+        let view = self.store().view()?;
         let header = header_of(&view, self.state().clock.wall_time())?;
         let bytes = codec::to_bytes(&header);
         begun.send(header).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;

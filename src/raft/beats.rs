@@ -51,13 +51,12 @@ struct Gathering {
 
 impl Beats {
     /// Takes note of the instances that a command registered or updated.
-    pub(super) fn see_written(&self, outcomes: &[Outcome]) {
-        let now = Instant::now();
+    pub(super) fn see_written<'a>(&self, outcomes: impl IntoIterator<Item = &'a Outcome>) {
         for outcome in outcomes {
             if let Entity::Instance(instance) = &outcome.entity
                 && instance.heartbeat_ttl.is_some()
             {
-                self.keeper.lock().see(&instance.id, now);
+                self.keeper.lock().see(&instance.id, Instant::now());
             }
         }
     }

@@ -1,15 +1,15 @@
 //! openraft's state machine over the catalog and the rows of the store.
 //!
-//! One group of committed entries goes: lock the catalog, apply each entry, unlock; write all changed
-//! rows with the applied index, the membership and the state hash in ONE batch; then tell who waits:
-//! readers that need this index, watchers of the changed keys, and those who wait for the answers.
-//! Groups go one after the other, so rows and their progress are written in the order of the log.
+//! One group of committed entries goes: lock the catalog, apply each entry, unlock; hand all changed rows
+//! to the store, with the applied index, the membership and the state hash, all of which it writes in ONE
+//! batch; then tell who waits: readers that need this index, watchers of the changed keys, and those who
+//! wait for the answers. Groups go one after the other, so rows and their progress are written in the order
+//! of the log.
 //!
-//! The disk is never waited for under the lock: while it is held up, this node answers from what it
-//! has. So a reader may see a change a moment before its rows are written. That is a committed change:
-//! a majority has it in its log, and a node that ends in that moment applies it again. What is told to
-//! anybody (the applied index, a wake-up, an answer) is told after the rows are written, so a snapshot
-//! or a backup, which is made of rows, holds all that was ever acknowledged here.
+//! The disk is waited for by nobody here: an answer means that a majority has the entry in its log and that
+//! this node shows it, and the rows follow. A node that ends before they are written applies those entries
+//! again. Who reads rows has those that wait written first, so a snapshot or a backup, which is made of
+//! rows, holds all that was ever acknowledged here, and the log is purged behind a snapshot only.
 
 use std::io;
 use std::sync::Arc;
@@ -161,7 +161,7 @@ impl Machine {
         let mut news = News::default();
         let mut progress = self.progress();
         let edits = self.change_catalog(group, &mut progress, &mut news)?;
-        self.store.write_rows(edits.into_iter().map(|edit| (edit.key, edit.value)))?;
+        self.store.put_rows(edits.into_iter().map(|edit| (edit.key, edit.value)))?;
         *self.progress.lock() = progress;
         news.checkpoints.drain(..).for_each(|checkpoint| self.checkpoints.lock().note(checkpoint));
         Ok(news)
@@ -222,10 +222,8 @@ impl Machine {
         }
         self.state.applied.send_replace(news.applied);
         self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
-        for (request, reply) in news.replies {
-            self.state.beats.see_written(&reply.outcomes);
-            self.state.replies.answer(request, reply);
-        }
+        self.state.beats.see_written(news.replies.iter().flat_map(|(_, reply)| &reply.outcomes));
+        self.state.replies.answer(news.replies);
     }
 
     /// Puts the state of an installed snapshot in place of the present one. Every watcher wakes:

@@ -1,13 +1,13 @@
 //! A database that takes no writes for a while: who reads does not wait for it.
 
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures_util::stream;
+use futures_util::{FutureExt, stream};
 use openraft::EntryPayload;
 use openraft::storage::RaftStateMachine;
-use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,7 +23,7 @@ use crate::format::types::Entry;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::time::Timestamp;
 use crate::store::Store;
-use crate::store::testing::{Held, fresh, log_id, metrics};
+use crate::store::testing::{Held, fresh, log_id, metrics, rows as rows_of};
 use crate::watch::Hub;
 
 /// Much longer than anything takes that does not wait for the writes.
@@ -55,28 +55,29 @@ fn comes_to_show(state: &State, namespace: &str) -> bool {
     false
 }
 
-/// What is applied can be read before its rows are written; nobody is told of it before.
+/// What is applied can be read, and is answered, before its rows are written.
 #[test]
-fn the_catalog_is_free_while_rows_are_written() {
+fn nobody_waits_for_the_rows_of_what_is_applied() {
     let (_dir, store) = fresh();
     let machine = Machine::load(store.clone(), Hub::new(1), metrics()).expect("an empty state");
     let state = machine.state().clone();
     let (_pending, mut reply) = state.replies.register(RequestId(5));
     let held = Held::up(&store, HELD_AT_MOST);
-    let applying = thread::spawn({
-        let mut machine = machine.clone();
-        move || {
-            let entries = stream::iter([Ok((entry(1, RequestId(5)), None))]);
-            tokio::runtime::Runtime::new().expect("a runtime").block_on(machine.apply(entries))
-        }
-    });
+    let applied = stream::iter([Ok((entry(1, RequestId(5)), None))]);
+    machine.clone().apply(applied).now_or_never().expect("nothing is waited for").expect("applied");
     assert!(comes_to_show(&state, "made"), "a reader waits for the rows");
-    assert_eq!((state.applied().index, machine.progress().last_applied), (0, None));
-    assert_eq!(reply.try_recv().err(), Some(TryRecvError::Empty), "answered before the rows are written");
-    held.release();
-    applying.join().expect("no panic").expect("applied");
     assert_eq!((state.applied().index, machine.progress().last_applied), (1, Some(log_id(1, 1))));
     assert_eq!(reply.try_recv().expect("the answer").outcomes.len(), 1);
+    // Who wants the rows does wait.
+    let (sender, rows) = mpsc::channel();
+    let reader = thread::spawn({
+        let store = store.clone();
+        move || sender.send(rows_of(&store).len())
+    });
+    assert_eq!(rows.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout));
+    held.release();
+    assert!(rows.recv_timeout(HELD_AT_MOST).expect("the rows") > 1);
+    reader.join().expect("no panic").expect("taken");
 }
 
 async fn lone_node(store: &Store, shutdown: &CancellationToken) -> Node {

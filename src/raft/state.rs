@@ -113,8 +113,15 @@ impl Replies {
         (PendingReply { replies: self, request }, receiver)
     }
 
-    pub(super) fn answer(&self, request: RequestId, reply: Reply) {
-        if let Some(sender) = self.waiting.lock().remove(&request) {
+    pub(super) fn answer(&self, replies: impl IntoIterator<Item = (RequestId, Reply)>) {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_empty() {
+            return;
+        }
+        let answer = |(request, reply)| waiting.remove(&request).map(|sender| (sender, reply));
+        let answered: Vec<_> = replies.into_iter().filter_map(answer).collect();
+        drop(waiting);
+        for (sender, reply) in answered {
             // The waiter may have gone just now; its request is applied all the same.
             let _ = sender.send(reply);
         }

@@ -15,7 +15,7 @@ impl Node {
         let rows = self.state().catalog().trail.rows();
         let mut gathered = Gathered::new(filter, page, rows);
         let mut end = Walk::On;
-        self.store().view().for_each_back(Table::Audit as u8, |value| {
+        self.store().view()?.for_each_back(Table::Audit as u8, |value| {
             end = gathered.take(value).map_err(io::Error::other)?;
             Ok(end == Walk::On)
         })?;

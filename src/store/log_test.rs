@@ -117,7 +117,7 @@ async fn a_failed_fsync_is_final() {
         append(&mut log, [entry(1, 1, b"x")]).await,
         append(&mut log, [entry(1, 2, b"x")]).await,
         log.save_vote(&Vote::new(3, NODE)).await,
-        store.write_rows([("k", Some("v"))]),
+        store.put_rows([("k", Some("v"))]),
         store.check_writable().await,
     ] {
         let error = failed.expect_err("the disk has failed").to_string();

@@ -11,13 +11,14 @@
 //! restoring/       what a restore has not finished, see [`nursery`]
 //! ```
 //!
-//! Log appends are fsynced before they count, many at a time. State batches are not: after a crash
-//! they are replayed from the log, and one write-ahead log means that the state on disk is never
-//! ahead of the log on disk.
+//! Log appends are fsynced before they count, many at a time. The rows of the state follow them, in
+//! batches of their own and unsynced ([`rows`]): after a crash the rest is applied again from the log, and
+//! one write-ahead log means that the state on disk is never ahead of the log on disk.
 //!
-//! Start reading at [`Store`], then [`log`] and [`flush`] for the path of a write, [`snapshot`] and
+//! Start reading at [`Store`], then [`log`], [`flush`] and [`rows`] for the path of a write, [`snapshot`] and
 //! [`transfer`] for how a state travels.
 
+mod committed;
 mod contiguous;
 mod database;
 mod error;
@@ -29,6 +30,7 @@ mod nursery;
 mod order;
 mod peek;
 mod raft_log;
+mod rows;
 mod shelf;
 mod snapshot;
 mod space;
@@ -41,6 +43,8 @@ mod log_test;
 mod power_loss_test;
 #[cfg(test)]
 mod recovery_test;
+#[cfg(test)]
+mod rows_test;
 #[cfg(test)]
 mod snapshot_test;
 #[cfg(test)]
@@ -63,10 +67,12 @@ use tokio::sync::Semaphore;
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, Vote};
 use crate::metrics::Metrics;
+use committed::Committed;
 use database::{Database, META, STATE, Scalar};
 use flush::FlushThread;
 use identity::Title;
 use log::Log;
+use rows::Rows;
 use shelf::Shelf;
 
 pub use database::FamilySize;
@@ -107,6 +113,7 @@ struct Inner {
     whole_state: Mutex<()>,
     /// Held by whoever tries whether the disk takes writes.
     probing: Arc<Semaphore>,
+    rows: Rows,
     log: Arc<Log>,
     database: Arc<Database>,
 }
@@ -134,15 +141,18 @@ impl Store {
         let shelf = Shelf::open(&snapshots).map_err(StoreError::at(&snapshots))?;
         let flush = FlushThread::start(database.clone(), metrics.clone(), sync).map_err(StoreError::at(&path))?;
         let title = Arc::new(Title::new(dir, claim.identity(), levels));
-        let log = Arc::new(Log::open(database.clone(), flush, title.clone())?);
+        let committed = Arc::new(Committed::read(&database).map_err(StoreError::at(&path))?);
+        let log = Arc::new(Log::open(database.clone(), flush, title.clone(), committed.clone())?);
         let is_fresh = is_fresh(&database, &log).map_err(StoreError::at(&path))?;
         claim.settle(dir, is_fresh)?;
+        let rows = Rows::start(database.clone(), committed).map_err(StoreError::at(&path))?;
         let inner = Inner {
             title,
             metrics,
             shelf,
             whole_state: Mutex::new(()),
             probing: Arc::new(Semaphore::new(1)),
+            rows,
             log,
             database,
         };
@@ -195,6 +205,7 @@ impl Store {
 
     /// Whether this node never took part in anything: no vote, no log, no state.
     pub fn is_fresh(&self) -> io::Result<bool> {
+        self.0.rows.settle()?;
         is_fresh(&self.0.database, &self.0.log)
     }
 
@@ -203,42 +214,36 @@ impl Store {
         LogStore::new(self.0.log.clone())
     }
 
-    /// Writes (`Some`) and removes (`None`) rows of the state in one batch: after a crash all of
-    /// them are there or none. Not synced, see the module.
-    pub fn write_rows<K, V>(&self, rows: impl IntoIterator<Item = (K, Option<V>)>) -> io::Result<()>
+    /// Writes (`Some`) and removes (`None`) rows of the state: after a crash all of them are there or none,
+    /// and none without those that were put before. Whoever reads rows afterwards finds them; in the
+    /// database they are a moment later, and durable with the next sync, see the module.
+    pub fn put_rows<K, V>(&self, rows: impl IntoIterator<Item = (K, Option<V>)>) -> io::Result<()>
     where
-        K: AsRef<[u8]>,
-        V: AsRef<[u8]>,
+        K: Into<Vec<u8>>,
+        V: Into<Vec<u8>>,
     {
-        let family = self.0.database.family(STATE);
-        let mut batch = WriteBatch::default();
-        for (key, value) in rows {
-            match value {
-                Some(value) => batch.put_cf(family, key, value),
-                None => batch.delete_cf(family, key),
-            }
-        }
-        self.0.database.write(batch)
+        self.0.rows.put(rows.into_iter().map(|(key, value)| (key.into(), value.map(Into::into))))
     }
 
     pub fn get_row(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        self.0.database.rocks().get_cf(self.0.database.family(STATE), key).map_err(io::Error::other)
+        self.view()?.get_row(key)
     }
 
     /// Visits all rows of the present moment in key order.
     pub fn for_each_row(&self, visit: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
-        self.view().for_each_row(visit)
+        self.view()?.for_each_row(visit)
     }
 
-    /// The rows of this moment, whatever is written afterwards. Waits while a snapshot is being
-    /// installed.
-    pub fn view(&self) -> View<'_> {
+    /// The rows of this moment, whatever is put afterwards. Writes those that wait, and waits itself while
+    /// a snapshot is being installed. Blocks.
+    pub fn view(&self) -> io::Result<View<'_>> {
         let _whole = self.0.whole_state.lock();
         self.view_now()
     }
 
-    fn view_now(&self) -> View<'_> {
-        View { database: &self.0.database, snapshot: self.0.database.rocks().snapshot() }
+    fn view_now(&self) -> io::Result<View<'_>> {
+        self.0.rows.settle()?;
+        Ok(View { database: &self.0.database, snapshot: self.0.database.rocks().snapshot() })
     }
 
     /// Keeps for ever that nothing of this directory is to be served any more, and why. Durable on return;
@@ -291,9 +296,10 @@ impl Store {
         }
     }
 
-    /// Makes everything written so far durable, state batches included: the next start has
-    /// nothing to replay. Blocks for an fsync.
+    /// Makes everything written so far durable, the rows included: the next start has nothing to
+    /// replay. Blocks for an fsync.
     pub fn close(&self) -> io::Result<()> {
+        self.0.rows.settle()?;
         self.0.database.sync_wal()
     }
 }

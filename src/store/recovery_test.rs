@@ -28,7 +28,8 @@ const ENTRY_BYTES: usize = 1000;
 async fn history(dir: &Path) -> [PathBuf; 2] {
     let store = open(dir);
     let mut log = store.log();
-    store.write_rows([("row", Some("value"))]).expect("written");
+    store.put_rows([("row", Some("value"))]).expect("taken");
+    rows(&store);
     for index in 0..ENTRIES {
         if index == ENTRIES / 2 {
             store.0.database.rocks().flush_cf(store.0.database.family(LOG)).expect("flushed");

@@ -11,7 +11,7 @@ use super::{SnapshotFile, Store, StoreError, View};
 use crate::format::level::LevelRange;
 
 fn fill(store: &Store, count: u32, value: &[u8]) {
-    store.write_rows((0..count).map(|number| (number.to_be_bytes(), Some(value)))).expect("written");
+    store.put_rows((0..count).map(|number| (number.to_be_bytes(), Some(value)))).expect("written");
 }
 
 fn header(view: &View<'_>) -> io::Result<Vec<u8>> {

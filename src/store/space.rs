@@ -60,6 +60,7 @@ impl Store {
     /// what is in memory, deleted and replaced rows file by file, as far as the new files fit beside
     /// the old ones and `spare_bytes` are left. Blocks for as long as that takes.
     pub fn make_room(&self, spare_bytes: u64) -> io::Result<()> {
+        self.0.rows.settle()?;
         self.0.database.write_out()?;
         let has_room = |bytes: u64| {
             DiskSpace::of(self.0.database.path())

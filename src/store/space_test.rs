@@ -13,7 +13,7 @@ const MEBIBYTE: u64 = 1024 * 1024;
 async fn a_log_that_is_purged_gives_its_space_back() {
     let (dir, store) = fresh();
     let mut log = store.log();
-    store.write_rows([("a row that is written once", Some("x"))]).expect("written");
+    store.put_rows([("a row that is written once", Some("x"))]).expect("written");
     let payload: Vec<u8> = (0..ENTRY_BYTES).map(|index| (index * 31 % 251) as u8).collect();
     let mut kept = 0;
     for round in 0..10_u64 {
@@ -42,13 +42,13 @@ fn deleted_rows_give_their_space_back() {
     let (dir, store) = fresh();
     let value: Vec<u8> = (0..ROW_BYTES).map(|index| (index.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
     let rows = |value: Option<Vec<u8>>| (0..6000_u32).map(move |row| (row.to_be_bytes(), value.clone()));
-    store.write_rows(rows(Some(value))).expect("written");
+    store.put_rows(rows(Some(value))).expect("written");
     store.make_room(0).expect("there is room");
     let state_bytes = || store.sizes().iter().find(|size| size.family == "state").expect("a family").files_bytes;
     let full = state_bytes();
     let wal = || wal_lengths(dir.path()).values().sum::<u64>();
     assert!(wal() < MEBIBYTE, "{} bytes of write-ahead log after all is written out", wal());
-    store.write_rows(rows(None)).expect("written");
+    store.put_rows(rows(None)).expect("written");
     store.make_room(u64::MAX / 2).expect("without room for new files the old ones stay");
     assert!(state_bytes() >= full, "{} of {full} bytes", state_bytes());
     store.make_room(0).expect("there is room");

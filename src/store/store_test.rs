@@ -47,7 +47,7 @@ fn a_directory_of_which_a_part_was_removed_is_refused() {
     ];
     for (words, remove) in cases {
         let (dir, store) = fresh();
-        store.write_rows([("k", Some("v"))]).expect("written");
+        store.put_rows([("k", Some("v"))]).expect("written");
         drop(store);
         remove(dir.path());
         let refused = Store::open(dir.path(), NODE, LevelRange::OWN, metrics()).err().expect("refused").to_string();
@@ -64,7 +64,7 @@ fn an_interrupted_first_start_begins_again() {
     fs::rename(&identity, &staged).expect("rename");
     let store = open(dir.path());
     assert!(store.is_fresh().expect("readable"));
-    store.write_rows([("k", Some("v"))]).expect("written");
+    store.put_rows([("k", Some("v"))]).expect("written");
     drop(store);
     // The same files around a database with content are no first start.
     fs::rename(&identity, &staged).expect("rename");
@@ -76,9 +76,9 @@ fn an_interrupted_first_start_begins_again() {
 fn rows_are_written_together_and_visited_in_key_order() {
     let (dir, store) = fresh();
     assert!(store.is_fresh().expect("readable"));
-    store.write_rows([("b", Some("2")), ("a", Some("1")), ("c", Some("3"))]).expect("written");
-    let before = store.view();
-    store.write_rows([("b", None), ("d", Some("4"))]).expect("written");
+    store.put_rows([("b", Some("2")), ("a", Some("1")), ("c", Some("3"))]).expect("written");
+    let before = store.view().expect("readable");
+    store.put_rows([("b", None), ("d", Some("4"))]).expect("written");
     let mut seen = Vec::new();
     let collect = |key: &[u8], _: &[u8]| {
         seen.push(key.to_vec());
@@ -99,7 +99,8 @@ fn rows_are_written_together_and_visited_in_key_order() {
 #[tokio::test]
 async fn sizes_and_writability_are_reported() {
     let (_dir, store) = fresh();
-    store.write_rows([(vec![1], Some(vec![0; 100_000]))]).expect("written");
+    store.put_rows([(vec![1], Some(vec![0; 100_000]))]).expect("taken");
+    assert_eq!(rows(&store).len(), 1);
     store.check_writable().await.expect("a healthy disk");
     let state = store.sizes().into_iter().find(|size| size.family == "state").expect("a row per family");
     assert!(state.memtable_bytes > 100_000 && state.keys_estimate == 1, "{state:?}");

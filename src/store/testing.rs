@@ -135,7 +135,7 @@ impl RaftStateMachine<TypeConfig> for RowMachine {
             responders.extend(responder);
         }
         rows.push((PROGRESS_KEY.to_vec(), Some(codec::to_bytes(&(applied, membership)))));
-        self.store.write_rows(rows)?;
+        self.store.put_rows(rows)?;
         responders.into_iter().for_each(|responder| responder.send(()));
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Store {
         // View and number in one step: the higher number is the newer state.
         let (view, number) = {
             let _whole = self.0.whole_state.lock();
-            (self.view_now(), self.0.shelf.take_number())
+            (self.view_now()?, self.0.shelf.take_number())
         };
         let file = self.write_partial(number, self.identity().level, header(&view)?, |sink| view.for_each_row(sink))?;
         self.0.shelf.complete(&file, number)?;
@@ -161,6 +161,8 @@ impl Store {
     pub(super) fn begin_installation(&self, file: &SnapshotFile, mut batch: WriteBatch) -> io::Result<u64> {
         snapshot::verify(&file.path())?;
         sync_directory(file.path().parent().expect("a file in the folder of snapshots"))?;
+        // Rows that wait are older than those that come.
+        self.0.rows.settle()?;
         let number = self.0.shelf.take_number();
         let installation =
             Installation { source: name(&file.path()), target: name(&self.0.shelf.complete_path(number)) };

@@ -1,0 +1,159 @@
+//! The rows of the state on their way into the database.
+//!
+//! What is applied counts by the log, which is durable before; the rows follow, those of many entries in one
+//! batch, on a thread of their own. A row that changes again meanwhile is written once. Whoever reads rows has
+//! what waits written first ([`Rows::settle`]), so nobody finds less than was put.
+//!
+//! A process that ends in between applies those entries again: among the rows of every batch is the one that
+//! says how far they are true, and what they are made of lies before them in the one write-ahead log. So does
+//! the index that is known to be committed ([`Committed`]), which goes along.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rocksdb::WriteBatch;
+
+use super::committed::Committed;
+use super::database::{Database, STATE};
+
+/// How long rows wait for others: what is applied again after a crash.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Rows that wait, in bytes; who puts more writes them.
+const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub(super) struct Rows {
+    shared: Arc<Shared>,
+    /// Taken on drop.
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    database: Arc<Database>,
+    committed: Arc<Committed>,
+    waiting: Mutex<Waiting>,
+    /// There are rows to write, or no more will come.
+    changed: Condvar,
+    /// Held by who writes, so that batches reach the database in the order in which they were put.
+    turn: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// `None` for one that goes.
+    rows: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    bytes: usize,
+    is_closed: bool,
+    /// Only who reads rows has them written.
+    #[cfg(test)]
+    is_held: bool,
+}
+
+impl Waiting {
+    fn is_idle(&self) -> bool {
+        #[cfg(test)]
+        if self.is_held {
+            return true;
+        }
+        self.rows.is_empty()
+    }
+
+    fn put(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
+        let bytes = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+        let (key_bytes, value_bytes) = (key.len(), bytes(&value));
+        self.bytes += value_bytes;
+        match self.rows.insert(key, value) {
+            Some(replaced) => self.bytes -= bytes(&replaced),
+            None => self.bytes += key_bytes,
+        }
+    }
+}
+
+impl Rows {
+    pub(super) fn start(database: Arc<Database>, committed: Arc<Committed>) -> io::Result<Rows> {
+        let (waiting, changed, turn) = Default::default();
+        let shared = Arc::new(Shared { database, committed, waiting, changed, turn });
+        let writer = shared.clone();
+        let thread = thread::Builder::new().name("rows".into()).spawn(move || writer.run())?;
+        Ok(Rows { shared, thread: Some(thread) })
+    }
+
+    /// Has these rows written, soon and together. An error is that of an earlier write.
+    pub(super) fn put(&self, rows: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>) -> io::Result<()> {
+        self.shared.database.check()?;
+        let mut waiting = self.shared.waiting.lock();
+        let was_empty = waiting.rows.is_empty();
+        rows.into_iter().for_each(|(key, value)| waiting.put(key, value));
+        let is_full = waiting.bytes > WAITING_BYTES_MAX;
+        drop(waiting);
+        if is_full {
+            return self.settle();
+        }
+        if was_empty {
+            self.shared.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Returns when all rows that were put before are in the database. Blocks.
+    pub(super) fn settle(&self) -> io::Result<()> {
+        self.shared.settle()
+    }
+
+    /// Leaves rows where they wait, until somebody reads them.
+    #[cfg(test)]
+    pub(super) fn hold(&self) {
+        self.shared.waiting.lock().is_held = true;
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut waiting = self.waiting.lock();
+        loop {
+            self.changed.wait_while(&mut waiting, |waiting| waiting.is_idle() && !waiting.is_closed);
+            let until = Instant::now() + PAUSE;
+            self.changed.wait_while_until(&mut waiting, |waiting| !waiting.is_closed, until);
+            let is_closed = waiting.is_closed;
+            drop(waiting);
+            // The database keeps a failure, and tells whoever comes next.
+            if self.settle().is_err() || is_closed {
+                return;
+            }
+            waiting = self.waiting.lock();
+        }
+    }
+
+    fn settle(&self) -> io::Result<()> {
+        let _turn = self.turn.lock();
+        let mut waiting = self.waiting.lock();
+        let rows = std::mem::take(&mut waiting.rows);
+        waiting.bytes = 0;
+        drop(waiting);
+        let family = self.database.family(STATE);
+        let mut batch = WriteBatch::default();
+        for (key, value) in rows {
+            match value {
+                Some(value) => batch.put_cf(family, key, value),
+                None => batch.delete_cf(family, key),
+            }
+        }
+        self.committed.put_into(&self.database, &mut batch);
+        if batch.is_empty() { self.database.check() } else { self.database.write(batch) }
+    }
+}
+
+impl Drop for Rows {
+    /// Waits for the last batch, so that the directory is free and whole once the last handle is gone.
+    fn drop(&mut self) {
+        self.shared.waiting.lock().is_closed = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic in the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
