@@ -16,11 +16,14 @@ use crate::model::code::Code;
 use crate::openapi::{SchemaOf, schema_of};
 
 const JSON: &str = "application/json";
+/// Room for most answers.
+const BODY_BYTES_USUAL: usize = 1024;
 
 /// An answer with `body` under the status of `code`.
 pub(super) fn answer(code: Code, body: &impl Serialize) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => (status(code), [(CONTENT_TYPE, JSON)], bytes).into_response(),
+    let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
+    match serde_json::to_writer(&mut bytes, body) {
+        Ok(()) => (status(code), [(CONTENT_TYPE, JSON)], bytes).into_response(),
         Err(error) => {
             tracing::error!(%error, "an answer could not be serialised");
             plain(Code::ExecuteException, Code::ExecuteException.info().to_owned())

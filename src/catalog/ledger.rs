@@ -1,7 +1,8 @@
 //! Things of one kind by key, and in the order of their list: newest change first, then by key.
 //!
 //! A list that wants names walks all of them, and a hundred thousand things lie all over memory. So
-//! what the walk needs stands in the index itself: short names inline, one behind the other.
+//! what the walk needs stands in the index itself: short names inline, one behind the other. It stands there
+//! from the end of the list on, so that what has just changed is put behind all others and moves none.
 
 use std::cmp::Reverse;
 use std::ops::Bound;
@@ -27,11 +28,12 @@ pub(super) trait Entry {
 /// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
 pub(super) struct Ledger<T: Entry> {
     by_key: OrdMap<Arc<T::Key>, Arc<T>>,
+    /// Backwards.
     in_list_order: OrdMap<Place<T::Key>, Listing<T>>,
 }
 
-/// Where in the list a thing stands.
-type Place<K> = (Reverse<Timestamp>, Arc<K>);
+/// How far from the end of the list a thing stands.
+type Place<K> = (Timestamp, Reverse<Arc<K>>);
 
 /// A name, and what has it.
 type Listing<T> = (CompactString, Arc<T>);
@@ -56,7 +58,7 @@ impl<T: Entry + PartialEq> PartialEq for Ledger<T> {
 
 impl<T: Entry + std::fmt::Debug> std::fmt::Debug for Ledger<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.in_list_order.values()).finish()
+        f.debug_list().entries(self.in_list_order.values().rev()).finish()
     }
 }
 
@@ -74,15 +76,15 @@ impl<T: Entry> Ledger<T> {
         let key = entry.key();
         let old = self.by_key.insert(key.clone(), entry.clone());
         if let Some(old) = &old {
-            self.in_list_order.remove(&(Reverse(old.mtime()), key.clone()));
+            self.in_list_order.remove(&(old.mtime(), Reverse(key.clone())));
         }
-        self.in_list_order.insert((Reverse(entry.mtime()), key), (entry.name().into(), entry));
+        self.in_list_order.insert((entry.mtime(), Reverse(key)), (entry.name().into(), entry));
         old
     }
 
     pub(super) fn remove(&mut self, key: &T::Key) -> Option<Arc<T>> {
         let (key, old) = self.by_key.remove_with_key(key)?;
-        self.in_list_order.remove(&(Reverse(old.mtime()), key));
+        self.in_list_order.remove(&(old.mtime(), Reverse(key)));
         Some(old)
     }
 
@@ -104,10 +106,10 @@ impl<T: Entry> Ledger<T> {
         page: Page,
     ) -> Listed<Arc<T>> {
         if name.is_none() && rest.is_none() {
-            let rows = self.in_list_order.values().skip(page.offset).take(page.limit);
+            let rows = self.in_list_order.values().rev().skip(page.offset).take(page.limit);
             return Listed { amount: self.len(), rows: rows.map(|(_, entry)| entry.clone()).collect() };
         }
-        let wanted = self.in_list_order.values().filter(|(listed, entry)| {
+        let wanted = self.in_list_order.values().rev().filter(|(listed, entry)| {
             name.is_none_or(|name| name.matches(listed)) && rest.as_ref().is_none_or(|rest| rest(entry))
         });
         Listed::cut(wanted.map(|(_, entry)| entry), page)

@@ -20,6 +20,8 @@ use crate::model::time::Timestamp;
 
 const STAMP_BYTES: usize = 1 + 8 + 16;
 const REQUEST_BYTES: usize = 16;
+/// Room for most drafts.
+const DRAFT_BYTES_USUAL: usize = 1024;
 
 /// A command that has not been stamped yet, and what its reader has to know of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +36,13 @@ pub struct Draft {
 
 impl Draft {
     pub fn new(request: RequestId, by: &str, command: &Command) -> Draft {
-        let encoded = pack::to_bytes(command);
         let by = cut_to_bytes(by, u8::MAX as usize);
-        let mut out = BytesMut::with_capacity(REQUEST_BYTES + 1 + by.len() + encoded.len());
+        let mut out = Vec::with_capacity(DRAFT_BYTES_USUAL);
         out.put_u128(request.0);
         out.put_u8(u8::try_from(by.len()).expect("cut to 255 bytes"));
         out.put_slice(by.as_bytes());
-        out.put_slice(&encoded);
-        Draft::of(out.freeze(), command)
+        pack::put(command, &mut out);
+        Draft::of(out.into(), command)
     }
 
     /// Reads what a peer sends; what cannot be read here must not reach the log.
