@@ -19,9 +19,15 @@ pub fn put_dense<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     rmp_serde::encode::write(out, value).expect("our own types always serialize");
 }
 
-/// The inverse of [`to_bytes`], [`put`] and [`put_dense`].
+/// Lists and maps within each other. Nothing that is kept or sent comes near it, and each takes from the stack of
+/// the thread that reads: the default of 1024 is more than a thread has.
+const DEPTH_MAX: usize = 64;
+
+/// The inverse of [`to_bytes`], [`put`] and [`put_dense`]; what is nested deeper than [`DEPTH_MAX`] is an error.
 pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
-    rmp_serde::from_slice(bytes)
+    let mut reader = rmp_serde::Deserializer::from_read_ref(bytes);
+    reader.set_max_depth(DEPTH_MAX);
+    T::deserialize(&mut reader)
 }
 
 /// A hash of 32 bytes as bytes, not as a list of numbers; for `#[serde(with)]`.

@@ -105,6 +105,7 @@ fn parts(draft: &[u8]) -> Result<Parts<'_>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::{Asked, Credential};
 
     #[test]
     fn what_is_stamped_comes_out_again() {
@@ -138,6 +139,27 @@ mod tests {
         let mut foreign = BytesMut::from(&draft.bytes[..17 + 5]);
         foreign.put_slice(&pack::to_bytes(&serde_json::json!({"OfAnotherTime": 1})));
         assert!(Draft::read(foreign.freeze()).is_err());
+    }
+
+    /// On a thread with the stack that those have which serve peers.
+    #[test]
+    fn commands_within_commands_are_not_followed_to_the_end_of_the_stack() {
+        let asked = |command| Asked {
+            credential: Credential::Login,
+            address: None,
+            request: String::new(),
+            itself: false,
+            command,
+        };
+        let innermost = Command::Forget { node_id: 1 };
+        let (inner, shell) = (pack::to_bytes(&innermost), pack::to_bytes(&Command::Asked(asked(innermost).into())));
+        let shell = shell.strip_suffix(&inner[..]).expect("the command is the last field");
+        let nested = |times: usize| [&[0; REQUEST_BYTES + 1][..], &shell.repeat(times), &inner].concat();
+        assert!(Draft::read(nested(1).into()).is_ok(), "as every request has it");
+        let deep = nested(1000);
+        let read = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(move || Draft::read(deep.into()));
+        let refused = read.expect("a thread").join().expect("no panic").expect_err("too deep");
+        assert!(refused.contains("depth"), "{refused}");
     }
 
     #[test]
