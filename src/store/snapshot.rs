@@ -223,17 +223,23 @@ impl Write for SteppedFile {
 /// sink that does nothing.
 pub fn read(path: &Path, mut sink: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<Contents> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("snapshot {}: {error}", path.display()));
-    read_parts(path, &mut sink).map_err(named)
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+    opened
+        .and_then(|(bytes, file)| read_from(BufReader::with_capacity(BUFFER_BYTES, file), bytes, &mut sink))
+        .map_err(named)
 }
 
 pub(super) fn verify(path: &Path) -> io::Result<Contents> {
     read(path, |_, _| Ok(()))
 }
 
-fn read_parts(path: &Path, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<Contents> {
-    let file = File::open(path)?;
-    let bytes = file.metadata()?.len();
-    let mut input = HashedReader { input: BufReader::with_capacity(BUFFER_BYTES, file), hash: Sha256::new() };
+/// What [`read`] does with the `bytes` that `input` has in all.
+pub(crate) fn read_from(
+    input: impl Read,
+    bytes: u64,
+    sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>,
+) -> io::Result<Contents> {
+    let mut input = HashedReader { input, hash: Sha256::new() };
     if input.array::<8>()? != *MAGIC {
         return Err(damaged("is not a snapshot or backup"));
     }
@@ -259,7 +265,10 @@ fn read_parts(path: &Path, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>
     Ok(Contents { level, header: header.into(), rows, bytes, digest })
 }
 
-fn read_rows(input: &mut HashedReader, sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<u64> {
+fn read_rows(
+    input: &mut HashedReader<impl Read>,
+    sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>,
+) -> io::Result<u64> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let mut rows = 0;
     loop {
@@ -275,12 +284,12 @@ fn read_rows(input: &mut HashedReader, sink: &mut impl FnMut(&[u8], &[u8]) -> io
     }
 }
 
-struct HashedReader {
-    input: BufReader<File>,
+struct HashedReader<R> {
+    input: R,
     hash: Sha256,
 }
 
-impl HashedReader {
+impl<R: Read> HashedReader<R> {
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         self.input.read_exact(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => damaged("is truncated"),
@@ -304,11 +313,44 @@ impl HashedReader {
         if bytes > max {
             return Err(damaged("has an impossible length in it"));
         }
-        into.resize(bytes as usize, 0);
-        self.fill(into)
+        into.clear();
+        // In steps: a length alone takes no memory, only what comes.
+        let mut left = bytes as usize;
+        while left > 0 {
+            let (begun, step) = (into.len(), left.min(BUFFER_BYTES));
+            into.resize(begun + step, 0);
+            self.fill(&mut into[begun..])?;
+            left -= step;
+        }
+        Ok(())
     }
 }
 
 fn damaged(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of a few bytes may say that the largest value follows.
+    #[test]
+    fn a_length_alone_takes_no_memory() {
+        let mut reader = HashedReader { input: &[7; 100][..], hash: Sha256::new() };
+        let mut part = Vec::new();
+        let refused = reader.part(VALUE_BYTES_MAX, VALUE_BYTES_MAX, &mut part).expect_err("there are 100 bytes");
+        assert_eq!(refused.to_string(), "is truncated");
+        assert!(part.capacity() <= BUFFER_BYTES, "{} bytes for 100", part.capacity());
+    }
+
+    #[test]
+    fn a_part_of_several_steps_is_read_whole() {
+        let sent: Vec<u8> = (0..2 * BUFFER_BYTES + 3).map(|at| at as u8).collect();
+        let mut reader = HashedReader { input: &sent[..], hash: Sha256::new() };
+        let mut part = vec![9; 5];
+        reader.part(sent.len() as u32, VALUE_BYTES_MAX, &mut part).expect("it is all there");
+        assert!(part == sent);
+        assert_eq!(reader.hash.finalize(), Sha256::digest(&sent));
+    }
 }
