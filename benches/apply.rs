@@ -29,6 +29,10 @@ use thuban::raft::proposal::{Draft, stamp};
 use thuban::store::Store;
 use thuban::watch::Hub;
 
+/// The program's.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 const ROUNDS: usize = 5;
 const COMMENT_BYTES: usize = 200;
 const WAITERS_MAX: usize = 1;

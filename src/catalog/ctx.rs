@@ -65,6 +65,8 @@ impl Ctx {
     pub fn draw_id(&self) -> String {
         let position = self.drawn.replace(self.drawn.get() + 1);
         let digest = Sha256::new().chain_update(self.seed).chain_update(position.to_be_bytes()).finalize();
-        hex::encode(&digest[..16])
+        let mut text = vec![0; 32];
+        hex::encode_to_slice(&digest[..16], &mut text).expect("two digits for a byte");
+        String::from_utf8(text).expect("digits")
     }
 }
