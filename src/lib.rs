@@ -236,6 +236,9 @@ pub mod connections;
 pub mod data_key;
 pub mod descriptors;
 pub mod format;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hosts;
 pub mod keyring;
 pub mod metrics;

@@ -39,7 +39,12 @@ pub(super) async fn explain(
 
 /// The rules that may be about the service that is called. One called by its alias is called by its
 /// name from here on, as rules know no aliases.
-fn candidates(catalog: &Catalog, family: Family, mut sketch: Sketch, sight: &Sight) -> (Sketch, Vec<Candidate>) {
+pub(super) fn candidates(
+    catalog: &Catalog,
+    family: Family,
+    mut sketch: Sketch,
+    sight: &Sight,
+) -> (Sketch, Vec<Candidate>) {
     if let Some(alias) = catalog.aliases.get(&sketch.namespace, &sketch.service) {
         (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
     }

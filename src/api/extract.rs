@@ -161,7 +161,7 @@ impl<T: DeserializeOwned> FromRequest<App> for SmallObject<T> {
     }
 }
 
-fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let raw: &RawValue = serde_json::from_str(text_of(body)?).map_err(unparsable)?;
     Ok(parse_item(raw)?)
 }

@@ -19,6 +19,8 @@ mod envelope;
 mod error;
 mod explain;
 mod extract;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod health;
 mod instances;
 mod layers;

@@ -78,7 +78,7 @@ impl FromRequest<App> for RuleBatch {
 
 /// Head and body are read one after the other from the same object, each ignoring the other's
 /// fields, so that a wrong type is refused by the path of its field.
-fn parse_rule(family: Family, raw: &RawValue) -> Result<RuleDraft, Refusal> {
+pub(super) fn parse_rule(family: Family, raw: &RawValue) -> Result<RuleDraft, Refusal> {
     Ok(RuleDraft { head: parse_item(raw)?, body: parse_seeded(family, raw)? })
 }
 

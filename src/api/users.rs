@@ -65,7 +65,7 @@ pub(super) struct UserRequest {
 }
 
 impl UserRequest {
-    fn draft(&self) -> UserDraft {
+    pub(super) fn draft(&self) -> UserDraft {
         UserDraft {
             name: self.name.clone(),
             password_hash: None,
@@ -75,12 +75,12 @@ impl UserRequest {
         }
     }
 
-    fn check(&self) -> Result<(), Refusal> {
+    pub(super) fn check(&self) -> Result<(), Refusal> {
         self.draft().check()?;
         self.password.as_deref().map_or(Ok(()), |password| check_password("password", password))
     }
 
-    fn check_new(&self) -> Result<(), Refusal> {
+    pub(super) fn check_new(&self) -> Result<(), Refusal> {
         self.check()?;
         check_password("password", self.password.as_deref().unwrap_or_default())
     }

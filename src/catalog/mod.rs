@@ -28,6 +28,8 @@ pub mod configs;
 mod contents;
 pub mod ctx;
 pub mod fold;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod instance_changes;
 pub mod instances;
 mod ledger;

@@ -11,6 +11,8 @@ mod config;
 mod discovery;
 mod doc;
 mod floor;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod lookup;
 mod notifications;
 mod told;

@@ -7,6 +7,8 @@
 //! read and judged before the first byte is written.
 
 mod founding;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 pub mod inspect;
 pub mod recover;
 pub mod reset;

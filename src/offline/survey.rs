@@ -12,7 +12,7 @@ use crate::catalog::{Row, Table};
 use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::raft::machine::{PROGRESS_KEY, Progress};
-use crate::store::{self, Contents};
+use crate::store::{self, Contents, RowSink};
 
 /// Rows of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -65,8 +65,16 @@ pub(super) struct SurveyedFile {
 }
 
 pub(super) fn survey_file(path: &Path) -> anyhow::Result<SurveyedFile> {
+    survey(path, |sink| store::read_file(path, sink))
+}
+
+/// Of what `read` reads from end to end.
+pub(super) fn survey<R>(path: &Path, read: R) -> anyhow::Result<SurveyedFile>
+where
+    R: FnOnce(&mut RowSink<'_>) -> io::Result<Contents>,
+{
     let mut survey = Survey::new();
-    let contents = store::read_file(path, |key, value| survey.take(key, value))?;
+    let contents = read(&mut |key, value| survey.take(key, value))?;
     let header: StateHeader =
         codec::from_bytes(&contents.header).with_context(|| format!("the header of {}", path.display()))?;
     anyhow::ensure!(

@@ -82,6 +82,8 @@ pub use nursery::Nursery;
 pub use peek::{LogSize, Peek};
 pub use raft_log::LogStore;
 pub use shelf::IncomingSnapshot;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use snapshot::read_from;
 pub use snapshot::{Contents, SnapshotFile, read as read_file};
 pub use space::DiskSpace;
 pub use transfer::RowSink;

@@ -29,7 +29,9 @@ use crate::origin::Origin;
 use crate::raft::Reached;
 use crate::watch::Wake;
 use found::{Described, Found};
-use request::{Question, Request};
+use request::Question;
+
+pub(super) use request::Request;
 
 /// How long a question may wait for the index that its client has seen elsewhere.
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
@@ -104,6 +106,20 @@ async fn held(app: &App, origin: Origin, question: &Arc<Question>, hold: Duratio
             }
         }
     }
+}
+
+/// What a catalog answers to a question at once, without a node around it.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) fn answer_of(
+    catalog: &Catalog,
+    request: Request,
+    sight: crate::model::grant::Sight,
+) -> Result<Response, ApiError> {
+    let question = request.question(Some("192.0.2.1".into()), sight)?;
+    assert!(question.keys(&question.resolve(catalog)).len() <= 5, "a question waits for few things");
+    let found = Found::read(catalog, &question, 1)?;
+    let (found, answer) = found.answered(&question);
+    Ok(answer.unwrap_or_else(|| found.answer(&question)))
 }
 
 /// What was found, with the answer for a client that does not have it yet.

@@ -30,8 +30,7 @@ impl Connection {
     /// A connection whose other end is still a stranger: only small frames are read.
     pub(super) fn new(wire: Wire) -> Self {
         let (reader, writer) = tokio::io::split(wire);
-        let codec = LengthDelimitedCodec::builder().max_frame_length(HANDSHAKE_FRAME_BYTES_MAX).new_codec();
-        Connection { reader: FrameReader(FramedRead::new(reader, codec)), writer }
+        Connection { reader: FrameReader(FramedRead::new(reader, codec(HANDSHAKE_FRAME_BYTES_MAX))), writer }
     }
 
     /// Lifts the size limit, once the other end has authenticated.
@@ -56,6 +55,11 @@ impl Connection {
     pub(super) async fn expect(&mut self) -> io::Result<Bytes> {
         self.reader.next().await.ok_or(io::ErrorKind::UnexpectedEof)?
     }
+}
+
+/// Cuts what comes into frames; a longer one is an error.
+pub(super) fn codec(frame_bytes_max: usize) -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder().max_frame_length(frame_bytes_max).new_codec()
 }
 
 /// The incoming direction.

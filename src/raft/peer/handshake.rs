@@ -193,10 +193,20 @@ fn parted() -> IntroduceError {
 
 /// Says who calls, over a wire of either kind.
 pub(super) async fn introduce(
-    mut wire: Wire,
+    wire: Wire,
     purpose: Purpose,
     credentials: &Credentials,
     hello: &Hello,
+) -> Result<(Connection, Welcome), IntroduceError> {
+    introduce_with(wire, purpose, credentials, codec::to_bytes(hello).into()).await
+}
+
+/// [`introduce`] with the bytes of a hello.
+pub(super) async fn introduce_with(
+    mut wire: Wire,
+    purpose: Purpose,
+    credentials: &Credentials,
+    hello: Bytes,
 ) -> Result<(Connection, Welcome), IntroduceError> {
     let (version, binding) = (wire_version(&wire), wire.binding()?);
     let preamble = preamble(version, purpose);
@@ -205,7 +215,6 @@ pub(super) async fn introduce(
     let mut connection = Connection::new(wire);
     let greeting = connection.expect().await?;
     check_greeting(&greeting, version)?;
-    let hello = codec::to_bytes(hello).into();
     let transcript = Transcript { binding, preamble, greeting, client_nonce: rand::random(), hello };
     let secret = credentials.shown();
     let mac = transcript.client_mac(secret).finalize().into_bytes();
@@ -300,6 +309,25 @@ pub(super) async fn receive(
             Err(Turned(refusal.reason.label()))
         }
     }
+}
+
+/// The server's half of a node that says anything for its verdict, and proves it.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) async fn receive_with(
+    mut wire: Wire,
+    credentials: &Credentials,
+    verdict: &[u8],
+) -> Result<Connection, Turned> {
+    let (version, binding) = (wire_version(&wire), wire.binding()?);
+    let mut preamble = [0; PREAMBLE_BYTES];
+    wire.read_exact(&mut preamble).await?;
+    let mut connection = Connection::new(wire);
+    let greeting = greeting(version, OK, &rand::random::<[u8; NONCE_BYTES]>());
+    connection.send(&greeting).await?;
+    let (transcript, secret) = read_hello(&mut connection, credentials, Said { binding, preamble, greeting }).await?;
+    let mac = transcript.server_mac(secret, verdict).finalize().into_bytes();
+    connection.send(&[&[OK], &mac[..], verdict].concat()).await?;
+    Ok(connection)
 }
 
 fn check_preamble(preamble: &[u8; PREAMBLE_BYTES], version: u16, takes: bool) -> Result<Purpose, Turned> {

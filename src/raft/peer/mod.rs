@@ -23,6 +23,8 @@ mod append;
 mod call;
 mod credentials;
 mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod handshake;
 mod introductions;
 mod limits;

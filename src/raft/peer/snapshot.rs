@@ -50,7 +50,7 @@ const INSTALLED: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 #[derive(Serialize, Deserialize)]
-struct Header {
+pub(super) struct Header {
     vote: Vote,
     meta: SnapshotMeta,
     bytes: u64,

@@ -1,0 +1,4 @@
+//! Backups and snapshots, whole.
+#![no_main]
+
+thuban_fuzz::target!("archive");

@@ -1,0 +1,4 @@
+//! Stored rows, one at a time.
+#![no_main]
+
+thuban_fuzz::target!("rows");

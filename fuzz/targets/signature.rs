@@ -1,0 +1,4 @@
+//! Headers of signed requests.
+#![no_main]
+
+thuban_fuzz::target!("signature");

@@ -1,0 +1,136 @@
+//! For [`crate::fuzzing`]: a catalog beside the rows that it makes, which says when the two part, and the reading
+//! of single rows.
+
+use std::collections::BTreeMap;
+
+use super::rebirth::Rebirth;
+use super::*;
+use crate::model::access::{PasswordHash, TokenHash};
+
+/// The token under which the administrator of a [`Ledger`] is logged in.
+const TOKEN: &str = "5e884898da28047151d0e56f8dc6292773603d0d6aabbd62a11ef721d1542d8a";
+const ADMIN: &str = "admin";
+const PASSWORD_HASH: &str = "a hash";
+
+/// A catalog, and what a store would hold of it.
+#[derive(Clone, Default)]
+pub(crate) struct Ledger {
+    pub(crate) catalog: Catalog,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    index: u64,
+}
+
+impl Ledger {
+    /// A cluster at a level, with its administrator logged in.
+    pub(crate) fn founded(level: Level) -> Ledger {
+        let mut ledger = Ledger::default();
+        let admin = Founder::administrator("u", PASSWORD_HASH, Timestamp(0));
+        ledger.apply(Command::Bootstrap { cluster_id: "c".into(), admin, level });
+        let password = PasswordHash(if level >= Level::TRUST { PASSWORD_HASH.into() } else { String::new() });
+        ledger.apply(Command::SignIn { hash: Ledger::token(), user_id: "u".into(), password });
+        ledger
+    }
+
+    pub(crate) fn token() -> TokenHash {
+        TokenHash(TOKEN.into())
+    }
+
+    /// What the administrator asks for.
+    pub(crate) fn asked(command: Command, itself: bool) -> Command {
+        let credential = Credential::Token(Ledger::token());
+        let address = Some([192, 0, 2, 1].into());
+        Command::Asked(Box::new(Asked { credential, address, request: "r".into(), itself, command }))
+    }
+
+    /// Applies a command here and to a copy: both make the same of it.
+    pub(crate) fn apply(&mut self, command: Command) -> Applied {
+        self.index += 1;
+        let seed = u128::from(self.index).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        let request = RequestId(u128::from(self.index));
+        let ctx = Ctx::new(self.index, Timestamp(1_000_000 + self.index * 1000), seed, request, ADMIN);
+        self.apply_as(&ctx, command)
+    }
+
+    pub(crate) fn apply_as(&mut self, ctx: &Ctx, command: Command) -> Applied {
+        let again = self.catalog.clone().apply(ctx, command.clone());
+        let applied = self.catalog.apply(ctx, command);
+        assert_eq!(applied, again, "apply is a function of the log");
+        for Edit { key, value } in &applied.edits {
+            match value {
+                Some(value) => self.rows.insert(key.clone(), value.clone()),
+                None => self.rows.remove(key),
+            };
+        }
+        applied
+    }
+
+    /// Panics where the rows make another catalog than the one in memory.
+    pub(crate) fn check(&self) {
+        let mut reloaded = Catalog::default();
+        for (key, value) in &self.rows {
+            reloaded.load(key, value).expect("a row that apply made");
+        }
+        reloaded.check_loaded().expect("what the rows name is there");
+        let (one, other) = (&reloaded, &self.catalog);
+        let parts = [
+            ("nodes", one.nodes == other.nodes),
+            ("access", one.access == other.access),
+            ("access keys", one.access_keys == other.access_keys),
+            ("namespaces", one.namespaces == other.namespaces),
+            ("services", one.services == other.services),
+            ("aliases", one.aliases == other.aliases),
+            ("configs", one.configs == other.configs),
+            ("rules", one.rules == other.rules),
+            ("instances", one.instances == other.instances),
+            ("settings", one.settings == other.settings),
+            ("trail", one.trail == other.trail),
+            ("requests", one.requests == other.requests),
+        ];
+        let unequal: Vec<_> = parts.iter().filter(|(_, is_equal)| !is_equal).map(|(part, _)| part).collect();
+        assert!(unequal.is_empty() && one == other, "the rows make something else of {unequal:?}");
+    }
+}
+
+/// The table a row belongs to by its first byte, then its value: whether this version reads it. What is read is
+/// written as it was read, keeps its key, and is read by the cluster that is restored from it.
+pub(crate) fn read_row(row: &[u8]) -> bool {
+    let Ok(table) = Table::of_key(row) else { return false };
+    let value = &row[1..];
+    match table {
+        Table::Cluster => round_trip::<Cluster>(value),
+        Table::Node => round_trip::<NodeRecord>(value),
+        Table::User => round_trip::<User>(value),
+        Table::ServiceToken => round_trip::<ServiceToken>(value),
+        Table::Token => round_trip::<Token>(value),
+        Table::Request => round_trip::<Remembered>(value),
+        Table::Namespace => round_trip::<Namespace>(value),
+        Table::Service => round_trip::<Service>(value),
+        Table::Alias => round_trip::<ServiceAlias>(value),
+        Table::Cl5Counter => round_trip::<Cl5Counter>(value),
+        Table::Rule => round_trip::<Rule>(value),
+        Table::RuleRelease => round_trip::<RuleRelease>(value),
+        Table::ConfigGroup => round_trip::<ConfigGroup>(value),
+        Table::ConfigFile => round_trip::<ConfigFile>(value),
+        Table::ConfigRelease => round_trip::<ConfigRelease>(value),
+        Table::ConfigMark => round_trip::<ConfigMark>(value),
+        Table::ConfigVersion => round_trip::<ConfigVersion>(value),
+        Table::Instance => round_trip::<Instance>(value),
+        Table::Settings => round_trip::<Settings>(value),
+        Table::Content => round_trip::<StoredContent>(value),
+        Table::AccessKey => round_trip::<AccessKey>(value),
+        Table::Audit => round_trip::<AuditRow>(value),
+    }
+}
+
+fn round_trip<R: Row>(value: &[u8]) -> bool {
+    let Ok(row) = R::read(value) else { return false };
+    let (key, written) = (row.key(), row.written_as(value[0]));
+    assert_eq!(Table::of_key(&key).expect("a key that was made here"), R::TABLE);
+    let again = R::read(&written).expect("a row that was written here");
+    assert_eq!((again.key(), again.written_as(value[0])), (key.clone(), written.clone()), "it stays what it was");
+    let rebirth = Rebirth { cluster_id: "new".into(), survivor: Some(1) };
+    let reborn = rebirth.row(&key, &written).expect("a row that was written here");
+    let loads = |value: &[u8]| Catalog::default().load(&key, value).is_ok();
+    assert!(reborn.is_none_or(|reborn| loads(&reborn) == loads(&written)), "a new cluster takes what the old one took");
+    true
+}

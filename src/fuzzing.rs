@@ -1,0 +1,210 @@
+//! What a fuzzer calls: one entry for each decoder of bytes that come from outside, by the name of its target in
+//! `fuzz/`. Compiled for tests and with the feature `fuzzing` alone; no part of the library.
+//!
+//! An entry takes any input and says whether it was *taken*: read to its end, and found to mean something. It panics
+//! where the library does, and where what was taken does not have the properties that it should have: what is
+//! written again is read as the same, what is applied is what the rows say, what has a limit is below it. Where a
+//! decoder is private, the entry stands in a module `fuzzing` beside it.
+//!
+//! `scripts/fuzz` runs them. The test below gives each entry its seeds, `fuzz/seeds/TARGET/*`: those whose names begin
+//! with `refused` are not taken, all others are, so they go on reaching what they were made for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::api::fuzzing::Desk;
+use crate::catalog::fuzzing::{Ledger, read_row};
+use crate::catalog::{Ctx, RequestId};
+use crate::compat::fuzzing::Counter;
+use crate::format::level::Level;
+use crate::model::config_file::Format;
+use crate::model::config_lookup::Released;
+use crate::model::properties;
+use crate::model::signature::{AppKeys, Flaw, Signature, SigningKey, Target as SignedTarget};
+use crate::model::time::Timestamp;
+use crate::offline::fuzzing::read_archive;
+use crate::raft::peer::fuzzing::{Door, read_frame};
+use crate::raft::proposal::{Draft, open, stamp};
+
+/// Whether an input was taken.
+pub type Entry = Box<dyn Fn(&[u8]) -> bool>;
+
+/// One target.
+pub struct Target {
+    /// That of `fuzz/targets/NAME.rs` and of `fuzz/seeds/NAME`.
+    pub name: &'static str,
+    /// Makes it ready, once a process.
+    pub entry: fn() -> Entry,
+    /// Bytes that an input may take in memory at most, whatever is in it, for each of its own bytes, and besides.
+    pub memory: (usize, usize),
+}
+
+const MIB: usize = 1024 * 1024;
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    // Bodies of the management surface, queries, discovery; see `api::fuzzing`. A regular expression compiles to 1 MiB.
+    Target { name: "bodies", entry: bodies, memory: (4096, 16 * MIB) },
+    // The same for rules and their releases, and explanations.
+    Target { name: "rules", entry: bodies, memory: (4096, 64 * MIB) },
+    // Requests of config clients.
+    Target { name: "clients", entry: clients, memory: (4096, 4 * MIB) },
+    Target { name: "properties", entry: || Box::new(read_properties), memory: (64, MIB) },
+    Target { name: "signature", entry: || Box::new(read_signature), memory: (64, MIB) },
+    // What a peer sends. One that has proved the secret may announce a frame of 64 MiB.
+    Target { name: "frames", entry: || Box::new(read_frame), memory: (256, 66 * MIB) },
+    // What anybody sends to the peer port.
+    Target { name: "handshake", entry: handshake, memory: (64, MIB) },
+    // Commands as members forward them, and as the log has them.
+    Target { name: "commands", entry: commands, memory: (4096, 16 * MIB) },
+    Target { name: "rows", entry: || Box::new(read_row), memory: (256, MIB) },
+    Target { name: "archive", entry: || Box::new(read_archive), memory: (256, 2 * MIB) },
+];
+
+/// The entry of a target, made ready.
+pub fn entry(name: &str) -> Option<(Entry, &'static Target)> {
+    let target = TARGETS.iter().find(|target| target.name == name)?;
+    Some(((target.entry)(), target))
+}
+
+fn bodies() -> Entry {
+    let desk = Desk::prepared();
+    Box::new(move |input| desk.clone().serve_all(input))
+}
+
+fn clients() -> Entry {
+    let counter = Counter::over(Desk::prepared().into_ledger().catalog);
+    Box::new(move |input| counter.serve(input))
+}
+
+fn handshake() -> Entry {
+    let door = Door::open();
+    Box::new(move |input| door.meet(input))
+}
+
+/// What is written of the pairs is read as the same pairs, and so is every form in which clients get the file.
+fn read_properties(input: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(input) else { return false };
+    let read = properties::parse(text);
+    for format in [Format::Properties, Format::Text] {
+        let released = Released::new("n", "g", "f", 1, format, Arc::from(text));
+        let (json, written) = (released.configurations(), released.properties_text());
+        assert!(released.raw().is_ok() || read.is_err());
+        assert_eq!(json.is_err(), written.is_err(), "both are made of the same pairs");
+        if let (Ok(json), Ok(written)) = (json, written) {
+            let pairs: properties::Pairs = serde_json::from_slice(&json).expect("pairs");
+            let written = str::from_utf8(&written).expect("text");
+            assert_eq!(properties::parse(written).as_ref(), Ok(&pairs));
+            assert!(format != Format::Properties || read.as_ref() == Ok(&pairs));
+        }
+    }
+    read.is_ok()
+}
+
+/// Five lines: a secret, the two headers, path and query. What is read is what can be signed, and only who has
+/// signed is let in.
+fn read_signature(input: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(input) else { return false };
+    let mut lines = text.splitn(5, '\n');
+    let [Some(secret), Some(authorization), Some(timestamp), Some(path), Some(query)] =
+        std::array::from_fn(|_| lines.next())
+    else {
+        return false;
+    };
+    let (key, target) = (SigningKey::new(secret.as_bytes()), SignedTarget { path, query });
+    let keys = AppKeys { keys: vec![key.clone()], ..AppKeys::default() };
+    let signature = Signature::read(authorization, timestamp);
+    let Some(read) = &signature else {
+        assert_eq!(keys.judge("app", None, target, Timestamp(0)).err(), Some(Flaw::Unsigned));
+        return false;
+    };
+    let now = Timestamp(timestamp.trim().parse().expect("digits"));
+    assert!(read.is_of_this_time(now) && authorization.contains(read.app_id));
+    let signed = key.sign(read.app_id, target, timestamp.trim());
+    let again = Signature::read(&signed, timestamp).expect("what a client writes");
+    assert!(key.has_signed(target, &again) && again.app_id == read.app_id);
+    assert!(keys.judge(again.app_id, Some(&again), target, now).is_ok());
+    let judged = keys.judge(read.app_id, Some(read), target, now);
+    assert_eq!(judged.is_ok(), *read == again, "who has not signed is not let in");
+    true
+}
+
+/// The level of a cluster as a digit, then a draft: what a leader takes is read by all, and applied alike.
+fn commands() -> Entry {
+    let prepared = [Level(1), Level(2), Level(3)].map(Ledger::founded);
+    let trusting = Desk::prepared().into_ledger();
+    Box::new(move |input| {
+        let Some((digit @ b'1'..=b'4', draft)) = input.split_first() else { return false };
+        let mut ledger = prepared.get(usize::from(digit - b'1')).unwrap_or(&trusting).clone();
+        let Ok(draft) = Draft::read(Bytes::copy_from_slice(draft)) else { return false };
+        let proposal = stamp(Timestamp(2_000_000), [7; 16], &draft);
+        assert_eq!(proposal.level(), draft.level);
+        let is_known = crate::format::level::LevelRange::OWN.contains(draft.level);
+        let opened = open(100, &proposal);
+        assert_eq!(opened.is_ok(), is_known, "a member reads what a leader takes");
+        let Ok((ctx, command)) = opened else { return false };
+        let again = Draft::new(ctx.request, &ctx.by, &command);
+        let read_again = Draft::read(again.bytes.clone()).expect("just written");
+        assert_eq!(read_again, again);
+        // What waits for a higher level waits on the leader, which appends nothing above that of the cluster.
+        if draft.level > ledger.catalog.level() && !draft.sets_level {
+            return false;
+        }
+        let ctx = Ctx::new(100, ctx.time, ctx.seed, RequestId(u128::MAX), ctx.by);
+        ledger.apply_as(&ctx, command);
+        true
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz").join(name)
+    }
+
+    fn names_in(folder: &Path) -> BTreeSet<String> {
+        let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let path = |entry: fs::DirEntry| entry.path();
+        let stem = |path: PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
+        entries.map(|entry| stem(path(entry.expect("an entry")))).collect()
+    }
+
+    #[test]
+    fn every_target_is_known_by_one_name() {
+        let known: BTreeSet<_> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
+        assert_eq!(known.len(), TARGETS.len());
+        assert_eq!(names_in(&folder("targets")), known);
+        assert_eq!(names_in(&folder("seeds")), known);
+    }
+
+    /// Every seed reaches what it was made for.
+    #[test]
+    fn every_entry_takes_its_seeds() {
+        let mut wrong = Vec::new();
+        for target in TARGETS {
+            let entry = (target.entry)();
+            let folder = folder("seeds").join(target.name);
+            let mut taken = 0;
+            for seed in fs::read_dir(&folder).expect("a folder of seeds") {
+                let path = seed.expect("an entry").path();
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                // Told where the entry panics.
+                println!("{}", path.display());
+                let is_taken = entry(&fs::read(&path).expect("a seed"));
+                if is_taken == name.starts_with("refused") {
+                    wrong.push(path);
+                }
+                taken += usize::from(is_taken);
+            }
+            assert!(taken > 0, "{} takes nothing", target.name);
+        }
+        assert!(wrong.is_empty(), "not as their names say: {wrong:#?}");
+    }
+}

@@ -1,0 +1,44 @@
+//! For [`crate::fuzzing`]: a backup that may hold anything, read as `thuban inspect` and `thuban restore` read it.
+
+use sha2::{Digest, Sha256};
+
+use super::survey::survey;
+use crate::catalog::Catalog;
+use crate::catalog::rebirth::Rebirth;
+use crate::raft::machine::PROGRESS_KEY;
+use crate::store;
+
+const DIGEST_BYTES: usize = 32;
+
+/// `s` and a file without its checksum, which is put there, or `r` and a file as it is: whether a new cluster could
+/// be made of it.
+pub(crate) fn read_archive(input: &[u8]) -> bool {
+    let file = match input.split_first() {
+        Some((b's', file)) => [file, &Sha256::digest(file)[..]].concat(),
+        Some((b'r', file)) => file.to_vec(),
+        _ => return false,
+    };
+    let read = |sink: &mut store::RowSink<'_>| {
+        store::read_from(&file[..], file.len() as u64, &mut |key, value| sink(key, value))
+    };
+    let Ok(surveyed) = survey("an input".as_ref(), |sink| read(sink)) else { return false };
+    let rows: u64 = surveyed.survey.tables.values().map(|table| table.rows).sum();
+    assert!(rows <= surveyed.contents.rows && surveyed.contents.rows * 8 <= file.len() as u64);
+    assert_eq!(surveyed.contents.bytes, file.len() as u64);
+    assert_eq!(surveyed.contents.digest, file[file.len() - DIGEST_BYTES..]);
+    let rebirth = Rebirth { cluster_id: "new".into(), survivor: None };
+    let mut catalog = Catalog::default();
+    let loaded = read(&mut |key, value| {
+        if key == PROGRESS_KEY {
+            return Ok(());
+        }
+        let Some(value) = rebirth.row(key, value).map_err(std::io::Error::other)? else { return Ok(()) };
+        catalog.load(key, &value).map_err(std::io::Error::other)
+    });
+    if loaded.is_err() || catalog.check_loaded().is_err() {
+        return false;
+    }
+    // What a node does with it in its first moments.
+    let (_, _, _) = (catalog.counts(), catalog.overfull(), catalog.view());
+    catalog.nodes.cluster_id() == Some("new")
+}

@@ -1,0 +1,259 @@
+//! For [`crate::fuzzing`]: what a peer, or who takes itself for one, may send.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use openraft::EntryPayload;
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult, TransferLeaderRequest,
+    VoteRequest, VoteResponse,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tokio_util::codec::Decoder;
+
+use super::frame;
+use super::handshake::{self, Purpose};
+use super::limits::{APPEND_FRAME_BYTES_TARGET, FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX};
+use super::messages::{AppendParts, Kind, Status, put_call, read_append, read_call};
+use super::wire::Wire;
+use super::{
+    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, Introductions, PeerProgress, ReadIndexAnswer, Refusal,
+    RefusalReason, Welcome, snapshot,
+};
+use crate::format::codec;
+use crate::format::types::TypeConfig;
+use crate::raft::proposal;
+
+/// A letter that says what the rest is, and the rest: whether it could be read.
+pub(crate) fn read_frame(input: &[u8]) -> bool {
+    let Some((letter, rest)) = input.split_first() else { return false };
+    match letter {
+        b'f' => cut(rest, HANDSHAKE_FRAME_BYTES_MAX).is_some_and(|frames| !frames.is_empty()),
+        b'c' => cut(rest, FRAME_BYTES_MAX).is_some_and(|frames| !frames.is_empty() && frames.into_iter().all(call)),
+        b'n' => answer(Bytes::copy_from_slice(rest)),
+        b'a' => append(Bytes::copy_from_slice(rest)),
+        b'e' => entry(Bytes::copy_from_slice(rest)),
+        b'r' => round_trip::<StreamAppendResult<TypeConfig>>(rest),
+        b'h' => round_trip::<snapshot::Header>(rest),
+        b's' => round_trip::<SnapshotResponse<TypeConfig>>(rest),
+        _ => false,
+    }
+}
+
+/// The frames of a stream; none if one of them is longer than it may be.
+fn cut(stream: &[u8], frame_bytes_max: usize) -> Option<Vec<Bytes>> {
+    let (mut codec, mut stream, mut frames) = (frame::codec(frame_bytes_max), BytesMut::from(stream), Vec::new());
+    while let Some(frame) = codec.decode(&mut stream).ok()? {
+        assert!(frame.len() <= frame_bytes_max);
+        frames.push(frame.freeze());
+    }
+    Some(frames)
+}
+
+/// As `serving` reads it.
+fn call(frame: Bytes) -> bool {
+    let Ok((kind, id, body)) = read_call(frame.clone()) else { return false };
+    let mut again = BytesMut::new();
+    put_call(&mut again, kind, id, &body);
+    assert_eq!(again, frame);
+    match Kind::from_byte(kind) {
+        None => false,
+        Some(Kind::Ping | Kind::ReadIndex | Kind::Progress) => true,
+        Some(Kind::Vote | Kind::PreVote) => round_trip::<VoteRequest<TypeConfig>>(&body),
+        Some(Kind::TransferLeader) => round_trip::<TransferLeaderRequest<TypeConfig>>(&body),
+        Some(Kind::Append) => append(body),
+        Some(Kind::Forward) => proposal::Draft::read(body).is_ok(),
+        Some(Kind::Beats) => round_trip::<Vec<String>>(&body),
+    }
+}
+
+/// The answer to any call.
+fn answer(frame: Bytes) -> bool {
+    let Ok((status, _, body)) = read_call(frame) else { return false };
+    Status::from_byte(status).is_some()
+        && [
+            round_trip::<ForwardAnswer>,
+            round_trip::<ReadIndexAnswer>,
+            round_trip::<BeatsAnswer>,
+            round_trip::<PeerProgress>,
+            round_trip::<VoteResponse<TypeConfig>>,
+            round_trip::<AppendEntriesResponse<TypeConfig>>,
+        ]
+        .into_iter()
+        .fold(false, |known, read| read(&body) | known)
+}
+
+/// What was read is sent on as it was.
+fn append(frame: Bytes) -> bool {
+    let length = frame.len();
+    let Ok(request) = read_append(frame) else { return false };
+    assert!(request.entries.len() <= length, "no entry without a byte");
+    request.entries.iter().for_each(open);
+    if length <= APPEND_FRAME_BYTES_TARGET {
+        let mut parts = AppendParts::new(&request);
+        let (write, _) = parts.next().expect("at least one frame");
+        let mut again = BytesMut::new();
+        write(&mut again);
+        assert!(parts.is_finished());
+        let again: AppendEntriesRequest<TypeConfig> = read_append(again.freeze()).expect("just written");
+        assert_eq!(
+            (again.vote, again.prev_log_id, again.leader_commit),
+            (request.vote, request.prev_log_id, request.leader_commit)
+        );
+        assert_eq!(again.entries, request.entries);
+    }
+    true
+}
+
+fn entry(bytes: Bytes) -> bool {
+    let Ok(entry) = codec::entry_from_bytes(bytes) else { return false };
+    assert_eq!(codec::entry_from_bytes(codec::entry_to_bytes(&entry)).expect("just written"), entry);
+    open(&entry);
+    true
+}
+
+/// Looks into a proposal as the machine does: one that cannot be read is an error.
+fn open(entry: &crate::format::types::Entry) {
+    if let EntryPayload::Normal(proposal) = &entry.payload {
+        let _ = proposal::open(entry.log_id.index, proposal);
+    }
+}
+
+fn round_trip<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> bool {
+    let Ok(read) = codec::from_bytes::<T>(bytes) else { return false };
+    let written = codec::to_bytes(&read);
+    let again: T = codec::from_bytes(&written).expect("just written");
+    assert_eq!(codec::to_bytes(&again), written, "it stays what it was");
+    true
+}
+
+const SECRET: &[u8] = b"a secret of 32 characters, or so";
+/// Far above what a handshake of two ends that answer at once takes.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// Two ends of a connection on this machine: a node, and who says what the input says.
+pub(crate) struct Door {
+    runtime: Runtime,
+    listener: TcpListener,
+    address: SocketAddr,
+    credentials: Credentials,
+}
+
+/// Knows node 1 of one cluster.
+struct Node;
+
+impl Introductions for Node {
+    fn hello(&self, target: u64) -> Hello {
+        let build = Build { tls: false, ..Build::default() };
+        Hello { cluster_id: Some("c".into()), node_id: 1, target, instance: "i".into(), build }
+    }
+
+    fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
+        if hello.target != 1 {
+            return Err(Refusal { reason: RefusalReason::OtherNode, text: hello.instance.clone() });
+        }
+        let (cluster_id, instance) = (hello.cluster_id.clone(), "i".to_owned());
+        Ok(Welcome { cluster_id, node_id: 1, instance, initialized: true, knows_you: true, build: Build::default() })
+    }
+
+    fn accept(&self, _: &Welcome) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    fn takes_plain(&self) -> bool {
+        true
+    }
+
+    fn tell_refused(&self, _: u64, _: &Refusal) {}
+}
+
+impl Door {
+    pub(crate) fn open() -> Door {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let listener = runtime.block_on(TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))).expect("a port");
+        let address = listener.local_addr().expect("a bound port");
+        let credentials = Credentials::new(SECRET, Some(b"the other one")).expect("a certificate");
+        Door { runtime, listener, address, credentials }
+    }
+
+    /// A letter, and what one end says: whether the other let it in.
+    ///
+    /// `p`, `t`: all that a caller says, without and with TLS. `P`, `T`: the hello of a caller that knows the
+    /// secret. `s`: all that the called one says. `S`: the verdict of one that knows the secret.
+    pub(crate) fn meet(&self, input: &[u8]) -> bool {
+        let Some((letter, said)) = input.split_first() else { return false };
+        self.runtime.block_on(async {
+            let met = async {
+                match letter {
+                    b'p' | b'P' => self.called(letter == &b'P', false, said).await,
+                    b't' | b'T' => self.called(letter == &b'T', true, said).await,
+                    b's' | b'S' => self.calling(letter == &b'S', said).await,
+                    _ => Ok(false),
+                }
+            };
+            timeout(WITHIN, met).await.expect("a handshake comes to its end").unwrap_or(false)
+        })
+    }
+
+    async fn pair(&self) -> io::Result<(TcpStream, TcpStream)> {
+        let (near, far) = tokio::join!(TcpStream::connect(self.address), self.listener.accept());
+        let (near, (far, _)) = (near?, far?);
+        // Thousands a second: a port that lingers would be missing soon.
+        near.set_zero_linger()?;
+        far.set_zero_linger()?;
+        Ok((near, far))
+    }
+
+    async fn called(&self, is_proven: bool, with_tls: bool, said: &[u8]) -> io::Result<bool> {
+        let (near, far) = self.pair().await?;
+        let caller = async {
+            let mut wire =
+                if with_tls { Wire::secured(near, self.credentials.tls()).await? } else { Wire::Plain(near) };
+            if is_proven {
+                return handshake::introduce_with(
+                    wire,
+                    Purpose::Control,
+                    &self.credentials,
+                    Bytes::copy_from_slice(said),
+                )
+                .await
+                .map(drop)
+                .map_err(io::Error::other);
+            }
+            wire.write_all(said).await?;
+            wire.flush().await?;
+            wire.shutdown().await?;
+            wire.read_to_end(&mut Vec::new()).await.map(drop)
+        };
+        let (_, received) = tokio::join!(caller, handshake::receive(far, &self.credentials, &Node));
+        Ok(received.is_ok())
+    }
+
+    async fn calling(&self, is_proven: bool, said: &[u8]) -> io::Result<bool> {
+        let (near, far) = self.pair().await?;
+        let called = async {
+            let mut far = far;
+            if is_proven {
+                return drop(handshake::receive_with(Wire::Plain(far), &self.credentials, said).await);
+            }
+            // A caller that has hung up is what this is about.
+            let _ = async {
+                far.write_all(said).await?;
+                far.shutdown().await?;
+                far.read_to_end(&mut Vec::new()).await
+            }
+            .await;
+        };
+        let hello = Node.hello(1);
+        let calling = handshake::introduce(Wire::Plain(near), Purpose::Control, &self.credentials, &hello);
+        let (_, introduced) = tokio::join!(called, calling);
+        Ok(introduced.is_ok())
+    }
+}
