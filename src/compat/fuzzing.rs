@@ -88,6 +88,8 @@ impl ConfigSource for Still {
     fn now(&self) -> Timestamp {
         Timestamp(1_576_478_257_344)
     }
+
+    fn note_refused(&self, _: &str, _: Option<IpAddr>) {}
 }
 
 /// A surface that answers requests one after the other.

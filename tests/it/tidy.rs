@@ -110,8 +110,7 @@ fn nothing_is_left_to_do_and_no_test_is_switched_off() {
         [["to", "do!("].concat(), ["unimple", "mented!("].concat(), ["#[ig", "nore"].concat(), ["FIX", "ME"].concat()];
     let mut broken = Vec::new();
     for (path, text) in ["src", "tests", "benches", "fuzz"].into_iter().flat_map(sources) {
-        // What only measures proves nothing and may wait until it is asked for.
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.contains(r#"= "a measurement"]"#)) {
+        for (number, line) in text.lines().enumerate() {
             let found = marks.iter().filter(|mark| line.contains(mark.as_str()));
             broken.extend(found.map(|mark| format!("{}:{}: {mark}", path.display(), number + 1)));
         }
