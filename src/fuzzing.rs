@@ -196,7 +196,7 @@ mod tests {
                 let path = seed.expect("an entry").path();
                 let name = path.file_name().expect("a name").to_string_lossy().into_owned();
                 // Told where the entry panics.
-                println!("{}", path.display());
+                eprintln!("{}", path.display());
                 let is_taken = entry(&fs::read(&path).expect("a seed"));
                 if is_taken == name.starts_with("refused") {
                     wrong.push(path);

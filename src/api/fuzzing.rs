@@ -54,6 +54,9 @@ const CONTENT_CHARS_MAX: usize = 1000;
 
 type Answer = Result<Response, ApiError>;
 
+/// What is done with a body.
+type Handler = fn(&mut Desk, &[u8]) -> Answer;
+
 /// The surface before a catalog.
 #[derive(Clone)]
 pub(crate) struct Desk {
@@ -192,7 +195,7 @@ impl Desk {
 
 /// Letter and handler of each route that takes a body, rules aside, and of queries.
 #[rustfmt::skip] // one row a route
-const ROUTES: &[(u8, fn(&mut Desk, &[u8]) -> Answer)] = &[
+const ROUTES: &[(u8, Handler)] = &[
     (b'A', |desk, body| desk.batch(body, NamespaceDraft::check, |items| Command::Namespaces(Op::Create, items))),
     (b'B', |desk, body| desk.batch(body, NamespaceDraft::check, |items| Command::Namespaces(Op::Update, items))),
     (b'C', |desk, body| desk.batch(body, |draft: &NamespaceDraft| crate::model::name::check_namespace(&draft.name), |items| Command::Namespaces(Op::Delete, items))),

@@ -130,7 +130,7 @@ impl Counter {
         });
         assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{}", String::from_utf8_lossy(&body));
         assert_eq!(self.source.hub.waiters(), 0, "nobody is waited for any more");
-        status == StatusCode::OK && wants_body == !body.is_empty()
+        status == StatusCode::OK && wants_body != body.is_empty()
     }
 }
 

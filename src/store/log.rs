@@ -18,7 +18,6 @@ use tokio::sync::oneshot;
 use openraft::storage::IOFlushed;
 
 use super::StoreError;
-use super::committed::Committed;
 use super::contiguous::{collect_contiguous, last_of_contiguous};
 use super::database::{Database, LOG, Scalar};
 use super::flush::{FlushThread, Waiter};
@@ -44,13 +43,18 @@ impl Scalar for Purged {
     type Value = LogId;
 }
 
+struct Committed;
+impl Scalar for Committed {
+    const KEY: &'static str = "committed";
+    type Value = Option<LogId>;
+}
+
 pub(super) type Durable = oneshot::Receiver<io::Result<()>>;
 
 pub(super) struct Log {
     database: Arc<Database>,
     flush: FlushThread,
     title: Arc<Title>,
-    committed: Arc<Committed>,
     /// The highest level that the directory was raised to, so that an append need not ask.
     level: AtomicU8,
     order: Mutex<()>,
@@ -99,12 +103,7 @@ fn level_of(entries: &[Entry]) -> Level {
 }
 
 impl Log {
-    pub(super) fn open(
-        database: Arc<Database>,
-        flush: FlushThread,
-        title: Arc<Title>,
-        committed: Arc<Committed>,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn open(database: Arc<Database>, flush: FlushThread, title: Arc<Title>) -> Result<Self, StoreError> {
         let purged = database.scalar::<Purged>().map_err(StoreError::at(database.path()))?;
         let mut footprint = Footprint::default();
         let note = |entry: &Entry| footprint.push(entry.log_id.index, stored_bytes(entry));
@@ -113,7 +112,7 @@ impl Log {
         let first = after(purged.as_ref());
         let state = State { vote, purged, first, last, tail: Tail::new(TAIL_BYTES_MAX), footprint };
         let level = AtomicU8::new(title.identity().level.0);
-        Ok(Log { database, flush, title, committed, level, order: Mutex::new(()), state: Mutex::new(state) })
+        Ok(Log { database, flush, title, level, order: Mutex::new(()), state: Mutex::new(state) })
     }
 
     pub(super) fn purged_and_last(&self) -> (Option<LogId>, Option<LogId>) {
@@ -134,15 +133,22 @@ impl Log {
         self.flush.barrier()
     }
 
-    pub(super) fn committed(&self) -> &Committed {
-        &self.committed
+    /// Written before what it covers is applied, and so before anybody is answered: a process that ends shows
+    /// all of it when it starts again, whoever leads and whether anybody does. Its durability is not waited for.
+    pub(super) fn save_committed(&self, committed: Option<LogId>) -> io::Result<()> {
+        let mut batch = WriteBatch::default();
+        self.database.put_scalar::<Committed>(&mut batch, &committed);
+        self.database.write(batch)
+    }
+
+    pub(super) fn committed(&self) -> io::Result<Option<LogId>> {
+        Ok(self.database.scalar::<Committed>()?.flatten())
     }
 
     /// Readable on return; `callback` completes when durable.
     pub(super) fn append(&self, entries: Vec<Entry>, callback: IOFlushed<TypeConfig>) -> io::Result<()> {
         self.raise_to(level_of(&entries))?;
-        let mut batch = self.encode(&entries);
-        self.committed.put_into(&self.database, &mut batch);
+        let batch = self.encode(&entries);
         let _order = self.order.lock();
         self.check_follows(&entries)?;
         self.database.write(batch)?;
@@ -212,7 +218,7 @@ impl Log {
     pub(super) fn put_beginning(&self, batch: &mut WriteBatch, last: LogId, vote: types::Vote) {
         batch.delete_range_cf(self.database.family(LOG), key(0), key(u64::MAX));
         self.database.put_scalar::<Purged>(batch, &last);
-        Committed::begin_at(&self.database, batch, last);
+        self.database.put_scalar::<Committed>(batch, &Some(last));
         self.database.put_scalar::<Vote>(batch, &vote);
     }
 

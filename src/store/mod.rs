@@ -18,7 +18,6 @@
 //! Start reading at [`Store`], then [`log`], [`flush`] and [`rows`] for the path of a write, [`snapshot`] and
 //! [`transfer`] for how a state travels.
 
-mod committed;
 mod contiguous;
 mod database;
 mod error;
@@ -67,7 +66,6 @@ use tokio::sync::Semaphore;
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, Vote};
 use crate::metrics::Metrics;
-use committed::Committed;
 use database::{Database, META, STATE, Scalar};
 use flush::FlushThread;
 use identity::Title;
@@ -143,11 +141,10 @@ impl Store {
         let shelf = Shelf::open(&snapshots).map_err(StoreError::at(&snapshots))?;
         let flush = FlushThread::start(database.clone(), metrics.clone(), sync).map_err(StoreError::at(&path))?;
         let title = Arc::new(Title::new(dir, claim.identity(), levels));
-        let committed = Arc::new(Committed::read(&database).map_err(StoreError::at(&path))?);
-        let log = Arc::new(Log::open(database.clone(), flush, title.clone(), committed.clone())?);
+        let log = Arc::new(Log::open(database.clone(), flush, title.clone())?);
         let is_fresh = is_fresh(&database, &log).map_err(StoreError::at(&path))?;
         claim.settle(dir, is_fresh)?;
-        let rows = Rows::start(database.clone(), committed).map_err(StoreError::at(&path))?;
+        let rows = Rows::start(database.clone()).map_err(StoreError::at(&path))?;
         let inner = Inner {
             title,
             metrics,

@@ -5,8 +5,7 @@
 //! what waits written first ([`Rows::settle`]), so nobody finds less than was put.
 //!
 //! A process that ends in between applies those entries again: among the rows of every batch is the one that
-//! says how far they are true, and what they are made of lies before them in the one write-ahead log. So does
-//! the index that is known to be committed ([`Committed`]), which goes along.
+//! says how far they are true, and what they are made of lies before them in the one write-ahead log.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +16,6 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rocksdb::WriteBatch;
 
-use super::committed::Committed;
 use super::database::{Database, STATE};
 
 /// How long rows wait for others: what is applied again after a crash.
@@ -33,7 +31,6 @@ pub(super) struct Rows {
 
 struct Shared {
     database: Arc<Database>,
-    committed: Arc<Committed>,
     waiting: Mutex<Waiting>,
     /// There are rows to write, or no more will come.
     changed: Condvar,
@@ -73,9 +70,9 @@ impl Waiting {
 }
 
 impl Rows {
-    pub(super) fn start(database: Arc<Database>, committed: Arc<Committed>) -> io::Result<Rows> {
+    pub(super) fn start(database: Arc<Database>) -> io::Result<Rows> {
         let (waiting, changed, turn) = Default::default();
-        let shared = Arc::new(Shared { database, committed, waiting, changed, turn });
+        let shared = Arc::new(Shared { database, waiting, changed, turn });
         let writer = shared.clone();
         let thread = thread::Builder::new().name("rows".into()).spawn(move || writer.run())?;
         Ok(Rows { shared, thread: Some(thread) })
@@ -133,6 +130,9 @@ impl Shared {
         let rows = std::mem::take(&mut waiting.rows);
         waiting.bytes = 0;
         drop(waiting);
+        if rows.is_empty() {
+            return self.database.check();
+        }
         let family = self.database.family(STATE);
         let mut batch = WriteBatch::default();
         for (key, value) in rows {
@@ -141,8 +141,7 @@ impl Shared {
                 None => batch.delete_cf(family, key),
             }
         }
-        self.committed.put_into(&self.database, &mut batch);
-        if batch.is_empty() { self.database.check() } else { self.database.write(batch) }
+        self.database.write(batch)
     }
 }
 

@@ -94,15 +94,11 @@ async fn a_crash_takes_what_waits_and_leaves_the_log_of_it() {
     log.save_committed(Some(log_id(1, 1))).await.expect("noted");
     put(&store, "a", Some("2"));
     put(&store, "b", Some("2"));
-    let left = open(copy(dir.path()).path());
+    let left = copy(dir.path());
+    let left = open(left.path());
     assert_eq!(rows(&left).into_iter().collect::<Vec<_>>(), [(b"a".to_vec(), b"1".to_vec())]);
     assert_eq!(left.log_extent().last, Some(log_id(1, 1)));
-    assert_eq!(left.log().read_committed().await.expect("readable"), Some(log_id(1, 0)), "so far the rows are");
-    // An append tells it too.
-    append(&mut log, [entry(1, 2, b"c")]).await.expect("durable");
-    let left = open(copy(dir.path()).path());
-    assert_eq!(left.log().read_committed().await.expect("readable"), Some(log_id(1, 1)));
-    assert_eq!(rows(&left).len(), 1);
+    assert_eq!(left.log().read_committed().await.expect("readable"), Some(log_id(1, 1)), "so far it is applied again");
 }
 
 #[test]
