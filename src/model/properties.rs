@@ -58,6 +58,14 @@ pub fn parse(text: &str) -> Result<Pairs, PropertiesError> {
 pub fn write(pairs: &Pairs) -> String {
     let mut text = String::new();
     for (key, value) in pairs {
+        let mut key = key.as_str();
+        // At the very start it would be dropped, by [`parse`] and by editors; Java reads the escape as the same.
+        if text.is_empty()
+            && let Some(rest) = key.strip_prefix(BYTE_ORDER_MARK)
+        {
+            text.push_str("\\ufeff");
+            key = rest;
+        }
         escape(key, true, &mut text);
         text.push('=');
         escape(value, false, &mut text);
@@ -347,28 +355,28 @@ mod tests {
         assert_eq!(write(&pairs(&[("b", "2"), ("a", "1")])), "a=1\nb=2\n");
     }
 
+    #[test]
+    fn a_mark_that_begins_the_first_key_is_not_lost() {
+        let marked = pairs(&[("\u{feff}\u{feff}", "1"), ("\u{feff}b", "2")]);
+        assert_eq!(write(&marked), "\\ufeffb=2\n\u{feff}\u{feff}=1\n");
+        assert_eq!(parse(&write(&marked)), Ok(marked));
+    }
+
     /// Text rich in what the format gives a meaning to.
     fn awkward() -> impl Strategy<Value = String> {
         let meant = prop::sample::select("\\ \t\x0c\r\n=:#!uab0中😀\u{feff}".chars().collect::<Vec<_>>());
         prop::collection::vec(prop_oneof![8 => meant, 1 => any::<char>()], 0..12).prop_map(String::from_iter)
     }
 
-    /// The mark is dropped at the start of a text, where a set may put a key that begins with it.
-    fn mark_comes_first(pairs: &Pairs) -> bool {
-        pairs.keys().next().is_some_and(|key| key.starts_with(BYTE_ORDER_MARK))
-    }
-
     proptest! {
         #[test]
         fn parse_undoes_write(pairs in prop::collection::btree_map(awkward(), awkward(), 0..6)) {
-            prop_assume!(!mark_comes_first(&pairs));
             prop_assert_eq!(parse(&write(&pairs)), Ok(pairs));
         }
 
         #[test]
         fn parse_takes_any_text(text in awkward()) {
             if let Ok(pairs) = parse(&text) {
-                prop_assume!(!mark_comes_first(&pairs));
                 prop_assert_eq!(parse(&write(&pairs)), Ok(pairs));
             }
         }
