@@ -91,6 +91,22 @@ prepare_build() {
     export ROCKSDB_STATIC=1
 }
 
+# install_tool NAME VERSION: $CACHE/tools/NAME-VERSION/bin/NAME, from the registry's sources. It is not
+# optimized: it runs for seconds, and optimizing would be most of the minutes of its build.
+install_tool() {
+    local name=$1 version=$2 home=$CACHE/tools/$1-$2
+    mkdir -p "$CACHE/tools"
+    (
+        flock 9 # two checkouts may come here at once
+        [ ! -x "$home/bin/$name" ] || exit 0
+        say "building $name $version once, a few CPU minutes; kept in $home"
+        CARGO_TARGET_DIR=$CACHE/tools/build CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_OPT_LEVEL=0 \
+            CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+            cargo install --quiet --locked --root "$home" "$name@$version" </dev/null >&2
+        rm -rf "$CACHE/tools/build"
+    ) 9>"$CACHE/tools/lock"
+}
+
 # Builds the release binary and leaves its path in THUBAN_BIN; a THUBAN_BIN given by the caller is taken.
 build_release() {
     if [ -n "${THUBAN_BIN:-}" ]; then
