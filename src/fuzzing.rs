@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::api::fuzzing::Desk;
-use crate::catalog::fuzzing::{Ledger, read_row};
+use crate::catalog::fuzzing::{founded, read_row};
 use crate::catalog::{Ctx, RequestId};
 use crate::compat::fuzzing::Counter;
 use crate::format::level::Level;
@@ -74,7 +74,7 @@ fn bodies() -> Entry {
 }
 
 fn clients() -> Entry {
-    let counter = Counter::over(Desk::prepared().into_ledger().catalog);
+    let counter = Counter::over(Desk::prepared().into_bench().catalog);
     Box::new(move |input| counter.serve(input))
 }
 
@@ -132,11 +132,11 @@ fn read_signature(input: &[u8]) -> bool {
 
 /// The level of a cluster as a digit, then a draft: what a leader takes is read by all, and applied alike.
 fn commands() -> Entry {
-    let prepared = [Level(1), Level(2), Level(3)].map(Ledger::founded);
-    let trusting = Desk::prepared().into_ledger();
+    let prepared = [Level(1), Level(2), Level(3)].map(founded);
+    let trusting = Desk::prepared().into_bench();
     Box::new(move |input| {
         let Some((digit @ b'1'..=b'4', draft)) = input.split_first() else { return false };
-        let mut ledger = prepared.get(usize::from(digit - b'1')).unwrap_or(&trusting).clone();
+        let mut bench = prepared.get(usize::from(digit - b'1')).unwrap_or(&trusting).clone();
         let Ok(draft) = Draft::read(Bytes::copy_from_slice(draft)) else { return false };
         let proposal = stamp(Timestamp(2_000_000), [7; 16], &draft);
         assert_eq!(proposal.level(), draft.level);
@@ -148,11 +148,11 @@ fn commands() -> Entry {
         let read_again = Draft::read(again.bytes.clone()).expect("just written");
         assert_eq!(read_again, again);
         // What waits for a higher level waits on the leader, which appends nothing above that of the cluster.
-        if draft.level > ledger.catalog.level() && !draft.sets_level {
+        if draft.level > bench.catalog.level() && !draft.sets_level {
             return false;
         }
         let ctx = Ctx::new(100, ctx.time, ctx.seed, RequestId(u128::MAX), ctx.by);
-        ledger.apply_as(&ctx, command);
+        bench.apply_as(&ctx, command);
         true
     })
 }

@@ -114,6 +114,44 @@ impl<T> Batch<T> {
         let made = self.items.into_iter().map(|item| item.and_then(&make));
         Batch { items: made.collect(), is_single: self.is_single }
     }
+
+    /// What goes on to the catalog, and what does not.
+    pub(super) fn parted(self) -> Parted<T> {
+        let mut parted = Parted {
+            outcomes: Vec::with_capacity(self.items.len()),
+            accepted: Vec::with_capacity(self.items.len()),
+            positions: Vec::with_capacity(self.items.len()),
+        };
+        for (position, item) in self.items.into_iter().enumerate() {
+            match item {
+                Ok(item) => {
+                    parted.positions.push(position);
+                    parted.accepted.push(item);
+                    parted.outcomes.push(Outcome::default());
+                }
+                Err(refusal) => parted.outcomes.push(refusal.into()),
+            }
+        }
+        parted
+    }
+}
+
+/// A batch in which some items were refused already.
+pub(super) struct Parted<T> {
+    pub(super) accepted: Vec<T>,
+    /// Where in the batch each of them stood.
+    positions: Vec<usize>,
+    outcomes: Vec<Outcome>,
+}
+
+impl<T> Parted<T> {
+    /// An outcome for each item, where it stood: those of what was accepted come from the catalog.
+    pub(super) fn whole(mut self, applied: Vec<Outcome>) -> Vec<Outcome> {
+        for (position, outcome) in self.positions.into_iter().zip(applied) {
+            self.outcomes[position] = outcome;
+        }
+        self.outcomes
+    }
 }
 
 /// The address of the client, as far as it is known.
@@ -252,26 +290,15 @@ impl<'a, T> Write<'a, T> {
         batch: Batch<T>,
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Vec<Item>, ApiError> {
-        let mut outcomes = Vec::with_capacity(batch.items.len());
-        let mut accepted = Vec::with_capacity(batch.items.len());
-        let mut positions = Vec::with_capacity(batch.items.len());
-        for (position, item) in batch.items.into_iter().enumerate() {
-            match item {
-                Ok(item) => {
-                    positions.push(position);
-                    accepted.push(item);
-                    outcomes.push(Outcome::default());
-                }
-                Err(refusal) => outcomes.push(refusal.into()),
-            }
-        }
-        if !accepted.is_empty() {
+        let mut parted = batch.parted();
+        let accepted = std::mem::take(&mut parted.accepted);
+        let applied = if accepted.is_empty() {
+            Vec::new()
+        } else {
             let asked = Asked { itself: self.itself, ..self.caller.asks(command(accepted)) };
-            let applied = self.app.ask(&self.caller.name, asked).await?;
-            for (position, outcome) in positions.into_iter().zip(applied) {
-                outcomes[position] = outcome;
-            }
-        }
+            self.app.ask(&self.caller.name, asked).await?
+        };
+        let outcomes = parted.whole(applied);
         for outcome in &outcomes {
             let code = outcome.code.number().to_string();
             self.app.node.metrics().outcomes.with_label_values(&[&code]).inc();

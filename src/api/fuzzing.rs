@@ -25,8 +25,9 @@ use super::login;
 use super::query::Query;
 use super::rules::parse_rule;
 use super::users::{PasswordRequest, UserRequest};
-use crate::catalog::fuzzing::Ledger;
+use crate::catalog::fuzzing::{asked, check, founded};
 use crate::catalog::services::ServiceFilter;
+use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op, RequestId};
 use crate::data_key::DataKey;
 use crate::format::level::Level;
@@ -60,7 +61,7 @@ type Handler = fn(&mut Desk, &[u8]) -> Answer;
 /// The surface before a catalog.
 #[derive(Clone)]
 pub(crate) struct Desk {
-    ledger: Ledger,
+    bench: Bench,
     sight: Sight,
 }
 
@@ -68,16 +69,16 @@ impl Desk {
     /// Before a catalog with something of every kind in it.
     pub(crate) fn prepared() -> Desk {
         let administrator = Grants::new([Grant::of(Role::Admin)]);
-        let mut desk = Desk { ledger: Ledger::founded(Level::TRUST), sight: Sight::new(&administrator, &[Verb::Read]) };
+        let mut desk = Desk { bench: founded(Level::TRUST), sight: Sight::new(&administrator, &[Verb::Read]) };
         for (number, request) in PREPARED.iter().enumerate() {
             assert!(desk.serve(request.as_bytes()), "request {number} of the preparation is refused: {request}");
         }
-        desk.ledger.check();
+        check(&desk.bench);
         desk
     }
 
-    pub(crate) fn into_ledger(self) -> Ledger {
-        self.ledger
+    pub(crate) fn into_bench(self) -> Bench {
+        self.bench
     }
 
     /// Requests with a NUL between them: whether the last of them was answered with success.
@@ -86,7 +87,7 @@ impl Desk {
         for request in requests.split(|byte| *byte == 0) {
             done = self.serve(request);
         }
-        self.ledger.check();
+        check(&self.bench);
         done
     }
 
@@ -124,7 +125,7 @@ impl Desk {
             b'e' => {
                 let sketch: Sketch = parse_object(body)?;
                 sketch.check()?;
-                let (sketch, candidates) = candidates(&self.ledger.catalog, family, sketch, &self.sight);
+                let (sketch, candidates) = candidates(&self.bench.catalog, family, sketch, &self.sight);
                 Ok(envelope::single("explanation", &explain(family, &sketch, &candidates)))
             }
             _ => Err(Code::UnknownRoute.into()),
@@ -150,30 +151,23 @@ impl Desk {
     fn write<T>(&mut self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Answer {
         let count = batch.items.len();
         assert!((1..=BATCH_ITEMS_MAX).contains(&count), "a batch of {count}");
-        let mut accepted = Vec::new();
-        let mut outcomes = Vec::new();
-        for item in batch.items {
-            match item {
-                Ok(item) => accepted.push(item),
-                Err(refusal) => outcomes.push(refusal.into()),
-            }
-        }
-        if !accepted.is_empty() {
-            outcomes.extend(self.apply(command(accepted), false));
-        }
+        let mut parted = batch.parted();
+        let accepted = std::mem::take(&mut parted.accepted);
+        let applied = if accepted.is_empty() { Vec::new() } else { self.apply(command(accepted), false) };
+        let outcomes = parted.whole(applied);
         assert_eq!(outcomes.len(), count, "an outcome for each item");
-        let items: Vec<_> = outcomes.into_iter().map(|outcome| Item::new(outcome, &self.ledger.catalog)).collect();
+        let items: Vec<_> = outcomes.into_iter().map(|outcome| Item::new(outcome, &self.bench.catalog)).collect();
         Ok(envelope::batch(&items))
     }
 
     /// Through the bytes in which the log has it.
     fn apply(&mut self, command: Command, itself: bool) -> Vec<crate::catalog::Outcome> {
-        let command = Ledger::asked(command, itself);
+        let command = asked(command, itself);
         let draft = Draft::new(RequestId(7), "admin", &command);
         assert_eq!(Draft::read(draft.bytes.clone()).as_ref(), Ok(&draft), "the leader reads what a member forwards");
         let (_, logged) = open(1, &stamp(Timestamp(1), [0; 16], &draft)).expect("a proposal that was made here");
         assert_eq!(logged, command, "what is logged is what was accepted");
-        self.ledger.apply(logged).outcomes
+        self.bench.apply(logged).outcomes
     }
 
     fn users(&mut self, op: Op, batch: Batch<UserRequest>) -> Answer {
@@ -244,7 +238,7 @@ const ROUTES: &[(u8, Handler)] = &[
     (b'g', |desk, body| {
         let given: Map<String, Value> = parse_object(body)?;
         let outcomes = desk.apply(Command::Settings(SettingsChange::read(&given)?), false);
-        Ok(envelope::single_as(outcomes[0].code, "settings", &desk.ledger.catalog.settings))
+        Ok(envelope::single_as(outcomes[0].code, "settings", &desk.bench.catalog.settings))
     }),
     (b'h', |_, body| parse_object::<PasswordRequest>(body).map(|_| done())),
     (b'i', |_, body| parse_object::<login::Credentials>(body).map(|_| done())),
@@ -254,7 +248,7 @@ const ROUTES: &[(u8, Handler)] = &[
     (b'm', |_, body| parse_object::<Nothing>(body).map(|_| done())),
     (b'n', |desk, body| {
         let request: discover::Request = parse_object(body)?;
-        discover::answer_of(&desk.ledger.catalog, request, desk.sight.clone())
+        discover::answer_of(&desk.bench.catalog, request, desk.sight.clone())
     }),
     (b'o', |desk, query| {
         let query = Query::parse(&String::from_utf8_lossy(query));
@@ -263,7 +257,7 @@ const ROUTES: &[(u8, Handler)] = &[
         let (_, _) = (query.ports("port")?, query.flag("healthy")?);
         let metadata = query.pairs("keys", "values")?;
         let filter = ServiceFilter { name: query.name("name"), metadata, sight: desk.sight.clone(), ..ServiceFilter::default() };
-        let listed = desk.ledger.catalog.services.list(&filter, &desk.ledger.catalog.instances, page);
+        let listed = desk.bench.catalog.services.list(&filter, &desk.bench.catalog.instances, page);
         assert!(listed.rows.len() <= page.limit && listed.rows.len() <= listed.amount);
         Ok(done())
     }),

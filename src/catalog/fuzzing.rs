@@ -1,94 +1,51 @@
-//! For [`crate::fuzzing`]: a catalog beside the rows that it makes, which says when the two part, and the reading
-//! of single rows.
-
-use std::collections::BTreeMap;
+//! For [`crate::fuzzing`]: a catalog that says when it and its rows part, and the reading of single rows.
 
 use super::rebirth::Rebirth;
+use super::testing::Bench;
 use super::*;
 use crate::model::access::{PasswordHash, TokenHash};
 
-/// The token under which the administrator of a [`Ledger`] is logged in.
+/// The token under which the administrator of a catalog is logged in.
 const TOKEN: &str = "5e884898da28047151d0e56f8dc6292773603d0d6aabbd62a11ef721d1542d8a";
-const ADMIN: &str = "admin";
-const PASSWORD_HASH: &str = "a hash";
 
-/// A catalog, and what a store would hold of it.
-#[derive(Clone, Default)]
-pub(crate) struct Ledger {
-    pub(crate) catalog: Catalog,
-    rows: BTreeMap<Vec<u8>, Vec<u8>>,
-    index: u64,
+/// A cluster at a level, with its administrator logged in.
+pub(crate) fn founded(level: Level) -> Bench {
+    let mut bench = Bench::founded(level);
+    let password = PasswordHash(if level >= Level::TRUST { "h".into() } else { String::new() });
+    bench.apply(Command::SignIn { hash: token(), user_id: "u".into(), password });
+    bench
 }
 
-impl Ledger {
-    /// A cluster at a level, with its administrator logged in.
-    pub(crate) fn founded(level: Level) -> Ledger {
-        let mut ledger = Ledger::default();
-        let admin = Founder::administrator("u", PASSWORD_HASH, Timestamp(0));
-        ledger.apply(Command::Bootstrap { cluster_id: "c".into(), admin, level });
-        let password = PasswordHash(if level >= Level::TRUST { PASSWORD_HASH.into() } else { String::new() });
-        ledger.apply(Command::SignIn { hash: Ledger::token(), user_id: "u".into(), password });
-        ledger
-    }
+pub(crate) fn token() -> TokenHash {
+    TokenHash(TOKEN.into())
+}
 
-    pub(crate) fn token() -> TokenHash {
-        TokenHash(TOKEN.into())
-    }
+/// What the administrator asks for.
+pub(crate) fn asked(command: Command, itself: bool) -> Command {
+    let credential = Credential::Token(token());
+    let address = Some([192, 0, 2, 1].into());
+    Command::Asked(Box::new(Asked { credential, address, request: "r".into(), itself, command }))
+}
 
-    /// What the administrator asks for.
-    pub(crate) fn asked(command: Command, itself: bool) -> Command {
-        let credential = Credential::Token(Ledger::token());
-        let address = Some([192, 0, 2, 1].into());
-        Command::Asked(Box::new(Asked { credential, address, request: "r".into(), itself, command }))
-    }
-
-    /// Applies a command here and to a copy: both make the same of it.
-    pub(crate) fn apply(&mut self, command: Command) -> Applied {
-        self.index += 1;
-        let seed = u128::from(self.index).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-        let request = RequestId(u128::from(self.index));
-        let ctx = Ctx::new(self.index, Timestamp(1_000_000 + self.index * 1000), seed, request, ADMIN);
-        self.apply_as(&ctx, command)
-    }
-
-    pub(crate) fn apply_as(&mut self, ctx: &Ctx, command: Command) -> Applied {
-        let again = self.catalog.clone().apply(ctx, command.clone());
-        let applied = self.catalog.apply(ctx, command);
-        assert_eq!(applied, again, "apply is a function of the log");
-        for Edit { key, value } in &applied.edits {
-            match value {
-                Some(value) => self.rows.insert(key.clone(), value.clone()),
-                None => self.rows.remove(key),
-            };
-        }
-        applied
-    }
-
-    /// Panics where the rows make another catalog than the one in memory.
-    pub(crate) fn check(&self) {
-        let mut reloaded = Catalog::default();
-        for (key, value) in &self.rows {
-            reloaded.load(key, value).expect("a row that apply made");
-        }
-        reloaded.check_loaded().expect("what the rows name is there");
-        let (one, other) = (&reloaded, &self.catalog);
-        let parts = [
-            ("nodes", one.nodes == other.nodes),
-            ("access", one.access == other.access),
-            ("access keys", one.access_keys == other.access_keys),
-            ("namespaces", one.namespaces == other.namespaces),
-            ("services", one.services == other.services),
-            ("aliases", one.aliases == other.aliases),
-            ("configs", one.configs == other.configs),
-            ("rules", one.rules == other.rules),
-            ("instances", one.instances == other.instances),
-            ("settings", one.settings == other.settings),
-            ("trail", one.trail == other.trail),
-            ("requests", one.requests == other.requests),
-        ];
-        let unequal: Vec<_> = parts.iter().filter(|(_, is_equal)| !is_equal).map(|(part, _)| part).collect();
-        assert!(unequal.is_empty() && one == other, "the rows make something else of {unequal:?}");
-    }
+/// Panics where the rows make another catalog than the one in memory.
+pub(crate) fn check(bench: &Bench) {
+    let (one, other) = (&bench.reloaded(), &bench.catalog);
+    let parts = [
+        ("nodes", one.nodes == other.nodes),
+        ("access", one.access == other.access),
+        ("access keys", one.access_keys == other.access_keys),
+        ("namespaces", one.namespaces == other.namespaces),
+        ("services", one.services == other.services),
+        ("aliases", one.aliases == other.aliases),
+        ("configs", one.configs == other.configs),
+        ("rules", one.rules == other.rules),
+        ("instances", one.instances == other.instances),
+        ("settings", one.settings == other.settings),
+        ("trail", one.trail == other.trail),
+        ("requests", one.requests == other.requests),
+    ];
+    let unequal: Vec<_> = parts.iter().filter(|(_, is_equal)| !is_equal).map(|(part, _)| part).collect();
+    assert!(unequal.is_empty() && one == other, "the rows make something else of {unequal:?}");
 }
 
 /// The table a row belongs to by its first byte, then its value: whether this version reads it. What is read is

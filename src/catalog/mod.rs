@@ -46,6 +46,8 @@ pub mod rules;
 pub mod services;
 mod settings;
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

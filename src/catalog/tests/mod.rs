@@ -19,6 +19,7 @@ use super::aliases::AliasFilter;
 use super::nodes::NodeRecord;
 use super::page::Page;
 use super::services::ServiceFilter;
+use super::testing::Bench;
 use super::*;
 use crate::model::access::{Founder, PasswordHash, TokenHash};
 use crate::model::alias::{AliasDraft, AliasType};
@@ -32,45 +33,7 @@ use crate::model::settings::SettingsChange;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
-/// A catalog beside the rows that its edits make.
-#[derive(Clone, Default, PartialEq, Debug)]
-struct Bench {
-    catalog: Catalog,
-    rows: BTreeMap<Vec<u8>, Vec<u8>>,
-    index: u64,
-}
-
 impl Bench {
-    fn ctx(&self, index: u64) -> Ctx {
-        let seed = u128::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-        Ctx::new(index, Timestamp(1_000_000 + index * 1000), seed, RequestId(u128::from(index)), "tester")
-    }
-
-    fn apply(&mut self, command: Command) -> Applied {
-        self.index += 1;
-        let ctx = self.ctx(self.index);
-        self.apply_as(&ctx, command)
-    }
-
-    fn apply_as(&mut self, ctx: &Ctx, command: Command) -> Applied {
-        let applied = self.catalog.apply(ctx, command);
-        for edit in &applied.edits {
-            match &edit.value {
-                Some(value) => self.rows.insert(edit.key.clone(), value.clone()),
-                None => self.rows.remove(&edit.key),
-            };
-        }
-        applied
-    }
-
-    /// A cluster at a level.
-    fn founded(level: Level) -> Bench {
-        let mut bench = Bench::default();
-        let admin = Founder::administrator("u", "h", Timestamp(0));
-        bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin, level });
-        bench
-    }
-
     fn raise(&mut self) {
         assert_eq!(self.codes(Command::Raise { level: Level::SETTINGS }), [200000]);
     }
@@ -78,19 +41,6 @@ impl Bench {
     fn keep(&mut self, releases_kept: u64) {
         let change = SettingsChange { releases_kept: Some(releases_kept), ..SettingsChange::default() };
         assert_eq!(self.codes(Command::Settings(change)), [200000]);
-    }
-
-    fn codes(&mut self, command: Command) -> Vec<u32> {
-        self.apply(command).outcomes.iter().map(|outcome| outcome.code.number()).collect()
-    }
-
-    fn reloaded(&self) -> Catalog {
-        let mut catalog = Catalog::default();
-        for (key, value) in &self.rows {
-            catalog.load(key, value).expect("rows that apply made");
-        }
-        catalog.check_loaded().expect("whole");
-        catalog
     }
 }
 
@@ -318,7 +268,7 @@ fn versions_and_notification_ids_outlive_a_deletion() {
     assert!(bench.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).is_none());
     bench.codes(publish("a.properties", "k=3", ""));
     let again = bench.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).expect("published again");
-    assert_eq!(again.release_key(), "prod-shop-a.properties-3");
+    assert_eq!(again.release_key, "prod-shop-a.properties-3");
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 

@@ -1,0 +1,63 @@
+//! A catalog beside the rows that it makes: what tests and fuzzing ask the two for.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::model::access::Founder;
+
+/// A catalog, and what a store would hold of it.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub(crate) struct Bench {
+    pub(crate) catalog: Catalog,
+    pub(crate) rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(crate) index: u64,
+}
+
+impl Bench {
+    /// A cluster at a level.
+    pub(crate) fn founded(level: Level) -> Bench {
+        let mut bench = Bench::default();
+        let admin = Founder::administrator("u", "h", Timestamp(0));
+        bench.codes(Command::Bootstrap { cluster_id: "c".into(), admin, level });
+        bench
+    }
+
+    pub(crate) fn ctx(&self, index: u64) -> Ctx {
+        let seed = u128::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        Ctx::new(index, Timestamp(1_000_000 + index * 1000), seed, RequestId(u128::from(index)), "tester")
+    }
+
+    pub(crate) fn apply(&mut self, command: Command) -> Applied {
+        self.index += 1;
+        let ctx = self.ctx(self.index);
+        self.apply_as(&ctx, command)
+    }
+
+    /// Applies a command here and to a copy: both make the same of it.
+    pub(crate) fn apply_as(&mut self, ctx: &Ctx, command: Command) -> Applied {
+        let again = self.catalog.clone().apply(ctx, command.clone());
+        let applied = self.catalog.apply(ctx, command);
+        assert_eq!(applied, again, "apply is a function of the log");
+        for Edit { key, value } in &applied.edits {
+            match value {
+                Some(value) => self.rows.insert(key.clone(), value.clone()),
+                None => self.rows.remove(key),
+            };
+        }
+        applied
+    }
+
+    pub(crate) fn codes(&mut self, command: Command) -> Vec<u32> {
+        self.apply(command).outcomes.iter().map(|outcome| outcome.code.number()).collect()
+    }
+
+    /// The catalog that a start makes of the rows.
+    pub(crate) fn reloaded(&self) -> Catalog {
+        let mut catalog = Catalog::default();
+        for (key, value) in &self.rows {
+            catalog.load(key, value).expect("a row that apply made");
+        }
+        catalog.check_loaded().expect("what the rows name is there");
+        catalog
+    }
+}
