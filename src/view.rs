@@ -95,14 +95,7 @@ impl ConfigSource for LocalView {
     }
 
     fn note_refused(&self, app_id: &str, address: Option<IpAddr>) {
-        let note = AuditNote {
-            address,
-            action: "refused".to_owned(),
-            kind: "app".to_owned(),
-            name: app_id.to_owned(),
-            code: Code::NotAllowedAccess.number(),
-            ..AuditNote::default()
-        };
+        let note = AuditNote { address, ..AuditNote::refused("app", app_id, Code::NotAllowedAccess) };
         self.node.note(Lane::Client, note);
     }
 

@@ -134,7 +134,7 @@ fn time(query: &Query, key: &str) -> Result<Option<Timestamp>, ApiError> {
 impl App {
     /// Writes down what a caller has had done that is no command, and what came of it.
     pub(super) fn note_done(&self, caller: &Caller, action: &str, (kind, name): (&str, &str), code: Code) {
-        self.node.note(Lane::Done, caller.note(action, kind, name, code));
+        self.node.note(Lane::Done, caller.signs(AuditNote::of(action, kind, name, code)));
     }
 
     /// Writes down a failed login: the name only where it is that of a user, or the trail would show what
@@ -145,12 +145,8 @@ impl App {
         let note = AuditNote {
             user: name.to_owned(),
             address,
-            action: "login".to_owned(),
-            kind: "user".to_owned(),
-            name: name.to_owned(),
-            code: code.number(),
             request: request.to_owned(),
-            ..AuditNote::default()
+            ..AuditNote::of("login", "user", name, code)
         };
         self.node.note(Lane::Stranger, note);
     }
@@ -167,17 +163,14 @@ impl App {
             return;
         }
         let name = format!("{} {route}", request.method());
+        let note = AuditNote::refused("route", &name, code);
         if let Some(caller) = caller {
-            return self.node.note(Lane::Refused, caller.note("refused", "route", &name, code));
+            return self.node.note(Lane::Refused, caller.signs(note));
         }
         let note = AuditNote {
             address: client_address(request.headers(), request.extensions(), &self.settings.trusted_proxies),
-            action: "refused".to_owned(),
-            kind: "route".to_owned(),
-            name,
-            code: code.number(),
             request: RequestName::of(request.extensions()),
-            ..AuditNote::default()
+            ..note
         };
         self.node.note(Lane::Stranger, note);
     }

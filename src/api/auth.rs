@@ -59,18 +59,14 @@ impl Caller {
         }
     }
 
-    /// What the audit trail has of this caller where there is no command.
-    pub(super) fn note(&self, action: &str, kind: &str, name: &str, code: Code) -> AuditNote {
+    /// A note of what this caller did, where there is no command.
+    pub(super) fn signs(&self, note: AuditNote) -> AuditNote {
         AuditNote {
             user: self.name.clone(),
             token: self.credential.token_id().to_owned(),
             address: self.address,
-            action: action.to_owned(),
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-            code: code.number(),
             request: self.request.clone(),
-            ..AuditNote::default()
+            ..note
         }
     }
 

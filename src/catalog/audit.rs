@@ -27,6 +27,7 @@ use super::row::{Edit, Key, Row, Table};
 use super::{Catalog, Corrupt};
 use crate::format::level::Level;
 use crate::format::pack;
+use crate::model::code::Code;
 use crate::model::limits;
 use crate::model::settings::Settings;
 use crate::model::time::Timestamp;
@@ -79,6 +80,24 @@ pub struct AuditNote {
     pub request: String,
     /// How often it happened.
     pub count: u32,
+}
+
+impl AuditNote {
+    /// Something was refused before it became a command.
+    pub fn refused(kind: &str, name: &str, code: Code) -> AuditNote {
+        AuditNote::of("refused", kind, name, code)
+    }
+
+    /// What happened to what, when nothing is known of who asked.
+    pub fn of(action: &str, kind: &str, name: &str, code: Code) -> AuditNote {
+        AuditNote {
+            action: action.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            code: code.number(),
+            ..AuditNote::default()
+        }
+    }
 }
 
 /// One item with all that is known of it: a row of the list.

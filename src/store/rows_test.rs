@@ -1,12 +1,11 @@
 //! Rows that are put and not yet written: when they are, what a crash leaves of them, and what a failing disk
 //! says.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Store;
 use super::database::STATE;
-use super::testing::{Gate, Held, NODE, append, entry, files_below, fresh, log_id, open, rows};
+use super::testing::{Gate, Held, NODE, append, copy_files, entry, fresh, log_id, open, rows};
 use openraft::storage::RaftLogStorage;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -27,17 +26,6 @@ fn await_stored(store: &Store, key: &str, value: &str) {
         assert!(Instant::now() < deadline, "{key} was never written");
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// What the process leaves that ends now.
-fn copy(from: &Path) -> tempfile::TempDir {
-    let to = tempfile::tempdir().expect("a temporary directory");
-    for path in files_below(from) {
-        let target = to.path().join(path.strip_prefix(from).expect("a file of this directory"));
-        std::fs::create_dir_all(target.parent().expect("a file")).expect("create");
-        std::fs::copy(&path, &target).expect("copy");
-    }
-    to
 }
 
 #[test]
@@ -94,7 +82,8 @@ async fn a_crash_takes_what_waits_and_leaves_the_log_of_it() {
     log.save_committed(Some(log_id(1, 1))).await.expect("noted");
     put(&store, "a", Some("2"));
     put(&store, "b", Some("2"));
-    let left = copy(dir.path());
+    let left = tempfile::tempdir().expect("a directory");
+    copy_files(dir.path(), left.path());
     let left = open(left.path());
     assert_eq!(rows(&left).into_iter().collect::<Vec<_>>(), [(b"a".to_vec(), b"1".to_vec())]);
     assert_eq!(left.log_extent().last, Some(log_id(1, 1)));

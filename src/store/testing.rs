@@ -246,10 +246,7 @@ impl Gate {
     /// Copies the directory of a running store as a power loss would leave it.
     pub(crate) fn power_loss(&self, dir: &Path, copy: &Path) {
         let durable = self.0.durable.lock();
-        for path in files_below(dir) {
-            let target = copy.join(path.strip_prefix(dir).expect("a file of this directory"));
-            fs::create_dir_all(target.parent().expect("a file")).expect("create");
-            fs::copy(&path, &target).expect("copy");
+        for (path, target) in copy_files(dir, copy) {
             if is_wal(&path) {
                 let bytes = durable.get(&path).copied().unwrap_or(0);
                 fs::OpenOptions::new().write(true).open(&target).and_then(|file| file.set_len(bytes)).expect("cut");
@@ -266,6 +263,17 @@ fn is_wal(path: &Path) -> bool {
 pub(crate) fn wal_lengths(dir: &Path) -> BTreeMap<PathBuf, u64> {
     let files = files_below(dir).into_iter().filter(|path| is_wal(path));
     files.map(|path| (path.clone(), fs::metadata(&path).expect("a WAL file").len())).collect()
+}
+
+/// What a process leaves that ends now. Returns each file beside its copy.
+pub(crate) fn copy_files(from: &Path, to: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let copy = |path: PathBuf| {
+        let target = to.join(path.strip_prefix(from).expect("a file of this directory"));
+        fs::create_dir_all(target.parent().expect("a file")).expect("create");
+        fs::copy(&path, &target).expect("copy");
+        (path, target)
+    };
+    files_below(from).into_iter().map(copy).collect()
 }
 
 pub(crate) fn files_below(dir: &Path) -> Vec<PathBuf> {
