@@ -4,17 +4,22 @@
 //!
 //! `scripts/bench-polls` runs it with enough file descriptors. `THUBAN_BENCH_POLLS` (5,000) sets the
 //! polls on all nodes together, `THUBAN_BENCH_DISCOVERIES` (1,000) the discoveries,
-//! `THUBAN_BENCH_ROUNDS` (5) the publishes of each. The clients are bare sockets in this process, so
-//! what they cost is not in the memory told; their work is in the times told.
+//! `THUBAN_BENCH_ROUNDS` (5) the publishes of each, and `THUBAN_BENCH_NODES` (3) over how many of the three
+//! nodes they are spread. The clients are bare sockets in processes of their own, one for each node, so what they
+//! cost is not in the memory told; their work is in the times told. What a socket takes of the kernel's memory
+//! is the growth of `slab` and of TCP's buffers, both ends together.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
+use tokio::process::{Child, ChildStdout, Command};
 use tokio::task::JoinSet;
 
 #[expect(dead_code, reason = "the harness of the tests has more than a bench needs")]
@@ -29,9 +34,16 @@ const HELD_LIMIT: Duration = Duration::from_secs(60);
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const FILE: &str = "application";
 
+/// The argument by which this program is the clients of one node.
+const CLIENTS: &str = "clients";
+
 #[tokio::main]
 async fn main() {
-    let cluster = Cluster::start_with(3, &["--long-poll-timeout-ms", "85000"]).await;
+    if std::env::args().nth(1).as_deref() == Some(CLIENTS) {
+        return be_clients().await;
+    }
+    let options = ["--long-poll-timeout-ms", "85000", "--connections-per-address", "1000000"];
+    let cluster = Cluster::start_with(3, &options).await;
     poll_configs(&cluster, setting("THUBAN_BENCH_POLLS", 5_000)).await;
     discover_rules(&cluster, setting("THUBAN_BENCH_DISCOVERIES", 1_000)).await;
 }
@@ -44,17 +56,18 @@ async fn poll_configs(cluster: &Cluster, polls: usize) {
     cluster.api(1).publish("default", "app", FILE, "round=start").await;
     cluster.expect_equal_state().await;
     let mut id = cluster.apollo(1).current_id("app", "default", FILE).await;
-    let idle = resident(cluster);
+    let (idle, free) = (resident(cluster), kernel());
     for round in rounds() {
         let path = poll_path("app", "default", &[(FILE, id)], "");
         let request = |node: u64| (cluster.ports(node).compat, format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n"));
         let held = hold(cluster, polls, request, "HTTP/1.1 200").await;
         if round == 0 {
             tell_memory(idle, resident(cluster), polls);
+            println!("kernel: {} bytes a request, both ends", kernel().saturating_sub(free) / polls as u64);
         }
         let taker = 1 + round % 3;
         cluster.api(taker).publish("default", "app", FILE, &format!("round={round}")).await;
-        tell_times(taker, Instant::now(), held).await;
+        tell_times(taker, SystemTime::now(), held).await;
         id = cluster.apollo(1).current_id("app", "default", FILE).await;
     }
 }
@@ -63,7 +76,7 @@ async fn poll_configs(cluster: &Cluster, polls: usize) {
 async fn discover_rules(cluster: &Cluster, discoveries: usize) {
     const LIMITS: &str = "/naming/v1/ratelimits";
     let mut question = json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay"}});
-    let (idle, token) = (resident(cluster), cluster.token());
+    let (idle, free, token) = (resident(cluster), kernel(), cluster.token());
     for round in rounds() {
         let seen = cluster.api(1).post("/v1/Discover", &question).await;
         question["service"]["revision"] = seen.body["service"]["revision"].clone();
@@ -78,6 +91,7 @@ async fn discover_rules(cluster: &Cluster, discoveries: usize) {
         let held = hold(cluster, discoveries, request, "{\"code\":200000,").await;
         if round == 0 {
             tell_memory(idle, resident(cluster), discoveries);
+            println!("kernel: {} bytes a request, both ends", kernel().saturating_sub(free) / discoveries as u64);
         }
         let taker = 1 + round % 3;
         let limit = json!([{"namespace": "shop", "name": name, "service": "pay"}]);
@@ -87,32 +101,83 @@ async fn discover_rules(cluster: &Cluster, discoveries: usize) {
             .post(&format!("{LIMITS}/releases"), &json!([{"rule_name": name}]))
             .await
             .expect_code(200_000);
-        tell_times(taker, Instant::now(), held).await;
+        tell_times(taker, SystemTime::now(), held).await;
         question["timeout_ms"] = json!(0);
         question["service"]["revision"] = json!("");
     }
 }
 
-/// Reading of every held poll is under way: the node that holds it, and when its answer came.
-type Held = JoinSet<(u64, Instant)>;
+/// What the clients of one node do: so many of them send a request and wait for what begins as expected.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    address: SocketAddr,
+    request: String,
+    expected: String,
+    count: usize,
+}
+
+/// The clients of one node, in a process of their own.
+struct Clients {
+    node: u64,
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Clients {
+    async fn start(node: u64, order: &Order) -> Clients {
+        let program = std::env::current_exe().expect("this program");
+        let mut command = Command::new(program);
+        command.arg(CLIENTS).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn().expect("it starts");
+        let order = serde_json::to_string(order).expect("JSON") + "\n";
+        let mut input = process.stdin.take().expect("piped");
+        input.write_all(order.as_bytes()).await.expect("it reads");
+        let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+        Clients { node, process, lines }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(HELD_LIMIT, self.lines.next_line()).await.expect("it says something");
+        line.expect("readable").expect("it goes on to the end")
+    }
+}
+
+/// The other end of [`Clients`]: says that all requests are sent, then when each answer came.
+async fn be_clients() {
+    let mut line = String::new();
+    BufReader::new(tokio::io::stdin()).read_line(&mut line).await.expect("an order");
+    let order: Order = serde_json::from_str(&line).expect("an order");
+    let mut answers = JoinSet::new();
+    for _ in 0..order.count {
+        let (stream, expected) = (send(order.address, &order.request).await, order.expected.clone());
+        answers.spawn(answered(stream, expected));
+    }
+    println!("sent");
+    let mut times: Vec<Duration> = Vec::with_capacity(order.count);
+    while let Some(at) = answers.join_next().await {
+        let at = at.expect("a reader does not panic");
+        times.push(at.duration_since(SystemTime::UNIX_EPOCH).expect("it is later"));
+    }
+    println!("{}", serde_json::to_string(&times).expect("JSON"));
+}
 
 /// Sends the requests, spread equally, and returns when the nodes say that they hold them all.
 async fn hold(
     cluster: &Cluster,
     polls: usize,
     request: impl Fn(u64) -> (SocketAddr, String),
-    expected: &'static str,
-) -> Held {
-    let mut held = Held::new();
-    for number in 0..polls {
-        let node = 1 + number as u64 % 3;
+    expected: &str,
+) -> Vec<Clients> {
+    let nodes = setting("THUBAN_BENCH_NODES", cluster.ids().len());
+    let mut all = Vec::new();
+    for node in cluster.ids().into_iter().take(nodes) {
         let (address, request) = request(node);
-        let stream = send(address, &request).await;
-        held.spawn(async move { (node, answered(stream, expected).await) });
+        let order = Order { address, request, expected: expected.to_owned(), count: polls / nodes };
+        all.push(Clients::start(node, &order).await);
     }
-    for node in cluster.ids() {
-        let expected = (0..polls).filter(|number| 1 + *number as u64 % 3 == node).count() as f64;
-        let api = cluster.api(node);
+    for clients in &mut all {
+        assert_eq!(clients.line().await, "sent");
+        let (api, expected) = (cluster.api(clients.node), (polls / nodes) as f64);
         eventually(HELD_LIMIT, "the node holds its polls", || async {
             match api.metric("thuban_long_polls_held").await {
                 Some(count) if count == expected => Ok(()),
@@ -121,7 +186,7 @@ async fn hold(
         })
         .await;
     }
-    held
+    all
 }
 
 async fn send(address: SocketAddr, request: &str) -> TcpStream {
@@ -133,32 +198,46 @@ async fn send(address: SocketAddr, request: &str) -> TcpStream {
 }
 
 /// Waits for every answer and prints when they came, counted from the acknowledgement of the publish.
-async fn tell_times(taker: u64, acknowledged: Instant, mut held: Held) {
-    let mut delays: Vec<(u64, Duration)> = Vec::new();
-    while let Some(answer) = held.join_next().await {
-        let (node, at) = answer.expect("a reader does not panic");
-        delays.push((node, at.saturating_duration_since(acknowledged)));
+async fn tell_times(taker: u64, acknowledged: SystemTime, held: Vec<Clients>) {
+    let mut all = Vec::new();
+    let mut of_nodes = Vec::new();
+    for mut clients in held {
+        let times: Vec<Duration> = serde_json::from_str(&clients.line().await).expect("times");
+        clients.process.wait().await.expect("it ends");
+        let delay = |at: Duration| (SystemTime::UNIX_EPOCH + at).duration_since(acknowledged).unwrap_or_default();
+        let mut delays: Vec<Duration> = times.into_iter().map(delay).collect();
+        of_nodes.push((clients.node, shown(&mut delays)));
+        all.append(&mut delays);
     }
-    let of = |wanted: Option<u64>| {
-        let wanted = delays.iter().filter(|(node, _)| wanted.is_none_or(|wanted| *node == wanted));
-        let mut delays: Vec<Duration> = wanted.map(|(_, delay)| *delay).collect();
-        format!("p50 {:?}, last {:?}", percentile(&mut delays, 0.5), percentile(&mut delays, 1.0))
-    };
-    println!("publish through node {taker}, {} requests answered: {}", delays.len(), of(None));
-    for node in 1..=3 {
-        println!("    node {node}: {}", of(Some(node)));
+    println!("publish through node {taker}, {} requests answered: {}", all.len(), shown(&mut all));
+    for (node, times) in of_nodes {
+        println!("    node {node}: {times}");
     }
 }
 
+fn shown(delays: &mut [Duration]) -> String {
+    format!("p50 {:?}, last {:?}", percentile(delays, 0.5), percentile(delays, 1.0))
+}
+
 /// When the answer's first bytes came; fails unless they hold what is expected.
-async fn answered(mut stream: TcpStream, expected: &str) -> Instant {
+async fn answered(mut stream: TcpStream, expected: String) -> SystemTime {
     let mut buffer = [0; 1024];
     let read = tokio::time::timeout(ANSWER_LIMIT, stream.read(&mut buffer)).await.expect("the poll is answered");
-    let at = Instant::now();
+    let at = SystemTime::now();
     let length = read.expect("the connection holds");
     let head = String::from_utf8_lossy(&buffer[..length]);
-    assert!(head.contains(expected), "{head}");
+    assert!(head.contains(&expected), "{head}");
     at
+}
+
+/// What the kernel has in structures and in buffers of TCP.
+fn kernel() -> u64 {
+    let read = |path: &str| std::fs::read_to_string(path).expect("Linux tells it");
+    let (memory, sockets) = (read("/proc/meminfo"), read("/proc/net/sockstat"));
+    let slab = memory.lines().find_map(|line| line.strip_prefix("Slab:")).expect("it is told");
+    let slab: u64 = slab.trim().trim_end_matches(" kB").parse().expect("a number");
+    let pages = sockets.lines().find_map(|line| line.strip_prefix("TCP:")?.rsplit_once("mem ")).expect("it is told").1;
+    slab * 1024 + pages.trim().parse::<u64>().expect("a number") * 4096
 }
 
 /// Resident memory of all nodes, in bytes.

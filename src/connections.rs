@@ -5,38 +5,49 @@
 //! that is turned away asks another node, where one that waits in the queue of the kernel would not. A
 //! place is not kept by silence either, see [`patient`], nor by a handshake that does not come to its end.
 
+mod parking;
 mod patient;
 mod places;
 mod unread;
 
 #[cfg(test)]
+mod parking_test;
+#[cfg(test)]
 mod tests;
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::response::Response;
+use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::model::limits;
 use crate::origin::Origin;
 use crate::tls::{self, Listening};
-use patient::{HeadRoom, Patient};
+use parking::{Answer, Asked, Desk, Turn};
+use patient::{HeadRoom, Patient, Pulse};
 use unread::Unread;
 
-pub use places::Places;
+pub use parking::Parking;
+pub use places::{Place, Places};
 
 /// After an accept that failed, out of descriptors mostly: they do not come back faster by asking.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -69,17 +80,17 @@ pub struct Door {
 /// Accepts until `closing`, then lets what is open finish.
 pub async fn serve(door: Door, places: Arc<Places>, closing: CancellationToken) {
     let Door { name, listener, router, tls } = door;
-    let connections = GracefulShutdown::new();
+    let connections = TaskTracker::new();
     let mut crier = Crier { door: name, last_line: None };
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => {
                     let room = HeadRoom::new(place.heads(), Origin::of(peer.ip()));
-                    let caller = Caller { peer, certificate: None, router: router.clone(), room };
-                    let attended = attend(stream, caller, tls.clone(), connections.watcher(), closing.clone());
+                    let caller = Caller { peer, certificate: None, router: router.clone() };
+                    let attended = attend(stream, caller, room, tls.clone(), closing.clone());
                     let places = places.clone();
-                    tokio::spawn(async move {
+                    connections.spawn(async move {
                         if let Err(turned) = attended.await {
                             places.count_refusal(name, turned);
                         }
@@ -98,7 +109,8 @@ pub async fn serve(door: Door, places: Arc<Places>, closing: CancellationToken) 
         }
     }
     drop(listener);
-    connections.shutdown().await;
+    connections.close();
+    connections.wait().await;
 }
 
 fn is_out_of_descriptors(error: &io::Error) -> bool {
@@ -127,33 +139,45 @@ struct Caller {
     peer: SocketAddr,
     certificate: Option<PeerCertificate>,
     router: Router,
-    room: HeadRoom,
 }
 
 /// One connection from its first byte to its last. `Err` is why it got no further than TLS.
 async fn attend(
     stream: TcpStream,
-    mut caller: Caller,
+    caller: Caller,
+    room: HeadRoom,
     tls: Option<Arc<Listening>>,
-    watcher: Watcher,
     closing: CancellationToken,
 ) -> Result<(), &'static str> {
     // A small answer must not wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else {
-        converse(Unread::new(stream), caller, watcher).await;
-        return Ok(());
-    };
+    match tls {
+        None => {
+            converse(Unread::new(stream), caller, room, closing).await;
+            Ok(())
+        }
+        // What TLS takes is not taken where there is none.
+        Some(tls) => Box::pin(attend_secured(stream, caller, room, tls, closing)).await,
+    }
+}
+
+async fn attend_secured(
+    stream: TcpStream,
+    mut caller: Caller,
+    room: HeadRoom,
+    tls: Arc<Listening>,
+    closing: CancellationToken,
+) -> Result<(), &'static str> {
     // Nothing of it is worth finishing when the node goes down.
     let handshake = closing.run_until_cancelled(timeout(HANDSHAKE_WITHIN, secure(stream, &tls)));
-    let stream = match handshake.await {
+    let stream = match Box::pin(handshake).await {
         None => return Ok(()),
         Some(Err(_)) => return Err("tls_slow"),
         Some(Ok(secured)) => secured?,
     };
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     caller.certificate = shown.and_then(tls::common_name).map(|common_name| PeerCertificate { common_name });
-    converse(stream, caller, watcher).await;
+    converse(stream, caller, room, closing).await;
     Ok(())
 }
 
@@ -181,32 +205,112 @@ async fn tell_plain(mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Serves requests until either end has had enough.
-async fn converse<S>(stream: S, caller: Caller, watcher: Watcher)
+/// One connection over a stream of any kind, served as those that [`serve`] accepts.
+pub async fn serve_stream<S>(stream: S, peer: SocketAddr, router: Router, place: Place, closing: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Caller { peer, certificate, router, room } = caller;
-    let (stream, pulse) = Patient::new(stream, room);
-    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(ConnectInfo(peer));
-        if let Some(certificate) = &certificate {
-            request.extensions_mut().insert(certificate.clone());
-        }
-        let serving = pulse.serving();
-        let answer = router.clone().oneshot(request);
-        async move {
-            let answer = answer.await;
-            drop(serving);
-            answer
-        }
-    });
-    let connection = http1::Builder::new()
+    let room = HeadRoom::new(place.heads(), Origin::of(peer.ip()));
+    converse(Unread::new(stream), Caller { peer, certificate: None, router }, room, closing).await;
+}
+
+/// Serves requests until either end has had enough.
+async fn converse<S>(stream: S, caller: Caller, room: HeadRoom, closing: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (mut stream, pulse) = Patient::new(stream, room);
+    let (caller, desk) = (Arc::new(caller), Arc::new(Desk::default()));
+    let mut answer = None;
+    loop {
+        let spoken = speak(stream, &caller, &pulse, &desk, answer.take(), &closing);
+        let Some(parked) = Box::pin(spoken).await else { return };
+        stream = parked.stream;
+        let Some((response, early)) = parking::wait(&mut stream, parked.answer).await else { return };
+        stream.read_first([parked.asked.head().into(), parked.early, early]);
+        answer = Some(response);
+    }
+}
+
+/// A connection whose request waits.
+struct Parked<S> {
+    stream: Patient<S>,
+    answer: Answer,
+    asked: Asked,
+    /// What the protocol had read beyond the request.
+    early: Bytes,
+}
+
+/// Speaks HTTP until either end has had enough, or a request wants to be parked. `first` is the answer to the
+/// first request, if there is one already.
+async fn speak<S>(
+    stream: Patient<S>,
+    caller: &Arc<Caller>,
+    pulse: &Pulse,
+    desk: &Arc<Desk>,
+    first: Option<Response>,
+    closing: &CancellationToken,
+) -> Option<Parked<S>>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let first = Mutex::new(first);
+    let service = {
+        let (caller, pulse, desk) = (caller.clone(), pulse.clone(), desk.clone());
+        hyper::service::service_fn(move |request| match first.lock().take() {
+            Some(answer) => desk.begin(Box::pin(std::future::ready(answer))),
+            None => answer(request, &caller, &pulse, &desk),
+        })
+    };
+    let mut connection = http1::Builder::new()
         // The stream's own patience tells an idle connection from a request that dribbles.
         .header_read_timeout(None)
         .max_buf_size(limits::REQUEST_HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(%error, %peer, "a connection ended early");
+    let mut closed = pin!(closing.cancelled());
+    let mut is_closing = false;
+    let ended = poll_fn(|cx| {
+        if let Poll::Ready(ended) = Pin::new(&mut connection).poll(cx) {
+            return Poll::Ready(Err(ended));
+        }
+        if let Some(parked) = desk.parked() {
+            return Poll::Ready(Ok(parked));
+        }
+        if !is_closing && closed.as_mut().poll(cx).is_ready() {
+            is_closing = true;
+            Pin::new(&mut connection).graceful_shutdown();
+            // It may have nothing left to do.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    });
+    match ended.await {
+        Ok((answer, asked)) => {
+            let parts = connection.into_parts();
+            Some(Parked { stream: parts.io.into_inner(), answer, asked, early: parts.read_buf })
+        }
+        Err(ended) => {
+            if let Err(error) = ended {
+                tracing::debug!(%error, peer = %caller.peer, "a connection ended early");
+            }
+            None
+        }
     }
+}
+
+/// Has a request answered by the surface.
+fn answer(request: hyper::Request<Incoming>, caller: &Caller, pulse: &Pulse, desk: &Arc<Desk>) -> Turn {
+    let mut request = desk.ask(request);
+    let extensions = request.extensions_mut();
+    extensions.insert(ConnectInfo(caller.peer));
+    if let Some(certificate) = &caller.certificate {
+        extensions.insert(certificate.clone());
+    }
+    let serving = pulse.serving();
+    let answer = caller.router.clone().oneshot(request);
+    desk.begin(Box::pin(async move {
+        let answer = answer.await;
+        drop(serving);
+        answer.unwrap_or_else(|never| match never {})
+    }))
 }

@@ -8,18 +8,18 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Where the system sets no limit, or one that nobody would reach.
 const DESCRIPTORS_MAX: u64 = 1024 * 1024;
-/// For peers, RocksDB, snapshots, listeners: at least so many, and this share of all; but never more
+/// For peers, RocksDB, snapshots, listeners: a share of all, at least and at most so many; but never more
 /// than half, so that clients get in where there are hardly any.
 const RESERVE_MIN: u64 = 256;
+const RESERVE_MAX: u64 = 1000;
 const RESERVE_DIVISOR: u64 = 5;
-/// Table files that RocksDB keeps open.
-const DATABASE_FILES_MAX: u64 = 512;
 
 /// How the descriptors are shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// Connections of clients, over all listeners.
     pub connections: usize,
+    /// Table files that RocksDB keeps open.
     pub database_files: i32,
 }
 
@@ -45,10 +45,10 @@ fn present() -> u64 {
 }
 
 fn share(limit: u64) -> Shares {
-    let reserve = (limit / RESERVE_DIVISOR).max(RESERVE_MIN).min(limit / 2);
+    let reserve = (limit / RESERVE_DIVISOR).clamp(RESERVE_MIN, RESERVE_MAX).min(limit / 2);
     Shares {
         connections: usize::try_from(limit - reserve).unwrap_or(usize::MAX),
-        database_files: i32::try_from((reserve / 2).min(DATABASE_FILES_MAX)).unwrap_or(i32::MAX),
+        database_files: i32::try_from(reserve / 2).unwrap_or(i32::MAX),
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn connections_leave_a_reserve_to_the_others() {
         for (limit, connections, database_files) in
-            [(256, 128, 64), (1024, 768, 128), (4096, 3277, 409), (1_048_576, 838_861, 512)]
+            [(256, 128, 64), (1024, 768, 128), (4096, 3277, 409), (20_000, 19_000, 500), (1_048_576, 1_047_576, 500)]
         {
             assert_eq!(share(limit), Shares { connections, database_files }, "of {limit}");
         }

@@ -152,6 +152,11 @@ impl Server {
         Ok(Server { bound, node, generated_password, doors, tls: config.tls, places, hub, tasks, shutdown, failed })
     }
 
+    /// What a surface answers with, for connections from elsewhere than its listener.
+    pub fn surface(&self, name: &str) -> Option<Router> {
+        self.doors.iter().find(|door| door.name == name).map(|door| door.router.clone())
+    }
+
     /// Serves until `stop` is ready or the node fails, then goes down in order.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Server { node, doors, tls, places, hub, tasks, shutdown, failed, .. } = self;

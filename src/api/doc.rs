@@ -19,6 +19,7 @@ use super::extract::{Batch, ClientAddress, Object, RequestId, SmallObject};
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
+use crate::connections::Parking;
 use crate::model::code::Code;
 use crate::model::limits;
 use crate::model::rule::Family;
@@ -235,6 +236,7 @@ impl Input for RuleBatch {
 }
 
 impl Input for Extension<Family> {}
+impl Input for Option<Extension<Parking>> {}
 
 impl<T: DeserializeOwned + JsonSchema> Input for Object<T> {
     fn describe(sketch: &mut Sketch<'_>) {

@@ -96,7 +96,8 @@ pub async fn track(State(tracked): State<Tracked>, mut request: Request, next: N
 fn request_id(request: &Request) -> HeaderValue {
     let given = request.headers().get(REQUEST_ID);
     let usable = given.filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.to_str().is_ok());
-    usable.cloned().unwrap_or_else(|| {
+    // A copy: what came lies in the buffer of the whole request, which a held one must not keep.
+    usable.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()).unwrap_or_else(|| {
         HeaderValue::from_str(&hex::encode(rand::random::<[u8; 16]>())).expect("hex digits are a header value")
     })
 }

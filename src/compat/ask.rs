@@ -1,20 +1,24 @@
 //! One request as the handlers see it: query, client address and credentials, read once.
 
-use std::{convert::Infallible, net::IpAddr};
+use std::{borrow::Cow, convert::Infallible, net::IpAddr};
 
-use axum::{extract::FromRequestParts, http::request::Parts};
+use axum::{
+    extract::FromRequestParts,
+    http::{Uri, request::Parts},
+};
 use url::form_urlencoded;
 
 use super::{ConfigSource, Surface, auth::Credentials};
 use crate::address::client_address;
+use crate::connections::Parking;
 use crate::model::signature::Target;
 
 pub(super) struct Ask {
     /// As received, undecoded.
-    pub(super) path: String,
-    pub(super) query: Query,
+    pub(super) uri: Uri,
     pub(super) address: Option<IpAddr>,
     pub(super) credentials: Credentials,
+    pub(super) parking: Option<Parking>,
 }
 
 impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
@@ -22,47 +26,46 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
 
     async fn from_request_parts(parts: &mut Parts, surface: &Surface<S>) -> Result<Self, Infallible> {
         Ok(Ask {
-            path: parts.uri.path().to_owned(),
-            query: parts.uri.query().unwrap_or_default().into(),
+            uri: parts.uri.clone(),
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
             credentials: Credentials::of(&parts.headers),
+            parking: parts.extensions.get().cloned(),
         })
     }
 }
 
 impl Ask {
+    pub(super) fn query(&self) -> Query<'_> {
+        Query(self.uri.query().unwrap_or_default())
+    }
+
     /// What its client has signed, if it has.
     pub(super) fn target(&self) -> Target<'_> {
-        Target { path: &self.path, query: self.query.raw() }
+        Target { path: self.uri.path(), query: self.query().raw() }
     }
 }
 
 /// A query string, read leniently: `+` is a blank, empty parts and unknown names mean nothing, of
 /// a repeated name the first counts.
-pub(super) struct Query(String);
+#[derive(Clone, Copy)]
+pub(super) struct Query<'a>(pub(super) &'a str);
 
-impl From<&str> for Query {
-    fn from(raw: &str) -> Self {
-        Query(raw.to_owned())
-    }
-}
-
-impl Query {
-    pub(super) fn raw(&self) -> &str {
-        &self.0
+impl<'a> Query<'a> {
+    pub(super) fn raw(self) -> &'a str {
+        self.0
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<String> {
-        form_urlencoded::parse(self.0.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    pub(super) fn get(self, name: &str) -> Option<Cow<'a, str>> {
+        form_urlencoded::parse(self.0.as_bytes()).find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// The value, or nothing if it is absent or empty.
-    pub(super) fn filled(&self, name: &str) -> Option<String> {
+    pub(super) fn filled(self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
     /// The value as received, from clients that do not encode.
-    pub(super) fn undecoded(&self, name: &str) -> Option<&str> {
+    pub(super) fn undecoded(self, name: &str) -> Option<&'a str> {
         self.0.split('&').filter_map(|part| part.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 }
@@ -73,7 +76,7 @@ mod tests {
 
     #[test]
     fn queries_are_read_leniently() {
-        let query = Query::from("&ip=192.0.2.2&&label=a+b%2Bc&x&dataCenter=&label=2&releaseKey=a+b%ff&%6eame=v&[]={}");
+        let query = Query("&ip=192.0.2.2&&label=a+b%2Bc&x&dataCenter=&label=2&releaseKey=a+b%ff&%6eame=v&[]={}");
         for (name, value) in [
             ("ip", Some("192.0.2.2")),
             ("label", Some("a b+c")),
@@ -88,6 +91,6 @@ mod tests {
         }
         assert_eq!(query.filled("dataCenter"), None);
         assert_eq!(query.undecoded("releaseKey"), Some("a+b%ff"));
-        assert_eq!(Query::from("").get(""), None);
+        assert_eq!(Query("").get(""), None);
     }
 }

@@ -1,21 +1,14 @@
 //! The pulls: `/configs` and the three forms of `/configfiles`.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    convert::Infallible,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
-    body::{Body, HttpBody},
+    body::Body,
     extract::{Path, State, rejection::PathRejection},
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
 use schemars::JsonSchema;
 use serde_json::json;
 
@@ -74,7 +67,7 @@ pub(super) async fn configs<S: ConfigSource>(
         let pulled = surface.pull(path, &ask).await?;
         if pulled.is_current() { Ok(answer::not_modified()) } else { config_object(&pulled) }
     };
-    answer.await.unwrap_or_else(|refusal: Refusal| refusal.for_path(&ask.path))
+    answer.await.unwrap_or_else(|refusal: Refusal| refusal.for_path(ask.uri.path()))
 }
 
 pub(super) const JSON: Doc = Doc {
@@ -137,29 +130,29 @@ pub(super) async fn raw<S: ConfigSource>(State(surface): State<Surface<S>>, path
 }
 
 /// What a pull resolved to, beside what its client asked with.
-struct Pulled {
-    /// As the client wrote them.
-    named: Named,
-    known: Known,
+struct Pulled<'a> {
+    /// As the client wrote it.
+    file: String,
+    known: Known<'a>,
     released: Arc<Released>,
 }
 
-impl Pulled {
+impl Pulled<'_> {
     fn is_current(&self) -> bool {
-        self.known.is_current(&self.released.release_key())
+        self.known.is_current(&self.released.release_key)
     }
 }
 
 impl<S: ConfigSource> Surface<S> {
-    async fn pull(&self, path: PathResult, ask: &Ask) -> Result<Pulled, Refusal> {
+    async fn pull<'a>(&self, path: PathResult, ask: &'a Ask) -> Result<Pulled<'a>, Refusal> {
         let admitted = self.admit(ask, path.as_ref().ok().map(|Path((app_id, ..))| app_id.as_str()))?;
         let Path(named) = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
-        let mut lookup = lookup(named.clone(), ask)?;
+        let mut lookup = lookup(named, ask)?;
         admitted.keep_seen(&mut lookup.namespaces, &lookup.group);
-        let known = Known::of(&ask.query);
+        let known = Known::of(ask.query());
         self.catch_up(Origin::of_any(ask.address), &lookup, &known).await?;
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
-        Ok(Pulled { named, known, released })
+        Ok(Pulled { file: lookup.file, known, released })
     }
 }
 
@@ -178,44 +171,24 @@ struct ConfigObject {
     release_key: String,
 }
 
-/// The object of `/configs`: the client's own names around the shared pairs. `cluster` is the
-/// namespace that had the file, the others are echoed.
-fn config_object(pulled: &Pulled) -> Result<Response, Refusal> {
-    let Pulled { named: (app, _, file), released, .. } = pulled;
-    let [app, cluster, file, key] = [app, &released.namespace, file, &released.release_key()].map(|text| json!(text));
-    let head = format!(r#"{{"appId":{app},"cluster":{cluster},"namespaceName":{file},"configurations":"#);
-    let tail = format!(r#","releaseKey":{key}}}"#);
-    let pieces = [head.into(), Bytes::from_owner(released.configurations()?), tail.into()];
-    Ok(answer(answer::JSON, Body::new(Pieces(VecDeque::from(pieces)))))
+/// The object of `/configs`: the client's own name of the file beside the names and pairs of what was found.
+fn config_object(Pulled { file, released, .. }: &Pulled<'_>) -> Result<Response, Refusal> {
+    let object = released.shown_as(file, || {
+        let (app, cluster, key) = (&released.group, &released.namespace, &released.release_key);
+        let [app, cluster, name, key] = [app, cluster, file, key].map(|text| json!(text));
+        let head = format!(r#"{{"appId":{app},"cluster":{cluster},"namespaceName":{name},"configurations":"#);
+        let pairs = released.rendered_configurations()?;
+        Ok([head.as_bytes(), &pairs, format!(r#","releaseKey":{key}}}"#).as_bytes()].concat().into())
+    })?;
+    Ok(answer(answer::JSON, Body::from(object)))
 }
 
-fn whole(content_type: HeaderValue, content: Arc<[u8]>) -> Response {
-    answer(content_type, Body::from(Bytes::from_owner(content)))
+fn whole(content_type: HeaderValue, content: Bytes) -> Response {
+    answer(content_type, Body::from(content))
 }
 
 /// A file may be markup with scripts in it: opened in a browser it is shown, and may do nothing.
 fn answer(content_type: HeaderValue, body: Body) -> Response {
     let headers = [(header::CONTENT_TYPE, content_type), (header::CONTENT_SECURITY_POLICY, SANDBOX)];
     (headers, body).into_response()
-}
-
-/// A body of known length whose middle is shared by all clients: a publish of one megabyte to
-/// thousands of them must not copy it for each.
-struct Pieces(VecDeque<Bytes>);
-
-impl HttpBody for Pieces {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
-    }
 }

@@ -1,5 +1,6 @@
 //! From the path and query of a request to a [`Lookup`], and to what its client already knows.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -36,15 +37,18 @@ pub(super) fn lookup((app, cluster, file): Named, ask: &Ask) -> Result<Lookup, R
     if !is_app_id(&app) {
         return Err(Refusal::BadRequest("the app id may hold letters, digits and - . / : _ only".to_owned()));
     }
-    let namespaces = chain(&cluster, ask.query.get("dataCenter").as_deref());
+    let namespaces = chain(&cluster, ask.query().get("dataCenter").as_deref());
     Ok(Lookup { group: app, namespaces, file, client: client(ask) })
 }
 
 fn client(ask: &Ask) -> ClientLabels {
-    let named = ask.query.get("ip").filter(|ip| !NO_VALUE.contains(&ip.as_str()));
+    let named = ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip));
     let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
-    let labels = ask.query.get("label").unwrap_or_default();
-    ClientLabels { address: named.unwrap_or_else(seen), labels: labels.split(',').filter_map(label).collect() }
+    let labels = ask.query().get("label").unwrap_or_default();
+    ClientLabels {
+        address: named.map_or_else(seen, Cow::into_owned),
+        labels: labels.split(',').filter_map(label).collect(),
+    }
 }
 
 fn label(text: &str) -> Option<(String, String)> {
@@ -55,26 +59,25 @@ fn label(text: &str) -> Option<(String, String)> {
 
 /// What the client says it has: the key of a release, and the newest id it was told.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Known {
-    release_key: Option<String>,
+pub(super) struct Known<'a> {
+    release_key: Option<Cow<'a, str>>,
     /// The same as received: a key survives clients that do not encode it.
-    release_key_undecoded: Option<String>,
+    release_key_undecoded: Option<&'a str>,
     notified_id: Option<u32>,
 }
 
-impl Known {
-    pub(super) fn of(query: &Query) -> Known {
-        let is_value = |value: &&str| !NO_VALUE.contains(value);
-        let release_key = query.get("releaseKey");
+impl<'a> Known<'a> {
+    pub(super) fn of(query: Query<'a>) -> Known<'a> {
+        let is_value = |value: &str| !NO_VALUE.contains(&value);
         Known {
-            release_key: release_key.as_deref().filter(is_value).map(str::to_owned),
-            release_key_undecoded: query.undecoded("releaseKey").filter(is_value).map(str::to_owned),
+            release_key: query.get("releaseKey").filter(|value| is_value(value)),
+            release_key_undecoded: query.undecoded("releaseKey").filter(|value| is_value(value)),
             notified_id: query.get("messages").and_then(|text| newest_notified(&text)),
         }
     }
 
     pub(super) fn is_current(&self, release_key: &str) -> bool {
-        [&self.release_key, &self.release_key_undecoded].into_iter().flatten().any(|known| known == release_key)
+        [self.release_key.as_deref(), self.release_key_undecoded].contains(&Some(release_key))
     }
 }
 
@@ -99,7 +102,7 @@ impl<S: ConfigSource> Surface<S> {
     ///
     /// Who waits has a place among the held polls of its origin, so that names of the far future cost
     /// nobody else anything.
-    pub(super) async fn catch_up(&self, origin: Origin, lookup: &Lookup, known: &Known) -> Result<(), Refusal> {
+    pub(super) async fn catch_up(&self, origin: Origin, lookup: &Lookup, known: &Known<'_>) -> Result<(), Refusal> {
         let id = known.notified_id.unwrap_or(0);
         let version = known.release_key.as_deref().and_then(|key| lookup.named_release(key));
         if self.has(lookup, id, version) {
@@ -163,10 +166,10 @@ mod tests {
 
     fn ask(query: &str) -> Ask {
         Ask {
-            path: String::new(),
-            query: Query::from(query),
+            uri: format!("/?{query}").parse().expect("a path and a query"),
             address: Some([192, 0, 2, 7].into()),
             credentials: Credentials::Anonymous,
+            parking: None,
         }
     }
 
@@ -215,12 +218,12 @@ mod tests {
     #[test]
     fn release_keys_that_mean_none() {
         for query in ["", "releaseKey", "releaseKey=", "releaseKey=-1", "releaseKey=undefined"] {
-            assert_eq!(Known::of(&Query::from(query)), Known::default(), "{query}");
+            assert_eq!(Known::of(Query(query)), Known::default(), "{query}");
         }
-        let unencoded = Known::of(&Query::from("releaseKey=default-app-a+b.yml-1"));
+        let unencoded = Known::of(Query("releaseKey=default-app-a+b.yml-1"));
         assert!(unencoded.is_current("default-app-a+b.yml-1") && unencoded.is_current("default-app-a b.yml-1"));
         assert!(!unencoded.is_current("default-app-a b.yml-2"));
-        let encoded = Known::of(&Query::from("releaseKey=default-app-a%2Bb.yml-1"));
+        let encoded = Known::of(Query("releaseKey=default-app-a%2Bb.yml-1"));
         assert!(encoded.is_current("default-app-a+b.yml-1"));
     }
 

@@ -5,7 +5,7 @@
 //! several clients come back the moment they get one. To a client that names an id of another cluster,
 //! newer than anything here, all is news.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use axum::{
     extract::State,
@@ -27,6 +27,7 @@ use super::{
     wanted::{self, Wanted},
 };
 use crate::{
+    connections::Parking,
     metrics::Held,
     model::{
         config_lookup::{ClientLabels, Lookup, chain},
@@ -71,9 +72,10 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
     match surface.begin(&ask) {
         Ok((poll, watch)) => {
             // Kept as its mark alone: the text of thousands of held polls would be most of their memory.
-            let request = surface.floor.mark(&(ask.address, ask.query.raw()));
-            drop(ask);
-            surface.hold(request, poll, &watch).await
+            let request = surface.floor.mark(&(ask.address, ask.query().raw()));
+            let parking = ask.parking;
+            drop((ask.uri, ask.credentials));
+            surface.hold(request, poll, &watch, parking).await
         }
         Err(refusal) => {
             surface.metrics.polls_ended.with_label_values(&["refused"]).inc();
@@ -108,7 +110,7 @@ impl<S: ConfigSource> Surface<S> {
         self.source.newest_id().into()
     }
 
-    async fn hold(&self, request: Mark, mut poll: Poll, watch: &Watch) -> Response {
+    async fn hold(&self, request: Mark, mut poll: Poll, watch: &Watch, parking: Option<Parking>) -> Response {
         let mut held = Held::begin(&self.metrics);
         let deadline = held.began() + jittered(self.settings.hold);
         let mut waited = false;
@@ -116,6 +118,7 @@ impl<S: ConfigSource> Surface<S> {
         loop {
             let news = poll.news(&self.source);
             let wake = if news.is_empty() {
+                parking.iter().for_each(Parking::park);
                 timeout_at(deadline, watch.changed()).await.inspect(|_| waited = true)
             } else {
                 let answer = serde_json::to_string(&news).expect("a list of news is JSON");
@@ -159,8 +162,8 @@ fn closing(mut response: Response) -> Response {
 }
 
 /// The app whose files are asked for, and whose keys judge who asks.
-fn app_id(ask: &Ask) -> Option<String> {
-    ask.query.filled(APP_ID)
+fn app_id(ask: &Ask) -> Option<Cow<'_, str>> {
+    ask.query().filled(APP_ID)
 }
 
 /// What one poll asks for.
@@ -194,12 +197,12 @@ struct Messages {
 impl Poll {
     fn read(ask: &Ask, admitted: Admitted) -> Result<Poll, Refusal> {
         let missing = |name: &str| Refusal::BadRequest(format!("the parameter {name} is needed"));
-        let needed = |name: &str| ask.query.filled(name).ok_or_else(|| missing(name));
+        let needed = |name: &str| ask.query().filled(name).ok_or_else(|| missing(name));
         let (app, cluster) = (app_id(ask).ok_or_else(|| missing(APP_ID))?, needed("cluster")?);
         if !is_app_id(&app) {
             return Err(Refusal::BadRequest("the parameter appId is not an app id".to_owned()));
         }
-        let data_center = ask.query.get("dataCenter");
+        let data_center = ask.query().get("dataCenter");
         let names = [(APP_ID, Some(&app)), ("cluster", Some(&cluster)), ("dataCenter", data_center.as_ref())];
         for (parameter, name) in names {
             if name.is_some_and(|name| name.chars().count() > limits::NAME_CHARS_MAX) {
@@ -210,7 +213,7 @@ impl Poll {
         let files = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
         let mut namespaces = chain(&cluster, data_center.as_deref());
         admitted.keep_seen(&mut namespaces, &app);
-        Ok(Poll { app, cluster, namespaces, files, admitted })
+        Ok(Poll { app: app.into_owned(), cluster: cluster.into_owned(), namespaces, files, admitted })
     }
 
     /// What the poll holds in memory while it waits, its keys aside.

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -31,6 +32,8 @@ const IDLE_MAX: Duration = Duration::from_secs(75);
 /// A stream that fails when its other end does nothing for too long.
 pub(super) struct Patient<S> {
     stream: S,
+    /// Read before what the stream has.
+    first: Bytes,
     pulse: Pulse,
     /// When the head that is being read began; none between two requests.
     head_since: Option<Instant>,
@@ -143,6 +146,7 @@ impl<S> Patient<S> {
         let (now, pulse) = (Instant::now(), Pulse::default());
         let patient = Patient {
             stream,
+            first: Bytes::new(),
             pulse: pulse.clone(),
             head_since: Some(now),
             heads_seen: 0,
@@ -151,6 +155,12 @@ impl<S> Patient<S> {
             reading: Alarm::default(),
         };
         (patient, pulse)
+    }
+
+    /// Puts pieces in front of what comes.
+    pub(super) fn read_first(&mut self, pieces: [Bytes; 3]) {
+        let [one, two, three] = pieces;
+        self.first = [one, two, three, self.first.clone()].concat().into();
     }
 
     /// A head that has become a request is none any more.
@@ -186,6 +196,11 @@ impl<S> Patient<S> {
 impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if !this.first.is_empty() {
+            let piece = this.first.split_to(buffer.remaining().min(this.first.len()));
+            buffer.put_slice(&piece);
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         this.forget_finished_head();
         match Pin::new(&mut this.stream).poll_read(cx, buffer) {

@@ -5,6 +5,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+
 use super::config_file::{Format, canonical_file};
 use super::properties::{self, Pairs, PropertiesError};
 
@@ -24,6 +26,9 @@ pub struct Lookup {
     pub file: String,
     pub client: ClientLabels,
 }
+
+/// By how many names a file is asked for: with the suffix of properties, and without.
+const SHOWN_NAMES: usize = 2;
 
 /// What gray releases are matched against.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,11 +75,14 @@ pub struct Released {
     /// By the suffix of the file where that says something, whatever its format field says.
     pub format: Format,
     pub content: Arc<str>,
+    /// Names this release to clients, who compare it as a whole and never look inside.
+    pub release_key: String,
     configurations: OnceLock<Rendering>,
     properties_text: OnceLock<Rendering>,
+    shown: [OnceLock<(String, Rendering)>; SHOWN_NAMES],
 }
 
-type Rendering = Result<Arc<[u8]>, PropertiesError>;
+type Rendering = Result<Bytes, PropertiesError>;
 
 impl Released {
     pub fn new(namespace: &str, group: &str, file: &str, version: u64, format: Format, content: Arc<str>) -> Self {
@@ -85,20 +93,30 @@ impl Released {
             version,
             format: Format::of_suffix(file).unwrap_or(format),
             content,
+            release_key: format!("{namespace}-{group}-{file}-{version}"),
             configurations: OnceLock::new(),
             properties_text: OnceLock::new(),
+            shown: Default::default(),
         }
-    }
-
-    /// Names this release to clients, who compare it as a whole and never look inside.
-    pub fn release_key(&self) -> String {
-        format!("{}-{}-{}-{}", self.namespace, self.group, self.file, self.version)
     }
 
     /// The key-value pairs as a JSON object.
     pub fn configurations(&self) -> Rendering {
-        let render = || Ok(serde_json::to_vec(&self.pairs()?).expect("a map of strings is JSON").into());
-        self.configurations.get_or_init(render).clone()
+        self.configurations.get_or_init(|| self.rendered_configurations()).clone()
+    }
+
+    /// The same, rendered for a form that is kept itself.
+    pub fn rendered_configurations(&self) -> Rendering {
+        Ok(serde_json::to_vec(&self.pairs()?).expect("a map of strings is JSON").into())
+    }
+
+    /// What `render` makes for clients that ask for the file by this name. It is kept for the first few names.
+    pub fn shown_as(&self, name: &str, render: impl Fn() -> Rendering) -> Rendering {
+        let kept = self.shown.iter().find_map(|slot| {
+            let (shown_as, shown) = slot.get_or_init(|| (name.to_owned(), render()));
+            (shown_as == name).then(|| shown.clone())
+        });
+        kept.unwrap_or_else(render)
     }
 
     /// The key-value pairs as Java's properties text.
@@ -109,7 +127,11 @@ impl Released {
 
     /// The content as it was published; properties in their normal form.
     pub fn raw(&self) -> Rendering {
-        if self.format == Format::Properties { self.properties_text() } else { Ok(self.content.clone().into()) }
+        if self.format == Format::Properties {
+            self.properties_text()
+        } else {
+            Ok(Bytes::from_owner(Text(self.content.clone())))
+        }
     }
 
     fn pairs(&self) -> Result<Pairs, PropertiesError> {
@@ -117,6 +139,15 @@ impl Released {
             Format::Properties => properties::parse(&self.content),
             _ => Ok(Pairs::from([(CONTENT_KEY.to_owned(), self.content.to_string())])),
         }
+    }
+}
+
+/// A content as bytes that are shared.
+struct Text(Arc<str>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 }
 
@@ -184,12 +215,12 @@ mod tests {
     #[test]
     fn a_release_is_rendered_once() {
         let released = Released::new("default", "app", "application", 3, Format::Properties, "b=2\na=\\u0041".into());
-        assert_eq!(released.release_key(), "default-app-application-3");
+        assert_eq!(released.release_key, "default-app-application-3");
         assert_eq!(released.configurations().as_deref(), Ok(&br#"{"a":"A","b":"2"}"#[..]));
         assert_eq!(released.properties_text().as_deref(), Ok(&b"a=A\nb=2\n"[..]));
         assert_eq!(released.raw(), released.properties_text());
         let (first, second) = (released.configurations(), released.configurations());
-        assert!(Arc::ptr_eq(&first.expect("valid"), &second.expect("valid")));
+        assert_eq!(first.expect("valid").as_ptr(), second.expect("valid").as_ptr());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -23,6 +24,7 @@ use super::envelope::Shape;
 use super::error::ApiError;
 use super::extract::{ClientAddress, Object};
 use crate::catalog::Catalog;
+use crate::connections::Parking;
 use crate::metrics::Held;
 use crate::model::code::Code;
 use crate::origin::Origin;
@@ -54,6 +56,7 @@ pub(super) async fn discover(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,
     caller: Caller,
+    parking: Option<Extension<Parking>>,
     Object(request): Object<Request>,
 ) -> Result<Response, ApiError> {
     let hold = request.hold();
@@ -71,10 +74,16 @@ pub(super) async fn discover(
         let (found, answer) = find(&app, &question).await?;
         return Ok(answer.unwrap_or_else(|| found.answer(&question)));
     }
-    held(&app, Origin::of_any(address), &question, hold).await
+    held(&app, Origin::of_any(address), &question, hold, parking).await
 }
 
-async fn held(app: &App, origin: Origin, question: &Arc<Question>, hold: Duration) -> Result<Response, ApiError> {
+async fn held(
+    app: &App,
+    origin: Origin,
+    question: &Arc<Question>,
+    hold: Duration,
+    parking: Option<Extension<Parking>>,
+) -> Result<Response, ApiError> {
     let mut held = Held::begin(app.node.metrics());
     let deadline = Instant::now() + hold;
     loop {
@@ -92,6 +101,7 @@ async fn held(app: &App, origin: Origin, question: &Arc<Question>, hold: Duratio
             held.outcome = "changed";
             return Ok(answer);
         }
+        parking.iter().for_each(|parking| parking.park());
         match timeout_at(deadline, watch.changed()).await {
             Ok(Wake::Changed) => {}
             Ok(Wake::Closed) => {

@@ -102,7 +102,7 @@ fn what_clients_compare_goes_up_and_goes_on_from_there() {
         assert_eq!(ids(&reborn, file), ids(&bench, file).map(|id| id + LEAP), "{file}");
     }
     let found = reborn.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).expect("in force");
-    assert_eq!((found.release_key(), &*found.content), (format!("prod-shop-a-{}", 2 + LEAP), "k=2"));
+    assert_eq!((found.release_key.clone(), &*found.content), (format!("prod-shop-a-{}", 2 + LEAP), "k=2"));
     assert_eq!((versions(&bench), versions(&reborn)), (vec![1, 2], vec![1 + LEAP, 2 + LEAP]));
     reborn.apply(publish("a", "k=3", "three"));
     reborn.apply(publish("gone", "k=2", ""));

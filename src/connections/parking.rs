@@ -1,0 +1,201 @@
+//! What a request keeps while it waits for long.
+//!
+//! A connection that is spoken on keeps buffers of 8 KiB for what comes and goes next, and the state of the
+//! protocol; a request that is held for a minute needs none of it. So a handler that begins to wait asks to be
+//! parked ([`Parking::park`]). Its answer is then taken out of the protocol, which is dropped, and of the
+//! connection only the stream stays. When the answer is there the protocol begins anew on the same stream. It
+//! is told of the request what the form of an answer depends on ([`Asked`]), and gets the answer at once.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::http::{HeaderMap, Method, Request, Version, header};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// What a client may send while its request is held, before nothing more is read.
+const EARLY_BYTES_MAX: usize = 512;
+
+/// The answer to a request, on its way.
+pub(super) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// An extension of each request.
+#[derive(Clone)]
+pub struct Parking(Arc<Desk>);
+
+impl Parking {
+    /// To be called by who goes on to wait: from then on the connection holds nothing of the request but what
+    /// the handler does. One whose body has not been read to its end stays where it is.
+    pub fn park(&self) {
+        self.0.wanted.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Where the answer to the present request of a connection lies: the protocol asks here for it, and it can be
+/// taken away from the protocol.
+#[derive(Default)]
+pub(super) struct Desk {
+    answer: Mutex<Option<Answer>>,
+    wanted: AtomicBool,
+    /// The body of the request is at its end: what comes next on the stream is another request.
+    is_read: AtomicBool,
+    asked: Mutex<Asked>,
+}
+
+impl Desk {
+    /// A request has come; what its answer comes of is put here by [`Desk::begin`].
+    pub(super) fn ask(self: &Arc<Self>, mut request: Request<Incoming>) -> Request<Read> {
+        self.is_read.store(request.body().is_end_stream(), Ordering::Relaxed);
+        *self.asked.lock() = Asked::of(&request);
+        request.extensions_mut().insert(Parking(self.clone()));
+        request.map(|body| Read { body, desk: self.clone() })
+    }
+
+    pub(super) fn begin(self: &Arc<Self>, answer: Answer) -> Turn {
+        self.wanted.store(false, Ordering::Relaxed);
+        *self.answer.lock() = Some(answer);
+        Turn(self.clone())
+    }
+
+    /// The answer that is waited for, if its handler wants to be parked, and what it answers.
+    pub(super) fn parked(&self) -> Option<(Answer, Asked)> {
+        if !self.is_read.load(Ordering::Relaxed) || !self.wanted.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        let answer = self.answer.lock().take()?;
+        Some((answer, *self.asked.lock()))
+    }
+}
+
+/// A body that tells when it is at its end.
+pub(super) struct Read {
+    body: Incoming,
+    desk: Arc<Desk>,
+}
+
+impl Body for Read {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<hyper::Result<Frame<Bytes>>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() {
+            self.desk.is_read.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// What the protocol waits for.
+pub(super) struct Turn(Arc<Desk>);
+
+impl Future for Turn {
+    type Output = Result<Response, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut slot = self.0.answer.lock();
+        let Some(answer) = slot.as_mut() else { return Poll::Pending };
+        let answered = answer.as_mut().poll(cx);
+        if answered.is_ready() {
+            *slot = None;
+        }
+        answered.map(Ok)
+    }
+}
+
+/// What the form of an answer depends on, besides what the handler makes of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    is_head: bool,
+    is_http_1_0: bool,
+    /// What the client said of the connection.
+    closes: bool,
+    keeps: bool,
+}
+
+impl Asked {
+    fn of<B>(request: &Request<B>) -> Asked {
+        Asked {
+            is_head: request.method() == Method::HEAD,
+            is_http_1_0: request.version() == Version::HTTP_10,
+            closes: says(request.headers(), "close"),
+            keeps: says(request.headers(), "keep-alive"),
+        }
+    }
+
+    /// A request that is answered in the same form.
+    pub(super) fn head(self) -> String {
+        let method = if self.is_head { "HEAD" } else { "GET" };
+        let version = if self.is_http_1_0 { "1.0" } else { "1.1" };
+        let close = if self.closes { "Connection: close\r\n" } else { "" };
+        let keep = if self.keeps { "Connection: keep-alive\r\n" } else { "" };
+        format!("{method} / HTTP/{version}\r\n{close}{keep}\r\n")
+    }
+}
+
+fn says(headers: &HeaderMap, word: &str) -> bool {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+}
+
+/// Waits for the answer for as long as the other end is there. Returns it, and what the other end has sent
+/// meanwhile.
+pub(super) async fn wait<S>(stream: &mut S, answer: Answer) -> Option<(Response, Bytes)>
+where
+    S: AsyncRead + Unpin,
+{
+    let (mut answer, mut early) = (answer, BytesMut::new());
+    let response = poll_fn(|cx| {
+        if let Poll::Ready(response) = answer.as_mut().poll(cx) {
+            return Poll::Ready(Some(response));
+        }
+        while early.len() < EARLY_BYTES_MAX {
+            let mut bytes = [0; EARLY_BYTES_MAX];
+            let mut read = ReadBuf::new(&mut bytes);
+            match Pin::new(&mut *stream).poll_read(cx, &mut read) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(())) if !read.filled().is_empty() => early.put_slice(read.filled()),
+                Poll::Ready(_) => return Poll::Ready(None),
+            }
+        }
+        Poll::Pending
+    });
+    Some((response.await?, early.freeze()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_keeps_its_form() {
+        let head = |method: Method, version: Version, connection: Option<&str>| {
+            let request = Request::builder().method(method).version(version);
+            let request = connection.into_iter().fold(request, |request, value| request.header("Connection", value));
+            Asked::of(&request.body(()).expect("a request")).head()
+        };
+        let rows = [
+            (Method::GET, Version::HTTP_11, None, "GET / HTTP/1.1\r\n\r\n"),
+            (Method::POST, Version::HTTP_11, Some("x, Close"), "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"),
+            (Method::HEAD, Version::HTTP_10, Some("Keep-Alive"), "HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"),
+        ];
+        for (method, version, connection, expected) in rows {
+            assert_eq!(head(method, version, connection), expected);
+        }
+    }
+}
