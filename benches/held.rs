@@ -256,7 +256,7 @@ async fn start(directory: &std::path::Path) -> Server {
         "--connections-per-address",
         &per_address,
         "--long-poll-timeout-ms",
-        "600000",
+        "89000",
     ];
     let config = Settings::parse_from(settings).serve.check().expect("settings that go together");
     Server::start(config).await.expect("a node")

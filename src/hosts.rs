@@ -20,7 +20,7 @@ pub struct Hosts(Option<Vec<String>>);
 impl Hosts {
     /// Of a listener at `bound`, with the names that the operator has given it.
     pub fn of(bound: SocketAddr, named: impl IntoIterator<Item = String>) -> Self {
-        let named: Vec<_> = named.into_iter().map(|name| plain(&host_of(&name)).to_owned()).collect();
+        let named: Vec<_> = named.into_iter().map(|name| plain(host_of(&name)).to_owned()).collect();
         let is_checked = bound.ip().to_canonical().is_loopback() && !named.iter().any(|name| name == ANY);
         Hosts(is_checked.then_some(named))
     }
@@ -33,15 +33,22 @@ impl Hosts {
     /// The name that a request came under, if it is none of these. Who names none is no browser.
     pub(crate) fn stranger(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let named = self.0.as_ref()?;
-        let of_uri = uri.authority().map(|authority| authority.host().to_owned());
+        let of_uri = uri.authority().map(Authority::host);
         let of_headers = headers.get_all(header::HOST).iter().map(|host| host_of(host.to_str().unwrap_or("?")));
-        of_uri.into_iter().chain(of_headers).find(|host| !is_admitted(plain(host), named))
+        of_uri.into_iter().chain(of_headers).find(|host| !is_admitted(plain(host), named)).map(str::to_owned)
     }
 }
 
+const LOCAL_SUFFIX: &str = ".localhost";
+
 /// The part of `HOST:PORT` that is the host; a text that is none stays as it is.
-fn host_of(text: &str) -> String {
-    text.parse::<Authority>().map_or_else(|_| text.to_owned(), |authority| authority.host().to_owned())
+fn host_of(text: &str) -> &str {
+    let host = match text.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => text,
+    };
+    let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
+    if is_bare_ipv6 { text } else { host }
 }
 
 /// Without what makes no difference to a resolver.
@@ -54,7 +61,8 @@ fn plain(host: &str) -> &str {
 /// `localhost`.
 fn is_admitted(host: &str, named: &[String]) -> bool {
     let is_of_nobody = !host.contains('.') && !host.contains('?');
-    let is_local = host.to_ascii_lowercase().ends_with(".localhost");
+    let is_local = host.len().checked_sub(LOCAL_SUFFIX.len()).and_then(|at| host.get(at..));
+    let is_local = is_local.is_some_and(|end| end.eq_ignore_ascii_case(LOCAL_SUFFIX));
     host.parse::<IpAddr>().is_ok()
         || is_of_nobody
         || is_local

@@ -274,6 +274,6 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         settings,
         metrics,
     ));
-    let tracked = api::Tracked::new("compat", node);
+    let tracked = api::Tracked::new("compat", node, Hosts::any());
     api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
 }

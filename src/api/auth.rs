@@ -4,17 +4,16 @@ use std::net::IpAddr;
 
 use argon2::Argon2;
 use argon2::password_hash::{self, PasswordHasher, PasswordVerifier, SaltString};
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
 use super::App;
 use super::error::ApiError;
 use super::layers::RequestName;
+use super::routes::Access;
 use crate::address::client_address;
 use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
@@ -85,7 +84,7 @@ impl Caller {
 impl FromRequestParts<App> for Caller {
     type Rejection = ApiError;
 
-    /// Put there by [`require_token`]; a route that asks for a caller and is not guarded refuses.
+    /// Put there by [`admit`]; a route that asks for a caller and is not guarded refuses.
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, ApiError> {
         parts.extensions.get::<Caller>().cloned().ok_or_else(|| Code::EmptyAuthToken.into())
     }
@@ -103,30 +102,18 @@ impl App {
     }
 }
 
-/// Lets holders of a live token pass and tells the handler who they are.
-pub(super) async fn require_token(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    match identify(&app, request.headers(), request.extensions()).await {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        Err(error) => {
-            app.note_refused(&request, error.0.code);
-            error.into_response()
-        }
+/// Lets pass whom the row of the route lets, and tells the handler who it is.
+pub(super) async fn admit(app: &App, access: Access, request: &mut Request) -> Result<(), ApiError> {
+    if access == Access::Anyone {
+        return Ok(());
     }
-}
-
-/// Lets who may do this on everything pass; behind [`require_token`].
-pub(super) async fn require_verb(State((app, verb)): State<(App, Verb)>, request: Request, next: Next) -> Response {
-    let caller = request.extensions().get::<Caller>();
-    match caller.map_or(Err(Code::EmptyAuthToken.into()), |caller| caller.check_everywhere(verb)) {
-        Ok(()) => next.run(request).await,
-        Err(error) => {
-            app.note_refused(&request, error.0.code);
-            error.into_response()
-        }
-    }
+    let caller = identify(app, request.headers(), request.extensions()).await?;
+    let may = match access {
+        Access::Everywhere(verb) => caller.check_everywhere(verb),
+        Access::Anyone | Access::TokenHolder => Ok(()),
+    };
+    request.extensions_mut().insert(caller);
+    may
 }
 
 pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {

@@ -1,7 +1,9 @@
-//! What surrounds every request: its id and span, its metrics, a limit of time, and the answer when
-//! a handler panics.
+//! What surrounds every request: its id, its metrics, who may ask, a limit of time, and the answer when a
+//! handler panics. In two layers, [`track`] for all and [`guard`] by the row of the route.
 
 use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
@@ -9,12 +11,15 @@ use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{Extensions, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use tower_http::catch_panic::CatchPanicLayer;
+use futures_util::FutureExt;
+use tokio::time::timeout;
 use tracing::Instrument;
 
-use super::App;
 use super::error::ApiError;
 use super::query::{Consistency, Query};
+use super::routes::Access;
+use super::{App, auth};
+use crate::hosts::Hosts;
 use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
@@ -34,16 +39,20 @@ pub(super) const EXPLAIN: &str = "/explain";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
 const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
 
-/// What [`track`] needs: the surface's name in metrics, and the node.
+/// What [`track`] needs: the surface's name in metrics, the node, and the names that it answers to where the
+/// surface does not see to that itself.
 #[derive(Clone)]
-pub struct Tracked {
+pub struct Tracked(Arc<TrackedSurface>);
+
+struct TrackedSurface {
     surface: &'static str,
     node: Node,
+    hosts: Hosts,
 }
 
 impl Tracked {
-    pub fn new(surface: &'static str, node: &Node) -> Self {
-        Tracked { surface, node: node.clone() }
+    pub fn new(surface: &'static str, node: &Node, hosts: Hosts) -> Self {
+        Tracked(Arc::new(TrackedSurface { surface, node: node.clone(), hosts }))
     }
 }
 
@@ -59,22 +68,26 @@ impl RequestName {
     }
 }
 
-/// Gives the request an id and a span, counts and times it by route template, and puts the headers
-/// on the answer that every answer has.
-pub async fn track(State(tracked): State<Tracked>, mut request: Request, next: Next) -> Response {
+/// Gives the request an id, counts and times it by route template, and puts the headers on the answer that
+/// every answer has. Where the log tells of everything, all that it tells of the request is in a span.
+pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let metrics = tracked.node.metrics().clone();
+    let metrics = tracked.node.metrics();
     let id = request_id(&request);
     let method = request.method().clone();
-    let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let route = path.as_deref().unwrap_or(UNKNOWN_ROUTE);
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let route = path.as_ref().map_or(UNKNOWN_ROUTE, MatchedPath::as_str);
     let consistency = read_consistency(tracked.surface, &request);
     request.extensions_mut().insert(RequestName(id.clone()));
     let name = id.to_str().unwrap_or_default();
-    let span = tracing::info_span!("request", request.id = name, http.route = route, %method);
+    let span = tracing::debug_span!("request", request.id = name, http.route = route, %method);
     let is_held = HELD_ROUTES.contains(&route);
     let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = match refusal_of_host(&tracked.hosts, &request) {
+        Some(refusal) => refusal,
+        None if span.is_disabled() => next.run(request).await,
+        None => next.run(request).instrument(span).await,
+    };
     drop(in_flight);
     if !is_held {
         let status = response.status();
@@ -98,7 +111,9 @@ fn request_id(request: &Request) -> HeaderValue {
     let usable = given.filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.to_str().is_ok());
     // A copy: what came lies in the buffer of the whole request, which a held one must not keep.
     usable.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()).unwrap_or_else(|| {
-        HeaderValue::from_str(&hex::encode(rand::random::<[u8; 16]>())).expect("hex digits are a header value")
+        let mut digits = [0; 32];
+        hex::encode_to_slice(rand::random::<[u8; 16]>(), &mut digits).expect("two digits a byte");
+        HeaderValue::from_bytes(&digits).expect("hex digits are a header value")
     })
 }
 
@@ -125,42 +140,57 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// Nothing on this surface takes longer; a write that does has an unknown outcome.
-pub(super) async fn limit_time(request: Request, next: Next) -> Response {
+/// What stands before the handler of a route.
+#[derive(Clone)]
+pub(super) struct Guard {
+    pub(super) app: App,
+    pub(super) access: Access,
+    pub(super) is_held: bool,
+    pub(super) is_always: bool,
+}
+
+/// One layer for all of it, as each copies all below it for every request.
+pub(super) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let is_held = guard.is_held;
+    let id = request.extensions().get::<RequestName>().cloned();
+    let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-    match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
+    // Nothing else on this surface takes longer; a write that does has an unknown outcome.
+    let answered = if is_held { Ok(answer.await) } else { timeout(limit, answer).await };
+    match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => after_panic(id, &*panic),
         Err(_) => ApiError::from(Code::OutcomeUnknown).into_response(),
     }
 }
 
-/// A page of a foreign site must not read this node through a browser beside it, see [`crate::hosts`].
-pub(super) async fn refuse_foreign_hosts(State(app): State<App>, request: Request, next: Next) -> Response {
-    match app.settings.hosts.stranger(request.uri(), request.headers()) {
-        None => next.run(request).await,
-        Some(host) => {
-            let why = format!("this node is not known as {host:?}, see --allowed-hosts");
-            ApiError::new(Code::BadRequest, why).into_response()
+async fn admitted(guard: Guard, mut request: Request, next: Next) -> Response {
+    let Guard { app, access, is_always, .. } = guard;
+    // A node whose state is not that of the others shows it to nobody.
+    if let Some(why) = app.node.out_of_service().filter(|_| !is_always) {
+        return ApiError::new(Code::StateDiverged, why).into_response();
+    }
+    match auth::admit(&app, access, &mut request).await {
+        Ok(()) => next.run(request).await,
+        Err(error) => {
+            app.note_refused(&request, error.0.code);
+            error.into_response()
         }
     }
 }
 
-/// A node whose state is not that of the others shows it to nobody.
-pub(super) async fn stand_aside(State(app): State<App>, request: Request, next: Next) -> Response {
-    match app.node.out_of_service() {
-        None => next.run(request).await,
-        Some(why) => ApiError::new(Code::StateDiverged, why).into_response(),
-    }
+/// A panic is a defect: logged once, answered in the envelope, and the node goes on.
+fn after_panic(id: Option<RequestName>, panic: &(dyn Any + Send)) -> Response {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+    let id = id.as_ref().and_then(|name| name.0.to_str().ok()).unwrap_or_default();
+    tracing::error!(panic = text, request.id = id, "a handler panicked");
+    ApiError::from(Code::ExecuteException).into_response()
 }
 
-type PanicAnswer = fn(Box<dyn Any + Send>) -> Response;
-
-/// A panic is a defect: logged once, answered in the envelope, and the node goes on.
-pub(super) fn catch_panics() -> CatchPanicLayer<PanicAnswer> {
-    CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-        tracing::error!(panic = text, "a handler panicked");
-        ApiError::from(Code::ExecuteException).into_response()
-    })
+/// A page of a foreign site must not read this node through a browser beside it, see [`crate::hosts`].
+fn refusal_of_host(hosts: &Hosts, request: &Request) -> Option<Response> {
+    let host = hosts.stranger(request.uri(), request.headers())?;
+    let why = format!("this node is not known as {host:?}, see --allowed-hosts");
+    Some(ApiError::new(Code::BadRequest, why).into_response())
 }

@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
@@ -56,8 +56,9 @@ use crate::model::code::Code;
 use crate::openapi::{Document, LazyDocument, Port};
 use crate::raft::node::Node;
 use error::ApiError;
+use layers::Guard;
 use passwords::PasswordChecks;
-use routes::{Access, Route, routes};
+use routes::{Route, routes};
 
 pub use auth::hash_password;
 pub(crate) use auth::token_hash;
@@ -134,26 +135,15 @@ pub fn metrics_router(app: App) -> Router {
 pub fn router(app: App) -> Router {
     let mut router = Router::new();
     for route in routes().into_iter().filter(|route| !app.settings.metrics_elsewhere || route.path != routes::METRICS) {
-        let handler = match route.access {
-            Access::Anyone => route.handler,
-            Access::TokenHolder => route.handler.layer(from_fn_with_state(app.clone(), auth::require_token)),
-            Access::Everywhere(verb) => route
-                .handler
-                .layer(from_fn_with_state((app.clone(), verb), auth::require_verb))
-                .layer(from_fn_with_state(app.clone(), auth::require_token)),
-        };
-        let handler = match route.is_always {
-            true => handler,
-            false => handler.layer(from_fn_with_state(app.clone(), layers::stand_aside)),
-        };
-        let handler = if route.is_held { handler } else { handler.layer(from_fn(layers::limit_time)) };
+        let Route { access, is_held, is_always, .. } = route;
+        let guard = Guard { app: app.clone(), access, is_held, is_always };
+        let handler = route.handler.layer(from_fn_with_state(guard, layers::guard));
         router = router.route(&route.path, handler);
     }
+    let tracked = Tracked::new("api", &app.node, app.settings.hosts.clone());
     router
         .fallback(|| async { ApiError::from(Code::UnknownRoute) })
         .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })
-        .layer(layers::catch_panics())
-        .layer(from_fn_with_state(app.clone(), layers::refuse_foreign_hosts))
-        .layer(from_fn_with_state(layers::Tracked::new("api", &app.node), layers::track))
+        .layer(from_fn_with_state(tracked, layers::track))
         .with_state(app)
 }

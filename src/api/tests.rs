@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use super::routes::Access;
 use super::*;
 use crate::format::level::LevelRange;
 use crate::metrics::Metrics;

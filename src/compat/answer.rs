@@ -3,7 +3,7 @@
 
 use axum::{
     body::Body,
-    http::{HeaderValue, StatusCode, Uri, header},
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use schemars::JsonSchema;
@@ -134,8 +134,7 @@ pub(super) fn not_modified() -> Response {
 }
 
 /// Configuration must not be served from a cache in between, nor be taken for a page.
-pub(super) async fn set_common_headers(mut response: Response) -> Response {
-    let headers = response.headers_mut();
+pub(super) fn set_common_headers(headers: &mut HeaderMap) {
     for (name, value) in [
         (header::CACHE_CONTROL, "no-cache, no-store, max-age=0, must-revalidate"),
         (header::PRAGMA, "no-cache"),
@@ -144,5 +143,4 @@ pub(super) async fn set_common_headers(mut response: Response) -> Response {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    response
 }

@@ -183,17 +183,28 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// Lets nobody read a state that must not be served, and no page of a foreign site read anything.
-async fn stand_aside<S: ConfigSource>(State(surface): State<Surface<S>>, request: Request, next: Next) -> Response {
-    let foreign = surface.settings.hosts.stranger(request.uri(), request.headers());
-    let foreign = foreign.map(|host| Refusal::BadRequest(format!("this node is not known as {host:?}")));
-    let refusal = foreign.or_else(|| surface.source.out_of_service().map(Refusal::OutOfService));
-    let Some(refusal) = refusal else { return next.run(request).await };
-    let path = request.uri().path();
-    match path.split('/').nth(1) {
-        Some("notifications") => refusal.for_poll(),
-        Some("configfiles") => refusal.bare(),
-        _ => refusal.for_path(path),
+/// Lets nobody read a state that must not be served, and no page of a foreign site read anything; puts the headers
+/// on the answer that all have.
+async fn surround<S: ConfigSource>(State(surface): State<Surface<S>>, request: Request, next: Next) -> Response {
+    let mut response = match surface.refusal_of_all(&request) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    };
+    answer::set_common_headers(response.headers_mut());
+    response
+}
+
+impl<S: ConfigSource> Surface<S> {
+    fn refusal_of_all(&self, request: &Request) -> Option<Response> {
+        let foreign = self.settings.hosts.stranger(request.uri(), request.headers());
+        let foreign = foreign.map(|host| Refusal::BadRequest(format!("this node is not known as {host:?}")));
+        let refusal = foreign.or_else(|| self.source.out_of_service().map(Refusal::OutOfService))?;
+        let path = request.uri().path();
+        Some(match path.split('/').nth(1) {
+            Some("notifications") => refusal.for_poll(),
+            Some("configfiles") => refusal.bare(),
+            _ => refusal.for_path(path),
+        })
     }
 }
 
@@ -244,7 +255,6 @@ pub fn router<S: ConfigSource>(surface: Surface<S>) -> Router {
         .fold(Router::new(), |router, route| router.route(route.path, route.handler))
         .fallback(answer::not_found)
         .method_not_allowed_fallback(answer::method_not_allowed)
-        .layer(middleware::from_fn_with_state(surface.clone(), stand_aside::<S>))
-        .layer(middleware::map_response(answer::set_common_headers))
+        .layer(middleware::from_fn_with_state(surface.clone(), surround::<S>))
         .with_state(surface)
 }
