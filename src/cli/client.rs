@@ -66,9 +66,9 @@ pub(super) struct LoginArgs {
     password: PasswordArgs,
 }
 
-/// A password: not on the command line if it can be helped, where every user of the machine can read it.
+/// A password: asked for where none is given, and not on the command line if it can be helped, where every user of
+/// the machine can read it.
 #[derive(Args)]
-#[group(required = true, multiple = true)]
 struct PasswordArgs {
     /// Readable by all users of this machine while it runs: rather by the variable or a file
     #[arg(long, env = "THUBAN_ADMIN_PASSWORD", hide_env_values = true)]
@@ -82,9 +82,9 @@ struct PasswordArgs {
 impl PasswordArgs {
     /// The line end of a file is not part of it. Blocks on the file.
     fn read(self) -> anyhow::Result<String> {
-        match self.password_file {
-            Some(file) => secret::read_file(&file),
-            None => self.password.context("--password or --password-file is needed"),
+        match (self.password_file, self.password) {
+            (None, Some(password)) => Ok(password),
+            (file, _) => secret::read(file.as_deref(), "Password"),
         }
     }
 }

@@ -1,12 +1,17 @@
 //! `thuban user`, `thuban token` and `thuban role`.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
 use super::{SERVICES, as_user};
-use crate::harness::{Cluster, Ports, thuban};
+use crate::harness::{Cluster, Ports, eventually, thuban};
+
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// What a command printed, with its status.
 struct Done {
@@ -99,4 +104,78 @@ async fn users_and_tokens_by_the_command_line() {
     }
     let nobody = format!("http://{}", Ports::reserve().api);
     run(&nobody, "token", &["user", "list"], "").await.expect(4);
+}
+
+/// A command on a terminal of its own, which `script` of util-linux gives it.
+struct Terminal {
+    script: Child,
+    shown: String,
+}
+
+impl Terminal {
+    fn run(endpoint: &str, token: &str, arguments: &str) -> Terminal {
+        let mut command = Command::new("script");
+        let line = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_thuban"));
+        command.args(["-qec", &line, "/dev/null"]).env("THUBAN_ENDPOINT", endpoint).env("THUBAN_TOKEN", token);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        Terminal { script: command.spawn().expect("script can be started"), shown: String::new() }
+    }
+
+    /// Types a line once the prompt is there and the terminal shows nothing of what is typed.
+    async fn type_at(&mut self, prompt: &str, line: &str) {
+        while !self.shown.ends_with(prompt) {
+            assert!(self.read().await, "no {prompt:?} after {:?}", self.shown);
+        }
+        let script = self.script.id().expect("it runs");
+        eventually(LIMIT, "the terminal shows nothing", || async move {
+            let children = tokio::fs::read_to_string(format!("/proc/{script}/task/{script}/children")).await;
+            let child = children.map_err(|error| error.to_string())?.trim().to_owned();
+            let terminal = tokio::fs::read_link(format!("/proc/{child}/fd/0")).await.map_err(|error| error.to_string())?;
+            let state = Command::new("stty").arg("-F").arg(&terminal).arg("-a").output().await.expect("stty runs");
+            let state = String::from_utf8_lossy(&state.stdout).into_owned();
+            if state.contains(" -echo ") { Ok(()) } else { Err(state) }
+        })
+        .await;
+        let stdin = self.script.stdin.as_mut().expect("stdin is piped");
+        stdin.write_all(format!("{line}\n").as_bytes()).await.expect("typed");
+        self.shown.clear();
+    }
+
+    /// False at the end.
+    async fn read(&mut self) -> bool {
+        let mut bytes = [0; 1024];
+        let stdout = self.script.stdout.as_mut().expect("stdout is piped");
+        let count = timeout(LIMIT, stdout.read(&mut bytes)).await.expect("it goes on").expect("readable");
+        self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        count > 0
+    }
+
+    async fn ends_with(&mut self, code: i32) {
+        while self.read().await {}
+        let status = timeout(LIMIT, self.script.wait()).await.expect("it ends").expect("a status");
+        assert_eq!(status.code(), Some(code), "{}", self.shown);
+        assert!(!self.shown.contains("typed"), "the terminal shows a password: {}", self.shown);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_are_asked_for_on_a_terminal_that_does_not_show_them() {
+    let cluster = Cluster::start(1).await;
+    let endpoint = format!("http://{}", cluster.ports(1).api);
+    let add = |name: &str| Terminal::run(&endpoint, cluster.token(), &format!("user add {name} --grant reader"));
+
+    let mut terminal = add("bob");
+    terminal.type_at("New password: ", "typed at a terminal").await;
+    terminal.type_at("Again: ", "typed at a terminal").await;
+    terminal.ends_with(0).await;
+    as_user(&cluster, 1, "bob", "typed at a terminal").await.get(SERVICES).await.expect_code(200_000);
+
+    let mut terminal = add("eve");
+    terminal.type_at("New password: ", "typed at a terminal").await;
+    terminal.type_at("Again: ", "typed otherwise").await;
+    terminal.ends_with(2).await;
+
+    let mut terminal = Terminal::run(&endpoint, "", "login --name bob");
+    terminal.type_at("Password: ", "typed at a terminal").await;
+    terminal.ends_with(0).await;
 }
