@@ -263,6 +263,7 @@ async fn start(directory: &std::path::Path) -> Server {
 }
 
 async fn held() {
+    tokio_rustls::rustls::crypto::ring::default_provider().install_default().expect("the first one");
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
     let server = start(directory.path()).await;
     let (bound, surface) = (server.bound.clone(), server.surface("compat").expect("it has one"));

@@ -130,7 +130,8 @@ impl Terminal {
         eventually(LIMIT, "the terminal shows nothing", || async move {
             let children = tokio::fs::read_to_string(format!("/proc/{script}/task/{script}/children")).await;
             let child = children.map_err(|error| error.to_string())?.trim().to_owned();
-            let terminal = tokio::fs::read_link(format!("/proc/{child}/fd/0")).await.map_err(|error| error.to_string())?;
+            let terminal =
+                tokio::fs::read_link(format!("/proc/{child}/fd/0")).await.map_err(|error| error.to_string())?;
             let state = Command::new("stty").arg("-F").arg(&terminal).arg("-a").output().await.expect("stty runs");
             let state = String::from_utf8_lossy(&state.stdout).into_owned();
             if state.contains(" -echo ") { Ok(()) } else { Err(state) }
