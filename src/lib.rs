@@ -220,6 +220,7 @@
 //! | transitions of releases | the table in [`model::release`] |
 //! | discovery of the rules in force | `POST /v1/Discover` of the Polaris family; what is switched off is not sent |
 //! | fields of `routing_config` | those of its policy; a field of another policy is 400103 |
+//! | fields that nothing reads | ignored; of rules and releases told of in `warnings`, or 400001 with `?unknown=refuse` |
 //! | format of a file without suffix | properties, as Apollo's clients leave the suffix out |
 //! | filters by instance | host, port and metadata may each be true of another instance of the service |
 //! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |

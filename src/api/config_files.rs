@@ -139,7 +139,7 @@ pub(super) const DELETE_ONE: Doc =
 pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
     let ConfigKey { namespace, group, file } = key(&query)?;
     let draft = ConfigFileDraft { namespace, group, name: file, ..ConfigFileDraft::default() };
-    delete(app, caller, Batch { items: vec![Ok(draft)], is_single: true }).await
+    delete(app, caller, Batch::of_one(draft)).await
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> Result<Response, ApiError> {

@@ -102,7 +102,7 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
         name: group,
         ..ConfigGroupDraft::default()
     };
-    delete(app, caller, Batch { items: vec![Ok(draft)], is_single: true }).await
+    delete(app, caller, Batch::of_one(draft)).await
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigGroupDraft>) -> Result<Response, ApiError> {

@@ -16,6 +16,7 @@ use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
 use super::scan::FAR;
+use super::unknown::Noted;
 use super::view::ConfigReleaseView;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Listed;
@@ -62,7 +63,7 @@ pub(super) const PUBLISH: Doc = DOC
 pub(super) async fn publish(
     app: State<App>,
     caller: Caller,
-    batch: Batch<ConfigReleaseDraft>,
+    Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(ConfigReleaseDraft::check);
     Write::new(&app, &caller).one_or_batch(batch, Command::ConfigPublish).await
@@ -134,11 +135,10 @@ pub(super) const CREATE_AND_PUBLISH: Doc = DOC
 pub(super) async fn create_and_publish(
     app: State<App>,
     caller: Caller,
-    batch: Batch<PublishBody>,
+    Noted(batch): Noted<PublishBody>,
 ) -> Result<Response, ApiError> {
     let content_chars_max = app.settings.config_content_chars_max;
-    let items = batch.items.into_iter().map(|item| item.map(ConfigPublish::from)).collect();
-    let batch = Batch { items, is_single: batch.is_single }.checked(|publish: &ConfigPublish| {
+    let batch = batch.made(|body| Ok(ConfigPublish::from(body))).checked(|publish: &ConfigPublish| {
         publish.file.check(content_chars_max).and_then(|()| publish.release.check())
     });
     Write::new(&app, &caller).one_or_batch(batch, Command::ConfigCreateAndPublish).await
@@ -151,7 +151,7 @@ pub(super) const STOP_GRAY: Doc = WRITE
 pub(super) async fn stop_gray(
     app: State<App>,
     caller: Caller,
-    batch: Batch<ConfigReleaseDraft>,
+    Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(ConfigReleaseDraft::check_named);
     Write::new(&app, &caller).batch(batch, Command::ConfigStopGray).await
@@ -164,7 +164,7 @@ pub(super) const ROLL_BACK: Doc = WRITE
 pub(super) async fn roll_back(
     app: State<App>,
     caller: Caller,
-    batch: Batch<ConfigReleaseDraft>,
+    Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(ConfigReleaseDraft::check_named);
     Write::new(&app, &caller).batch(batch, Command::ConfigRollback).await
@@ -177,10 +177,14 @@ pub(super) const DELETE: Doc = WRITE
 pub(super) async fn delete(
     app: State<App>,
     caller: Caller,
-    batch: Batch<ConfigReleaseDraft>,
+    Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
+    delete_all(&app, &caller, batch).await
+}
+
+async fn delete_all(app: &App, caller: &Caller, batch: Batch<ConfigReleaseDraft>) -> Result<Response, ApiError> {
     let batch = batch.checked(ConfigReleaseDraft::check_named);
-    Write::new(&app, &caller).batch(batch, Command::ConfigDeleteReleases).await
+    Write::new(app, caller).batch(batch, Command::ConfigDeleteReleases).await
 }
 
 pub(super) const DELETE_ONE: Doc = WRITE
@@ -192,7 +196,8 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
     let ConfigKey { namespace, group, file } = key(&query)?;
     let name = Some(release_name(&query)?.to_owned());
     let draft = ConfigReleaseDraft { name, namespace, group, file_name: file, ..ConfigReleaseDraft::default() };
-    delete(app, caller, Batch { items: vec![Ok(draft)], is_single: true }).await
+    let batch = Batch::of_one(draft);
+    delete_all(&app, &caller, batch).await
 }
 
 /// In queries about releases `name` is the release, so the file is `file_name` alone.

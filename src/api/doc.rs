@@ -19,6 +19,7 @@ use super::extract::{Batch, ClientAddress, Object, RequestId, SmallObject};
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
+use super::unknown::{Noted, Unknown};
 use crate::connections::Parking;
 use crate::model::code::Code;
 use crate::model::limits;
@@ -193,6 +194,18 @@ impl Sketch<'_> {
     }
 }
 
+impl Sketch<'_> {
+    fn judges_unknown(&mut self) {
+        const UNKNOWN: Param = Param::word(
+            Unknown::KEY,
+            "What becomes of an item with fields that are not known: it is done and its answer has `warnings`, or it is refused.",
+            Unknown::WORDS,
+        );
+        self.query.push(UNKNOWN);
+        self.codes.insert(Code::InvalidParameter);
+    }
+}
+
 /// What the arguments of a handler say, all together.
 pub(super) type Inputs = fn(&mut Sketch<'_>);
 
@@ -228,9 +241,17 @@ impl<T: DeserializeOwned + JsonSchema> Input for Batch<T> {
     }
 }
 
+impl<T: DeserializeOwned + JsonSchema> Input for Noted<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.batch(schema_of::<T>());
+        sketch.judges_unknown();
+    }
+}
+
 /// Which fields an item has the family of the route says, and so does its [`Doc::takes`].
 impl Input for RuleBatch {
     fn describe(sketch: &mut Sketch<'_>) {
+        sketch.judges_unknown();
         sketch.batch(sketch.item.expect("the documentation of a route on rules says what an item is"));
     }
 }

@@ -78,6 +78,7 @@ pub(super) struct Item {
     with_secrets: bool,
     /// What is told once and kept nowhere.
     secret: Option<String>,
+    warnings: Vec<String>,
 }
 
 impl Serialize for Item {
@@ -88,6 +89,9 @@ impl Serialize for Item {
         if let Some(view) = View::of(&self.outcome.entity, self.derived, self.with_secrets, self.secret.as_deref()) {
             map.serialize_entry(view.element(), &view)?;
         }
+        if !self.warnings.is_empty() {
+            map.serialize_entry("warnings", &self.warnings)?;
+        }
         map.end()
     }
 }
@@ -97,12 +101,23 @@ impl Item {
     /// ran into it.
     pub(super) fn new(outcome: Outcome, catalog: &Catalog) -> Self {
         let with_secrets = outcome.code.is_success();
-        Item { derived: Derived::of(&outcome.entity, catalog), with_secrets, secret: None, outcome }
+        Item {
+            derived: Derived::of(&outcome.entity, catalog),
+            with_secrets,
+            secret: None,
+            warnings: Vec::new(),
+            outcome,
+        }
     }
 
     /// With what was drawn for it, if it was made.
     pub(super) fn with_secret(self, secret: String) -> Self {
         Item { secret: self.with_secrets.then_some(secret), ..self }
+    }
+
+    /// With what its caller should know besides.
+    pub(super) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Item { warnings, ..self }
     }
 }
 

@@ -19,6 +19,7 @@ use super::envelope::{self, Item};
 use super::error::ApiError;
 use super::layers::RequestName;
 use super::objects::Objects;
+use super::unknown::without_nulls;
 use crate::address::client_address;
 use crate::catalog::{Asked, Command, Outcome};
 use crate::model::code::{Code, Refusal};
@@ -64,6 +65,8 @@ pub(super) struct Batch<T> {
     pub(super) items: Vec<Result<T, Refusal>>,
     /// The body was one object, not an array.
     pub(super) is_single: bool,
+    /// What is told of each item besides, where anything is.
+    pub(super) warnings: Vec<Vec<String>>,
 }
 
 impl<T: DeserializeOwned> FromRequest<App> for Batch<T> {
@@ -86,6 +89,14 @@ impl<T> Batch<T> {
         body: &[u8],
         parse_item: impl Fn(&RawValue) -> Result<T, Refusal>,
     ) -> Result<Self, ApiError> {
+        Batch::parse_noting(body, |raw| (parse_item(raw), Vec::new()))
+    }
+
+    /// A batch whose items are read by `parse_item`, which also says what is to be told of each.
+    pub(super) fn parse_noting(
+        body: &[u8],
+        parse_item: impl Fn(&RawValue) -> (Result<T, Refusal>, Vec<String>),
+    ) -> Result<Self, ApiError> {
         let text = text_of(body)?;
         let is_single = text.trim_start().starts_with('{');
         let raw: Vec<&RawValue> = if is_single {
@@ -99,20 +110,27 @@ impl<T> Batch<T> {
                 let why = format!("{count} items, at most {}", limits::BATCH_ITEMS_MAX);
                 Err(ApiError::new(Code::BatchSizeOverLimit, why))
             }
-            _ => Ok(Batch { items: raw.into_iter().map(parse_item).collect(), is_single }),
+            _ => {
+                let (items, warnings) = raw.into_iter().map(parse_item).unzip();
+                Ok(Batch { items, is_single, warnings })
+            }
         }
+    }
+
+    pub(super) fn of_one(item: T) -> Self {
+        Batch { items: vec![Ok(item)], is_single: true, warnings: Vec::new() }
     }
 
     /// Refuses what `check` refuses.
     pub(super) fn checked(self, check: impl Fn(&T) -> Result<(), Refusal>) -> Self {
         let judge = |item: Result<T, Refusal>| item.and_then(|item| check(&item).map(|()| item));
-        Batch { items: self.items.into_iter().map(judge).collect(), is_single: self.is_single }
+        Batch { items: self.items.into_iter().map(judge).collect(), is_single: self.is_single, warnings: self.warnings }
     }
 
     /// What `make` makes of each item, or why it does not.
     pub(super) fn made<U>(self, make: impl Fn(T) -> Result<U, Refusal>) -> Batch<U> {
         let made = self.items.into_iter().map(|item| item.and_then(&make));
-        Batch { items: made.collect(), is_single: self.is_single }
+        Batch { items: made.collect(), is_single: self.is_single, warnings: self.warnings }
     }
 
     /// What goes on to the catalog, and what does not.
@@ -222,11 +240,11 @@ pub(super) fn parse_item<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Refus
     parse_seeded(PhantomData, raw)
 }
 
-/// A wrong type is refused by the name of its field. Only what is refused is read a second time, by who
-/// keeps account of where it is.
-pub(super) fn parse_seeded<'de, S>(seed: S, raw: &'de RawValue) -> Result<S::Value, Refusal>
+/// A wrong type is refused by the name of its field. Only what is refused is read a second time: without the
+/// members that are null, which are as if they were absent, and by who keeps account of where it is.
+pub(super) fn parse_seeded<S, T>(seed: S, raw: &RawValue) -> Result<T, Refusal>
 where
-    S: DeserializeSeed<'de> + Copy,
+    S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
 {
     let refuse = |why: String| Refusal::new(Code::ParseException, why);
     if !raw.get().starts_with('{') {
@@ -236,7 +254,8 @@ where
     if let Ok(read) = seed.deserialize(Objects(&mut json)) {
         return Ok(read);
     }
-    let mut json = serde_json::Deserializer::from_str(raw.get());
+    let without_nulls = without_nulls(raw.get());
+    let mut json = serde_json::Deserializer::from_str(without_nulls.as_deref().unwrap_or(raw.get()));
     let mut track = Track::new();
     let read = seed.deserialize(Objects(serde_path_to_error::Deserializer::new(&mut json, &mut track)));
     read.map_err(|error| match track.path().to_string() {
@@ -290,6 +309,8 @@ impl<'a, T> Write<'a, T> {
         batch: Batch<T>,
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Vec<Item>, ApiError> {
+        let mut batch = batch;
+        let mut warnings = std::mem::take(&mut batch.warnings).into_iter();
         let mut parted = batch.parted();
         let accepted = std::mem::take(&mut parted.accepted);
         let applied = if accepted.is_empty() {
@@ -304,7 +325,8 @@ impl<'a, T> Write<'a, T> {
             self.app.node.metrics().outcomes.with_label_values(&[&code]).inc();
         }
         let catalog = self.app.node.state().catalog();
-        Ok(outcomes.into_iter().map(|outcome| Item::new(outcome, &catalog)).collect())
+        let item = |outcome| Item::new(outcome, &catalog).with_warnings(warnings.next().unwrap_or_default());
+        Ok(outcomes.into_iter().map(item).collect())
     }
 
     /// Always the envelope of a batch.

@@ -40,6 +40,7 @@ mod settings;
 mod tests;
 mod throttle;
 mod tokens;
+mod unknown;
 mod users;
 mod view;
 

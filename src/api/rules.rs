@@ -1,6 +1,8 @@
 //! `/naming/v1/{kind}` and `/naming/v1/{kind}/releases`, once for all families of rules: which one
 //! a request is about comes with the route.
 
+use std::marker::PhantomData;
+
 use axum::extract::{Extension, FromRequest, Request, State};
 use axum::response::Response;
 use serde_json::value::RawValue;
@@ -11,13 +13,14 @@ use super::envelope;
 use super::error::ApiError;
 use super::extract::{Batch, Write, parse_item, parse_seeded, read_body};
 use super::query::{Fresh, Query};
+use super::unknown::{Noted, Unknown, unread};
 use super::view::{RuleReleaseView, RuleView};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
-use crate::model::rule::{Family, RuleDraft};
+use crate::model::rule::{Family, RuleDraft, RuleHead};
 
 /// A page of rules, newest change first. They are whole, unless `brief` asks for the fields that
 /// all families have.
@@ -72,7 +75,9 @@ impl FromRequest<App> for RuleBatch {
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
         let family = *request.extensions().get::<Family>().expect("every route of rules has its family");
-        Ok(RuleBatch(Batch::parse_with(&read_body(request.into_body()).await?, |raw| parse_rule(family, raw))?))
+        let unknown = Unknown::of(&request)?;
+        let read = |raw: &RawValue| unknown.judge(parse_rule(family, raw), unread_of_rule(family, raw));
+        Ok(RuleBatch(Batch::parse_noting(&read_body(request.into_body()).await?, read)?))
     }
 }
 
@@ -80,6 +85,14 @@ impl FromRequest<App> for RuleBatch {
 /// fields, so that a wrong type is refused by the path of its field.
 pub(super) fn parse_rule(family: Family, raw: &RawValue) -> Result<RuleDraft, Refusal> {
     Ok(RuleDraft { head: parse_item(raw)?, body: parse_seeded(family, raw)? })
+}
+
+/// The fields that neither head nor body reads.
+fn unread_of_rule(family: Family, raw: &RawValue) -> Vec<String> {
+    let of_head = unread(PhantomData::<RuleHead>, raw);
+    let of_body = unread(family, raw);
+    let is_known_to_head = |field: &String| !field.contains(['.', '[']) && !of_head.contains(field);
+    of_body.into_iter().filter(|field| !is_known_to_head(field)).collect()
 }
 
 /// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.
@@ -140,7 +153,7 @@ pub(super) async fn publish(
     app: State<App>,
     Extension(family): Extension<Family>,
     caller: Caller,
-    batch: Batch<RuleReleaseDraft>,
+    Noted(batch): Noted<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(|draft| draft.check_publish(family));
     Write::new(&app, &caller).batch(batch, |items| Command::PublishRules(family, items)).await
@@ -151,7 +164,7 @@ pub(super) async fn roll_back(
     app: State<App>,
     family: Extension<Family>,
     caller: Caller,
-    batch: Batch<RuleReleaseDraft>,
+    Noted(batch): Noted<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
     change_releases(&app, &caller, *family, ReleaseOp::Rollback, batch).await
 }
@@ -161,7 +174,7 @@ pub(super) async fn stop_gray(
     app: State<App>,
     family: Extension<Family>,
     caller: Caller,
-    batch: Batch<RuleReleaseDraft>,
+    Noted(batch): Noted<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
     change_releases(&app, &caller, *family, ReleaseOp::StopGray, batch).await
 }
@@ -171,7 +184,7 @@ pub(super) async fn delete_releases(
     app: State<App>,
     family: Extension<Family>,
     caller: Caller,
-    batch: Batch<RuleReleaseDraft>,
+    Noted(batch): Noted<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
     change_releases(&app, &caller, *family, ReleaseOp::Delete, batch).await
 }

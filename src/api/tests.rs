@@ -26,6 +26,7 @@ use crate::watch::Hub;
 
 mod audit;
 mod matrix;
+mod unknown;
 
 const PASSWORD: &str = "correct horse";
 

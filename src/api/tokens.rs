@@ -82,12 +82,12 @@ pub(super) async fn create(
     caller: Caller,
     batch: Batch<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    let Batch { items, is_single } = batch;
+    let Batch { items, is_single, warnings } = batch;
     let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
     let read = |(item, secret): (Result<ServiceTokenRequest, Refusal>, &String)| item?.read(token_hash(secret));
     let items = items.into_iter().zip(&secrets).map(read).collect();
     let command = |items| Command::ServiceTokens(Op::Create, items);
-    let made = Write::new(&app, &caller).items(Batch { items, is_single }, command).await?;
+    let made = Write::new(&app, &caller).items(Batch { items, is_single, warnings }, command).await?;
     let made: Vec<_> = made.into_iter().zip(secrets).map(|(item, secret)| item.with_secret(secret)).collect();
     Ok(envelope::batch(&made))
 }
@@ -100,7 +100,7 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    let Batch { items, is_single } = batch;
+    let Batch { items, is_single, warnings } = batch;
     let named = |request: ServiceTokenRequest| {
         check_account_name(&request.name)?;
         let (hash, grants) = (TokenHash(String::new()), Grants::default());
@@ -108,5 +108,5 @@ pub(super) async fn delete(
     };
     let items = items.into_iter().map(|item| item.and_then(named)).collect();
     let command = |items| Command::ServiceTokens(Op::Delete, items);
-    Write::new(&app, &caller).batch(Batch { items, is_single }, command).await
+    Write::new(&app, &caller).batch(Batch { items, is_single, warnings }, command).await
 }

@@ -139,7 +139,7 @@ pub(super) async fn delete(
 
 /// Passwords become hashes here; nothing behind the door knows them.
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<UserRequest>) -> Result<Response, ApiError> {
-    let Batch { items, is_single } = batch;
+    let Batch { items, is_single, warnings } = batch;
     let mut drafts = Vec::with_capacity(items.len());
     for item in items {
         drafts.push(match item {
@@ -153,7 +153,7 @@ async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<UserRequest>) ->
             Err(refusal) => Err(refusal),
         });
     }
-    Write::new(app, caller).batch(Batch { items: drafts, is_single }, |items| Command::Users(op, items)).await
+    Write::new(app, caller).batch(Batch { items: drafts, is_single, warnings }, |items| Command::Users(op, items)).await
 }
 
 async fn hashed(app: &App, password: &str) -> Result<PasswordHash, ApiError> {

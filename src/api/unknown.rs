@@ -1,0 +1,120 @@
+//! Fields that nothing reads: told of, or refused, where a field that is dropped in silence does harm. A rule whose
+//! conditions were dropped is for all traffic.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::marker::PhantomData;
+
+use axum::extract::{FromRequest, Request};
+use serde::de::{DeserializeOwned, DeserializeSeed};
+use serde_ignored::Path;
+use serde_json::value::RawValue;
+
+use super::App;
+use super::error::ApiError;
+use super::extract::{Batch, parse_item, read_body};
+use super::objects::Objects;
+use super::query::Query;
+use crate::model::code::{Code, Refusal};
+
+/// What becomes of an item with fields that are not known: `?unknown=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// It is done, and its answer has `warnings`.
+    Warn,
+    /// It is refused.
+    Refuse,
+}
+
+impl Unknown {
+    pub(super) const KEY: &str = "unknown";
+    pub(super) const WORDS: &[&str] = &["warn", "refuse"];
+
+    pub(super) fn of(request: &Request) -> Result<Unknown, ApiError> {
+        match Query::parse(request.uri().query().unwrap_or("")).get(Unknown::KEY) {
+            None | Some("warn") => Ok(Unknown::Warn),
+            Some("refuse") => Ok(Unknown::Refuse),
+            Some(_) => Err(ApiError::new(Code::InvalidParameter, "unknown has to be warn or refuse")),
+        }
+    }
+
+    /// What is done with an item that was read, and of which nothing read these fields.
+    pub(super) fn judge<T>(self, item: Result<T, Refusal>, fields: Vec<String>) -> (Result<T, Refusal>, Vec<String>) {
+        let told: Vec<_> = fields.into_iter().map(|field| format!("{field} is not known")).collect();
+        match self {
+            Unknown::Refuse if item.is_ok() && !told.is_empty() => {
+                (Err(Refusal::new(Code::ParseException, told.join(", "))), Vec::new())
+            }
+            _ => (item, told),
+        }
+    }
+}
+
+/// A batch whose items answer for the fields that are not known.
+pub(super) struct Noted<T>(pub(super) Batch<T>);
+
+impl<T: DeserializeOwned> FromRequest<App> for Noted<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let unknown = Unknown::of(&request)?;
+        let read = |raw: &RawValue| unknown.judge(parse_item(raw), unread(PhantomData::<T>, raw));
+        Ok(Noted(Batch::parse_noting(&read_body(request.into_body()).await?, read)?))
+    }
+}
+
+/// The fields, by their paths, that `seed` does not read of an object. A field that is null is absent.
+pub(super) fn unread<S, T>(seed: S, raw: &RawValue) -> Vec<String>
+where
+    S: for<'de> DeserializeSeed<'de, Value = T>,
+{
+    let mut fields = BTreeSet::new();
+    let text = without_nulls(raw.get());
+    let mut json = serde_json::Deserializer::from_str(text.as_deref().unwrap_or(raw.get()));
+    let mut note = |path: Path<'_>| {
+        fields.insert(shown(&path));
+    };
+    // What cannot be read is refused for that.
+    let _ = seed.deserialize(Objects(serde_ignored::Deserializer::new(&mut json, &mut note)));
+    fields.into_iter().collect()
+}
+
+/// As refusals name fields: `rules[0].amounts`.
+fn shown(path: &Path<'_>) -> String {
+    match path {
+        Path::Root => String::new(),
+        Path::Map { parent, key } => match shown(parent) {
+            parent if parent.is_empty() => key.clone(),
+            parent => format!("{parent}.{key}"),
+        },
+        Path::Seq { parent, index } => {
+            let mut text = shown(parent);
+            let _ = write!(text, "[{index}]");
+            text
+        }
+        Path::Some { parent } | Path::NewtypeStruct { parent } | Path::NewtypeVariant { parent } => shown(parent),
+    }
+}
+
+/// The text without the members of objects that are null; `None` where there are none.
+pub(super) fn without_nulls(text: &str) -> Option<String> {
+    text.contains("null").then_some(())?;
+    let mut value = serde_json::from_str(text).ok()?;
+    drop_nulls(&mut value).then(|| value.to_string())
+}
+
+/// Whether there were any.
+fn drop_nulls(value: &mut serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Object(members) => {
+            let before = members.len();
+            members.retain(|_, member| !member.is_null());
+            let dropped = members.len() < before;
+            members.values_mut().fold(dropped, |dropped, member| drop_nulls(member) || dropped)
+        }
+        serde_json::Value::Array(elements) => {
+            elements.iter_mut().fold(false, |dropped, element| drop_nulls(element) || dropped)
+        }
+        _ => false,
+    }
+}
