@@ -69,13 +69,19 @@ impl Glob {
 
     /// First and last piece are anchored; the ones between are taken greedily from the left, which is
     /// complete for a pattern whose only wildcard is `*`, and linear.
+    ///
+    /// An empty piece is compared with nothing: `memcmp` of no bytes at the address of an empty string, which
+    /// is none, takes a processor with masked loads a hundred nanoseconds, and a list asks for every name.
     fn matches(&self, value: &[u8]) -> bool {
-        let Some(mut rest) = value.strip_prefix(self.first.as_bytes()) else { return false };
+        if !self.first.is_empty() && !value.starts_with(self.first.as_bytes()) {
+            return false;
+        }
+        let mut rest = &value[self.first.len()..];
         for piece in &self.middle {
             let Some(at) = piece.find(rest) else { return false };
             rest = &rest[at + piece.needle().len()..];
         }
-        rest.ends_with(self.last.as_bytes())
+        self.last.is_empty() || rest.ends_with(self.last.as_bytes())
     }
 }
 
