@@ -24,6 +24,7 @@ pub mod service;
 pub mod settings;
 pub mod signature;
 pub mod text;
+pub mod texts;
 pub mod time;
 pub mod wire;
 

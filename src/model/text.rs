@@ -69,15 +69,30 @@ impl Glob {
 
     /// First and last piece are anchored; the ones between are taken greedily from the left, which is
     /// complete for a pattern whose only wildcard is `*`, and linear.
-    ///
+    pub(super) fn matches(&self, lower: &[u8]) -> bool {
+        (self.first.is_empty() || lower.starts_with(self.first.as_bytes()))
+            && self.end(&self.middle, &lower[self.first.len()..])
+    }
+
+    /// What a matching text has somewhere, before all else that it must have.
+    pub(super) fn lead(&self) -> Option<&Finder<'static>> {
+        self.middle.first().filter(|_| self.first.is_empty())
+    }
+
+    /// True if all texts match that have the lead.
+    pub(super) fn is_lead_alone(&self) -> bool {
+        self.middle.len() == 1 && self.last.is_empty()
+    }
+
+    /// True for what follows the first lead in a matching text.
+    pub(super) fn goes_on(&self, rest: &[u8]) -> bool {
+        self.end(&self.middle[1..], rest)
+    }
+
     /// An empty piece is compared with nothing: `memcmp` of no bytes at the address of an empty string, which
     /// is none, takes a processor with masked loads a hundred nanoseconds, and a list asks for every name.
-    fn matches(&self, value: &[u8]) -> bool {
-        if !self.first.is_empty() && !value.starts_with(self.first.as_bytes()) {
-            return false;
-        }
-        let mut rest = &value[self.first.len()..];
-        for piece in &self.middle {
+    fn end(&self, pieces: &[Finder<'static>], mut rest: &[u8]) -> bool {
+        for piece in pieces {
             let Some(at) = piece.find(rest) else { return false };
             rest = &rest[at + piece.needle().len()..];
         }

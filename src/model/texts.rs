@@ -1,0 +1,242 @@
+//! Texts that lie one behind the other, for filters that go over all of them as over one.
+//!
+//! A list tries every name there is. Name by name that is a call each, with a few bytes to look at; here a
+//! search meets the names of many things in one piece of memory, and stops where it finds something.
+
+use memchr::memchr2;
+use memchr::memmem::Finder;
+
+use super::text::{Glob, NameFilter};
+
+/// So many things at most share their [`Texts`].
+pub const SLOTS_MAX: usize = u64::BITS as usize;
+
+/// Behind a text as it was given. UTF-8 has no such byte, nor the other.
+const AS_GIVEN: u8 = 0xFF;
+/// Behind the lower case of a text that has any other; the text as given follows.
+const LOWERED: u8 = 0xFE;
+
+/// Some of the first [`SLOTS_MAX`] slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slots(u64);
+
+impl Slots {
+    /// The first so many.
+    pub fn first(count: usize) -> Self {
+        Slots(!u64::MAX.checked_shl(count as u32).unwrap_or_default())
+    }
+
+    pub fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    pub fn put(&mut self, slot: usize) {
+        self.0 |= 1 << slot;
+    }
+
+    pub fn remove(&mut self, slot: usize) {
+        self.0 &= !(1 << slot);
+    }
+
+    pub fn and(self, other: Slots) -> Slots {
+        Slots(self.0 & other.0)
+    }
+
+    pub fn or(self, other: Slots) -> Slots {
+        Slots(self.0 | other.0)
+    }
+
+    pub fn ascending(mut self) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || {
+            let slot = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
+            self.remove(slot);
+            Some(slot)
+        })
+    }
+
+    pub fn descending(mut self) -> impl Iterator<Item = usize> {
+        std::iter::from_fn(move || {
+            let slot = self.0.checked_ilog2()? as usize;
+            self.remove(slot);
+            Some(slot)
+        })
+    }
+}
+
+/// The texts of up to [`SLOTS_MAX`] things: each thing has a slot, and any number of texts in it.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    bytes: Vec<u8>,
+    /// Where each slot ends.
+    ends: Vec<u32>,
+}
+
+impl Texts {
+    /// Puts a slot in before those from `slot` on, with the texts that `tell` tells.
+    pub fn insert(&mut self, slot: usize, tell: impl FnOnce(&mut dyn FnMut(&str))) {
+        let (begin, behind) = (self.begin(slot), self.bytes.len());
+        tell(&mut |text| self.push(text));
+        let added = self.bytes.len() - behind;
+        self.bytes[begin..].rotate_right(added);
+        self.ends[slot..].iter_mut().for_each(|end| *end += added as u32);
+        self.ends.insert(slot, (begin + added) as u32);
+    }
+
+    /// What is lower case from the first is looked for in one form, whatever case counts or not.
+    fn push(&mut self, text: &str) {
+        if text.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
+            let lower = text.to_lowercase();
+            if lower != text {
+                self.bytes.extend_from_slice(lower.as_bytes());
+                self.bytes.push(LOWERED);
+            }
+        }
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.push(AS_GIVEN);
+    }
+
+    /// Puts some slots of others behind its own.
+    pub fn append(&mut self, others: &Texts, slots: Slots) {
+        for slot in slots.ascending() {
+            self.bytes.extend_from_slice(&others.bytes[others.begin(slot)..others.ends[slot] as usize]);
+            self.ends.push(self.bytes.len() as u32);
+        }
+    }
+
+    pub fn shrink(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
+    fn begin(&self, slot: usize) -> usize {
+        slot.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
+    }
+
+    /// Where the text ends that `at` is in.
+    fn end_of_text(&self, at: usize) -> usize {
+        memchr2(AS_GIVEN, LOWERED, &self.bytes[at..]).map_or(self.bytes.len(), |length| at + length)
+    }
+
+    fn is_begin_of_text(&self, at: usize) -> bool {
+        at == 0 || self.bytes[at - 1] >= LOWERED
+    }
+
+    /// The slots with a text of which it counts from where to where the needle is first found in it.
+    fn with(&self, needle: &Finder<'_>, counts: impl Fn(usize, usize) -> bool) -> Slots {
+        let (mut found, mut slot, mut from) = (Slots::default(), 0, 0);
+        while let Some(distance) = needle.find(&self.bytes[from..]) {
+            let (at, behind) = (from + distance, from + distance + needle.needle().len());
+            while self.ends[slot] as usize <= at {
+                slot += 1;
+            }
+            if counts(at, behind) {
+                found.put(slot);
+                from = self.ends[slot] as usize;
+            } else {
+                from = self.end_of_text(behind - 1) + 1;
+            }
+        }
+        found
+    }
+
+    /// The slots with a text that matches.
+    fn matching(&self, matches: impl Fn(&[u8]) -> bool) -> Slots {
+        let (mut found, mut from) = (Slots::default(), 0);
+        for (slot, end) in self.ends.iter().map(|end| *end as usize).enumerate() {
+            while from < end {
+                let behind = self.end_of_text(from);
+                if matches(&self.bytes[from..behind]) {
+                    found.put(slot);
+                    break;
+                }
+                from = behind + 1;
+            }
+            from = end;
+        }
+        found
+    }
+}
+
+/// What a filter looks for, made once for all texts.
+pub enum Search<'a> {
+    /// A text with what is behind it.
+    Whole(Finder<'static>),
+    Glob(&'a Glob),
+}
+
+impl<'a> Search<'a> {
+    pub fn new(filter: &'a NameFilter) -> Self {
+        match filter {
+            NameFilter::Exact(text) => {
+                Search::Whole(Finder::new(&[text.as_bytes(), &[AS_GIVEN]].concat()).into_owned())
+            }
+            NameFilter::Glob(glob) => Search::Glob(glob),
+        }
+    }
+
+    /// The slots that have a text which the filter passes.
+    ///
+    /// A glob tries both forms of a text; what it finds in the one as given it finds in lower case too.
+    pub fn among(&self, texts: &Texts) -> Slots {
+        match self {
+            Search::Whole(whole) => texts.with(whole, |at, _| texts.is_begin_of_text(at)),
+            Search::Glob(glob) => match glob.lead() {
+                Some(lead) => texts.with(lead, |_, behind| {
+                    glob.is_lead_alone() || glob.goes_on(&texts.bytes[behind..texts.end_of_text(behind)])
+                }),
+                None => texts.matching(|text| glob.matches(text)),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn some_text() -> impl Strategy<Value = String> {
+        prop_oneof!["[abA*]{0,5}", "[aÄäΣσςİß\u{0}]{0,4}"]
+    }
+
+    fn some_filter() -> impl Strategy<Value = NameFilter> {
+        prop_oneof!["[abA*]{0,5}", "[aÄäΣσςß*]{0,4}"].prop_map(|text| NameFilter::parse(&text))
+    }
+
+    proptest! {
+        #[test]
+        fn a_search_finds_what_the_filter_passes(
+            things in prop::collection::vec((prop::collection::vec(some_text(), 0..4), 0..SLOTS_MAX), 0..=SLOTS_MAX),
+            kept in any::<u64>().prop_map(Slots),
+            filter in some_filter(),
+        ) {
+            let (mut texts, mut expected) = (Texts::default(), Vec::new());
+            for (number, (thing, slot)) in things.iter().enumerate() {
+                texts.insert(*slot % (number + 1), |tell| thing.iter().for_each(|text| tell(text)));
+                expected.insert(*slot % (number + 1), thing);
+            }
+            let kept = kept.and(Slots::first(things.len()));
+            let mut fewer = Texts::default();
+            fewer.append(&texts, kept);
+            let fewer_expected: Vec<_> = kept.ascending().map(|slot| expected[slot]).collect();
+            for (texts, things) in [(texts, expected), (fewer, fewer_expected)] {
+                let passes = |slot: &usize| things[*slot].iter().any(|text| filter.matches(text));
+                let expected: Vec<usize> = (0..things.len()).filter(passes).collect();
+                let found = Search::new(&filter).among(&texts);
+                prop_assert_eq!(found.ascending().collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn slots_are_counted_and_told_from_both_sides() {
+        for (count, expected) in [(0, 0), (1, 1), (63, 63), (64, 64)] {
+            assert_eq!(Slots::first(count).count(), expected);
+        }
+        let mut some = Slots::first(3).or(Slots(1 << 63));
+        some.remove(1);
+        assert_eq!(some.ascending().collect::<Vec<_>>(), [0, 2, 63]);
+        assert_eq!(some.descending().collect::<Vec<_>>(), [63, 2, 0]);
+    }
+}
