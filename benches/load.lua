@@ -1,10 +1,10 @@
 -- What wrk sends, and how it tells the result.
 --
--- Environment: BENCH_WORKLOAD (thuban-write, thuban-read, etcd-write, etcd-read), BENCH_TARGETS
--- (host:port list, one thread each), BENCH_TOKEN, BENCH_SALT (differs between runs, so that every
--- write changes something). Keys go round KEYS; a value has VALUE_BYTES characters.
+-- Environment: BENCH_WORKLOAD (the names of `workloads` below), BENCH_TARGETS (host:port list, one
+-- thread each), BENCH_TOKEN, BENCH_SALT (differs between runs, so that every write changes something),
+-- BENCH_KEYS, which the requests go round. A value has VALUE_BYTES characters.
 
-local KEYS = 1000
+local KEYS = tonumber(os.getenv("BENCH_KEYS"))
 local VALUE_BYTES = 200
 
 local threads = {}
@@ -50,6 +50,23 @@ local workloads = {
   ["thuban-read"] = function(key)
     return wrk.format("GET", "/naming/v1/services?namespace=bench&name=" .. key)
   end,
+  ["thuban-publish"] = function(key, number)
+    local body = string.format('{"namespace":"bench","group":"bench","file_name":"%s.txt","content":"%s"}', key, value(number))
+    return wrk.format("POST", "/config/v1/configfiles/createandpub", nil, body)
+  end,
+  ["thuban-pull"] = function()
+    return wrk.format("GET", "/configs/bench/bench/pulled.txt")
+  end,
+  ["thuban-livez"] = function()
+    return wrk.format("GET", "/livez")
+  end,
+  ["rnacos-publish"] = function(key, number)
+    local headers = {["Content-Type"] = "application/x-www-form-urlencoded"}
+    return wrk.format("POST", "/nacos/v1/cs/configs", headers, "group=bench&dataId=" .. key .. "&content=" .. value(number))
+  end,
+  ["rnacos-pull"] = function()
+    return wrk.format("GET", "/nacos/v1/cs/configs?group=bench&dataId=pulled")
+  end,
   ["etcd-write"] = function(key, number)
     local body = string.format('{"key":"%s","value":"%s"}', base64(key), base64(value(number)))
     return wrk.format("POST", "/v3/kv/put", nil, body)
@@ -80,7 +97,8 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    'RESULT {"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"refused":%d,"broken":%d}\n',
+    'RESULT {"requests":%d,"duration_us":%d,"p50_us":%d,"p99_us":%d,"refused":%d,"broken":%d,"bytes":%d}\n',
     summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
-    errors.status, errors.connect + errors.read + errors.write + errors.timeout))
+    errors.status, errors.connect + errors.read + errors.write + errors.timeout,
+    summary.bytes))
 end

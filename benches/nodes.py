@@ -1,6 +1,7 @@
-"""Two clusters of three on the loopback interface, started alike: thuban and etcd.
+"""Clusters of three on the loopback interface, started alike: thuban and etcd.
 
 Both keep their data in the same directory, both write it through to the disk before they answer.
+peers.py has further ones.
 """
 
 import base64
@@ -12,6 +13,8 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+
+from load import scheme, wrk
 
 KEYS = 1000
 VALUE_BYTES = 200
@@ -37,10 +40,6 @@ def free_ports(count):
     for one in held:
         one.close()
     return ports
-
-
-def scheme(tls):
-    return "https" if tls else "http"
 
 
 def call(address, path, body=None, token=None, method=None, tls=None):
@@ -79,6 +78,8 @@ class Cluster:
     """Three processes; how they are started and spoken to is the subclass's."""
 
     tls = None
+    workloads = ("write", "read")
+    acknowledges = "what a majority has on disk by fsync"
 
     def __init__(self, binary, directory, options=()):
         self.binary = binary
@@ -91,10 +92,9 @@ class Cluster:
         self.token = ""
 
     def __enter__(self):
-        for index in range(SIZE):
-            log = open(self.log(index), "wb")
-            self.processes.append(subprocess.Popen(self.command(index), stdout=log, stderr=log))
         try:
+            for index in range(SIZE):
+                self.launch(index)
             self.prepare()
         except BaseException:
             self.__exit__()
@@ -106,6 +106,27 @@ class Cluster:
             process.terminate()
         for process in self.processes:
             process.wait()
+
+    def launch(self, index):
+        environment = dict(os.environ, **self.environment(index))
+        with open(self.log(index), "wb") as log:
+            self.processes.append(subprocess.Popen(self.command(index), stdout=log, stderr=log, env=environment))
+
+    def environment(self, _index):
+        """What a node finds in its environment beside what is there."""
+        return {}
+
+    def drive(self, run):
+        """One run of the load tool that this cluster is asked by."""
+        return wrk(run, self.speaks, self.token, self.tls)
+
+    def targets(self, _workload, spread):
+        """Where requests go: to all nodes, or to the leader alone."""
+        return tuple(self.clients) if spread else (self.leader(),)
+
+    def confirmed(self, workload):
+        """How many requests the nodes themselves count; nothing where the statuses of the answers tell all."""
+        return self.effective_writes() if workload == "write" else None
 
     def cpu_seconds(self):
         """Processor time that all nodes have used so far."""
