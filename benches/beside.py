@@ -36,8 +36,8 @@ class Load:
 
 
 def need(*tools):
-    """Ends the program where one of these, a program or file and how to get it, is missing."""
-    missing = [f"{tool} is missing: {how}" for tool, how in tools if not shutil.which(tool) and not os.path.exists(tool)]
+    """Ends the program where one of these is missing: a program or a file, and how to get it."""
+    missing = [f"{tool} is missing: {how}" for tool, how in tools if not (shutil.which(tool) or os.path.exists(tool))]
     if missing:
         raise SystemExit("\n".join(missing))
 
@@ -101,6 +101,8 @@ def run(cluster, wanted):
     result = cluster.drive(wanted)
     nodes, tool = cluster.cpu_seconds() - nodes, children_cpu_seconds() - tool
     count = result["requests"]
+    if cluster.stalled(result):
+        return run(cluster, wanted)
     if not count or result["refused"] or result["broken"]:
         raise SystemExit(f"{cluster.name}, {wanted}: not every answer was a success: {result}")
     if confirmed is not None:

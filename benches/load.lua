@@ -51,8 +51,8 @@ local workloads = {
     return wrk.format("GET", "/naming/v1/services?namespace=bench&name=" .. key)
   end,
   ["thuban-publish"] = function(key, number)
-    local body = string.format('{"namespace":"bench","group":"bench","file_name":"%s.txt","content":"%s"}', key, value(number))
-    return wrk.format("POST", "/config/v1/configfiles/createandpub", nil, body)
+    local file = '{"namespace":"bench","group":"bench","file_name":"%s.txt","content":"%s"}'
+    return wrk.format("POST", "/config/v1/configfiles/createandpub", nil, string.format(file, key, value(number)))
   end,
   ["thuban-pull"] = function()
     return wrk.format("GET", "/configs/bench/bench/pulled.txt")
@@ -61,8 +61,8 @@ local workloads = {
     return wrk.format("GET", "/livez")
   end,
   ["rnacos-publish"] = function(key, number)
-    local headers = {["Content-Type"] = "application/x-www-form-urlencoded"}
-    return wrk.format("POST", "/nacos/v1/cs/configs", headers, "group=bench&dataId=" .. key .. "&content=" .. value(number))
+    local body = string.format("group=bench&dataId=%s&content=%s", key, value(number))
+    return wrk.format("POST", "/nacos/v1/cs/configs", {["Content-Type"] = "application/x-www-form-urlencoded"}, body)
   end,
   ["rnacos-pull"] = function()
     return wrk.format("GET", "/nacos/v1/cs/configs?group=bench&dataId=pulled")

@@ -55,7 +55,7 @@ def wrk(run, speaks, token="", tls=None):
 def h2load(run, path, message, streams):
     """A gRPC call, always the same one: h2load sends one body. One process for each target.
 
-    At most `streams` calls share a connection. The status of gRPC follows the body, where h2load does not look: the
+    About `streams` calls at a time share a connection. The status of gRPC follows the body, where h2load does not look: the
     caller has to ask the server how many calls went well.
     """
     with tempfile.TemporaryDirectory(prefix="h2load-") as directory:
@@ -63,9 +63,9 @@ def h2load(run, path, message, streams):
         with open(body, "wb") as file:
             file.write(b"\0" + len(message).to_bytes(4, "big") + message)
         each = run.connections // len(run.targets)
-        shared = next(count for count in range(min(streams, each), 0, -1) if each % count == 0)
+        dialled = max(1, each // streams)
         logs = [os.path.join(directory, target) for target in run.targets]
-        command = ["h2load", "-t1", f"-c{each // shared}", f"-m{shared}", f"-D{run.seconds}", "-d", body]
+        command = ["h2load", "-t1", f"-c{dialled}", f"-m{each // dialled}", f"-D{run.seconds}", "-d", body]
         command += ["-H", "content-type: application/grpc", "-H", "te: trailers"]
         processes = [
             subprocess.Popen(command + [f"--log-file={log}", f"http://{target}{path}"], stdout=subprocess.DEVNULL)

@@ -120,6 +120,10 @@ class Cluster:
         """One run of the load tool that this cluster is asked by."""
         return wrk(run, self.speaks, self.token, self.tls)
 
+    def stalled(self, _result):
+        """Whether a fault of this cluster that is known spoilt the run, so that it is made again."""
+        return False
+
     def targets(self, _workload, spread):
         """Where requests go: to all nodes, or to the leader alone."""
         return tuple(self.clients) if spread else (self.leader(),)

@@ -109,7 +109,8 @@ static void tell(const struct session *sessions, unsigned count, uint64_t durati
     }
     qsort(all.times, all.count, sizeof *all.times, by_size);
     printf("RESULT {\"requests\":%zu,\"duration_us\":%llu,\"p50_us\":%u,\"p99_us\":%u,\"refused\":%zu,\"broken\":0}\n",
-           all.count, (unsigned long long)duration, all.times[all.count / 2], all.times[all.count * 99 / 100], all.refused);
+           all.count, (unsigned long long)duration, all.times[all.count / 2], all.times[all.count * 99 / 100],
+           all.refused);
 }
 
 int main(int argc, char **argv) {
