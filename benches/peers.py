@@ -79,7 +79,7 @@ class Rnacos(Files, Cluster):
     """No setting of it asks for an fsync."""
 
     name = "r-nacos"
-    acknowledges = "what a majority has written to its log, without fsync"
+    acknowledges = "what a majority has taken into its log, which is written behind and without fsync"
     speaks = "rnacos"
     workloads = ("publish", "pull")
 
