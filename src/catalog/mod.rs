@@ -351,6 +351,12 @@ impl Catalog {
         }
     }
 
+    /// A catalog to apply to while this one is read, and then to put in its place: it takes the memory of request
+    /// ids along, which is large, and for apply alone.
+    pub fn fork(&mut self) -> Catalog {
+        Catalog { trail: self.trail.clone(), requests: std::mem::take(&mut self.requests), ..self.view() }
+    }
+
     /// The stamp of the newest entry.
     pub fn clock(&self) -> Timestamp {
         self.requests.clock()

@@ -1,6 +1,7 @@
 //! openraft's state machine over the catalog and the rows of the store.
 //!
-//! One group of committed entries goes: lock the catalog, apply each entry, unlock; hand all changed rows
+//! One group of committed entries goes: lock the catalog, apply each entry, unlock, or where there is much to apply,
+//! do so to a copy that shares what does not change, and put it in place; hand all changed rows
 //! to the store, with the applied index, the membership and the state hash, all of which it writes in ONE
 //! batch; then tell who waits: readers that need this index, watchers of the changed keys, and those who
 //! wait for the answers. Groups go one after the other, so rows and their progress are written in the order
@@ -45,6 +46,10 @@ pub(crate) const PROGRESS_KEY: &[u8] = &[0];
 /// Entries applied under one lock and in one batch: a node that replays much of its log keeps its
 /// readers waiting for a moment only, and holds no more than this in memory.
 const GROUP_ENTRIES_MAX: usize = 1024;
+
+/// Bytes of a group that are applied beside what readers see, and shown at once: ten thousand changes of health are
+/// one entry, and a reader must not wait for them. It costs a copy of what changes, which a small group has no use for.
+const BESIDE_BYTES_MIN: usize = 64 * 1024;
 
 /// Entries between two notes of the state hash, unless told otherwise.
 const CHECKPOINT_ENTRIES: u64 = 1024;
@@ -169,9 +174,35 @@ impl Machine {
 
     /// Applies each entry in memory, and returns the rows that this changes.
     fn change_catalog(&self, group: &[Entry], progress: &mut Progress, news: &mut News) -> io::Result<Vec<Edit>> {
+        let bytes: usize = group.iter().map(codec::entry_payload_bytes).sum();
+        let mut edits = if bytes < BESIDE_BYTES_MIN {
+            let mut catalog = self.state.catalog.write();
+            let edits = self.apply_to(&mut catalog, group, progress, news)?;
+            self.state.note_level(catalog.level());
+            edits
+        } else {
+            let mut next = self.state.catalog.write().fork();
+            let edits = self.apply_to(&mut next, group, progress, news)?;
+            let mut catalog = self.state.catalog.write();
+            self.state.note_level(next.level());
+            let old = std::mem::replace(&mut *catalog, next);
+            drop(catalog);
+            drop(old);
+            edits
+        };
+        self.weight.record(&edits);
+        edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&*progress)) });
+        Ok(edits)
+    }
+
+    fn apply_to(
+        &self,
+        catalog: &mut Catalog,
+        group: &[Entry],
+        progress: &mut Progress,
+        news: &mut News,
+    ) -> io::Result<Vec<Edit>> {
         let mut edits = Vec::new();
-        let mut noted = Vec::new();
-        let mut catalog = self.state.catalog.write();
         for entry in group {
             let log_id = entry.log_id();
             match &entry.payload {
@@ -197,16 +228,11 @@ impl Machine {
             }
             progress.last_applied = Some(log_id);
             if self.checkpoints.lock().is_due(log_id.index) {
-                noted.push(Checkpoint { index: log_id.index, hash: progress.hash });
+                news.checkpoints.push(Checkpoint { index: log_id.index, hash: progress.hash });
             }
         }
         news.applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };
         news.clock = catalog.clock();
-        self.state.note_level(catalog.level());
-        news.checkpoints = noted;
-        drop(catalog);
-        self.weight.record(&edits);
-        edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&*progress)) });
         Ok(edits)
     }
 

@@ -205,3 +205,20 @@ fn services_are_found_by_their_instances() {
         assert_eq!(names, expected, "{shown}");
     }
 }
+
+/// Much is applied beside what is read, and comes out as if it had been applied in place.
+#[test]
+fn what_is_applied_to_a_fork_is_what_would_be_applied_in_place() {
+    let mut bench = Bench::default();
+    let all: Vec<_> = (0..300).map(|number| checked(&format!("h{number}"))).collect();
+    bench.apply(register(all.clone()));
+    let changes: Vec<_> = all.iter().map(|one| InstanceHealth { id: one.instance_id(), healthy: false }).collect();
+    let (mut in_place, mut read, ctx) = (bench.catalog.clone(), bench.catalog.clone(), bench.ctx(99));
+    let mut beside = read.fork();
+    let command = || Command::InstanceHealth(changes.clone());
+    assert_eq!(beside.apply(&ctx, command()), in_place.apply(&ctx, command()));
+    assert_eq!(beside, in_place);
+    assert!(beside.apply(&ctx, command()).duplicate, "it remembers requests");
+    assert_eq!(read.instances, bench.catalog.instances, "readers see what was");
+    assert_eq!((read.instances.counts().healthy, beside.instances.counts().healthy), (300, 0));
+}
