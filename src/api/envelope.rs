@@ -12,7 +12,7 @@ use super::error::status;
 use super::view::{Derived, View};
 use crate::catalog::page::Listed;
 use crate::catalog::{Catalog, Outcome};
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal};
 use crate::openapi::{SchemaOf, schema_of};
 
 const JSON: &str = "application/json";
@@ -122,18 +122,54 @@ impl Item {
 }
 
 #[derive(Serialize)]
-struct Batch<'a> {
+struct Batch<'a, T> {
     code: Code,
     info: &'a str,
     amount: usize,
     size: usize,
-    responses: &'a [Item],
+    responses: &'a [T],
 }
 
 /// The answer of a batch: its code is the highest of its items.
 pub(super) fn batch(responses: &[Item]) -> Response {
-    let code = responses.iter().map(|item| item.outcome.code).max().unwrap_or(Code::ExecuteSuccess);
+    batch_under(responses.iter().map(|item| item.outcome.code).max(), responses)
+}
+
+fn batch_under(code: Option<Code>, responses: &[impl Serialize]) -> Response {
+    let code = code.unwrap_or(Code::ExecuteSuccess);
     answer(code, &Batch { code, info: code.info(), amount: responses.len(), size: responses.len(), responses })
+}
+
+/// The answer of a batch of something that no command carries out: each item's element, or why there is none.
+pub(super) fn batch_of<T: Serialize>(name: &'static str, items: &[Result<T, Refusal>]) -> Response {
+    let responses: Vec<_> = items.iter().map(|item| Told { name, item }).collect();
+    batch_under(responses.iter().map(Told::code).max(), &responses)
+}
+
+struct Told<'a, T> {
+    name: &'static str,
+    item: &'a Result<T, Refusal>,
+}
+
+impl<T> Told<'_, T> {
+    fn code(&self) -> Code {
+        self.item.as_ref().map_or_else(|refusal| refusal.code, |_| Code::ExecuteSuccess)
+    }
+}
+
+impl<T: Serialize> Serialize for Told<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", &self.code())?;
+        match self.item {
+            Ok(element) => {
+                map.serialize_entry("info", self.code().info())?;
+                map.serialize_entry(self.name, element)?;
+            }
+            Err(refusal) => map.serialize_entry("info", &refusal.info())?,
+        }
+        map.end()
+    }
 }
 
 /// The answer to a single object where one is the rule (the configuration centre).

@@ -1,5 +1,5 @@
-//! `/naming/v1/instances`, and what an instance says of itself: `/v1/RegisterInstance`,
-//! `/v1/DeregisterInstance` and `/v1/Heartbeat`.
+//! `/naming/v1/instances`, and what an instance says of itself: `/v1/RegisterInstance` and
+//! `/v1/DeregisterInstance`. Its heartbeats are in [`super::heartbeats`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Object, Write};
+use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
 use super::scan::FAR;
 use super::view::InstanceView;
@@ -22,16 +22,15 @@ use crate::catalog::instances::InstanceFilter;
 use crate::catalog::page::{Listed, Page};
 use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::Code;
-use crate::model::grant::Verb;
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::service::Service;
 use crate::openapi::Param;
 
-const DOC: Doc = Doc::new("Instances");
+pub(super) const DOC: Doc = Doc::new("Instances");
 const WRITE: Doc = DOC.gives(Shape::batch::<InstanceView>("instance"));
 const WRITE_ONE: Doc = DOC.gives(Shape::one_or_batch::<InstanceView>("instance"));
 /// What the fields of an item may be refused with.
-const FIELDS: &[Code] = &[
+pub(super) const FIELDS: &[Code] = &[
     Code::InvalidNamespaceName,
     Code::InvalidServiceName,
     Code::InvalidInstanceId,
@@ -251,45 +250,4 @@ pub(super) async fn deregister_one(
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(InstanceDraft::check_named);
     Write::new(&app, &caller).of_itself().one_or_batch(batch, |items| Command::Instances(Op::Delete, items)).await
-}
-
-/// The instance whose heartbeat was taken.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "AliveInstance")]
-struct Alive<'a> {
-    id: &'a str,
-}
-
-pub(super) const HEARTBEAT: Doc = DOC
-    .says("An instance is alive: answered when the leader knows it.")
-    .gives(Shape::single::<Alive>("instance"))
-    .codes(&[FIELDS, &[Code::NotFoundResource, Code::HealthCheckNotOpen]]);
-
-pub(super) async fn heartbeat(
-    State(app): State<App>,
-    caller: Caller,
-    Object(draft): Object<InstanceDraft>,
-) -> Result<Response, ApiError> {
-    draft.check_named()?;
-    let id = draft.instance_id();
-    if expects_beats(&app, &caller, &id) != Some(true) {
-        // Registered a moment ago through another node? Then this node is behind, and a linearizable
-        // look tells.
-        app.node.await_linearizable().await?;
-    }
-    match expects_beats(&app, &caller, &id) {
-        None => return Err(Code::NotFoundResource.into()),
-        Some(false) => return Err(Code::HealthCheckNotOpen.into()),
-        Some(true) => app.node.beat(id.clone()).await?,
-    }
-    Ok(envelope::single("instance", &Alive { id: &id }))
-}
-
-/// Whether the health of an instance is checked; nothing of one that is not known here, or that the caller
-/// may not speak for.
-fn expects_beats(app: &App, caller: &Caller, id: &str) -> Option<bool> {
-    let catalog = app.node.state().catalog();
-    let instance = catalog.instances.get(id)?;
-    let is_own = caller.grants.may(Verb::Register, &instance.namespace, &instance.service);
-    is_own.then_some(instance.heartbeat_ttl.is_some())
 }

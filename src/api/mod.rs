@@ -22,6 +22,7 @@ mod extract;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod health;
+mod heartbeats;
 mod instances;
 mod layers;
 mod login;

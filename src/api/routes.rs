@@ -8,8 +8,8 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, access_keys, aliases, audit, backup, cluster, config_files as files, config_groups as groups,
-    config_releases as releases, discover, explain, health, instances, layers, login, namespaces, reference, rule_docs,
-    rules, services, settings, tokens, users,
+    config_releases as releases, discover, explain, health, heartbeats, instances, layers, login, namespaces,
+    reference, rule_docs, rules, services, settings, tokens, users,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
@@ -183,7 +183,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(GET, "/naming/v1/instances/labels", instances::labels, instances::LABELS),
         guarded(POST, "/v1/RegisterInstance", instances::register_one, instances::REGISTER_ONE),
         guarded(POST, "/v1/DeregisterInstance", instances::deregister_one, instances::DEREGISTER_ONE),
-        guarded(POST, "/v1/Heartbeat", instances::heartbeat, instances::HEARTBEAT),
+        guarded(POST, "/v1/Heartbeat", heartbeats::heartbeat, heartbeats::HEARTBEAT),
         held(guarded(POST, layers::DISCOVER_ROUTE, discover::discover, discover::DISCOVER)),
         guarded(GET, "/config/v1/configfilegroups", groups::list, groups::LIST),
         guarded(POST, "/config/v1/configfilegroups", groups::create, groups::CREATE),

@@ -63,13 +63,13 @@ impl Beats {
 }
 
 impl Node {
-    /// Tells the leader that an instance is alive. An instance that is not known there, or is not
+    /// Tells the leader that instances are alive. An instance that is not known there, or is not
     /// checked, is passed over.
-    pub async fn beat(&self, id: String) -> Result<(), NodeError> {
+    pub async fn beat(&self, ids: impl IntoIterator<Item = String>) -> Result<(), NodeError> {
         let mut delivered = {
             let mut gathering = self.state().beats.gathering.lock();
             let gathering = gathering.get_or_insert_with(|| gather(self.clone()));
-            gathering.ids.push(id);
+            gathering.ids.extend(ids);
             gathering.delivered.clone()
         };
         let delivery = delivered.wait_for(Option::is_some).await;

@@ -251,6 +251,31 @@ async fn health_follows_the_heartbeats() {
     cluster.expect_equal_state().await;
 }
 
+/// An agent beats for many in one request: each is judged on its own, and answered in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_beats_for_many() {
+    let cluster = Cluster::start(3).await;
+    for (role, api) in both(&cluster).await {
+        let service = format!("agent-{role}");
+        let ids = register(&cluster.api(1), vec![checked(&service, "h1"), checked(&service, "h2")]).await;
+        let unchecked = register(&api, vec![instance(&service, "h3", json!({}))]).await.remove(0);
+        let all = json!([{"id": ids[0]}, checked(&service, "h2")]);
+        let answer = api.post("/v1/Heartbeat", &all).await.expect_code(200_000);
+        assert_eq!((answer.amount(), answer.item_codes()), (2, vec![200_000, 200_000]), "{answer}");
+        assert_eq!(answer.body["responses"][1]["instance"], json!({"id": ids[1]}), "{answer}");
+        let some = json!([{"id": "nobody"}, {"id": ids[1]}, {"id": unchecked}, {"id": "a b"}, {"host": "h"}, 5]);
+        let answer = api.post("/v1/Heartbeat", &some).await;
+        let codes = [400_202, 200_000, 400_140, 400_130, 400_110, 400_001];
+        assert_eq!((answer.code(), answer.item_codes()), (400_202, codes.to_vec()), "{answer}");
+        assert_eq!(answer.body["responses"][0].get("instance"), None, "{answer}");
+        api.post("/v1/Heartbeat", &json!([])).await.expect_code(400_002);
+        api.post("/v1/Heartbeat", &json!(vec![json!({"id": ids[0]}); 101])).await.expect_code(400_003);
+        await_health(&api, &ids[0], false).await;
+        api.post("/v1/Heartbeat", &all).await.expect_code(200_000);
+        await_health(&api, &ids[0], true).await;
+    }
+}
+
 /// A held discovery is answered on every node when the health of an instance changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_discover_instances_and_what_becomes_of_them() {

@@ -142,7 +142,7 @@ async fn register(node: &Node) -> String {
 /// As a client does: the next node, when one does not take it.
 async fn beat(nodes: &mut [&Node], id: &str) {
     let deadline = Instant::now() + LIMIT;
-    while nodes[0].beat(id.to_owned()).await.is_err() {
+    while nodes[0].beat([id.to_owned()]).await.is_err() {
         assert!(Instant::now() < deadline, "nobody takes a heartbeat");
         nodes.rotate_left(1);
     }
