@@ -100,11 +100,13 @@
 //!
 //! # The path of a heartbeat
 //!
-//! `POST /v1/Heartbeat` on any node: the node gathers what its clients send for 30 ms and hands it to
-//! the leader in one call; the client is answered when the leader has it. There it stays in memory
-//! (`raft::beats`) and never reaches the log. Twice a second the leader looks who has been silent for
-//! three times its ttl; only who became unhealthy, or has beaten again, is proposed, many in one
-//! command. From there on it is a write like any other, and wakes those who watch the service.
+//! `POST /v1/Heartbeat` on any node, of one instance or of each of a batch: the node gathers what its clients send
+//! for 30 ms and hands it to the leader in one call; the client is answered when the leader has it. There it stays
+//! in memory (`raft::beats`) and never reaches the log. Twice a second the leader looks at those who might have been
+//! silent for three times their ttl by now, each of whom has a place on an agenda; only who became unhealthy, or has
+//! beaten again, is proposed, many in one command. Where very many change at once, as a zone dies or comes back,
+//! the rest of them is waited for, six seconds at most, and they are one entry. From there on it is a write like
+//! any other, and wakes those who watch the service; one so large is applied beside what readers see.
 //!
 //! # The path of a permission
 //!

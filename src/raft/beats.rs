@@ -4,18 +4,21 @@
 //!
 //! A node gathers the heartbeats of its clients for a moment and sends them to the leader in one call;
 //! a client is answered when the leader has them. The leader finds out in rounds who has fallen silent
-//! ([`keeper`]). It proposes in its own term only and is never forwarded: a verdict of a leader that
+//! ([`keeper`]), and tells of many at once ([`flood`]). It proposes in its own term only and is never forwarded: a verdict of a leader that
 //! was overtaken is worth nothing to the next one.
 
+mod flood;
 mod keeper;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use self::keeper::Keeper;
+use self::flood::Flood;
+use self::keeper::{Keeper, Seen, Verdict};
 use super::leading::{self, Carried};
 use super::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use super::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
@@ -29,8 +32,9 @@ const CALL_WITHIN: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_millis(500);
 /// Instances looked at under one lock of the catalog.
 const LOOK_INSTANCES: usize = 1024;
-/// Changes of health in one command.
-const CHANGES_PER_COMMAND: usize = 1000;
+/// Changes in one command: with ids of the usual length half a megabyte. As many of them as can be written into
+/// the audit trail by one entry.
+const CHANGES_PER_COMMAND: usize = flood::FULL;
 /// How long a command may take before its changes are left to the next round.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
@@ -52,12 +56,13 @@ struct Gathering {
 impl Beats {
     /// Takes note of the instances that a command registered or updated.
     pub(super) fn see_written<'a>(&self, outcomes: impl IntoIterator<Item = &'a Outcome>) {
-        for outcome in outcomes {
-            if let Entity::Instance(instance) = &outcome.entity
-                && instance.heartbeat_ttl.is_some()
-            {
-                self.keeper.lock().see(&instance.id, Instant::now());
-            }
+        let mut written = outcomes.into_iter().filter_map(|outcome| match &outcome.entity {
+            Entity::Instance(instance) => Seen::of(instance).map(|seen| (&instance.id, seen)),
+            _ => None,
+        });
+        if let Some(first) = written.next() {
+            let (mut keeper, now) = (self.keeper.lock(), Instant::now());
+            std::iter::once(first).chain(written).for_each(|(id, seen)| keeper.see(id, seen, now));
         }
     }
 }
@@ -121,103 +126,143 @@ async fn try_deliver(node: &Node, ids: &[String]) -> bool {
 pub(super) fn take(node: &Node, ids: &[String]) -> BeatsAnswer {
     let Some(term) = node.leading_term() else { return BeatsAnswer::NotLeader };
     let (now, beats) = (Instant::now(), &node.state().beats);
-    let catalog = node.state().catalog();
-    let mut keeper = beats.keeper.lock();
-    keeper.listen(Some(term), now);
-    for id in ids {
-        if let Some(instance) = catalog.instances.get(id)
-            && instance.heartbeat_ttl.is_some()
-        {
-            keeper.hear(id, instance.healthy, now);
-        }
-    }
-    if keeper.has_back() {
+    let unknown: Vec<&String> = {
+        let mut keeper = beats.keeper.lock();
+        keeper.listen(Some(term), now);
+        ids.iter().filter(|id| !keeper.hear(id, now)).collect()
+    };
+    hear_unknown(node, &unknown, now);
+    if beats.keeper.lock().rings() {
         beats.back.notify_one();
     }
     BeatsAnswer::Taken
+}
+
+/// Those that the keeper does not know yet: the catalog is locked before it, as everywhere.
+fn hear_unknown(node: &Node, ids: &[&String], now: Instant) {
+    if ids.is_empty() {
+        return;
+    }
+    let catalog = node.state().catalog();
+    let mut keeper = node.state().beats.keeper.lock();
+    for id in ids {
+        if let Some(seen) = catalog.instances.get(id).and_then(|instance| Seen::of(instance)) {
+            keeper.take_in(id, seen);
+            keeper.hear(id, now);
+        }
+    }
 }
 
 /// What the leader does about heartbeats; on other nodes it waits to become that.
 pub(super) async fn watch_over(node: Node) {
     let mut rounds = interval(ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut floods = Floods::default();
     loop {
         tokio::select! {
-            _ = rounds.tick() => look_round(&node).await,
+            _ = rounds.tick() => look_round(&node, &mut floods).await,
             () = node.state().beats.back.notified() => bring_back(&node).await,
         }
     }
 }
 
-async fn look_round(node: &Node) {
+/// What is held back of the changes of each direction.
+#[derive(Default)]
+struct Floods {
+    silent: Flood,
+    back: Flood,
+}
+
+async fn look_round(node: &Node, floods: &mut Floods) {
     if node.leads_unsurely() {
         // No verdict now, and nothing is forgotten: the next round finds either another leader, or that
         // this one was cut off for so long that everyone gets a whole window.
         return;
     }
     let (term, now) = (node.leading_term(), Instant::now());
-    {
+    let (wants_all, due) = {
         let mut keeper = node.state().beats.keeper.lock();
         keeper.listen(term, now);
         keeper.begin_round(now);
+        (keeper.wants_all(), keeper.due(now))
+    };
+    if wants_all {
+        take_all_in(node);
     }
     if let Some(term) = term {
-        let found = judge_all(node, now);
-        propose(node, term, &found.changes).await;
+        let mut found = look_at(node, &due, now);
+        if floods.silent.rises(found.silent.len(), now) {
+            found.silent.clear();
+        }
+        if floods.back.rises(found.back.len(), now) {
+            found.back.clear();
+        }
+        found.silent.append(&mut found.back);
+        propose(node, term, &found.silent).await;
         remove(node, term, &found.dead).await;
+    }
+}
+
+/// What was registered before this node led. The catalog is left in between, as apply waits for it.
+fn take_all_in(node: &Node) {
+    let mut behind = String::new();
+    loop {
+        let catalog = node.state().catalog();
+        let mut keeper = node.state().beats.keeper.lock();
+        let mut last = None;
+        for instance in catalog.instances.behind(&behind).take(LOOK_INSTANCES) {
+            if let Some(seen) = Seen::of(instance) {
+                keeper.take_in(&instance.id, seen);
+            }
+            last = Some(&instance.id);
+        }
+        match last {
+            Some(last) => behind.clone_from(last),
+            None => return,
+        }
     }
 }
 
 /// What is found in one round.
 #[derive(Default)]
 struct Findings {
-    changes: Vec<InstanceHealth>,
+    silent: Vec<InstanceHealth>,
+    back: Vec<InstanceHealth>,
     dead: Vec<DeadInstance>,
 }
 
-/// The verdicts of one round. The catalog is left in between, as apply waits for it.
-fn judge_all(node: &Node, now: Instant) -> Findings {
-    let (mut found, mut checked, mut ill, mut behind) = (Findings::default(), 0, 0, String::new());
-    loop {
+/// The verdicts on these instances. The catalog is left in between, as apply waits for it.
+fn look_at(node: &Node, ids: &[Arc<str>], now: Instant) -> Findings {
+    let mut found = Findings::default();
+    for part in ids.chunks(LOOK_INSTANCES) {
         let catalog = node.state().catalog();
         let dead_after = Some(catalog.settings.dead_instances_removed_after_s).filter(|after| *after > 0);
+        let dead_after = dead_after.map(Duration::from_secs);
         let mut keeper = node.state().beats.keeper.lock();
-        let mut last = None;
-        for instance in catalog.instances.behind(&behind).take(LOOK_INSTANCES) {
-            last = Some(instance.id.clone());
-            let Some(ttl) = instance.heartbeat_ttl else { continue };
-            checked += 1;
-            if let Some(healthy) = keeper.verdict(&instance.id, ttl, instance.healthy, now) {
-                found.changes.push(InstanceHealth { id: instance.id.clone(), healthy });
-            }
-            if instance.healthy {
-                keeper.see_well(&instance.id);
-            } else if let Some(after) = dead_after {
-                ill += 1;
-                if keeper.is_dead(&instance.id, Duration::from_secs(after), now) {
+        for id in part {
+            let instance = catalog.instances.get(id);
+            let seen = instance.and_then(|instance| Seen::of(instance));
+            let change = |healthy| InstanceHealth { id: id.as_ref().to_owned(), healthy };
+            match (keeper.look(id, seen, dead_after, now), instance) {
+                (Some(Verdict::Silent), _) => found.silent.push(change(false)),
+                (Some(Verdict::Back), _) => found.back.push(change(true)),
+                (Some(Verdict::Dead), Some(instance)) => {
                     found.dead.push(DeadInstance { id: instance.id.clone(), revision: instance.revision.clone() });
                 }
-            }
-        }
-        match last {
-            Some(last) => behind = last,
-            None => {
-                let is_checked = |id: &str| catalog.instances.get(id).is_some_and(|one| one.heartbeat_ttl.is_some());
-                keeper.forget_gone(checked, is_checked);
-                keeper.forget_ill(ill, is_checked);
-                return found;
+                (Some(Verdict::Dead) | None, _) => {}
             }
         }
     }
+    found
 }
 
-/// Those who came back do not wait for a round; who comes while a command is under way goes with the
+/// A few who came back do not wait for a round; who comes while a command is under way goes with the
 /// next one.
 async fn bring_back(node: &Node) {
-    let back = node.state().beats.keeper.lock().take_back();
-    let changes: Vec<_> = back.into_iter().map(|id| InstanceHealth { id, healthy: true }).collect();
+    let back = node.state().beats.keeper.lock().back();
     if let Some(term) = node.leading_term() {
-        propose(node, term, &changes).await;
+        let found = look_at(node, &back, Instant::now());
+        propose(node, term, &found.back).await;
     }
 }
 

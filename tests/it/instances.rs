@@ -276,6 +276,37 @@ async fn an_agent_beats_for_many() {
     }
 }
 
+/// Who dies together is told of together, and so is who comes back together.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_that_dies_and_returns_is_no_flood_of_entries() {
+    const ZONE: usize = 300;
+    let cluster = Cluster::start(3).await;
+    let (api, leader) = (cluster.api(cluster.followers().await[0]), cluster.api(cluster.leader().await));
+    let items: Vec<Value> = (0..ZONE).map(|number| checked("zone", &format!("h{number}"))).collect();
+    let mut ids = Vec::new();
+    for batch in items.chunks(100) {
+        ids.extend(register(&api, batch.to_vec()).await);
+    }
+    for (to, healthy) in [("unhealthy", false), ("healthy", true)] {
+        let before = leader.metric("thuban_raft_last_log_index").await.expect("the series is there");
+        if healthy {
+            for batch in ids.chunks(100) {
+                let beats = batch.iter().map(|id| json!({ "id": id })).collect();
+                api.post("/v1/Heartbeat", &Value::Array(beats)).await.expect_code(200_000);
+            }
+        }
+        let (leader, series) = (&leader, &format!("thuban_instance_health_changes_total{{to=\"{to}\"}}"));
+        eventually(FOUND_OUT_LIMIT, "all have changed", || async move {
+            let changes = leader.metric(series).await;
+            if changes == Some(ZONE as f64) { Ok(()) } else { Err(format!("{changes:?}")) }
+        })
+        .await;
+        let entries = leader.metric("thuban_raft_last_log_index").await.expect("the series is there") - before;
+        assert!(entries <= 2.0, "{entries} entries until all were {to}");
+    }
+    cluster.expect_equal_state().await;
+}
+
 /// A held discovery is answered on every node when the health of an instance changes.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_discover_instances_and_what_becomes_of_them() {

@@ -3,40 +3,92 @@
 //! Silence counts from the latest of three moments: the last heartbeat, the last registration or
 //! update, and the moment since which this node listens. That is the beginning of its lead, or the end
 //! of a stall of its own: whoever was deaf may not call others silent.
+//!
+//! A heartbeat is one look-up here. Each instance stands on an agenda at the moment when it would have been
+//! silent for too long, and is looked at then, not in every round; who has beaten meanwhile gets a later place.
+//! What was found stays to be looked at until the catalog shows it, so that a proposal that fails is made again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::flood::FLOOD;
+use crate::model::instance::Instance;
 use crate::model::limits;
 
 /// Between two rounds; longer, and the node itself stalled. Less than twice the shortest ttl, so that
 /// a stall that is let pass never uses up the window of an instance that beats in time.
 const STALL: Duration = Duration::from_secs(1);
+/// The grain of the agenda.
+const SLOT: Duration = Duration::from_millis(100);
+/// An unhealthy instance is looked at this often: whether it is to be removed is a setting.
+const LOOK_AT_ILL: Duration = Duration::from_secs(2);
 
 /// Empty, and deaf, on a node that does not lead.
 #[derive(Default)]
 pub(super) struct Keeper {
     listening: Option<Listening>,
-    heard: HashMap<String, Heard>,
-    /// Unhealthy instances that have beaten.
-    back: BTreeSet<String>,
-    /// Unhealthy instances, since when they are seen to be that; only while such are to be removed.
-    ill: HashMap<String, Instant>,
+    known: HashMap<Arc<str>, Known>,
+    /// How many of them are unhealthy.
+    ill: usize,
+    /// Who is to be looked at when; a place that the instance does not know of any more is void.
+    agenda: BTreeMap<u64, Vec<Arc<str>>>,
+    /// Healthy instances whose window is over.
+    silent: BTreeSet<Arc<str>>,
+    /// Unhealthy instances that have beaten,
+    back: BTreeSet<Arc<str>>,
+    /// and that somebody came to them.
+    rings: bool,
 }
 
 struct Listening {
     term: u64,
+    began: Instant,
     since: Instant,
     last_round: Instant,
+    /// What was registered before has been taken in.
+    is_complete: bool,
 }
 
-#[derive(Clone, Copy)]
-struct Heard {
-    at: Instant,
+struct Known {
+    heard: Instant,
     /// By a heartbeat, not by a registration or an update.
     by_beat: bool,
+    /// As it was seen last.
+    healthy: bool,
+    /// Since when it is seen to be unhealthy; only while such are to be removed.
+    ill_since: Option<Instant>,
+    /// Where on the agenda it stands, if it does.
+    slot: Option<u64>,
+}
+
+/// What the catalog says of an instance that is to beat.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) window: Duration,
+    pub(super) healthy: bool,
+}
+
+impl Seen {
+    /// Nothing of an instance whose health is not checked.
+    pub(super) fn of(instance: &Instance) -> Option<Seen> {
+        let ttl = instance.heartbeat_ttl?;
+        let window = Duration::from_secs(u64::from(ttl * limits::HEARTBEATS_MISSED_MAX));
+        Some(Seen { window, healthy: instance.healthy })
+    }
+}
+
+/// What is found out about an instance that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is to become unhealthy.
+    Silent,
+    /// It is to become healthy: that takes a heartbeat.
+    Back,
+    /// It has been unhealthy for so long that it is to be removed.
+    Dead,
 }
 
 impl Keeper {
@@ -44,8 +96,8 @@ impl Keeper {
     /// for everyone. Without a term it stops and forgets.
     pub(super) fn listen(&mut self, term: Option<u64>, now: Instant) {
         if self.listening.as_ref().map(|listening| listening.term) != term {
-            let listening = term.map(|term| Listening { term, since: now, last_round: now });
-            *self = Keeper { listening, ..Keeper::default() };
+            let begin = |term| Listening { term, began: now, since: now, last_round: now, is_complete: false };
+            *self = Keeper { listening: term.map(begin), ..Keeper::default() };
         }
     }
 
@@ -59,90 +111,170 @@ impl Keeper {
         }
     }
 
-    /// An instance was registered or updated.
-    pub(super) fn see(&mut self, id: &str, now: Instant) {
-        if self.listening.is_some() {
-            self.heard.insert(id.to_owned(), Heard { at: now, by_beat: false });
+    /// True once of each lead: what is registered already is to be taken in.
+    pub(super) fn wants_all(&mut self) -> bool {
+        self.listening.as_mut().is_some_and(|listening| !std::mem::replace(&mut listening.is_complete, true))
+    }
+
+    /// Takes in an instance that was registered before this node listened, or before it heard of it.
+    pub(super) fn take_in(&mut self, id: &str, seen: Seen) {
+        if let Some(listening) = &self.listening
+            && !self.known.contains_key(id)
+        {
+            self.insert(id, seen, listening.since);
         }
     }
 
-    /// An instance has beaten.
-    pub(super) fn hear(&mut self, id: &str, healthy: bool, now: Instant) {
+    /// An instance was registered or updated.
+    pub(super) fn see(&mut self, id: &str, seen: Seen, now: Instant) {
         if self.listening.is_none() {
             return;
         }
-        if !healthy {
-            self.back.insert(id.to_owned());
+        let Some((id, _)) = self.known.get_key_value(id) else { return self.insert(id, seen, now) };
+        let id = id.clone();
+        self.note(&id, seen.healthy, |known| (known.heard, known.by_beat) = (now, false));
+        self.plan(&id, now + seen.until_looked_at());
+    }
+
+    /// An instance has beaten; false of one that is not known here.
+    pub(super) fn hear(&mut self, id: &str, now: Instant) -> bool {
+        let Some(known) = self.known.get_mut(id) else { return false };
+        (known.heard, known.by_beat) = (now, true);
+        if !known.healthy {
+            self.rings |= self.back.insert(id.into());
         }
-        let news = Heard { at: now, by_beat: true };
-        match self.heard.get_mut(id) {
-            Some(heard) => *heard = news,
-            None => drop(self.heard.insert(id.to_owned(), news)),
-        }
+        true
+    }
+
+    /// Whether somebody has come back who need not wait for a round; told once. Where many are unhealthy, many may
+    /// come back together.
+    pub(super) fn rings(&mut self) -> bool {
+        std::mem::take(&mut self.rings) && self.ill < FLOOD
     }
 
     /// Those of which a heartbeat came while they were unhealthy.
-    pub(super) fn take_back(&mut self) -> BTreeSet<String> {
-        std::mem::take(&mut self.back)
+    pub(super) fn back(&self) -> Vec<Arc<str>> {
+        self.back.iter().cloned().collect()
     }
 
-    pub(super) fn has_back(&self) -> bool {
-        !self.back.is_empty()
-    }
-
-    /// What the health of an instance should be changed to. Becoming healthy takes a heartbeat.
-    pub(super) fn verdict(&self, id: &str, ttl_seconds: u32, healthy: bool, now: Instant) -> Option<bool> {
-        let listening = self.listening.as_ref()?;
-        let window = Duration::from_secs(u64::from(ttl_seconds * limits::HEARTBEATS_MISSED_MAX));
-        let heard = self.heard.get(id);
-        if healthy {
-            let last = heard.map_or(listening.since, |heard| heard.at.max(listening.since));
-            (now.saturating_duration_since(last) > window).then_some(false)
-        } else {
-            let beats = heard.is_some_and(|heard| heard.by_beat && now.saturating_duration_since(heard.at) <= window);
-            beats.then_some(true)
+    /// Who is to be looked at now.
+    pub(super) fn due(&mut self, now: Instant) -> Vec<Arc<str>> {
+        let mut due: Vec<Arc<str>> = self.silent.iter().chain(&self.back).cloned().collect();
+        let Some(listening) = &self.listening else { return due };
+        let present = slot(listening.began, now);
+        let later = self.agenda.split_off(&(present + 1));
+        for (slot, ids) in std::mem::replace(&mut self.agenda, later) {
+            for id in ids {
+                if let Some(known) = self.known.get_mut(&id)
+                    && known.slot == Some(slot)
+                {
+                    known.slot = None;
+                    due.push(id);
+                }
+            }
         }
+        // Who has beaten may have been due.
+        due.sort_unstable();
+        due.dedup();
+        due
     }
 
-    /// An instance is healthy.
-    pub(super) fn see_well(&mut self, id: &str) {
-        if !self.ill.is_empty() {
-            self.ill.remove(id);
-        }
-    }
-
-    /// True of an unhealthy instance that has been that for longer than `after`, without a sign of it, before
-    /// the eyes of this leader.
-    pub(super) fn is_dead(&mut self, id: &str, after: Duration, now: Instant) -> bool {
-        let Some(listening) = &self.listening else { return false };
-        let Some(ill_since) = self.ill.get(id) else {
-            self.ill.insert(id.to_owned(), now);
-            return false;
+    /// Looks at an instance, of which the catalog says this; nothing of one that is gone or not checked.
+    /// Unhealthy ones are removed after `dead_after`, if they are.
+    pub(super) fn look(
+        &mut self,
+        id: &Arc<str>,
+        seen: Option<Seen>,
+        dead_after: Option<Duration>,
+        now: Instant,
+    ) -> Option<Verdict> {
+        self.silent.remove(id);
+        self.back.remove(id);
+        let since = self.listening.as_ref()?.since;
+        let Some(seen) = seen else {
+            self.forget(id);
+            return None;
         };
-        let heard = self.heard.get(id).map_or(*ill_since, |heard| heard.at);
-        now.saturating_duration_since(heard.max(*ill_since).max(listening.since)) > after
+        self.note(id, seen.healthy, |_| ());
+        let known = self.known.get_mut(id)?;
+        let (heard, beats) = (known.heard.max(since), known.by_beat && now - known.heard <= seen.window);
+        if seen.healthy {
+            if now - heard > seen.window {
+                self.silent.insert(id.clone());
+                return Some(Verdict::Silent);
+            }
+            self.plan(id, heard + seen.window);
+            return None;
+        }
+        if beats {
+            self.back.insert(id.clone());
+            return Some(Verdict::Back);
+        }
+        known.ill_since = dead_after.map(|_| known.ill_since.unwrap_or(now));
+        let end = known.ill_since.zip(dead_after).map(|(ill_since, after)| ill_since.max(heard) + after);
+        let again = now + LOOK_AT_ILL;
+        self.plan(id, end.filter(|end| *end >= now).map_or(again, |end| end.min(again)));
+        end.is_some_and(|end| now > end).then_some(Verdict::Dead)
     }
 
-    /// Forgets the unhealthy instances that are gone, or are not to be removed any more.
-    pub(super) fn forget_ill(&mut self, ill: usize, is_checked: impl Fn(&str) -> bool) {
-        if ill == 0 {
-            self.ill.clear();
-        } else if self.ill.len() > ill {
-            self.ill.retain(|id, _| is_checked(id));
+    fn insert(&mut self, id: &str, seen: Seen, heard: Instant) {
+        let id: Arc<str> = id.into();
+        let known = Known { heard, by_beat: false, healthy: true, ill_since: None, slot: None };
+        self.known.insert(id.clone(), known);
+        self.note(&id, seen.healthy, |_| ());
+        self.plan(&id, heard + seen.until_looked_at());
+    }
+
+    /// Notes the health of an instance, and what else is new of it.
+    fn note(&mut self, id: &str, healthy: bool, news: impl FnOnce(&mut Known)) {
+        let Some(known) = self.known.get_mut(id) else { return };
+        match (known.healthy, healthy) {
+            (true, false) => self.ill += 1,
+            (false, true) => self.ill -= 1,
+            _ => {}
+        }
+        known.healthy = healthy;
+        if healthy {
+            known.ill_since = None;
+        }
+        news(known);
+    }
+
+    fn forget(&mut self, id: &str) {
+        if let Some(gone) = self.known.remove(id) {
+            self.ill -= usize::from(!gone.healthy);
         }
     }
 
-    /// Forgets the instances that are gone, where more were heard than the `checked` ones there are.
-    pub(super) fn forget_gone(&mut self, checked: usize, is_checked: impl Fn(&str) -> bool) {
-        if self.heard.len() > checked {
-            self.heard.retain(|id, _| is_checked(id));
+    /// Has an instance looked at behind this moment; a place before that is kept, as it costs one look.
+    fn plan(&mut self, id: &Arc<str>, moment: Instant) {
+        let (Some(listening), Some(known)) = (&self.listening, self.known.get_mut(id)) else { return };
+        let slot = slot(listening.began, moment) + 1;
+        if known.slot.is_none_or(|planned| slot < planned) {
+            known.slot = Some(slot);
+            self.agenda.entry(slot).or_default().push(id.clone());
         }
     }
+}
+
+impl Seen {
+    fn until_looked_at(self) -> Duration {
+        if self.healthy { self.window } else { LOOK_AT_ILL }
+    }
+}
+
+fn slot(began: Instant, moment: Instant) -> u64 {
+    let slots = moment.saturating_duration_since(began).as_millis() / SLOT.as_millis();
+    u64::try_from(slots).unwrap_or(u64::MAX - 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(3);
+    const HEALTHY: Seen = Seen { window: WINDOW, healthy: true };
+    const ILL: Seen = Seen { window: WINDOW, healthy: false };
 
     enum Step {
         /// Leads in this term, or does not.
@@ -152,39 +284,65 @@ mod tests {
         /// Rounds every half second, up to and including this moment, in which nothing is found.
         Quiet(u64),
         /// One round that finds this.
-        Finds(bool),
+        Finds(Verdict),
         /// Nothing runs until this moment.
         Stall(u64),
     }
     use Step::{Beat, Finds, Lead, Quiet, See, Stall};
+    use Verdict::{Back, Dead, Silent};
 
-    /// Walks through the steps with one instance of ttl 1 that starts healthy; times in milliseconds.
+    /// One instance of ttl 1 that starts healthy and becomes what is found, and its keeper.
+    struct Walk {
+        keeper: Keeper,
+        seen: Seen,
+        dead_after: Option<Duration>,
+    }
+
+    impl Walk {
+        /// One round; of one instance there is one verdict.
+        fn round(&mut self, now: Instant) -> Option<Verdict> {
+            self.keeper.begin_round(now);
+            if self.keeper.wants_all() {
+                self.keeper.take_in("i", self.seen);
+            }
+            let (seen, dead_after) = (self.seen, self.dead_after);
+            let due = self.keeper.due(now);
+            let found: Vec<_> = due.iter().filter_map(|id| self.keeper.look(id, Some(seen), dead_after, now)).collect();
+            assert!(found.len() <= 1, "{found:?}");
+            match found.first() {
+                Some(Silent) => self.seen = ILL,
+                Some(Back) => self.seen = HEALTHY,
+                Some(Dead) | None => {}
+            }
+            found.first().copied()
+        }
+    }
+
+    /// Walks through the steps; times in milliseconds.
     fn walk(title: &str, steps: &[Step]) {
+        walk_removing(title, None, steps);
+    }
+
+    fn walk_removing(title: &str, dead_after: Option<Duration>, steps: &[Step]) {
         let (start, mut clock) = (Instant::now(), 0);
-        let (mut keeper, mut healthy) = (Keeper::default(), true);
-        let round = |keeper: &mut Keeper, healthy: &mut bool, ms: u64| {
-            let now = start + Duration::from_millis(ms);
-            keeper.begin_round(now);
-            let found = keeper.verdict("i", 1, *healthy, now);
-            *healthy = found.unwrap_or(*healthy);
-            found
-        };
+        let mut walk = Walk { keeper: Keeper::default(), seen: HEALTHY, dead_after };
         for (number, step) in steps.iter().enumerate() {
             let now = start + Duration::from_millis(clock);
             match step {
-                Lead(term) => keeper.listen(*term, now),
-                See => keeper.see("i", now),
-                Beat => keeper.hear("i", healthy, now),
+                Lead(term) => walk.keeper.listen(*term, now),
+                See => walk.keeper.see("i", walk.seen, now),
+                Beat => drop(walk.keeper.hear("i", now)),
                 Stall(until) => clock = *until,
                 Quiet(until) => {
                     while clock < *until {
                         clock += 500;
-                        assert_eq!(round(&mut keeper, &mut healthy, clock), None, "{title}, step {number}, {clock} ms");
+                        let found = walk.round(start + Duration::from_millis(clock));
+                        assert_eq!(found, None, "{title}, step {number}, {clock} ms");
                     }
                 }
                 Finds(expected) => {
                     clock += 500;
-                    let found = round(&mut keeper, &mut healthy, clock);
+                    let found = walk.round(start + Duration::from_millis(clock));
                     assert_eq!(found, Some(*expected), "{title}, step {number}, {clock} ms");
                 }
             }
@@ -194,22 +352,24 @@ mod tests {
     #[test]
     fn silence_is_counted_from_the_latest_sign() {
         let one = || Lead(Some(1));
-        walk("a new leader grants a whole window", &[one(), Quiet(3000), Finds(false), Quiet(9000)]);
-        walk("a heartbeat grants one", &[one(), Quiet(2000), Beat, Quiet(5000), Finds(false)]);
-        walk("a registration grants one", &[one(), Quiet(2000), See, Quiet(5000), Finds(false)]);
-        walk("another term is a new leader", &[one(), Quiet(2500), Lead(Some(2)), Quiet(5500), Finds(false)]);
-        walk("the same term is not", &[one(), Quiet(2500), one(), Quiet(3000), Finds(false)]);
-        walk("lost and won again", &[one(), Quiet(2500), Lead(None), Quiet(8000), one(), Quiet(11000), Finds(false)]);
+        walk("a new leader grants a whole window", &[one(), Quiet(3000), Finds(Silent), Quiet(9000)]);
+        walk("a heartbeat grants one", &[one(), Quiet(2000), Beat, Quiet(5000), Finds(Silent)]);
+        walk("so does each", &[one(), Quiet(2000), Beat, Quiet(4500), Beat, Quiet(7500), Finds(Silent)]);
+        walk("a registration grants one", &[one(), Quiet(2000), See, Quiet(5000), Finds(Silent)]);
+        walk("another term is a new leader", &[one(), Quiet(2500), Lead(Some(2)), Quiet(5500), Finds(Silent)]);
+        walk("the same term is not", &[one(), Quiet(2500), one(), Quiet(3000), Finds(Silent)]);
+        walk("lost and won again", &[one(), Quiet(2500), Lead(None), Quiet(8000), one(), Quiet(11000), Finds(Silent)]);
         walk("who does not lead finds nothing", &[Lead(None), See, Beat, Quiet(20_000)]);
-        walk("a stall grants a whole window", &[one(), Beat, Quiet(1000), Stall(60_000), Quiet(63_500), Finds(false)]);
-        walk("a late round alone does not", &[one(), Beat, Quiet(2000), Stall(2400), Quiet(2900), Finds(false)]);
+        let stalled = [one(), Quiet(500), Beat, Quiet(1000), Stall(60_000), Quiet(63_500), Finds(Silent)];
+        walk("a stall grants a whole window", &stalled);
+        walk("a late round alone does not", &[one(), Quiet(2000), Stall(2400), Quiet(2900), Finds(Silent)]);
     }
 
     #[test]
     fn a_heartbeat_brings_back_and_nothing_else_does() {
-        let died = || [Lead(Some(1)), Quiet(3000), Finds(false)];
+        let died = || [Lead(Some(1)), Quiet(3000), Finds(Silent)];
         let then = |more: Vec<Step>| -> Vec<Step> { died().into_iter().chain(more).collect() };
-        walk("a heartbeat", &then(vec![Beat, Finds(true), Quiet(6500), Finds(false)]));
+        walk("a heartbeat", &then(vec![Beat, Finds(Back), Quiet(6500), Finds(Silent)]));
         walk("an update", &then(vec![See, Quiet(9000)]));
         walk("a stall", &then(vec![Stall(60_000), Quiet(70_000)]));
         walk("a heartbeat before an update", &then(vec![Beat, See, Quiet(9000)]));
@@ -217,59 +377,69 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_is_told_once() {
-        let (mut keeper, now) = (Keeper::default(), Instant::now());
-        keeper.hear("deaf", false, now);
-        assert!(!keeper.has_back() && keeper.heard.is_empty());
-        keeper.listen(Some(1), now);
-        for (id, healthy) in [("well", true), ("ill", false), ("ill", false)] {
-            keeper.hear(id, healthy, now);
+    fn what_is_found_is_found_again_until_it_is_done() {
+        let (mut keeper, start) = (Keeper::default(), Instant::now());
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        let round = |keeper: &mut Keeper, seen: Option<Seen>, seconds: u64| -> Vec<Verdict> {
+            let due = keeper.due(at(seconds));
+            due.iter().filter_map(|id| keeper.look(id, seen, None, at(seconds))).collect()
+        };
+        keeper.listen(Some(1), start);
+        keeper.take_in("i", HEALTHY);
+        for second in 4..6 {
+            assert_eq!(round(&mut keeper, Some(HEALTHY), second), [Silent]);
         }
-        assert_eq!(keeper.take_back().into_iter().collect::<Vec<_>>(), ["ill"]);
-        assert!(!keeper.has_back());
+        assert_eq!(round(&mut keeper, Some(ILL), 6), []);
+        assert!(keeper.hear("i", at(7)));
+        for second in 7..9 {
+            assert_eq!(round(&mut keeper, Some(ILL), second), [Back]);
+        }
+        assert_eq!(round(&mut keeper, Some(HEALTHY), 9), []);
+        assert_eq!(round(&mut keeper, None, 15), []);
+        assert!(keeper.known.is_empty() && keeper.agenda.is_empty() && keeper.ill == 0, "it is gone");
+    }
+
+    #[test]
+    fn a_few_who_are_back_wait_for_no_round() {
+        let (mut keeper, now) = (Keeper::default(), Instant::now());
+        assert!(!keeper.hear("deaf", now), "it does not lead");
+        keeper.listen(Some(1), now);
+        assert!(!keeper.hear("nobody", now), "it knows nobody yet");
+        for (id, seen) in [("well", HEALTHY), ("ill", ILL)] {
+            keeper.take_in(id, seen);
+            assert!(keeper.hear(id, now));
+        }
+        assert!(keeper.rings() && !keeper.rings());
+        assert_eq!(keeper.back(), ["ill".into()]);
+        let crowd: Vec<String> = (0..FLOOD).map(|number| number.to_string()).collect();
+        crowd.iter().for_each(|id| keeper.take_in(id, ILL));
+        assert!(keeper.hear("1", now) && !keeper.rings(), "many may come back together");
+    }
+
+    #[test]
+    fn a_shorter_window_is_looked_at_sooner() {
+        let (mut keeper, start) = (Keeper::default(), Instant::now());
+        keeper.listen(Some(1), start);
+        keeper.take_in("i", Seen { window: Duration::from_secs(180), healthy: true });
+        keeper.see("i", HEALTHY, start);
+        let after = start + WINDOW + SLOT;
+        assert_eq!(keeper.due(after), ["i".into()]);
+        assert_eq!(keeper.look(&"i".into(), Some(HEALTHY), None, after), Some(Silent));
+        assert_eq!(keeper.due(start + Duration::from_secs(200)), ["i".into()], "its old place is void");
     }
 
     #[test]
     fn the_dead_are_those_who_stay_away_before_the_eyes_of_one_leader() {
-        let start = Instant::now();
-        let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let after = Duration::from_secs(10);
-        let mut keeper = Keeper::default();
-        let dead = |keeper: &mut Keeper, seconds: u64| {
-            keeper.begin_round(at(seconds));
-            keeper.is_dead("i", after, at(seconds))
-        };
-        let quiet = |keeper: &mut Keeper, from: u64, until: u64| {
-            for second in from..=until {
-                assert!(!dead(keeper, second), "at {second} s");
-            }
-            dead(keeper, until + 1)
-        };
-        assert!(!quiet(&mut keeper, 0, 30), "who does not lead finds nothing");
-        keeper.listen(Some(1), at(31));
-        assert!(quiet(&mut keeper, 31, 41), "a whole window from when it is seen first");
-        keeper.see("i", at(43));
-        assert!(quiet(&mut keeper, 43, 53), "an update is a sign");
-        keeper.see_well("i");
-        assert!(quiet(&mut keeper, 55, 65), "well again, and ill again");
-        keeper.listen(Some(2), at(67));
-        assert!(quiet(&mut keeper, 67, 77), "another leader begins anew");
-        assert!(!dead(&mut keeper, 100), "a stall grants a whole window");
-        keeper.forget_ill(0, |_| unreachable!("none is left"));
-        assert!(keeper.ill.is_empty());
-    }
-
-    #[test]
-    fn the_gone_are_forgotten() {
-        let (mut keeper, now) = (Keeper::default(), Instant::now());
-        keeper.listen(Some(1), now);
-        for id in ["a", "b", "c"] {
-            keeper.hear(id, true, now);
-        }
-        keeper.forget_gone(3, |_| unreachable!("no more were heard than there are"));
-        keeper.forget_gone(1, |id| id == "b");
-        assert_eq!(keeper.heard.keys().collect::<Vec<_>>(), ["b"]);
-        keeper.listen(None, now);
-        assert!(keeper.heard.is_empty());
+        let died = || [Lead(Some(1)), Quiet(3000), Finds(Silent)];
+        let then = |more: Vec<Step>| -> Vec<Step> { died().into_iter().chain(more).collect() };
+        let dead = |title: &str, steps: Vec<Step>| walk_removing(title, Some(Duration::from_secs(10)), &then(steps));
+        dead("a whole window from when it is seen first", vec![Quiet(14_000), Finds(Dead)]);
+        dead("an update is a sign", vec![Quiet(12_000), See, Quiet(22_000)]);
+        dead(
+            "well again, and ill again",
+            vec![Quiet(12_000), Beat, Finds(Back), Quiet(15_000), Finds(Silent), Quiet(25_000)],
+        );
+        dead("another leader begins anew", vec![Quiet(12_000), Lead(Some(2)), Quiet(22_000)]);
+        dead("a stall grants a whole window", vec![Quiet(12_000), Stall(60_000), Quiet(70_000)]);
     }
 }
