@@ -1,6 +1,6 @@
 //! openraft's state machine over the catalog and the rows of the store.
 //!
-//! One group of committed entries goes: lock the catalog, apply each entry, unlock, or where there is much to apply,
+//! One group of committed entries goes: lock the catalog, apply each entry, unlock, or where one of them is large,
 //! do so to a copy that shares what does not change, and put it in place; hand all changed rows
 //! to the store, with the applied index, the membership and the state hash, all of which it writes in ONE
 //! batch; then tell who waits: readers that need this index, watchers of the changed keys, and those who
@@ -47,8 +47,9 @@ pub(crate) const PROGRESS_KEY: &[u8] = &[0];
 /// readers waiting for a moment only, and holds no more than this in memory.
 const GROUP_ENTRIES_MAX: usize = 1024;
 
-/// Bytes of a group that are applied beside what readers see, and shown at once: ten thousand changes of health are
-/// one entry, and a reader must not wait for them. It costs a copy of what changes, which a small group has no use for.
+/// Bytes of an entry that is applied beside what readers see, and shown at once: ten thousand changes of health are
+/// one, and a reader must not wait for them. It costs a copy of all that changes, which many small entries would
+/// pay for dearly.
 const BESIDE_BYTES_MIN: usize = 64 * 1024;
 
 /// Entries between two notes of the state hash, unless told otherwise.
@@ -174,8 +175,8 @@ impl Machine {
 
     /// Applies each entry in memory, and returns the rows that this changes.
     fn change_catalog(&self, group: &[Entry], progress: &mut Progress, news: &mut News) -> io::Result<Vec<Edit>> {
-        let bytes: usize = group.iter().map(codec::entry_payload_bytes).sum();
-        let mut edits = if bytes < BESIDE_BYTES_MIN {
+        let is_large = |entry: &Entry| codec::entry_payload_bytes(entry) >= BESIDE_BYTES_MIN;
+        let mut edits = if !group.iter().any(is_large) {
             let mut catalog = self.state.catalog.write();
             let edits = self.apply_to(&mut catalog, group, progress, news)?;
             self.state.note_level(catalog.level());
