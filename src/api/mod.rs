@@ -42,6 +42,7 @@ mod tests;
 mod throttle;
 mod tokens;
 mod unknown;
+mod upstream;
 mod users;
 mod view;
 

@@ -7,7 +7,6 @@ use axum::extract::{Extension, FromRequest, Request, State};
 use axum::response::Response;
 use serde_json::value::RawValue;
 
-use super::App;
 use super::auth::Caller;
 use super::envelope;
 use super::error::ApiError;
@@ -15,6 +14,7 @@ use super::extract::{Batch, Write, parse_item, parse_seeded, read_body};
 use super::query::{Fresh, Query};
 use super::unknown::{Noted, Unknown, unread};
 use super::view::{RuleReleaseView, RuleView};
+use super::{App, upstream};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::{Code, Refusal};
@@ -76,7 +76,11 @@ impl FromRequest<App> for RuleBatch {
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
         let family = *request.extensions().get::<Family>().expect("every route of rules has its family");
         let unknown = Unknown::of(&request)?;
-        let read = |raw: &RawValue| unknown.judge(parse_rule(family, raw), unread_of_rule(family, raw));
+        let read = |raw: &RawValue| {
+            let folded = upstream::folded(family, raw.get()).and_then(|text| RawValue::from_string(text).ok());
+            let raw = folded.as_deref().unwrap_or(raw);
+            unknown.judge(parse_rule(family, raw), unread_of_rule(family, raw))
+        };
         Ok(RuleBatch(Batch::parse_noting(&read_body(request.into_body()).await?, read)?))
     }
 }

@@ -17,6 +17,21 @@ use super::objects::Objects;
 use super::query::Query;
 use crate::model::code::{Code, Refusal};
 
+/// What answers say of a thing that nobody sets: whoever changes what was read sends it back.
+const OF_ANSWERS: [&str; 11] = [
+    "ctime",
+    "mtime",
+    "etime",
+    "editable",
+    "deleteable",
+    "active",
+    "version",
+    "create_time",
+    "create_by",
+    "modify_time",
+    "modify_by",
+];
+
 /// What becomes of an item with fields that are not known: `?unknown=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
@@ -72,7 +87,10 @@ where
     let text = without_nulls(raw.get());
     let mut json = serde_json::Deserializer::from_str(text.as_deref().unwrap_or(raw.get()));
     let mut note = |path: Path<'_>| {
-        fields.insert(shown(&path));
+        let field = shown(&path);
+        if !OF_ANSWERS.contains(&field.as_str()) {
+            fields.insert(field);
+        }
     };
     // What cannot be read is refused for that.
     let _ = seed.deserialize(Objects(serde_ignored::Deserializer::new(&mut json, &mut note)));

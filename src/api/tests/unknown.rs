@@ -106,3 +106,47 @@ async fn null_is_absent_at_every_depth() {
     assert!(answer["code"] == json!(400001) && info.contains("rules[0]"), "{answer}");
     bench.stop().await;
 }
+
+/// What other tools write is read for what it means, shown in the shape of the specification, and can be sent back.
+#[tokio::test]
+async fn rules_of_other_tools_lose_nothing() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let source = json!({"service": "web", "namespace": "n", "arguments": [
+        {"type": "HEADER", "key": "x-user", "value": {"type": "EXACT", "value": "7", "value_type": "TEXT"}}]});
+    let config = json!({"@type": "type.googleapis.com/v1.RuleRoutingConfig", "rules": [{"name": "one",
+        "sources": [source], "destinations": [{"service": "pay", "namespace": "n", "weight": 100, "priority": 0}]}]});
+    let limit = json!({"name": "r", "namespace": "n", "service": "pay", "resource": "QPS", "type": "LOCAL",
+        "method": {"type": "EXACT", "value": "/pay"}, "amounts": [{"maxAmount": 5, "validDuration": "1s"}]});
+    let rows = [
+        ("routings", json!({"name": "r", "namespace": "n", "routing_policy": "RulePolicy", "routing_config": config})),
+        ("ratelimits", limit),
+    ];
+    for (kind, body) in rows {
+        let path = format!("/naming/v1/{kind}?unknown=refuse");
+        let (_, answer) = bench.send("POST", &path, Some(&token), json!([body])).await;
+        assert_eq!(answer["code"], json!(200000), "{answer}");
+        let (_, listed) = bench.send("GET", &format!("/naming/v1/{kind}?name=r"), Some(&token), Value::Null).await;
+        let shown = &listed["data"][0];
+        let (_, again) = bench.send("PUT", &path, Some(&token), json!([without_switch(shown)])).await;
+        assert_eq!(again["code"], json!(200002), "{again}");
+        if kind == "routings" {
+            let arguments = &shown["routing_config"]["rules"][0]["arguments"]["arguments"];
+            let seen = [&arguments[0]["type"], &arguments[0]["value"]["value"], &arguments[1]["key"]];
+            assert_eq!(seen, [&json!("CALLER_SERVICE"), &json!("web"), &json!("x-user")], "{shown}");
+        } else {
+            let rule = &shown["rules"][0];
+            assert_eq!(
+                (&rule["amounts"][0]["maxAmount"], &rule["apis"][0]["path"]["value"]),
+                (&json!(5), &json!("/pay"))
+            );
+        }
+    }
+    bench.stop().await;
+}
+
+fn without_switch(rule: &Value) -> Value {
+    let mut rule = rule.clone();
+    rule.as_object_mut().expect("a rule").remove("disable");
+    rule
+}
