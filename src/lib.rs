@@ -56,7 +56,8 @@
 //! memory. Readers that come while a question is on its way share the next one. With
 //! `?consistency=local` the node answers from what it has. A look-up reads the catalog where it stands;
 //! a walk over many things goes over a view of it on a blocking thread (`api::scan`): the catalog's maps
-//! are persistent ones, so a view is made in no time and keeps nobody waiting. Config clients always read
+//! are persistent ones, so a view is made in no time and keeps nobody waiting. Lists search texts that lie side by
+//! side (`catalog::ledger`) and touch the things of their page alone. Config clients always read
 //! the node's own state; what keeps them from stepping back are the ids they bring along.
 //!
 //! # The path of a long poll

@@ -9,7 +9,7 @@ use super::Catalog;
 use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, Ledger, Wish};
 use super::names::Names;
 use super::page::{Listed, Page};
 use super::row::{Key, Row, Table};
@@ -23,6 +23,12 @@ use crate::model::time::Timestamp;
 const CL5_LAYOUTS: [(&str, u32); 6] =
     [("Production", 1), ("Development", 2), ("Pre-release", 3), ("Test", 4), ("Polaris", 5), ("default", 6)];
 
+/// What lists ask for, by column.
+const ALIAS: usize = 0;
+const ALIAS_NAMESPACE: usize = 1;
+const SERVICE: usize = 2;
+const NAMESPACE: usize = 3;
+
 impl Row for ServiceAlias {
     const TABLE: Table = Table::Alias;
     fn name(&self, key: &mut Key) {
@@ -33,16 +39,27 @@ impl Row for ServiceAlias {
 impl Entry for ServiceAlias {
     type Key = str;
 
-    fn key(&self) -> Arc<str> {
-        self.id.as_str().into()
+    const COLUMNS: usize = 4;
+
+    fn key(&self) -> &str {
+        &self.id
     }
 
-    fn name(&self) -> &str {
-        &self.alias
+    fn shared_key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn mtime(&self) -> Timestamp {
         self.mtime
+    }
+
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+        match column {
+            ALIAS => tell(&self.alias),
+            ALIAS_NAMESPACE => tell(&self.alias_namespace),
+            SERVICE => tell(&self.service),
+            _ => tell(&self.namespace),
+        }
     }
 }
 
@@ -139,14 +156,18 @@ impl Aliases {
 
     /// Newest change first, then by id.
     pub fn list(&self, filter: &AliasFilter, page: Page) -> Listed<Arc<ServiceAlias>> {
-        let matches = |alias: &ServiceAlias| {
-            NameFilter::passes(&filter.service, &alias.service)
-                && NameFilter::passes(&filter.namespace, &alias.namespace)
-                && NameFilter::passes(&filter.alias_namespace, &alias.alias_namespace)
-                && filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
+        let wishes = Wish::all([
+            (ALIAS, &filter.alias),
+            (ALIAS_NAMESPACE, &filter.alias_namespace),
+            (SERVICE, &filter.service),
+            (NAMESPACE, &filter.namespace),
+        ]);
+        let rest = |alias: &ServiceAlias| {
+            filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
                 && filter.sight.sees(&alias.namespace, &alias.service)
         };
-        self.all.list(filter.alias.as_ref(), Some(matches), page)
+        let asks_more = filter.owner.is_some() || !filter.sight.is_whole();
+        self.all.list(&wishes, asks_more.then_some(rest), page)
     }
 
     /// How many aliases [`Aliases::list`] walks at most.

@@ -95,19 +95,34 @@ impl Row for ConfigRelease {
     }
 }
 
+/// What lists ask for, by column.
+pub(super) const FILE: usize = 0;
+pub(super) const GROUP: usize = 1;
+pub(super) const NAMESPACE: usize = 2;
+
 impl Entry for ConfigFile {
     type Key = ConfigKey;
 
-    fn key(&self) -> Arc<ConfigKey> {
-        Arc::new(self.key.clone())
+    const COLUMNS: usize = 3;
+
+    fn key(&self) -> &ConfigKey {
+        &self.key
     }
 
-    fn name(&self) -> &str {
-        &self.key.file
+    fn shared_key(&self) -> Arc<ConfigKey> {
+        Arc::new(self.key.clone())
     }
 
     fn mtime(&self) -> Timestamp {
         self.modified.time
+    }
+
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+        match column {
+            FILE => tell(&self.key.file),
+            GROUP => tell(&self.key.group),
+            _ => tell(&self.key.namespace),
+        }
     }
 }
 

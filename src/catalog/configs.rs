@@ -11,9 +11,9 @@ use super::Corrupt;
 use super::archive::Archive;
 use super::change::{Change, Journal};
 use super::config_active::ActiveConfigs;
-use super::config_rows::{ConfigMark, ConfigVersion};
+use super::config_rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
 use super::contents::{Contents, StoredContent};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Wish};
 use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
 use crate::format::level::Level;
@@ -197,9 +197,9 @@ impl Configs {
             let of_group = self.files_in_group(namespace, group).filter(|file| filter.matches_key(&file.key));
             return cut_sorted(of_group.collect(), newest_file_first, page);
         }
-        let rest = FileFilter { file: None, ..filter.clone() };
-        let asks_more = rest.namespace.is_some() || rest.group.is_some() || !rest.sight.is_whole();
-        self.files.list(filter.file.as_ref(), asks_more.then_some(|one: &ConfigFile| rest.matches_key(&one.key)), page)
+        let wishes = Wish::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
+        let is_seen = |file: &ConfigFile| filter.sight.sees(&file.key.namespace, &file.key.group);
+        self.files.list(&wishes, (!filter.sight.is_whole()).then_some(is_seen), page)
     }
 
     /// Newest change first, then by key and highest version. A filter that names a file walks its

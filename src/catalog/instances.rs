@@ -11,7 +11,7 @@ use imbl::OrdMap;
 
 use super::change::Journal;
 use super::fold::Fold;
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, Ledger, Wish};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Key, Row, Table};
@@ -19,6 +19,11 @@ use crate::model::grant::Sight;
 use crate::model::instance::Instance;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
+
+/// What lists ask for, by column.
+const HOST: usize = 0;
+const SERVICE: usize = 1;
+const NAMESPACE: usize = 2;
 
 impl Row for Instance {
     const TABLE: Table = Table::Instance;
@@ -30,16 +35,26 @@ impl Row for Instance {
 impl Entry for Instance {
     type Key = str;
 
-    fn key(&self) -> Arc<str> {
-        self.id.as_str().into()
+    const COLUMNS: usize = 3;
+
+    fn key(&self) -> &str {
+        &self.id
     }
 
-    fn name(&self) -> &str {
-        &self.host
+    fn shared_key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn mtime(&self) -> Timestamp {
         self.mtime
+    }
+
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+        match column {
+            HOST => tell(&self.host),
+            SERVICE => tell(&self.service),
+            _ => tell(&self.namespace),
+        }
     }
 }
 
@@ -97,7 +112,7 @@ pub struct Instances {
 }
 
 /// Which instances a list wants; an absent or empty part wants all.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceFilter {
     pub id: Option<String>,
     pub namespace: Option<NameFilter>,
@@ -205,7 +220,14 @@ impl Instances {
             (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {
                 cut_sorted(self.all_of(namespace, service).filter(matches).collect(), newest_first, page)
             }
-            _ => self.all.list(None, Some(|instance: &Instance| filter.matches(instance)), page),
+            _ => {
+                let hosts: Vec<_> = filter.hosts.iter().cloned().map(NameFilter::Exact).collect();
+                let mut wishes = Wish::all([(SERVICE, &filter.service), (NAMESPACE, &filter.namespace)]);
+                wishes.extend((!hosts.is_empty()).then(|| Wish::new(HOST, &hosts)));
+                let rest = InstanceFilter { service: None, namespace: None, hosts: Vec::new(), ..filter.clone() };
+                let asks_more = rest != InstanceFilter::default();
+                self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page)
+            }
         }
     }
 
@@ -216,7 +238,7 @@ impl Instances {
             (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {
                 self.of_service(namespace, service).total
             }
-            _ => self.all.reach(true, page),
+            _ => self.all.reach(*filter != InstanceFilter::default(), page),
         }
     }
 

@@ -1,64 +1,101 @@
 //! Things of one kind by key, and in the order of their list: newest change first, then by key.
 //!
-//! A list that wants names walks all of them, and a hundred thousand things lie all over memory. So
-//! what the walk needs stands in the index itself: short names inline, one behind the other. It stands there
-//! from the end of the list on, so that what has just changed is put behind all others and moves none.
+//! A list that wants names asks for all of them, and a hundred thousand things lie all over memory. So the list
+//! is one of [sheets](Sheet), on which the texts that lists ask for lie one behind the other; it touches the
+//! things of its page alone. A hundred thousand names take less than two milliseconds, wherever the page is.
+//!
+//! The list stands here from its end on, so that what has just changed is put behind all others and moves none.
 
 use std::cmp::Reverse;
+use std::iter;
+use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use compact_str::CompactString;
 use imbl::OrdMap;
 
 use super::page::{Listed, Page};
+use super::sheet::Sheet;
 use crate::model::text::NameFilter;
+use crate::model::texts::{SLOTS_MAX, Search, Slots, Texts};
 use crate::model::time::Timestamp;
 
-/// Something that has a key and a name and is listed by its last change.
+/// Something that has a key and texts, and is listed by its last change.
 pub(super) trait Entry {
     /// What it is found by: no two have the same.
     type Key: Ord + ?Sized;
 
-    fn key(&self) -> Arc<Self::Key>;
-    fn name(&self) -> &str;
+    /// How many columns of texts there are for lists to ask for.
+    const COLUMNS: usize;
+
+    fn key(&self) -> &Self::Key;
+    fn shared_key(&self) -> Arc<Self::Key>;
     fn mtime(&self) -> Timestamp;
+
+    /// Tells the texts, none or any number, that it has in a column.
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str));
+}
+
+/// A text that a list wants in a column: one that any of these finds.
+pub(super) struct Wish<'a> {
+    column: usize,
+    searches: Vec<Search<'a>>,
+}
+
+impl<'a> Wish<'a> {
+    pub(super) fn new(column: usize, filters: impl IntoIterator<Item = &'a NameFilter>) -> Self {
+        Wish { column, searches: filters.into_iter().map(Search::new).collect() }
+    }
+
+    /// What is wanted of each of these columns; an absent filter wants all.
+    pub(super) fn all<const N: usize>(filters: [(usize, &'a Option<NameFilter>); N]) -> Vec<Self> {
+        let given = filters.into_iter().filter_map(|(column, filter)| Some((column, filter.as_ref()?)));
+        given.map(|(column, filter)| Wish::new(column, [filter])).collect()
+    }
+
+    /// The slots that have such a text.
+    pub(super) fn among(&self, columns: &[Texts]) -> Slots {
+        let found = self.searches.iter().map(|search| search.among(&columns[self.column]));
+        found.fold(Slots::default(), Slots::or)
+    }
 }
 
 /// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
 pub(super) struct Ledger<T: Entry> {
     by_key: OrdMap<Arc<T::Key>, Arc<T>>,
-    /// Backwards.
-    in_list_order: OrdMap<Place<T::Key>, Listing<T>>,
+    /// Each from its place on, up to that of the next.
+    sheets: OrdMap<Place<T::Key>, Arc<Sheet<T>>>,
+    /// What stands from here on is on a sheet by itself: the one that nearly every change is put on.
+    from: Place<T::Key>,
+    newest: Arc<Sheet<T>>,
 }
 
-/// How far from the end of the list a thing stands.
-type Place<K> = (Timestamp, Reverse<Arc<K>>);
-
-/// A name, and what has it.
-type Listing<T> = (CompactString, Arc<T>);
+/// How far from the end of the list a thing stands; none is before all of them.
+type Place<K> = Option<(Timestamp, Reverse<Arc<K>>)>;
 
 impl<T: Entry> Default for Ledger<T> {
     fn default() -> Self {
-        Ledger { by_key: OrdMap::new(), in_list_order: OrdMap::new() }
+        Ledger { by_key: OrdMap::new(), sheets: OrdMap::new(), from: None, newest: Arc::default() }
     }
 }
 
 impl<T: Entry> Clone for Ledger<T> {
     fn clone(&self) -> Self {
-        Ledger { by_key: self.by_key.clone(), in_list_order: self.in_list_order.clone() }
+        let (by_key, sheets) = (self.by_key.clone(), self.sheets.clone());
+        Ledger { by_key, sheets, from: self.from.clone(), newest: self.newest.clone() }
     }
 }
 
+/// What is on which sheet depends on how it came there, and does not count.
 impl<T: Entry + PartialEq> PartialEq for Ledger<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.by_key == other.by_key && self.in_list_order == other.in_list_order
+        self.by_key == other.by_key && self.in_list_order().eq(other.in_list_order())
     }
 }
 
 impl<T: Entry + std::fmt::Debug> std::fmt::Debug for Ledger<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.in_list_order.values().rev()).finish()
+        f.debug_list().entries(self.in_list_order()).finish()
     }
 }
 
@@ -73,18 +110,18 @@ impl<T: Entry> Ledger<T> {
 
     /// Takes it in, in place of the one with its key, which is returned.
     pub(super) fn insert(&mut self, entry: Arc<T>) -> Option<Arc<T>> {
-        let key = entry.key();
+        let key = entry.shared_key();
         let old = self.by_key.insert(key.clone(), entry.clone());
         if let Some(old) = &old {
-            self.in_list_order.remove(&(old.mtime(), Reverse(key.clone())));
+            self.strike(key.clone(), old);
         }
-        self.in_list_order.insert((entry.mtime(), Reverse(key)), (entry.name().into(), entry));
+        self.enlist(key, entry);
         old
     }
 
     pub(super) fn remove(&mut self, key: &T::Key) -> Option<Arc<T>> {
         let (key, old) = self.by_key.remove_with_key(key)?;
-        self.in_list_order.remove(&(old.mtime(), Reverse(key)));
+        self.strike(key, &old);
         Some(old)
     }
 
@@ -98,25 +135,258 @@ impl<T: Entry> Ledger<T> {
         self.by_key.range::<_, T::Key>((Bound::Excluded(key), Bound::Unbounded)).map(|(_, entry)| entry)
     }
 
-    /// Those of a wanted name that are wanted for the rest; an absent wish wants all.
-    pub(super) fn list(
-        &self,
-        name: Option<&NameFilter>,
-        rest: Option<impl Fn(&T) -> bool>,
-        page: Page,
-    ) -> Listed<Arc<T>> {
-        if name.is_none() && rest.is_none() {
-            let rows = self.in_list_order.values().rev().skip(page.offset).take(page.limit);
-            return Listed { amount: self.len(), rows: rows.map(|(_, entry)| entry.clone()).collect() };
+    fn in_list_order(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.all_sheets().flat_map(|sheet| sheet.things().rev())
+    }
+
+    fn all_sheets(&self) -> impl Iterator<Item = &Arc<Sheet<T>>> {
+        iter::once(&self.newest).chain(self.sheets.values().rev())
+    }
+
+    /// Those that have what is wished for and are wanted for the rest; an absent rest wants all.
+    pub(super) fn list(&self, wishes: &[Wish<'_>], rest: Option<impl Fn(&T) -> bool>, page: Page) -> Listed<Arc<T>> {
+        let wants_all = wishes.is_empty() && rest.is_none();
+        let mut listed = Listed { amount: 0, rows: Vec::new() };
+        for sheet in self.all_sheets() {
+            sheet.list(wishes, rest.as_ref(), page, &mut listed);
+            if wants_all && listed.amount >= page.end() {
+                listed.amount = self.len();
+                break;
+            }
         }
-        let wanted = self.in_list_order.values().rev().filter(|(listed, entry)| {
-            name.is_none_or(|name| name.matches(listed)) && rest.as_ref().is_none_or(|rest| rest(entry))
-        });
-        Listed::cut(wanted.map(|(_, entry)| entry), page)
+        listed
     }
 
     /// How many things [`Ledger::list`] walks at most.
     pub(super) fn reach(&self, is_filtered: bool, page: Page) -> usize {
         if is_filtered { self.len() } else { page.end().min(self.len()) }
+    }
+
+    fn enlist(&mut self, key: Arc<T::Key>, entry: Arc<T>) {
+        let place = Some((entry.mtime(), Reverse(key)));
+        if place >= self.from {
+            let newest = Arc::make_mut(&mut self.newest);
+            let Some((from, further)) = put(newest, &place, entry) else { return };
+            newest.shrink();
+            let (from, full) = (mem::replace(&mut self.from, from), mem::replace(&mut self.newest, Arc::new(further)));
+            self.sheets.insert(from, full);
+        } else if let Some((_, sheet)) = self.sheets.get_prev_mut(&place) {
+            if let Some((from, further)) = put(Arc::make_mut(sheet), &place, entry) {
+                self.sheets.insert(from, Arc::new(further));
+            }
+        } else {
+            self.sheets.insert(None, Arc::new(Sheet::new(entry)));
+        }
+    }
+
+    /// Takes it off the list.
+    fn strike(&mut self, key: Arc<T::Key>, entry: &Arc<T>) {
+        let place = Some((entry.mtime(), Reverse(key)));
+        if place >= self.from {
+            let newest = Arc::make_mut(&mut self.newest);
+            newest.remove(entry);
+            if newest.is_sparse() {
+                newest.close_gaps();
+            }
+            return;
+        }
+        let (from, sheet) = self.sheets.get_prev_mut(&place).expect("what is there is listed");
+        let sheet = Arc::make_mut(sheet);
+        sheet.remove(entry);
+        if sheet.is_sparse() {
+            let from = from.clone();
+            sheet.close_gaps();
+            self.unite(&from);
+        }
+    }
+
+    /// Puts what is left of a sheet on the one before, if there is room to spare.
+    fn unite(&mut self, from: &Place<T::Key>) {
+        let len = self.sheets.get(from).map_or(0, |sheet| sheet.len());
+        if len == 0 {
+            self.sheets.remove(from);
+            return;
+        }
+        let before = self.sheets.range::<_, Place<T::Key>>((Bound::Unbounded, Bound::Excluded(from))).next_back();
+        let with_room = before.filter(|(_, before)| before.len() + len <= SLOTS_MAX * 3 / 4);
+        let Some(before) = with_room.map(|(before, _)| before.clone()) else { return };
+        if let (Some(sheet), Some(before)) = (self.sheets.remove(from), self.sheets.get_mut(&before)) {
+            Arc::make_mut(before).append(Arc::unwrap_or_clone(sheet));
+        }
+    }
+}
+
+/// Puts an entry on the sheet that it belongs on. If that is full, there is a further sheet behind it then.
+fn put<T: Entry>(sheet: &mut Sheet<T>, place: &Place<T::Key>, entry: Arc<T>) -> Option<(Place<T::Key>, Sheet<T>)> {
+    let slot = sheet.slot_for(&entry);
+    if !sheet.is_full() {
+        sheet.insert(slot, entry);
+        return None;
+    }
+    if slot == SLOTS_MAX {
+        return Some((place.clone(), Sheet::new(entry)));
+    }
+    let mut newer = sheet.split();
+    let first = newer.things().next().expect("half of a full sheet is something");
+    let from = Some((first.mtime(), Reverse(first.shared_key())));
+    let half = if *place < from { sheet } else { &mut newer };
+    let slot = half.slot_for(&entry);
+    half.insert(slot, entry);
+    Some((from, newer))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Thing {
+        id: u16,
+        stamp: u64,
+        names: Vec<&'static str>,
+    }
+
+    impl Entry for Thing {
+        type Key = u16;
+
+        const COLUMNS: usize = 2;
+
+        fn key(&self) -> &u16 {
+            &self.id
+        }
+
+        fn shared_key(&self) -> Arc<u16> {
+            Arc::new(self.id)
+        }
+
+        fn mtime(&self) -> Timestamp {
+            Timestamp(self.stamp)
+        }
+
+        fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+            match column {
+                0 => self.names.iter().for_each(|name| tell(name)),
+                _ => tell(if self.id.is_multiple_of(2) { "even" } else { "odd" }),
+            }
+        }
+    }
+
+    /// What is done to things that follow one another by their ids.
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert { from: u16, many: u16, every: usize, stamp: u64, names: Vec<&'static str> },
+        Remove { from: u16, many: u16, every: usize },
+        Look,
+    }
+
+    fn some_step() -> impl Strategy<Value = Step> {
+        let ids = || (0..400_u16, prop_oneof![Just(1), 1..200_u16], 1..4_usize);
+        let names = prop::sample::subsequence(vec!["pay", "Pay", "PAYMENT", "ship"], 0..3);
+        prop_oneof![
+            4 => (ids(), 0..6_u64, names)
+                .prop_map(|((from, many, every), stamp, names)| Step::Insert { from, many, every, stamp, names }),
+            2 => ids().prop_map(|(from, many, every)| Step::Remove { from, many, every }),
+            1 => Just(Step::Look),
+        ]
+    }
+
+    type Model = BTreeMap<u16, Thing>;
+
+    fn in_order(model: &Model) -> Vec<&Thing> {
+        let mut things: Vec<&Thing> = model.values().collect();
+        things.sort_by_key(|thing| (Reverse(thing.stamp), thing.id));
+        things
+    }
+
+    /// The same by every filter, on every page.
+    fn assert_same(ledger: &Ledger<Thing>, model: &Model) {
+        assert_eq!(ledger.len(), model.len());
+        assert!(ledger.onward(&0).map(|thing| &**thing).eq(model.values()), "the same by key");
+        let filter = |text| Some(NameFilter::parse(text));
+        let names = [None, filter("pay"), filter("PAYMENT"), filter("*pay*"), filter("p*"), filter("*t"), filter("*")];
+        for name in &names {
+            for kind in [None, filter("even")] {
+                for rest in [None, Some(|thing: &Thing| thing.id % 3 != 0)] {
+                    let has = |filter: &Option<NameFilter>, texts: &[&str]| {
+                        filter.as_ref().is_none_or(|filter| texts.iter().any(|text| filter.matches(text)))
+                    };
+                    let is_wanted = |thing: &&Thing| {
+                        has(name, &thing.names)
+                            && (kind.is_none() || thing.id.is_multiple_of(2))
+                            && rest.is_none_or(|rest| rest(thing))
+                    };
+                    let expected: Vec<&Thing> = in_order(model).into_iter().filter(is_wanted).collect();
+                    for (offset, limit) in [(0, 10), (0, 0), (63, 2), (150, 100), (1000, 10)] {
+                        let page = Page { offset, limit };
+                        let listed = ledger.list(&Wish::all([(0, name), (1, &kind)]), rest, page);
+                        assert_eq!(listed.amount, expected.len(), "{name:?} {kind:?} {page:?}");
+                        let rows = listed.rows.iter().map(|row| &**row);
+                        assert!(
+                            rows.eq(expected.iter().copied().skip(offset).take(limit)),
+                            "{name:?} {kind:?} {page:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    fn rebuilt(model: &Model) -> Ledger<Thing> {
+        let mut ledger = Ledger::default();
+        model.values().for_each(|thing| assert_eq!(ledger.insert(Arc::new(thing.clone())), None));
+        ledger
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_ledger_is_a_sorted_list_and_its_clones_stay_what_they_were(
+            steps in prop::collection::vec(some_step(), 1..40),
+        ) {
+            let (mut ledger, mut model, mut seen) = (Ledger::default(), Model::new(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Insert { from, many, every, stamp, names } => {
+                        for id in (from..from + many).step_by(every) {
+                            let thing = Thing { id, stamp: stamp + u64::from(id % 50 / 49), names: names.clone() };
+                            let old = ledger.insert(Arc::new(thing.clone()));
+                            prop_assert_eq!(old.map(Arc::unwrap_or_clone), model.insert(id, thing));
+                        }
+                    }
+                    Step::Remove { from, many, every } => {
+                        for id in (from..from + many).step_by(every) {
+                            prop_assert_eq!(ledger.remove(&id).map(Arc::unwrap_or_clone), model.remove(&id));
+                        }
+                    }
+                    Step::Look => seen.push((ledger.clone(), model.clone())),
+                }
+            }
+            seen.push((ledger, model));
+            for (ledger, model) in &seen {
+                assert_same(ledger, model);
+                prop_assert_eq!(ledger, &rebuilt(model));
+            }
+        }
+    }
+
+    /// What was updated and removed again and again lies on no more sheets than half full ones would be.
+    #[test]
+    fn sheets_that_empty_are_put_together() {
+        let mut ledger = Ledger::default();
+        let thing = |id: u16, stamp: u64| Arc::new(Thing { id, stamp, names: vec!["pay"] });
+        let (things, mut number) = (5_000, 0_u64);
+        for stamp in 0..60_000 {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ledger.insert(thing((number >> 33) as u16 % things, stamp));
+        }
+        let slots = ledger.all_sheets().count() * SLOTS_MAX;
+        assert!(slots < 2 * ledger.len(), "{slots} slots for {} things", ledger.len());
+        (0..things).for_each(|id| drop(ledger.remove(&id)));
+        assert_eq!((ledger.len(), ledger.all_sheets().count()), (0, 1));
     }
 }

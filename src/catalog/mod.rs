@@ -45,6 +45,7 @@ mod rule_changes;
 pub mod rules;
 pub mod services;
 mod settings;
+mod sheet;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;

@@ -10,7 +10,7 @@ use imbl::OrdMap;
 use super::active::Active;
 use super::archive::{Archive, Archived};
 use super::change::{Change, Journal};
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, Ledger, Wish};
 use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Key, Row, Table};
@@ -20,6 +20,11 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
+
+/// What lists ask for, by column.
+const NAME: usize = 0;
+const NAMESPACE: usize = 1;
+const SERVICE: usize = 2;
 
 impl Row for Rule {
     const TABLE: Table = Table::Rule;
@@ -58,16 +63,26 @@ impl Archived for RuleRelease {
 impl Entry for Rule {
     type Key = str;
 
-    fn key(&self) -> Arc<str> {
-        self.id.as_str().into()
+    const COLUMNS: usize = 3;
+
+    fn key(&self) -> &str {
+        &self.id
     }
 
-    fn name(&self) -> &str {
-        &self.name
+    fn shared_key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn mtime(&self) -> Timestamp {
         self.modified.time
+    }
+
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+        match column {
+            NAME => tell(&self.name),
+            NAMESPACE => tell(&self.namespace),
+            _ => self.each_service(tell),
+        }
     }
 }
 
@@ -185,13 +200,12 @@ impl RuleBook {
             (Some(id), _, _) => self.get(id),
             (_, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => self.named(namespace, name),
             _ => {
-                let rest = RuleFilter { name: None, ..filter.clone() };
+                let every_service = NameFilter::Exact(ALL.to_owned());
+                let mut wishes = Wish::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]);
+                wishes.extend(filter.service.as_ref().map(|wanted| Wish::new(SERVICE, [wanted, &every_service])));
+                let rest = RuleFilter { name: None, namespace: None, service: None, ..filter.clone() };
                 let asks_more = rest != RuleFilter::default();
-                return self.rules.list(
-                    filter.name.as_ref(),
-                    asks_more.then_some(|one: &Rule| rest.matches(one)),
-                    page,
-                );
+                return self.rules.list(&wishes, asks_more.then_some(|one: &Rule| rest.matches(one)), page);
             }
         };
         Listed::cut(one.into_iter().filter(|rule| filter.matches(rule)), page)

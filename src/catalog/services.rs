@@ -11,7 +11,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::fold::Fold;
 use super::instances::{InstanceNeeds, Instances};
-use super::ledger::{Entry, Ledger};
+use super::ledger::{Entry, Ledger, Wish};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Key, Row, Table};
@@ -21,6 +21,10 @@ use crate::model::is_stale;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
+
+/// What lists ask for, by column.
+const NAME: usize = 0;
+const NAMESPACE: usize = 1;
 
 impl Row for Service {
     const TABLE: Table = Table::Service;
@@ -32,16 +36,25 @@ impl Row for Service {
 impl Entry for Service {
     type Key = str;
 
-    fn key(&self) -> Arc<str> {
-        self.id.as_str().into()
+    const COLUMNS: usize = 2;
+
+    fn key(&self) -> &str {
+        &self.id
     }
 
-    fn name(&self) -> &str {
-        &self.name
+    fn shared_key(&self) -> Arc<str> {
+        self.id.as_str().into()
     }
 
     fn mtime(&self) -> Timestamp {
         self.mtime
+    }
+
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+        match column {
+            NAME => tell(&self.name),
+            _ => tell(&self.namespace),
+        }
     }
 }
 
@@ -122,7 +135,7 @@ impl Services {
     }
 
     /// Newest change first, then by id. A filter that names one service looks it up, one that names a
-    /// namespace walks that alone.
+    /// small namespace walks that alone.
     pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: Page) -> Listed<Arc<Service>> {
         let matches = |service: &Service| filter.matches(service, instances);
         match (&filter.namespace, &filter.name) {
@@ -130,15 +143,15 @@ impl Services {
                 let found = self.get(namespace, name);
                 Listed::cut(found.into_iter().filter(|service| matches(service)), page)
             }
-            (Some(NameFilter::Exact(namespace)), _) => {
+            (Some(NameFilter::Exact(namespace)), _) if self.is_small(namespace) => {
                 let matching = self.all_in(Some(namespace)).filter(|service| matches(service)).collect();
                 cut_sorted(matching, newest_first, page)
             }
             _ => {
-                let rest = ServiceFilter { name: None, ..filter.clone() };
+                let rest = ServiceFilter { name: None, namespace: None, ..filter.clone() };
                 let asks_more = rest != ServiceFilter::default();
                 self.all.list(
-                    filter.name.as_ref(),
+                    &Wish::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]),
                     asks_more.then_some(|one: &Service| rest.matches(one, instances)),
                     page,
                 )
@@ -152,10 +165,17 @@ impl Services {
             (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => {
                 (1, instances.of_service(namespace, name))
             }
-            (Some(NameFilter::Exact(namespace)), _) => (self.count_in(namespace), instances.of_namespace(namespace)),
+            (Some(NameFilter::Exact(namespace)), _) if self.is_small(namespace) => {
+                (self.count_in(namespace), instances.of_namespace(namespace))
+            }
             _ => (self.all.reach(*filter != ServiceFilter::default(), page), instances.counts()),
         };
         if filter.instances == InstanceNeeds::default() { services } else { services + of_them.total }
+    }
+
+    /// True if its services are walked sooner than the names of all are searched.
+    fn is_small(&self, namespace: &str) -> bool {
+        self.count_in(namespace) <= self.len() / 16
     }
 
     /// Whom a draft names: by id if it gives one, else by namespace and name.

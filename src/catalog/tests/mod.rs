@@ -6,6 +6,7 @@ mod cluster;
 mod contents;
 mod golden;
 mod instances;
+mod lists;
 mod properties;
 mod rebirth;
 mod retention;

@@ -211,8 +211,17 @@ impl Rule {
     /// True if one of the services that the rule is about is called so.
     pub fn is_about(&self, is_wanted: impl Fn(&str) -> bool) -> bool {
         let mut found = false;
-        self.body.shape().each_end(&mut |_, service| found |= !service.is_empty() && is_wanted(service));
+        self.each_service(&mut |service| found |= is_wanted(service));
         found
+    }
+
+    /// Shows the name of each service that the rule is about, once or more often.
+    pub fn each_service(&self, visit: &mut dyn FnMut(&str)) {
+        self.body.shape().each_end(&mut |_, service| {
+            if !service.is_empty() {
+                visit(service);
+            }
+        });
     }
 }
 

@@ -1,0 +1,159 @@
+//! A sheet: things that follow one another in a list, backwards, with the texts that lists ask for.
+//!
+//! What is removed leaves a gap, and moves nothing. What is inserted is mostly the newest of all, and put
+//! behind the rest. Gaps are closed when most of a sheet is gaps, or where they would be in the way.
+
+use std::cmp::Reverse;
+use std::mem;
+use std::sync::Arc;
+
+use super::ledger::{Entry, Wish};
+use super::page::{Listed, Page};
+use crate::model::texts::{SLOTS_MAX, Slots, Texts};
+use crate::model::time::Timestamp;
+
+pub(super) struct Sheet<T> {
+    /// None is a gap.
+    things: Vec<Option<Arc<T>>>,
+    /// Where there is none.
+    held: Slots,
+    /// No slot was taken for anything newer.
+    newest: Timestamp,
+    columns: Box<[Texts]>,
+}
+
+impl<T> Clone for Sheet<T> {
+    fn clone(&self) -> Self {
+        let (things, columns) = (self.things.clone(), self.columns.clone());
+        Sheet { things, held: self.held, newest: self.newest, columns }
+    }
+}
+
+impl<T: Entry> Default for Sheet<T> {
+    fn default() -> Self {
+        let columns = (0..T::COLUMNS).map(|_| Texts::default()).collect();
+        Sheet { things: Vec::new(), held: Slots::default(), newest: Timestamp::default(), columns }
+    }
+}
+
+impl<T: Entry> Sheet<T> {
+    pub(super) fn new(thing: Arc<T>) -> Self {
+        let mut sheet = Sheet::default();
+        sheet.insert(0, thing);
+        sheet
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.held.count()
+    }
+
+    /// True if all slots are taken, be it by gaps.
+    pub(super) fn is_full(&self) -> bool {
+        self.things.len() == SLOTS_MAX
+    }
+
+    /// True if most of it is gaps.
+    pub(super) fn is_sparse(&self) -> bool {
+        self.len() * 2 < self.things.len()
+    }
+
+    pub(super) fn things(&self) -> impl DoubleEndedIterator<Item = &Arc<T>> {
+        self.things.iter().flatten()
+    }
+
+    /// The slot before which a thing belongs. There are no gaps then, or it belongs behind all slots.
+    pub(super) fn slot_for(&mut self, thing: &T) -> usize {
+        if self.newest < thing.mtime() {
+            return self.things.len();
+        }
+        self.close_gaps();
+        let place = (thing.mtime(), Reverse(thing.key()));
+        let is_before = |held: &Arc<T>| (held.mtime(), Reverse(held.key())) < place;
+        self.things.partition_point(|held| held.as_ref().is_some_and(is_before))
+    }
+
+    pub(super) fn insert(&mut self, slot: usize, thing: Arc<T>) {
+        for (column, texts) in self.columns.iter_mut().enumerate() {
+            texts.insert(slot, |tell| thing.texts(column, tell));
+        }
+        if slot < self.things.len() {
+            self.held = Slots::first(self.things.len() + 1);
+        } else {
+            self.held.put(slot);
+        }
+        self.newest = self.newest.max(thing.mtime());
+        self.things.insert(slot, Some(thing));
+    }
+
+    pub(super) fn remove(&mut self, thing: &Arc<T>) {
+        let is_it = |held: &Option<Arc<T>>| held.as_ref().is_some_and(|held| Arc::ptr_eq(held, thing));
+        let slot = self.things.iter().position(is_it).expect("what is listed stands where it belongs");
+        self.things[slot] = None;
+        self.held.remove(slot);
+    }
+
+    pub(super) fn close_gaps(&mut self) {
+        if self.len() < self.things.len() {
+            let with_gaps = mem::take(self);
+            self.append(with_gaps);
+        }
+    }
+
+    /// Puts what another holds behind its own.
+    pub(super) fn append(&mut self, mut other: Sheet<T>) {
+        let all = other.held;
+        self.take_from(&mut other, all);
+    }
+
+    /// Cuts off the half that is first in the list.
+    pub(super) fn split(&mut self) -> Sheet<T> {
+        let mut newer = mem::take(self);
+        let older = Slots::first(newer.things.len() / 2).and(newer.held);
+        self.take_from(&mut newer, older);
+        newer.close_gaps();
+        newer
+    }
+
+    fn take_from(&mut self, other: &mut Sheet<T>, slots: Slots) {
+        self.close_gaps();
+        for (texts, others) in self.columns.iter_mut().zip(&other.columns) {
+            texts.append(others, slots);
+        }
+        for slot in slots.ascending() {
+            self.things.push(other.things[slot].take());
+            other.held.remove(slot);
+        }
+        self.held = Slots::first(self.things.len());
+        if let Some(Some(last)) = self.things.last() {
+            self.newest = last.mtime();
+        }
+    }
+
+    /// Gives back what it will not need, as nothing is put behind its own any more.
+    pub(super) fn shrink(&mut self) {
+        self.things.shrink_to_fit();
+        self.columns.iter_mut().for_each(Texts::shrink);
+    }
+
+    /// Adds to a page what all wishes want and `rest` too, which looks at the things themselves.
+    pub(super) fn list(
+        &self,
+        wishes: &[Wish<'_>],
+        rest: Option<&impl Fn(&T) -> bool>,
+        page: Page,
+        listed: &mut Listed<Arc<T>>,
+    ) {
+        let mut wanted = wishes.iter().fold(self.held, |wanted, wish| wanted.and(wish.among(&self.columns)));
+        if let Some(rest) = rest {
+            let is_wanted = |slot: &usize| self.things[*slot].as_deref().is_some_and(rest);
+            wanted.ascending().filter(|slot| !is_wanted(slot)).for_each(|slot| wanted.remove(slot));
+        }
+        let before = listed.amount;
+        listed.amount += wanted.count();
+        if listed.amount > page.offset {
+            let rows =
+                wanted.descending().skip(page.offset.saturating_sub(before)).take(page.limit - listed.rows.len());
+            listed.rows.extend(rows.filter_map(|slot| self.things[slot].clone()));
+        }
+    }
+}

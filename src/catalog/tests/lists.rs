@@ -1,0 +1,70 @@
+//! A list is what its filter leaves of all, whichever way it finds that.
+
+use std::sync::Arc;
+
+use super::instances::instance;
+use super::*;
+use crate::catalog::instances::InstanceFilter;
+
+fn filters() -> Vec<Option<NameFilter>> {
+    let texts = ["pay-7", "PAY-7", "*7*", "pay*", "*1", "*"].map(|text| Some(NameFilter::parse(text)));
+    [None].into_iter().chain(texts).collect()
+}
+
+/// Forty services in a large namespace and one in each of two small ones, with an instance each.
+fn bench() -> Bench {
+    let mut bench = Bench::default();
+    for number in 0..42 {
+        let namespace = match number {
+            0 => "small",
+            1 => "SMALL",
+            _ => "Large",
+        };
+        let name = if number % 2 == 0 { format!("Pay-{number}") } else { format!("pay-{number}") };
+        let host = format!("host-{}", number % 3);
+        let made = Command::Instances(Op::Create, vec![instance(namespace, &name, &host, 80)]);
+        assert_eq!(bench.codes(made), [200000]);
+    }
+    bench
+}
+
+#[test]
+fn services_are_listed_alike_whether_a_namespace_is_walked_or_searched() {
+    let catalog = bench().catalog;
+    let list = |filter: &ServiceFilter, page| catalog.services.list(filter, &catalog.instances, page);
+    let all = list(&ServiceFilter::default(), Page::ALL).rows;
+    let namespaces = ["small", "Large", "large", "*all", "S*"].map(|text| Some(NameFilter::parse(text)));
+    for namespace in namespaces.into_iter().chain([None]) {
+        for name in filters() {
+            let filter = ServiceFilter { name: name.clone(), namespace: namespace.clone(), ..ServiceFilter::default() };
+            let is_wanted = |service: &&Arc<Service>| {
+                NameFilter::passes(&name, &service.name) && NameFilter::passes(&namespace, &service.namespace)
+            };
+            let expected: Vec<_> = all.iter().filter(is_wanted).cloned().collect();
+            assert_eq!(list(&filter, Page::ALL).rows, expected, "{filter:?}");
+            let page = list(&filter, Page::new(3, 2));
+            assert_eq!(page.amount, expected.len(), "{filter:?}");
+            assert!(page.rows.iter().eq(expected.iter().skip(3).take(2)), "{filter:?}");
+        }
+    }
+}
+
+#[test]
+fn instances_are_listed_by_any_of_several_hosts() {
+    let catalog = bench().catalog;
+    let all = catalog.instances.list(&InstanceFilter::default(), Page::ALL).rows;
+    assert_eq!(all.len(), 42);
+    for hosts in
+        [vec![], vec!["host-1".to_owned()], vec!["host-2".to_owned(), "host-0".to_owned()], vec!["HOST-1".to_owned()]]
+    {
+        for service in filters() {
+            let filter = InstanceFilter { hosts: hosts.clone(), service: service.clone(), ..InstanceFilter::default() };
+            let is_wanted = |instance: &&Arc<Instance>| {
+                (hosts.is_empty() || hosts.contains(&instance.host)) && NameFilter::passes(&service, &instance.service)
+            };
+            let listed = catalog.instances.list(&filter, Page::ALL);
+            assert!(listed.rows.iter().eq(all.iter().filter(is_wanted)), "{filter:?}");
+            assert_eq!(listed.amount, listed.rows.len(), "{filter:?}");
+        }
+    }
+}
