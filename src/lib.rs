@@ -32,8 +32,8 @@
 //!
 //! # The path of a write
 //!
-//! `POST /naming/v1/services` on any node: [`api::track`] gives it an id, a span and a time; the
-//! token is looked up (one place, `api::auth`); `api::extract::Batch` parses and checks each item
+//! `POST /naming/v1/services` on any node: [`api::track`] gives it an id and a time; the guard of its route
+//! (`api::layers`) has the token looked up (one place, `api::auth`); `api::extract::Batch` parses and checks each item
 //! on its own, as far as that is possible without state. What is acceptable becomes ONE
 //! [`catalog::Command`] and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
 //! on it and appends it, with what else came during a round trip (`raft::gather`), and only while a
@@ -65,10 +65,11 @@
 //! [`compat`] registers a [`watch::Watch`] on every key the answer can depend on (custom cluster,
 //! data centre, default), THEN reads, then waits: a publish in between is a kept permit, not a lost
 //! wake-up. Apply wakes the keys it changed; an installed snapshot and a shutdown wake all. Woken, the
-//! poll reads again and answers only what is newer than what its client holds.
+//! poll reads again and answers only what is newer than what its client holds. While it waits it is parked
+//! ([`connections::Parking`]): of its connection there is the stream alone, and HTTP begins anew with the answer.
 //!
 //! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
-//! its answer can depend on, and compares revisions.
+//! its answer can depend on, compares revisions, and is parked alike.
 //!
 //! # The path of an access key
 //!
