@@ -118,6 +118,15 @@ impl Future for Turn {
     }
 }
 
+/// Nobody wants the answer any more, unless it was taken away. It holds its request, which holds the desk: left
+/// there, the two would keep each other for ever.
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let unwanted = self.0.answer.lock().take();
+        drop(unwanted);
+    }
+}
+
 /// What the form of an answer depends on, besides what the handler makes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {

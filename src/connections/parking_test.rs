@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use axum::routing::any;
 use axum::{Extension, Router};
 use hyper::Method;
@@ -21,7 +22,8 @@ use crate::origin::Origin;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// One connection to a surface whose `/held` answers when it is let go, and whose `/` does at once.
+/// One connection to a surface whose `/held` answers when it is let go, `/slow` too but without being parked,
+/// and whose `/` does at once.
 struct House {
     client: DuplexStream,
     letting: Arc<Semaphore>,
@@ -59,8 +61,20 @@ fn open() -> House {
             "deaf\n"
         }
     };
-    let router =
-        Router::new().route("/held", any(hold)).route("/deaf", any(deaf)).route("/", any(async || "at once\n"));
+    let slow = {
+        let (letting, held) = (letting.clone(), held.clone());
+        // It keeps the whole request, as a layer may.
+        move |_request: Request| async move {
+            let _held = held.clone();
+            letting.acquire().await.expect("open").forget();
+            "slow\n"
+        }
+    };
+    let router = Router::new()
+        .route("/held", any(hold))
+        .route("/deaf", any(deaf))
+        .route("/slow", any(slow))
+        .route("/", any(async || "at once\n"));
     let places = Places::new(1, 1, Arc::new(Metrics::new().expect("a consistent table")));
     let place = places.take("api", Origin::UNKNOWN).expect("free");
     let closing = CancellationToken::new();
@@ -77,8 +91,8 @@ impl House {
     /// Waits until a request is held, or no more.
     async fn is_held(&self, wanted: bool) {
         let turned = async {
-            // Both handlers have one, and another while a request is held.
-            while (Arc::strong_count(&self.held) > 3) != wanted {
+            // Three handlers have one, and another while a request is held.
+            while (Arc::strong_count(&self.held) > 4) != wanted {
                 tokio::task::yield_now().await;
             }
         };
@@ -174,12 +188,14 @@ async fn the_form_of_the_answer_is_that_of_the_request() {
 
 #[tokio::test]
 async fn who_goes_away_is_held_no_more() {
-    let mut house = open();
-    house.send("GET /held HTTP/1.1\r\nHost: h\r\n\r\n").await;
-    house.is_held(true).await;
-    house.client.shutdown().await.expect("shut");
-    house.is_held(false).await;
-    house.ends().await;
+    for path in ["/held", "/slow"] {
+        let mut house = open();
+        house.send(&format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
+        house.is_held(true).await;
+        house.client.shutdown().await.expect("shut");
+        house.is_held(false).await;
+        house.ends().await;
+    }
 }
 
 /// What is left of a body would be taken for a request.

@@ -160,7 +160,7 @@ impl Texts {
 /// What a filter looks for, made once for all texts.
 pub enum Search<'a> {
     /// A text with what is behind it.
-    Whole(Finder<'static>),
+    Whole(Box<Finder<'static>>),
     Glob(&'a Glob),
 }
 
@@ -168,7 +168,8 @@ impl<'a> Search<'a> {
     pub fn new(filter: &'a NameFilter) -> Self {
         match filter {
             NameFilter::Exact(text) => {
-                Search::Whole(Finder::new(&[text.as_bytes(), &[AS_GIVEN]].concat()).into_owned())
+                let whole = [text.as_bytes(), &[AS_GIVEN]].concat();
+                Search::Whole(Box::new(Finder::new(&whole).into_owned()))
             }
             NameFilter::Glob(glob) => Search::Glob(glob),
         }
