@@ -161,6 +161,14 @@ async fn eventually(is_so: impl Fn() -> bool) {
     }
 }
 
+/// Of HTTP alone; the library wants TLS for it all the same.
+fn http() -> reqwest::Client {
+    let tls = thuban::tls::trusting_nobody().expect("a client without authorities");
+    #[expect(clippy::disallowed_methods, reason = "this is where it gets its TLS")]
+    let builder = reqwest::Client::builder();
+    builder.tls_backend_preconfigured(tls).build().expect("a client")
+}
+
 /// A client of the node on sockets.
 struct Client {
     http: reqwest::Client,
@@ -172,7 +180,7 @@ struct Client {
 impl Client {
     async fn login(api: SocketAddr, compat: SocketAddr) -> Client {
         let (api, compat) = (format!("http://{api}"), format!("http://{compat}"));
-        let mut client = Client { http: reqwest::Client::new(), api, compat, token: String::new() };
+        let mut client = Client { http: http(), api, compat, token: String::new() };
         let begun = Instant::now();
         while client.token.is_empty() {
             assert!(begun.elapsed() < LIMIT, "nobody can log in");
@@ -263,7 +271,6 @@ async fn start(directory: &std::path::Path) -> Server {
 }
 
 async fn held() {
-    tokio_rustls::rustls::crypto::ring::default_provider().install_default().expect("the first one");
     let directory = tempfile::tempdir_in("/var/tmp").expect("a directory");
     let server = start(directory.path()).await;
     let (bound, surface) = (server.bound.clone(), server.surface("compat").expect("it has one"));

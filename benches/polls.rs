@@ -67,7 +67,7 @@ async fn poll_configs(cluster: &Cluster, polls: usize) {
         }
         let taker = 1 + round % 3;
         cluster.api(taker).publish("default", "app", FILE, &format!("round={round}")).await;
-        tell_times(taker, SystemTime::now(), held).await;
+        tell_times(taker, now(), held).await;
         id = cluster.apollo(1).current_id("app", "default", FILE).await;
     }
 }
@@ -101,7 +101,7 @@ async fn discover_rules(cluster: &Cluster, discoveries: usize) {
             .post(&format!("{LIMITS}/releases"), &json!([{"rule_name": name}]))
             .await
             .expect_code(200_000);
-        tell_times(taker, SystemTime::now(), held).await;
+        tell_times(taker, now(), held).await;
         question["timeout_ms"] = json!(0);
         question["service"]["revision"] = json!("");
     }
@@ -223,11 +223,17 @@ fn shown(delays: &mut [Duration]) -> String {
 async fn answered(mut stream: TcpStream, expected: String) -> SystemTime {
     let mut buffer = [0; 1024];
     let read = tokio::time::timeout(ANSWER_LIMIT, stream.read(&mut buffer)).await.expect("the poll is answered");
-    let at = SystemTime::now();
+    let at = now();
     let length = read.expect("the connection holds");
     let head = String::from_utf8_lossy(&buffer[..length]);
     assert!(head.contains(&expected), "{head}");
     at
+}
+
+/// The same clock in all processes.
+fn now() -> SystemTime {
+    #[expect(clippy::disallowed_methods, reason = "nothing is replicated here")]
+    SystemTime::now()
 }
 
 /// What the kernel has in structures and in buffers of TCP.

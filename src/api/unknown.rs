@@ -127,12 +127,13 @@ fn drop_nulls(value: &mut serde_json::Value) -> bool {
         serde_json::Value::Object(members) => {
             let before = members.len();
             members.retain(|_, member| !member.is_null());
-            let dropped = members.len() < before;
-            members.values_mut().fold(dropped, |dropped, member| drop_nulls(member) || dropped)
+            drop_nulls_in(members.values_mut()) || members.len() < before
         }
-        serde_json::Value::Array(elements) => {
-            elements.iter_mut().fold(false, |dropped, element| drop_nulls(element) || dropped)
-        }
+        serde_json::Value::Array(elements) => drop_nulls_in(elements.iter_mut()),
         _ => false,
     }
+}
+
+fn drop_nulls_in<'a>(values: impl Iterator<Item = &'a mut serde_json::Value>) -> bool {
+    values.map(drop_nulls).filter(|dropped| *dropped).count() > 0
 }
