@@ -38,8 +38,12 @@ pub(crate) async fn die_and_return(cluster: &Cluster, surface: &Surface, zone: &
         println!("    readers meanwhile: {}", told(readers));
     }
     let path = format!("/naming/v1/instances?namespace={MORTAL}&healthy=true&limit=0");
-    let healthy = cluster.api(cluster.leader().await).get(&path).await.expect_code(200_000).amount();
-    assert_eq!(healthy, count as u64, "all came back");
+    let leader = &cluster.api(cluster.leader().await);
+    eventually(LIMIT, "all came back", || async {
+        let healthy = leader.get(&path).await.expect_code(200_000).amount();
+        if healthy == count as u64 { Ok(()) } else { Err(format!("{healthy} of {count}")) }
+    })
+    .await;
 }
 
 /// What the nodes tell of changes of health so far.

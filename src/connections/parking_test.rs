@@ -64,8 +64,8 @@ fn open() -> House {
     let slow = {
         let (letting, held) = (letting.clone(), held.clone());
         // It keeps the whole request, as a layer may.
-        move |_request: Request| async move {
-            let _held = held.clone();
+        move |request: Request| async move {
+            let _kept = (held.clone(), request);
             letting.acquire().await.expect("open").forget();
             "slow\n"
         }
@@ -195,6 +195,7 @@ async fn who_goes_away_is_held_no_more() {
         house.client.shutdown().await.expect("shut");
         house.is_held(false).await;
         house.ends().await;
+        assert_eq!(Arc::strong_count(&house.held), 1, "{path}: what the request held is let go");
     }
 }
 
