@@ -287,7 +287,9 @@ where
     match ended.await {
         Ok((answer, asked)) => {
             let parts = connection.into_parts();
-            Some(Parked { stream: parts.io.into_inner(), answer, asked, early: parts.read_buf })
+            // A copy: even nothing would keep the whole buffer that it was read into.
+            let early = Bytes::copy_from_slice(&parts.read_buf);
+            Some(Parked { stream: parts.io.into_inner(), answer, asked, early })
         }
         Err(ended) => {
             if let Err(error) = ended {
