@@ -23,6 +23,7 @@ mod tests;
 
 use std::{
     net::{IpAddr, SocketAddr},
+    ops::Deref,
     sync::Arc,
     time::Duration,
 };
@@ -165,21 +166,36 @@ pub struct CompatSettings {
     pub scheme: &'static str,
 }
 
-/// What every handler gets; cheap to clone.
-#[derive(Clone)]
-pub struct Surface<S> {
+/// What every handler gets; cheap to clone, as each layer does for each request.
+pub struct Surface<S>(Arc<Shared<S>>);
+
+pub struct Shared<S> {
     source: S,
-    settings: Arc<CompatSettings>,
+    settings: CompatSettings,
     metrics: Arc<Metrics>,
-    floor: Arc<Floor>,
-    observed: Arc<Told>,
-    refused: Arc<Told>,
+    floor: Floor,
+    observed: Told,
+    refused: Told,
+}
+
+impl<S> Clone for Surface<S> {
+    fn clone(&self) -> Self {
+        Surface(self.0.clone())
+    }
+}
+
+impl<S> Deref for Surface<S> {
+    type Target = Shared<S>;
+
+    fn deref(&self) -> &Shared<S> {
+        &self.0
+    }
 }
 
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
         let (floor, observed, refused) = Default::default();
-        Surface { source, settings: Arc::new(settings), metrics, floor, observed, refused }
+        Surface(Arc::new(Shared { source, settings, metrics, floor, observed, refused }))
     }
 }
 
