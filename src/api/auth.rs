@@ -129,7 +129,7 @@ pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extens
     }
     // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells. Where
     // none is possible nobody can say that the token is wrong.
-    app.node.await_linearizable().await?;
+    Box::pin(app.node.await_linearizable()).await?;
     holder(app, &credential, address).map(caller).ok_or_else(|| Code::TokenNotExisted.into())
 }
 

@@ -112,6 +112,17 @@ impl<S: ConfigSource> Surface<S> {
             self.metrics.foreign_ids.inc();
             return Ok(());
         }
+        // Boxed, as hardly any pull comes here, and each would have room for it.
+        Box::pin(self.wait_for(origin, lookup, id, version)).await
+    }
+
+    async fn wait_for(
+        &self,
+        origin: Origin,
+        lookup: &Lookup,
+        id: u32,
+        version: Option<NamedRelease<'_>>,
+    ) -> Result<(), Refusal> {
         let _place = self.source.hub().watch(origin, Vec::new(), 0)?;
         tokio::select! {
             biased;

@@ -100,7 +100,8 @@ impl<S: ConfigSource> Surface<S> {
     async fn forget_foreign_ids(&self, poll: &mut Poll) {
         let Some(newest) = poll.newest_known().filter(|known| *known > self.newest_id()) else { return };
         let is_far = newest - self.newest_id() > FAR as i64 && self.source.was_at_horizon_lately();
-        if is_far || self.source.await_horizon(CATCH_UP_LIMIT).await {
+        // Boxed, as hardly any poll comes here, and each would have room for it as long as it is held.
+        if is_far || Box::pin(self.source.await_horizon(CATCH_UP_LIMIT)).await {
             let foreign = poll.forget_above(self.newest_id());
             self.metrics.foreign_ids.inc_by(foreign);
         }
