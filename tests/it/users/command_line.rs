@@ -121,10 +121,10 @@ impl Terminal {
         Terminal { script: command.spawn().expect("script can be started"), shown: String::new() }
     }
 
-    /// Types a line once the prompt is there and the terminal shows nothing of what is typed.
-    async fn type_at(&mut self, prompt: &str, line: &str) {
-        while !self.shown.ends_with(prompt) {
-            assert!(self.read().await, "no {prompt:?} after {:?}", self.shown);
+    /// Types a line once the question is there and the terminal shows nothing of what is typed.
+    async fn type_at(&mut self, question: &str, line: &str) {
+        while !self.shown.ends_with(question) {
+            assert!(self.read().await, "no {question:?} after {:?}", self.shown);
         }
         let script = self.script.id().expect("it runs");
         eventually(LIMIT, "the terminal shows nothing", || async move {
