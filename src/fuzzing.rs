@@ -132,10 +132,10 @@ fn read_signature(input: &[u8]) -> bool {
 
 /// The level of a cluster as a digit, then a draft: what a leader takes is read by all, and applied alike.
 fn commands() -> Entry {
-    let prepared = [Level(1), Level(2), Level(3)].map(founded);
+    let prepared = [Level(1), Level(2), Level(3), Level(4)].map(founded);
     let trusting = Desk::prepared().into_bench();
     Box::new(move |input| {
-        let Some((digit @ b'1'..=b'4', draft)) = input.split_first() else { return false };
+        let Some((digit @ b'1'..=b'5', draft)) = input.split_first() else { return false };
         let mut bench = prepared.get(usize::from(digit - b'1')).unwrap_or(&trusting).clone();
         let Ok(draft) = Draft::read(Bytes::copy_from_slice(draft)) else { return false };
         let proposal = stamp(Timestamp(2_000_000), [7; 16], &draft);
