@@ -248,13 +248,7 @@ fn kernel() -> u64 {
 
 /// Resident memory of all nodes, in bytes.
 fn resident(cluster: &Cluster) -> u64 {
-    let of = |pid: u32| {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a running process has a status");
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has resident memory");
-        let kib: u64 = line.split_whitespace().nth(1).expect("VmRSS has a value").parse().expect("VmRSS is a number");
-        kib * 1024
-    };
-    cluster.ids().into_iter().map(|id| of(cluster.process(id).pid)).sum()
+    cluster.ids().into_iter().map(|id| cluster.process(id).resident_bytes()).sum()
 }
 
 fn tell_memory(idle: u64, holding: u64, polls: usize) {

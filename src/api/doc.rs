@@ -192,9 +192,7 @@ impl Sketch<'_> {
         self.codes.extend([Code::ParseException, Code::EmptyRequest, Code::BatchSizeOverLimit, Code::RequestTooLarge]);
         self.codes.extend(PROPOSED);
     }
-}
 
-impl Sketch<'_> {
     fn judges_unknown(&mut self) {
         const UNKNOWN: Param = Param::word(
             Unknown::KEY,

@@ -79,19 +79,11 @@ impl<T: DeserializeOwned> FromRequest<App> for Batch<T> {
 
 impl<T: DeserializeOwned> Batch<T> {
     pub(super) fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        Batch::parse_with(body, parse_item)
+        Batch::parse_noting(body, |raw| (parse_item(raw), Vec::new()))
     }
 }
 
 impl<T> Batch<T> {
-    /// A batch whose items are read by `parse_item`.
-    pub(super) fn parse_with(
-        body: &[u8],
-        parse_item: impl Fn(&RawValue) -> Result<T, Refusal>,
-    ) -> Result<Self, ApiError> {
-        Batch::parse_noting(body, |raw| (parse_item(raw), Vec::new()))
-    }
-
     /// A batch whose items are read by `parse_item`, which also says what is to be told of each.
     pub(super) fn parse_noting(
         body: &[u8],
@@ -134,35 +126,32 @@ impl<T> Batch<T> {
     }
 
     /// What goes on to the catalog, and what does not.
-    pub(super) fn parted(self) -> Parted<T> {
-        let mut parted = Parted {
-            outcomes: Vec::with_capacity(self.items.len()),
-            accepted: Vec::with_capacity(self.items.len()),
-            positions: Vec::with_capacity(self.items.len()),
-        };
+    pub(super) fn parted(self) -> (Vec<T>, Parted) {
+        let count = self.items.len();
+        let mut accepted = Vec::with_capacity(count);
+        let mut parted = Parted { positions: Vec::with_capacity(count), outcomes: Vec::with_capacity(count) };
         for (position, item) in self.items.into_iter().enumerate() {
             match item {
                 Ok(item) => {
                     parted.positions.push(position);
-                    parted.accepted.push(item);
+                    accepted.push(item);
                     parted.outcomes.push(Outcome::default());
                 }
                 Err(refusal) => parted.outcomes.push(refusal.into()),
             }
         }
-        parted
+        (accepted, parted)
     }
 }
 
-/// A batch in which some items were refused already.
-pub(super) struct Parted<T> {
-    pub(super) accepted: Vec<T>,
-    /// Where in the batch each of them stood.
+/// What becomes of the items of a batch, those that were refused already in their places.
+pub(super) struct Parted {
+    /// Where in the batch each accepted one stood.
     positions: Vec<usize>,
     outcomes: Vec<Outcome>,
 }
 
-impl<T> Parted<T> {
+impl Parted {
     /// An outcome for each item, where it stood: those of what was accepted come from the catalog.
     pub(super) fn whole(mut self, applied: Vec<Outcome>) -> Vec<Outcome> {
         for (position, outcome) in self.positions.into_iter().zip(applied) {
@@ -306,13 +295,11 @@ impl<'a, T> Write<'a, T> {
     /// Proposes the acceptable items as one command and puts their outcomes where they belong.
     pub(super) async fn items(
         &self,
-        batch: Batch<T>,
+        mut batch: Batch<T>,
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Vec<Item>, ApiError> {
-        let mut batch = batch;
         let mut warnings = std::mem::take(&mut batch.warnings).into_iter();
-        let mut parted = batch.parted();
-        let accepted = std::mem::take(&mut parted.accepted);
+        let (accepted, parted) = batch.parted();
         let applied = if accepted.is_empty() {
             Vec::new()
         } else {

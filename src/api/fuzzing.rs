@@ -107,7 +107,7 @@ impl Desk {
     }
 
     fn serve_rules(&mut self, family: Family, operation: u8, body: &[u8]) -> Answer {
-        let rules = || Batch::parse_with(body, |raw| parse_rule(family, raw));
+        let rules = || Batch::parse_noting(body, |raw| parse_rule(family, raw));
         let op = |op| move |items| Command::Rules(op, items);
         let change = |op| move |items| Command::RuleReleases(family, op, items);
         match operation {
@@ -151,8 +151,7 @@ impl Desk {
     fn write<T>(&mut self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Answer {
         let count = batch.items.len();
         assert!((1..=BATCH_ITEMS_MAX).contains(&count), "a batch of {count}");
-        let mut parted = batch.parted();
-        let accepted = std::mem::take(&mut parted.accepted);
+        let (accepted, parted) = batch.parted();
         let applied = if accepted.is_empty() { Vec::new() } else { self.apply(command(accepted), false) };
         let outcomes = parted.whole(applied);
         assert_eq!(outcomes.len(), count, "an outcome for each item");

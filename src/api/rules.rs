@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use super::auth::Caller;
 use super::envelope;
 use super::error::ApiError;
-use super::extract::{Batch, Write, parse_item, parse_seeded, read_body};
+use super::extract::{Batch, Write, read_body};
 use super::query::{Fresh, Query};
-use super::unknown::{Noted, Unknown, unread};
+use super::unknown::{Noted, Unknown, parse_noting};
 use super::view::{RuleReleaseView, RuleView};
 use super::{App, upstream};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
@@ -79,24 +79,20 @@ impl FromRequest<App> for RuleBatch {
         let read = |raw: &RawValue| {
             let folded = upstream::folded(family, raw.get()).and_then(|text| RawValue::from_string(text).ok());
             let raw = folded.as_deref().unwrap_or(raw);
-            unknown.judge(parse_rule(family, raw), unread_of_rule(family, raw))
+            unknown.judge(parse_rule(family, raw))
         };
         Ok(RuleBatch(Batch::parse_noting(&read_body(request.into_body()).await?, read)?))
     }
 }
 
 /// Head and body are read one after the other from the same object, each ignoring the other's
-/// fields, so that a wrong type is refused by the path of its field.
-pub(super) fn parse_rule(family: Family, raw: &RawValue) -> Result<RuleDraft, Refusal> {
-    Ok(RuleDraft { head: parse_item(raw)?, body: parse_seeded(family, raw)? })
-}
-
-/// The fields that neither head nor body reads.
-fn unread_of_rule(family: Family, raw: &RawValue) -> Vec<String> {
-    let of_head = unread(PhantomData::<RuleHead>, raw);
-    let of_body = unread(family, raw);
+/// fields, so that a wrong type is refused by the path of its field. With the fields that neither reads.
+pub(super) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, Refusal>, Vec<String>) {
+    let (head, of_head) = parse_noting(PhantomData::<RuleHead>, raw);
+    let (body, of_body) = parse_noting(family, raw);
     let is_known_to_head = |field: &String| !field.contains(['.', '[']) && !of_head.contains(field);
-    of_body.into_iter().filter(|field| !is_known_to_head(field)).collect()
+    let unread = of_body.into_iter().filter(|field| !is_known_to_head(field)).collect();
+    (head.and_then(|head| Ok(RuleDraft { head, body: body? })), unread)
 }
 
 /// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.

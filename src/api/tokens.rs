@@ -100,13 +100,11 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    let Batch { items, is_single, warnings } = batch;
     let named = |request: ServiceTokenRequest| {
         check_account_name(&request.name)?;
         let (hash, grants) = (TokenHash(String::new()), Grants::default());
         Ok(ServiceTokenDraft { name: request.name, hash, grants, networks: Vec::new(), expires_in_s: 0 })
     };
-    let items = items.into_iter().map(|item| item.and_then(named)).collect();
     let command = |items| Command::ServiceTokens(Op::Delete, items);
-    Write::new(&app, &caller).batch(Batch { items, is_single, warnings }, command).await
+    Write::new(&app, &caller).batch(batch.made(named), command).await
 }

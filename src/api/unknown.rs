@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::App;
 use super::error::ApiError;
-use super::extract::{Batch, parse_item, read_body};
+use super::extract::{Batch, parse_seeded, read_body};
 use super::objects::Objects;
 use super::query::Query;
 use crate::model::code::{Code, Refusal};
@@ -54,7 +54,10 @@ impl Unknown {
     }
 
     /// What is done with an item that was read, and of which nothing read these fields.
-    pub(super) fn judge<T>(self, item: Result<T, Refusal>, fields: Vec<String>) -> (Result<T, Refusal>, Vec<String>) {
+    pub(super) fn judge<T>(
+        self,
+        (item, fields): (Result<T, Refusal>, Vec<String>),
+    ) -> (Result<T, Refusal>, Vec<String>) {
         let told: Vec<_> = fields.into_iter().map(|field| format!("{field} is not known")).collect();
         match self {
             Unknown::Refuse if item.is_ok() && !told.is_empty() => {
@@ -73,15 +76,16 @@ impl<T: DeserializeOwned> FromRequest<App> for Noted<T> {
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
         let unknown = Unknown::of(&request)?;
-        let read = |raw: &RawValue| unknown.judge(parse_item(raw), unread(PhantomData::<T>, raw));
+        let read = |raw: &RawValue| unknown.judge(parse_noting(PhantomData::<T>, raw));
         Ok(Noted(Batch::parse_noting(&read_body(request.into_body()).await?, read)?))
     }
 }
 
-/// The fields, by their paths, that `seed` does not read of an object. A field that is null is absent.
-pub(super) fn unread<S, T>(seed: S, raw: &RawValue) -> Vec<String>
+/// Reads an object as [`parse_seeded`] does, and notes the fields, by their paths, that `seed` does not read. A field
+/// that is null is absent.
+pub(super) fn parse_noting<S, T>(seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
 where
-    S: for<'de> DeserializeSeed<'de, Value = T>,
+    S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
 {
     let mut fields = BTreeSet::new();
     let text = without_nulls(raw.get());
@@ -92,9 +96,9 @@ where
             fields.insert(field);
         }
     };
-    // What cannot be read is refused for that.
-    let _ = seed.deserialize(Objects(serde_ignored::Deserializer::new(&mut json, &mut note)));
-    fields.into_iter().collect()
+    let read = seed.deserialize(Objects(serde_ignored::Deserializer::new(&mut json, &mut note)));
+    // What cannot be read is read once more, by who says why.
+    (read.or_else(|_| parse_seeded(seed, raw)), fields.into_iter().collect())
 }
 
 /// As refusals name fields: `rules[0].amounts`.

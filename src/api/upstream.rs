@@ -38,8 +38,8 @@ const METHOD: &str = "method";
 /// The rule in the shape of the specification; `None` where it has that already.
 pub(super) fn folded(family: Family, text: &str) -> Option<String> {
     let is_suspect = match family {
-        Family::Routing => text.contains("\"sources\"") || text.contains("\"destinations\""),
-        Family::RateLimit => !text.contains("\"rules\"") || text.contains("\"rules\":null") || text.contains("[]"),
+        Family::Routing => text.contains("\"sources\"") || may_have_no_rules(text),
+        Family::RateLimit => may_have_no_rules(text),
         Family::FaultDetect => false,
     };
     if !is_suspect {
@@ -52,6 +52,12 @@ pub(super) fn folded(family: Family, text: &str) -> Option<String> {
         Family::FaultDetect => false,
     };
     is_changed.then(|| Value::Object(rule).to_string())
+}
+
+/// A look at the text, which spares most rules a second reading.
+fn may_have_no_rules(text: &str) -> bool {
+    let is_empty = |(at, _)| text[at + 1..].trim_start().starts_with(']');
+    !text.contains("\"rules\"") || text.contains("null") || text.match_indices('[').any(is_empty)
 }
 
 fn fold_route(rule: &mut Object) -> bool {
@@ -163,7 +169,12 @@ mod tests {
         let only =
             json!({"name": "r", "resource": "QPS", "amounts": amounts, "action": "REJECT", "apis": [{"path": path}]});
         let nested = json!({"name": "r", "service": "s", "type": "LOCAL", "disable": false, "rules": [only]});
-        check(Family::RateLimit, flat, Some(nested.clone()));
+        check(Family::RateLimit, flat.clone(), Some(nested.clone()));
+        for none in ["[ ]", "null", " null"] {
+            let text = flat.to_string().replace("\"rules\":[]", &format!("\"rules\": {none}"));
+            let folded = folded(Family::RateLimit, &text).and_then(|text| serde_json::from_str::<Value>(&text).ok());
+            assert_eq!(folded.as_ref(), Some(&nested), "{text}");
+        }
         check(Family::RateLimit, nested, None);
         check(Family::RateLimit, json!({"name": "r", "description": "of an update"}), None);
     }

@@ -4,8 +4,8 @@
 //!
 //! A node gathers the heartbeats of its clients for a moment and sends them to the leader in one call;
 //! a client is answered when the leader has them. The leader finds out in rounds who has fallen silent
-//! ([`keeper`]), and tells of many at once ([`flood`]). It proposes in its own term only and is never forwarded: a verdict of a leader that
-//! was overtaken is worth nothing to the next one.
+//! ([`keeper`]), and tells of many at once ([`flood`]). It proposes in its own term only and is never forwarded:
+//! a verdict of a leader that was overtaken is worth nothing to the next one.
 
 mod flood;
 mod keeper;
