@@ -277,13 +277,11 @@ impl Catalog {
         if deeds.is_empty() || journal.level() < Level::TRUST || !is_wanted {
             return;
         }
-        let mut items: Vec<_> = deeds.into_iter().map(AuditItem::of).collect();
-        while items.len() > limits::AUDIT_ROW_ITEMS_MAX {
-            let rest = items.split_off(limits::AUDIT_ROW_ITEMS_MAX);
-            self.trail.add(AuditRow { items, ..head.clone() }, journal);
-            items = rest;
+        let mut items = deeds.into_iter().map(AuditItem::of).peekable();
+        while items.peek().is_some() {
+            let of_row = items.by_ref().take(limits::AUDIT_ROW_ITEMS_MAX).collect();
+            self.trail.add(AuditRow { items: of_row, ..head.clone() }, journal);
         }
-        self.trail.add(AuditRow { items, ..head }, journal);
     }
 
     pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, journal: &mut Journal) -> Outcome {
