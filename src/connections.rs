@@ -42,11 +42,11 @@ use tower::ServiceExt;
 use crate::model::limits;
 use crate::origin::Origin;
 use crate::tls::{self, Listening};
-use parking::{Answer, Asked, Desk, Turn};
+use parking::{Asked, Desk, Pending, Turn};
 use patient::{HeadRoom, Patient, Pulse};
 use unread::Unread;
 
-pub use parking::Parking;
+pub use parking::{Parking, later};
 pub use places::{Place, Places};
 
 /// After an accept that failed, out of descriptors mostly: they do not come back faster by asking.
@@ -226,7 +226,7 @@ where
         let spoken = speak(stream, &caller, &pulse, &desk, answer.take(), &closing);
         let Some(parked) = Box::pin(spoken).await else { return };
         stream = parked.stream;
-        let Some((response, early)) = parking::wait(&mut stream, parked.answer).await else { return };
+        let Some((response, early)) = parking::wait(&mut stream, parked.pending).await else { return };
         stream.read_first([parked.asked.head().into(), parked.early, early]);
         answer = Some(response);
     }
@@ -235,7 +235,7 @@ where
 /// A connection whose request waits.
 struct Parked<S> {
     stream: Patient<S>,
-    answer: Answer,
+    pending: Pending,
     asked: Asked,
     /// What the protocol had read beyond the request.
     early: Bytes,
@@ -258,7 +258,7 @@ where
     let service = {
         let (caller, pulse, desk) = (caller.clone(), pulse.clone(), desk.clone());
         hyper::service::service_fn(move |request| match first.lock().take() {
-            Some(answer) => desk.begin(Box::pin(std::future::ready(answer))),
+            Some(answer) => desk.begin(Box::pin(std::future::ready(answer)), None),
             None => answer(request, &caller, &pulse, &desk),
         })
     };
@@ -285,11 +285,11 @@ where
         Poll::Pending
     });
     match ended.await {
-        Ok((answer, asked)) => {
+        Ok((pending, asked)) => {
             let parts = connection.into_parts();
             // A copy: even nothing would keep the whole buffer that it was read into.
             let early = Bytes::copy_from_slice(&parts.read_buf);
-            Some(Parked { stream: parts.io.into_inner(), answer, asked, early })
+            Some(Parked { stream: parts.io.into_inner(), pending, asked, early })
         }
         Err(ended) => {
             if let Err(error) = ended {
@@ -308,11 +308,7 @@ fn answer(request: hyper::Request<Incoming>, caller: &Caller, pulse: &Pulse, des
     if let Some(certificate) = &caller.certificate {
         extensions.insert(certificate.clone());
     }
-    let serving = pulse.serving();
     let answer = caller.router.clone().oneshot(request);
-    desk.begin(Box::pin(async move {
-        let answer = answer.await;
-        drop(serving);
-        answer.unwrap_or_else(|never| match never {})
-    }))
+    let answer = Box::pin(async move { answer.await.unwrap_or_else(|never| match never {}) });
+    desk.begin(answer, Some(pulse.serving()))
 }

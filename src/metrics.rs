@@ -5,6 +5,8 @@
 //! test process do not collide. Labels are route templates, method and code names and member ids:
 //! never text that a caller chose, but for the ids of apps that have access keys, which are few.
 
+use std::sync::Arc;
+
 use prometheus::{
     Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, TextEncoder, core::Collector,
@@ -229,16 +231,16 @@ impl Drop for OneMore<'_> {
 }
 
 /// Counts a poll while it is held; dropped without an outcome, its client has hung up.
-pub struct Held<'a> {
-    metrics: &'a Metrics,
+pub struct Held {
+    metrics: Arc<Metrics>,
     began: Instant,
     pub outcome: &'static str,
 }
 
-impl<'a> Held<'a> {
-    pub fn begin(metrics: &'a Metrics) -> Self {
+impl Held {
+    pub fn begin(metrics: &Arc<Metrics>) -> Self {
         metrics.polls_held.inc();
-        Held { metrics, began: Instant::now(), outcome: "dropped" }
+        Held { metrics: metrics.clone(), began: Instant::now(), outcome: "dropped" }
     }
 
     pub fn began(&self) -> Instant {
@@ -246,7 +248,7 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         self.metrics.polls_held.dec();
         self.metrics.polls_ended.with_label_values(&[self.outcome]).inc();

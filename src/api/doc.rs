@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use super::auth::Caller;
 use super::envelope::{Coded, Shape};
 use super::extract::{Batch, ClientAddress, Object, RequestId, SmallObject};
+use super::layers::Waiting;
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
 use super::unknown::{Noted, Unknown};
-use crate::connections::Parking;
 use crate::model::code::Code;
 use crate::model::limits;
 use crate::model::rule::Family;
@@ -255,7 +255,7 @@ impl Input for RuleBatch {
 }
 
 impl Input for Extension<Family> {}
-impl Input for Option<Extension<Parking>> {}
+impl Input for Waiting {}
 
 impl<T: DeserializeOwned + JsonSchema> Input for Object<T> {
     fn describe(sketch: &mut Sketch<'_>) {

@@ -2,12 +2,14 @@
 //! handler panics. In two layers, [`track`] for all and [`guard`] by the row of the route.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -19,6 +21,7 @@ use super::error::ApiError;
 use super::query::{Consistency, Query};
 use super::routes::Access;
 use super::{App, auth};
+use crate::connections::{Parking, later};
 use crate::hosts::Hosts;
 use crate::metrics::OneMore;
 use crate::model::code::Code;
@@ -176,6 +179,37 @@ async fn admitted(guard: Guard, mut request: Request, next: Next) -> Response {
             app.note_refused(&request, error.0.code);
             error.into_response()
         }
+    }
+}
+
+/// For a handler that goes on to wait.
+pub(super) struct Waiting {
+    parking: Option<Parking>,
+    id: Option<RequestName>,
+}
+
+impl FromRequestParts<App> for Waiting {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        Ok(Waiting { parking: parts.extensions.get().copied(), id: parts.extensions.get().cloned() })
+    }
+}
+
+impl Waiting {
+    /// The answer comes later, see [`later`]: when the guard of the route is gone.
+    pub(super) async fn for_answer<A>(self, answer: A) -> Response
+    where
+        A: Future<Output = Result<Response, ApiError>> + Send + 'static,
+    {
+        let Waiting { parking, id } = self;
+        let answer = async move {
+            match AssertUnwindSafe(answer).catch_unwind().await {
+                Ok(answered) => answered.into_response(),
+                Err(panic) => after_panic(id, &*panic),
+            }
+        };
+        later(parking, answer).await
     }
 }
 

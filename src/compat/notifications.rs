@@ -14,7 +14,7 @@ use axum::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     CATCH_UP_LIMIT, ConfigSource, FAR, Surface,
@@ -27,7 +27,7 @@ use super::{
     wanted::{self, Wanted},
 };
 use crate::{
-    connections::Parking,
+    connections::later,
     metrics::Held,
     model::{
         config_lookup::{ClientLabels, Lookup, chain},
@@ -69,84 +69,111 @@ pub(super) const POLL: Doc = Doc {
 };
 
 pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: Ask) -> Response {
-    match surface.begin(&ask) {
-        Ok((poll, watch)) => {
-            // Kept as its mark alone: the text of thousands of held polls would be most of their memory.
-            let request = surface.floor.mark(&(ask.address, ask.query().raw()));
-            let parking = ask.parking;
-            drop((ask.uri, ask.credentials));
-            surface.hold(request, poll, &watch, parking).await
+    let (parking, begun) = (ask.parking, surface.begin(&ask));
+    // Kept as its mark alone: the text of thousands of held polls would be most of their memory.
+    drop(ask);
+    match begun {
+        Ok(mut hold) => {
+            hold.forget_foreign_ids().await;
+            match hold.look() {
+                Look::Answer(answer) => answer,
+                Look::Wait(delayed) => later(parking, hold.wait(delayed)).await,
+            }
         }
         Err(refusal) => {
             surface.metrics.polls_ended.with_label_values(&["refused"]).inc();
-            // What is refused must not be kept while it waits to be told so.
-            drop(ask);
-            sleep(FLOOR).await;
-            refusal.for_poll()
+            later(parking, async move {
+                sleep(FLOOR).await;
+                refusal.for_poll()
+            })
+            .await
         }
     }
 }
 
 impl<S: ConfigSource> Surface<S> {
-    fn begin(&self, ask: &Ask) -> Result<(Poll, Watch), Refusal> {
+    fn begin(&self, ask: &Ask) -> Result<Hold<S>, Refusal> {
         let admitted = self.admit(ask, app_id(ask).as_deref())?;
         let poll = Poll::read(ask, admitted)?;
         let watch = self.source.hub().watch(Origin::of_any(ask.address), poll.keys(), poll.bytes())?;
-        Ok((poll, watch))
+        let held = Held::begin(&self.metrics);
+        let deadline = held.began() + jittered(self.settings.hold);
+        let request = self.floor.mark(&(ask.address, ask.query().raw()));
+        Ok(Hold { surface: self.clone(), request, poll, watch, held, deadline, waited: false })
     }
+}
 
+/// A poll that is held.
+struct Hold<S> {
+    surface: Surface<S>,
+    request: Mark,
+    poll: Poll,
+    watch: Watch,
+    held: Held,
+    /// When it is answered that nothing has changed.
+    deadline: Instant,
+    /// It has waited for news and was woken: what it is told is no repetition.
+    waited: bool,
+}
+
+enum Look {
+    Answer(Response),
+    /// Nothing to be told; or something, but not before that.
+    Wait(Option<Instant>),
+}
+
+impl<S: ConfigSource> Hold<S> {
     /// Who names an id that no node of this cluster has given out has it from elsewhere, and would wait
     /// for years until ours are as high. Where nobody can say, the poll is held as it is.
-    async fn forget_foreign_ids(&self, poll: &mut Poll) {
-        let Some(newest) = poll.newest_known().filter(|known| *known > self.newest_id()) else { return };
-        let is_far = newest - self.newest_id() > FAR as i64 && self.source.was_at_horizon_lately();
-        // Boxed, as hardly any poll comes here, and each would have room for it as long as it is held.
-        if is_far || Box::pin(self.source.await_horizon(CATCH_UP_LIMIT)).await {
-            let foreign = poll.forget_above(self.newest_id());
-            self.metrics.foreign_ids.inc_by(foreign);
+    async fn forget_foreign_ids(&mut self) {
+        let (source, newest_id) = (&self.surface.source, i64::from(self.surface.source.newest_id()));
+        let Some(newest) = self.poll.newest_known().filter(|known| *known > newest_id) else { return };
+        let is_far = newest - newest_id > FAR as i64 && source.was_at_horizon_lately();
+        // Boxed, as hardly any poll comes here, and each would have room for it.
+        if is_far || Box::pin(source.await_horizon(CATCH_UP_LIMIT)).await {
+            let foreign = self.poll.forget_above(source.newest_id().into());
+            self.surface.metrics.foreign_ids.inc_by(foreign);
         }
     }
 
-    fn newest_id(&self) -> i64 {
-        self.source.newest_id().into()
+    /// What there is to be told now.
+    fn look(&mut self) -> Look {
+        let news = self.poll.news(&self.surface.source);
+        if news.is_empty() {
+            return Look::Wait(None);
+        }
+        let answer = serde_json::to_string(&news).expect("a list of news is JSON");
+        let floor = &self.surface.floor;
+        // A change during this second makes another answer, which goes out at once.
+        if let Some(delay) = floor.delay(self.request, &answer).filter(|_| !self.waited) {
+            return Look::Wait(Some(Instant::now() + delay));
+        }
+        if let Err(refusal) = self.surface.admits_still(&self.poll.admitted, &self.poll.app) {
+            self.held.outcome = "refused";
+            return Look::Answer(refusal.for_poll());
+        }
+        floor.given(self.request, &answer);
+        self.held.outcome = "changed";
+        Look::Answer(([(header::CONTENT_TYPE, answer::JSON)], answer).into_response())
     }
 
-    async fn hold(&self, request: Mark, mut poll: Poll, watch: &Watch, parking: Option<Parking>) -> Response {
-        let mut held = Held::begin(&self.metrics);
-        let deadline = held.began() + jittered(self.settings.hold);
-        let mut waited = false;
-        self.forget_foreign_ids(&mut poll).await;
+    async fn wait(mut self, mut delayed: Option<Instant>) -> Response {
         loop {
-            let news = poll.news(&self.source);
-            let wake = if news.is_empty() {
-                parking.iter().for_each(Parking::park);
-                timeout_at(deadline, watch.changed()).await.inspect(|_| waited = true)
-            } else {
-                let answer = serde_json::to_string(&news).expect("a list of news is JSON");
-                match self.floor.delay(request, &answer) {
-                    // A change during this second makes another answer, which goes out at once.
-                    Some(delay) if !waited => timeout(delay, watch.changed()).await.or(Ok(Wake::Changed)),
-                    _ => {
-                        if let Err(refusal) = self.admits_still(&poll.admitted, &poll.app) {
-                            held.outcome = "refused";
-                            return refusal.for_poll();
-                        }
-                        self.floor.given(request, &answer);
-                        held.outcome = "changed";
-                        return ([(header::CONTENT_TYPE, answer::JSON)], answer).into_response();
-                    }
-                }
-            };
-            match wake {
-                Ok(Wake::Changed) => {}
+            match timeout_at(delayed.unwrap_or(self.deadline), self.watch.changed()).await {
+                Ok(Wake::Changed) => self.waited |= delayed.is_none(),
                 Ok(Wake::Closed) => {
-                    held.outcome = "shutdown";
+                    self.held.outcome = "shutdown";
                     return closing(answer::not_modified());
                 }
-                Err(_) => {
-                    held.outcome = "unchanged";
+                Err(_) if delayed.is_none() => {
+                    self.held.outcome = "unchanged";
                     return answer::not_modified();
                 }
+                Err(_) => {}
+            }
+            match self.look() {
+                Look::Answer(answer) => return answer,
+                Look::Wait(next) => delayed = next,
             }
         }
     }

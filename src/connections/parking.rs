@@ -1,10 +1,12 @@
 //! What a request keeps while it waits for long.
 //!
 //! A connection that is spoken on keeps buffers of 8 KiB for what comes and goes next, and the state of the
-//! protocol; a request that is held for a minute needs none of it. So a handler that begins to wait asks to be
-//! parked ([`Parking::park`]). Its answer is then taken out of the protocol, which is dropped, and of the
-//! connection only the stream stays. When the answer is there the protocol begins anew on the same stream. It
-//! is told of the request what the form of an answer depends on ([`Asked`]), and gets the answer at once.
+//! protocol; what surrounds a handler keeps the request and whatever it does afterwards. A request that is held
+//! for a minute needs none of it. So a handler that begins to wait answers at once with the promise of an answer
+//! ([`later`]). That goes out through all layers, which do what they do to any answer and are gone. Then it is taken
+//! out of the protocol, which is dropped, and of the connection only the stream stays. When the answer is there
+//! the protocol begins anew on the same stream. It is told of the request what the form of an answer depends
+//! on ([`Asked`]), and gets the answer at once, with the headers that the layers had put on the promise.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -16,9 +18,12 @@ use std::task::{Context, Poll, ready};
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::http::{HeaderMap, Method, Request, Version, header};
+use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
+use tracing::Instrument;
+
+use super::patient::Serving;
 
 /// What a client may send while its request is held, before nothing more is read.
 const EARLY_BYTES_MAX: usize = 512;
@@ -26,27 +31,64 @@ const EARLY_BYTES_MAX: usize = 512;
 /// The answer to a request, on its way.
 pub(super) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// An extension of each request.
-#[derive(Clone)]
-pub struct Parking(Arc<Desk>);
+/// An extension of each request: whoever serves its connection understands the promise of an answer.
+#[derive(Clone, Copy)]
+pub struct Parking(());
 
-impl Parking {
-    /// To be called by who goes on to wait: from then on the connection holds nothing of the request but what
-    /// the handler does. One whose body has not been read to its end stays where it is.
-    pub fn park(&self) {
-        self.0.wanted.store(true, Ordering::Relaxed);
+/// Answers with what `answer` comes to: where the connection can be parked, by a promise, and until it is kept the
+/// connection holds nothing of the request but that future. A request whose body has not been read to its end
+/// keeps its buffers too.
+pub fn later<A>(parking: Option<Parking>, answer: A) -> impl Future<Output = Response> + Send
+where
+    A: Future<Output = Response> + Send + 'static,
+{
+    let answer: Answer = Box::pin(answer.in_current_span());
+    async move {
+        let Some(Parking(())) = parking else { return answer.await };
+        let mut promise = Response::default();
+        promise.extensions_mut().insert(Promise(Arc::new(Mutex::new(Some(answer)))));
+        promise
     }
+}
+
+/// An extension of an answer that is not one yet.
+#[derive(Clone)]
+struct Promise(Arc<Mutex<Option<Answer>>>);
+
+impl Promise {
+    /// What an answer promises, and the headers that were put on it meanwhile.
+    fn of(response: &mut Response) -> Option<Answer> {
+        let answer = response.extensions_mut().remove::<Promise>()?.0.lock().take()?;
+        let mut headers = std::mem::take(response.headers_mut());
+        // That of a promise, which has no content.
+        headers.remove(header::CONTENT_LENGTH);
+        Some(Box::pin(dressed(answer, headers.into_iter().collect())))
+    }
+}
+
+async fn dressed(answer: Answer, headers: Box<[(Option<HeaderName>, HeaderValue)]>) -> Response {
+    let mut response = answer.await;
+    response.headers_mut().extend(headers);
+    response
 }
 
 /// Where the answer to the present request of a connection lies: the protocol asks here for it, and it can be
 /// taken away from the protocol.
 #[derive(Default)]
 pub(super) struct Desk {
-    answer: Mutex<Option<Answer>>,
-    wanted: AtomicBool,
+    pending: Mutex<Option<Pending>>,
+    /// What is pending was promised, and may be taken away.
+    is_promised: AtomicBool,
     /// The body of the request is at its end: what comes next on the stream is another request.
     is_read: AtomicBool,
     asked: Mutex<Asked>,
+}
+
+/// An answer that is waited for.
+pub(super) struct Pending {
+    answer: Answer,
+    /// There until it comes: none where it was waited for elsewhere.
+    _serving: Option<Serving>,
 }
 
 impl Desk {
@@ -54,23 +96,23 @@ impl Desk {
     pub(super) fn ask(self: &Arc<Self>, mut request: Request<Incoming>) -> Request<Read> {
         self.is_read.store(request.body().is_end_stream(), Ordering::Relaxed);
         *self.asked.lock() = Asked::of(&request);
-        request.extensions_mut().insert(Parking(self.clone()));
+        request.extensions_mut().insert(Parking(()));
         request.map(|body| Read { body, desk: self.clone() })
     }
 
-    pub(super) fn begin(self: &Arc<Self>, answer: Answer) -> Turn {
-        self.wanted.store(false, Ordering::Relaxed);
-        *self.answer.lock() = Some(answer);
+    pub(super) fn begin(self: &Arc<Self>, answer: Answer, serving: Option<Serving>) -> Turn {
+        self.is_promised.store(false, Ordering::Relaxed);
+        *self.pending.lock() = Some(Pending { answer, _serving: serving });
         Turn(self.clone())
     }
 
-    /// The answer that is waited for, if its handler wants to be parked, and what it answers.
-    pub(super) fn parked(&self) -> Option<(Answer, Asked)> {
-        if !self.is_read.load(Ordering::Relaxed) || !self.wanted.swap(false, Ordering::Relaxed) {
+    /// The answer that is waited for, if it was promised, and what it answers.
+    pub(super) fn parked(&self) -> Option<(Pending, Asked)> {
+        if !self.is_read.load(Ordering::Relaxed) || !self.is_promised.swap(false, Ordering::Relaxed) {
             return None;
         }
-        let answer = self.answer.lock().take()?;
-        Some((answer, *self.asked.lock()))
+        let pending = self.pending.lock().take()?;
+        Some((pending, *self.asked.lock()))
     }
 }
 
@@ -108,13 +150,17 @@ impl Future for Turn {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut slot = self.0.answer.lock();
-        let Some(answer) = slot.as_mut() else { return Poll::Pending };
-        let answered = answer.as_mut().poll(cx);
-        if answered.is_ready() {
-            *slot = None;
+        let mut slot = self.0.pending.lock();
+        let Some(pending) = slot.as_mut() else { return Poll::Pending };
+        loop {
+            let mut response = ready!(pending.answer.as_mut().poll(cx));
+            let Some(promised) = Promise::of(&mut response) else {
+                *slot = None;
+                return Poll::Ready(Ok(response));
+            };
+            pending.answer = promised;
+            self.0.is_promised.store(true, Ordering::Relaxed);
         }
-        answered.map(Ok)
     }
 }
 
@@ -122,7 +168,7 @@ impl Future for Turn {
 /// there, the two would keep each other for ever.
 impl Drop for Turn {
     fn drop(&mut self) {
-        let unwanted = self.0.answer.lock().take();
+        let unwanted = self.0.pending.lock().take();
         drop(unwanted);
     }
 }
@@ -164,13 +210,13 @@ fn says(headers: &HeaderMap, word: &str) -> bool {
 
 /// Waits for the answer for as long as the other end is there. Returns it, and what the other end has sent
 /// meanwhile.
-pub(super) async fn wait<S>(stream: &mut S, answer: Answer) -> Option<(Response, Bytes)>
+pub(super) async fn wait<S>(stream: &mut S, mut pending: Pending) -> Option<(Response, Bytes)>
 where
     S: AsyncRead + Unpin,
 {
-    let (mut answer, mut early) = (answer, BytesMut::new());
+    let mut early = BytesMut::new();
     let response = poll_fn(|cx| {
-        if let Poll::Ready(response) = answer.as_mut().poll(cx) {
+        if let Poll::Ready(response) = pending.answer.as_mut().poll(cx) {
             return Poll::Ready(Some(response));
         }
         while early.len() < EARLY_BYTES_MAX {

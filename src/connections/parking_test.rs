@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::middleware::map_response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
 use hyper::Method;
@@ -16,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Parking, Places, serve_stream};
+use super::{Parking, Places, later, serve_stream};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 
@@ -39,26 +41,29 @@ fn open() -> House {
     let hold = {
         let (letting, held) = (letting.clone(), held.clone());
         move |Extension(parking): Extension<Parking>, method: Method, body: Bytes| async move {
-            let _held = held.clone();
-            for _ in 0..2 {
-                parking.park();
-                let passed = timeout(Duration::from_millis(20), letting.acquire()).await;
-                if passed.is_ok() {
-                    break;
+            later(Some(parking), async move {
+                let _held = held.clone();
+                for _ in 0..2 {
+                    let passed = timeout(Duration::from_millis(20), letting.acquire()).await;
+                    if passed.is_ok() {
+                        break;
+                    }
                 }
-            }
-            parking.park();
-            letting.acquire().await.expect("open").forget();
-            format!("{method} of {} held\n", body.len())
+                letting.acquire().await.expect("open").forget();
+                format!("{method} of {} held\n", body.len()).into_response()
+            })
+            .await
         }
     };
     let deaf = {
         let (letting, held) = (letting.clone(), held.clone());
-        move |Extension(parking): Extension<Parking>, _unread: Body| async move {
-            let _held = held.clone();
-            parking.park();
-            letting.acquire().await.expect("open").forget();
-            "deaf\n"
+        move |Extension(parking): Extension<Parking>, unread: Body| async move {
+            later(Some(parking), async move {
+                let _held = (held.clone(), unread);
+                letting.acquire().await.expect("open").forget();
+                "deaf\n".into_response()
+            })
+            .await
         }
     };
     let slow = {
@@ -74,7 +79,8 @@ fn open() -> House {
         .route("/held", any(hold))
         .route("/deaf", any(deaf))
         .route("/slow", any(slow))
-        .route("/", any(async || "at once\n"));
+        .route("/", any(async || "at once\n"))
+        .layer(map_response(async |response: Response| ([("x-layer", "passed")], response)));
     let places = Places::new(1, 1, Arc::new(Metrics::new().expect("a consistent table")));
     let place = places.take("api", Origin::UNKNOWN).expect("free");
     let closing = CancellationToken::new();
@@ -130,6 +136,7 @@ async fn it_is_answered_and_so_is_what_comes_after_it() {
         house.letting.add_permits(1);
         let answer = house.read_to("GET of 0 held\n").await;
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("content-length: 14\r\n"), "{answer}");
+        assert!(answer.contains("x-layer: passed\r\n") && !answer.contains("content-length: 0"), "{answer}");
         house.send("POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc").await;
         house.is_held(true).await;
         house.letting.add_permits(1);

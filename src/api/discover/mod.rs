@@ -11,7 +11,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
@@ -23,13 +22,13 @@ use super::doc::Doc;
 use super::envelope::Shape;
 use super::error::ApiError;
 use super::extract::{ClientAddress, Object};
+use super::layers::Waiting;
 use crate::catalog::Catalog;
-use crate::connections::Parking;
 use crate::metrics::Held;
 use crate::model::code::Code;
 use crate::origin::Origin;
 use crate::raft::Reached;
-use crate::watch::Wake;
+use crate::watch::{Wake, Watch};
 use found::{Described, Found};
 use request::Question;
 
@@ -56,7 +55,7 @@ pub(super) async fn discover(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,
     caller: Caller,
-    parking: Option<Extension<Parking>>,
+    waiting: Waiting,
     Object(request): Object<Request>,
 ) -> Result<Response, ApiError> {
     let hold = request.hold();
@@ -74,45 +73,75 @@ pub(super) async fn discover(
         let (found, answer) = find(&app, &question).await?;
         return Ok(answer.unwrap_or_else(|| found.answer(&question)));
     }
-    held(&app, Origin::of_any(address), &question, hold, parking).await
+    let held = Held::begin(app.node.metrics());
+    let mut hold = Hold { deadline: held.began() + hold, app, origin: Origin::of_any(address), question, held };
+    match hold.look().await? {
+        Look::Answer(answer) => Ok(answer),
+        Look::Wait(seen) => Ok(waiting.for_answer(hold.wait(seen)).await),
+    }
 }
 
-async fn held(
-    app: &App,
+/// A question that is held.
+struct Hold {
+    app: App,
     origin: Origin,
-    question: &Arc<Question>,
-    hold: Duration,
-    parking: Option<Extension<Parking>>,
-) -> Result<Response, ApiError> {
-    let mut held = Held::begin(app.node.metrics());
-    let deadline = Instant::now() + hold;
-    loop {
-        let service = question.resolve(&app.node.state().catalog());
-        let watch = app.node.state().hub().watch(origin, question.keys(&service), question.bytes());
-        let watch = watch.map_err(|full| {
-            held.outcome = "refused";
-            ApiError::new(Code::TooManyWaiters, full.to_string())
-        })?;
-        let (found, answer) = find(app, question).await.inspect_err(|_| held.outcome = "refused")?;
-        if found.service != service {
-            continue;
-        }
-        if let Some(answer) = answer {
-            held.outcome = "changed";
-            return Ok(answer);
-        }
-        parking.iter().for_each(|parking| parking.park());
-        match timeout_at(deadline, watch.changed()).await {
-            Ok(Wake::Changed) => {}
-            Ok(Wake::Closed) => {
-                held.outcome = "shutdown";
-                let mut response = found.answer(question);
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-                return Ok(response);
+    question: Arc<Question>,
+    held: Held,
+    /// When it is answered that nothing has changed.
+    deadline: Instant,
+}
+
+enum Look {
+    Answer(Response),
+    Wait(Seen),
+}
+
+/// What its client has already, and who tells when it is something else.
+struct Seen {
+    found: Found,
+    watch: Watch,
+}
+
+impl Hold {
+    async fn look(&mut self) -> Result<Look, ApiError> {
+        loop {
+            let state = self.app.node.state();
+            let service = self.question.resolve(&state.catalog());
+            let watch = state.hub().watch(self.origin, self.question.keys(&service), self.question.bytes());
+            let watch = watch.map_err(|full| ApiError::new(Code::TooManyWaiters, full.to_string()));
+            let watch = watch.inspect_err(|_| self.held.outcome = "refused")?;
+            let read = find(&self.app, &self.question).await;
+            let (found, answer) = read.inspect_err(|_| self.held.outcome = "refused")?;
+            if found.service != service {
+                continue;
             }
-            Err(_) => {
-                held.outcome = "unchanged";
-                return Ok(found.answer(question));
+            if let Some(answer) = answer {
+                self.held.outcome = "changed";
+                return Ok(Look::Answer(answer));
+            }
+            return Ok(Look::Wait(Seen { found, watch }));
+        }
+    }
+
+    async fn wait(mut self, mut seen: Seen) -> Result<Response, ApiError> {
+        loop {
+            match timeout_at(self.deadline, seen.watch.changed()).await {
+                Ok(Wake::Changed) => {}
+                Ok(Wake::Closed) => {
+                    self.held.outcome = "shutdown";
+                    let mut response = seen.found.answer(&self.question);
+                    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+                    return Ok(response);
+                }
+                Err(_) => {
+                    self.held.outcome = "unchanged";
+                    return Ok(seen.found.answer(&self.question));
+                }
+            }
+            // Boxed: most of those that wait are never woken.
+            match Box::pin(self.look()).await? {
+                Look::Answer(answer) => return Ok(answer),
+                Look::Wait(next) => seen = next,
             }
         }
     }
