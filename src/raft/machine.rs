@@ -248,9 +248,10 @@ impl Machine {
             self.state.clock.observe(term, news.clock);
         }
         self.state.applied.send_replace(news.applied);
-        self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
         self.state.beats.see_written(news.replies.iter().flat_map(|(_, reply)| &reply.outcomes));
+        // Before the herd: who wrote does not wait until a hundred thousand were told.
         self.state.replies.answer(news.replies);
+        self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
     }
 
     /// Puts the state of an installed snapshot in place of the present one. Every watcher wakes:
