@@ -25,12 +25,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
-use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
@@ -42,7 +40,7 @@ use tower::ServiceExt;
 use crate::model::limits;
 use crate::origin::Origin;
 use crate::tls::{self, Listening};
-use parking::{Asked, Desk, Pending, Turn};
+use parking::{Asked, Desk, Pending, Turn, Words};
 use patient::{HeadRoom, Patient, Pulse};
 use unread::Unread;
 
@@ -221,14 +219,27 @@ where
 {
     let (mut stream, pulse) = Patient::new(stream, room);
     let (caller, desk) = (Arc::new(caller), Arc::new(Desk::default()));
-    let mut answer = None;
     loop {
-        let spoken = speak(stream, &caller, &pulse, &desk, answer.take(), &closing);
+        let spoken = speak(stream, &caller, &pulse, &desk, &closing);
         let Some(parked) = Box::pin(spoken).await else { return };
         stream = parked.stream;
-        let Some((response, early)) = parking::wait(&mut stream, parked.pending).await else { return };
-        stream.read_first([parked.asked.head().into(), parked.early, early]);
-        answer = Some(response);
+        let Some((response, more)) = parking::wait(&mut stream, parked.pending).await else { return };
+        let Some(Words { bytes, closes }) = Words::of(response, parked.asked).await else { return };
+        if stream.write_all(&bytes).await.is_err() || stream.flush().await.is_err() {
+            return;
+        }
+        drop(bytes);
+        if closes {
+            let _ = stream.shutdown().await;
+            return;
+        }
+        let first = if parked.early.is_empty() && more.is_empty() {
+            let Some(Some(first)) = closing.run_until_cancelled(parking::next(&mut stream)).await else { return };
+            first
+        } else {
+            [parked.early, more].concat().into()
+        };
+        stream.read_first(first);
     }
 }
 
@@ -241,26 +252,20 @@ struct Parked<S> {
     early: Bytes,
 }
 
-/// Speaks HTTP until either end has had enough, or a request wants to be parked. `first` is the answer to the
-/// first request, if there is one already.
+/// Speaks HTTP until either end has had enough, or a request waits for what it was promised.
 async fn speak<S>(
     stream: Patient<S>,
     caller: &Arc<Caller>,
     pulse: &Pulse,
     desk: &Arc<Desk>,
-    first: Option<Response>,
     closing: &CancellationToken,
 ) -> Option<Parked<S>>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let first = Mutex::new(first);
     let service = {
         let (caller, pulse, desk) = (caller.clone(), pulse.clone(), desk.clone());
-        hyper::service::service_fn(move |request| match first.lock().take() {
-            Some(answer) => desk.begin(Box::pin(std::future::ready(answer)), None),
-            None => answer(request, &caller, &pulse, &desk),
-        })
+        hyper::service::service_fn(move |request| answer(request, &caller, &pulse, &desk))
     };
     let mut connection = http1::Builder::new()
         // The stream's own patience tells an idle connection from a request that dribbles.
@@ -310,5 +315,5 @@ fn answer(request: hyper::Request<Incoming>, caller: &Caller, pulse: &Pulse, des
     }
     let answer = caller.router.clone().oneshot(request);
     let answer = Box::pin(async move { answer.await.unwrap_or_else(|never| match never {}) });
-    desk.begin(answer, Some(pulse.serving()))
+    desk.begin(answer, pulse.serving())
 }

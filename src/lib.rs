@@ -67,7 +67,7 @@
 //! wake-up. Apply wakes the keys it changed; an installed snapshot and a shutdown wake all. Woken, the
 //! poll reads again and answers only what is newer than what its client holds. One that has to wait answers with a
 //! promise ([`connections::later`]): layers and protocol are done with it, of its connection there is the stream
-//! alone, and HTTP begins anew with the answer.
+//! alone, the answer is written as it is, and HTTP begins anew with the next request.
 //!
 //! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
 //! its answer can depend on, compares revisions, and is parked alike.

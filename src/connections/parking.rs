@@ -4,9 +4,10 @@
 //! protocol; what surrounds a handler keeps the request and whatever it does afterwards. A request that is held
 //! for a minute needs none of it. So a handler that begins to wait answers at once with the promise of an answer
 //! ([`later`]). That goes out through all layers, which do what they do to any answer and are gone. Then it is taken
-//! out of the protocol, which is dropped, and of the connection only the stream stays. When the answer is there
-//! the protocol begins anew on the same stream. It is told of the request what the form of an answer depends
-//! on ([`Asked`]), and gets the answer at once, with the headers that the layers had put on the promise.
+//! out of the protocol, which is dropped, and of the connection only the stream stays. The answer, when it is there,
+//! gets the headers that the layers had put on the promise and is written in one piece, in the form that the request
+//! asks for ([`Asked`]); the protocol begins anew with the first bytes of the next request. So a hundred thousand
+//! that are answered at the same moment do not take a buffer each.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -15,11 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
+use axum::body::to_bytes;
 use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
+use httpdate::fmt_http_date;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version, header};
+use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
 use parking_lot::Mutex;
+use time::OffsetDateTime;
 use tokio::io::{AsyncRead, ReadBuf};
 use tracing::Instrument;
 
@@ -27,6 +31,8 @@ use super::patient::Serving;
 
 /// What a client may send while its request is held, before nothing more is read.
 const EARLY_BYTES_MAX: usize = 512;
+/// Room for the head of an answer, in most cases.
+const HEAD_BYTES_USUAL: usize = 512;
 
 /// The answer to a request, on its way.
 pub(super) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -37,7 +43,7 @@ pub struct Parking(());
 
 /// Answers with what `answer` comes to: where the connection can be parked, by a promise, and until it is kept the
 /// connection holds nothing of the request but that future. A request whose body has not been read to its end
-/// keeps its buffers too.
+/// keeps its buffers too. The content of a promised answer is written in one piece.
 pub fn later<A>(parking: Option<Parking>, answer: A) -> impl Future<Output = Response> + Send
 where
     A: Future<Output = Response> + Send + 'static,
@@ -87,8 +93,8 @@ pub(super) struct Desk {
 /// An answer that is waited for.
 pub(super) struct Pending {
     answer: Answer,
-    /// There until it comes: none where it was waited for elsewhere.
-    _serving: Option<Serving>,
+    /// There until it comes.
+    _serving: Serving,
 }
 
 impl Desk {
@@ -100,7 +106,7 @@ impl Desk {
         request.map(|body| Read { body, desk: self.clone() })
     }
 
-    pub(super) fn begin(self: &Arc<Self>, answer: Answer, serving: Option<Serving>) -> Turn {
+    pub(super) fn begin(self: &Arc<Self>, answer: Answer, serving: Serving) -> Turn {
         self.is_promised.store(false, Ordering::Relaxed);
         *self.pending.lock() = Some(Pending { answer, _serving: serving });
         Turn(self.clone())
@@ -178,7 +184,7 @@ impl Drop for Turn {
 pub(super) struct Asked {
     is_head: bool,
     is_http_1_0: bool,
-    /// What the client said of the connection.
+    /// What the client has said of the connection.
     closes: bool,
     keeps: bool,
 }
@@ -191,15 +197,6 @@ impl Asked {
             closes: says(request.headers(), "close"),
             keeps: says(request.headers(), "keep-alive"),
         }
-    }
-
-    /// A request that is answered in the same form.
-    pub(super) fn head(self) -> String {
-        let method = if self.is_head { "HEAD" } else { "GET" };
-        let version = if self.is_http_1_0 { "1.0" } else { "1.1" };
-        let close = if self.closes { "Connection: close\r\n" } else { "" };
-        let keep = if self.keeps { "Connection: keep-alive\r\n" } else { "" };
-        format!("{method} / HTTP/{version}\r\n{close}{keep}\r\n")
     }
 }
 
@@ -220,12 +217,10 @@ where
             return Poll::Ready(Some(response));
         }
         while early.len() < EARLY_BYTES_MAX {
-            let mut bytes = [0; EARLY_BYTES_MAX];
-            let mut read = ReadBuf::new(&mut bytes);
-            match Pin::new(&mut *stream).poll_read(cx, &mut read) {
+            match poll_some(stream, cx) {
                 Poll::Pending => break,
-                Poll::Ready(Ok(())) if !read.filled().is_empty() => early.put_slice(read.filled()),
-                Poll::Ready(_) => return Poll::Ready(None),
+                Poll::Ready(Some(bytes)) => early.put_slice(&bytes),
+                Poll::Ready(None) => return Poll::Ready(None),
             }
         }
         Poll::Pending
@@ -233,24 +228,136 @@ where
     Some((response.await?, early.freeze()))
 }
 
+/// The first bytes of the next request; none when the other end has gone, or has been idle for too long.
+pub(super) async fn next<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Bytes> {
+    poll_fn(|cx| poll_some(stream, cx)).await
+}
+
+/// Reads without a buffer that would be kept while nothing comes. `None` at the end.
+fn poll_some<S: AsyncRead + Unpin>(stream: &mut S, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    let mut bytes = [0; EARLY_BYTES_MAX];
+    let mut read = ReadBuf::new(&mut bytes);
+    let is_read = ready!(Pin::new(stream).poll_read(cx, &mut read)).is_ok();
+    let filled = read.filled();
+    Poll::Ready((is_read && !filled.is_empty()).then(|| Bytes::copy_from_slice(filled)))
+}
+
+/// An answer as the other end gets it.
+pub(super) struct Words {
+    pub(super) bytes: Vec<u8>,
+    /// The connection ends with it.
+    pub(super) closes: bool,
+}
+
+impl Words {
+    /// None where the content cannot be had.
+    pub(super) async fn of(response: Response, asked: Asked) -> Option<Words> {
+        let (parts, body) = response.into_parts();
+        let body = to_bytes(body, usize::MAX).await.ok()?;
+        let closes = asked.closes || (asked.is_http_1_0 && !asked.keeps) || says(&parts.headers, "close");
+        let (version, status) = (if asked.is_http_1_0 { "1.0" } else { "1.1" }, parts.status);
+        let mut bytes = Vec::with_capacity(HEAD_BYTES_USUAL + body.len());
+        let mut put = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
+        let reason = status.canonical_reason().unwrap_or_default();
+        put(&[b"HTTP/", version.as_bytes(), b" ", status.as_str().as_bytes(), b" ", reason.as_bytes(), b"\r\n"]);
+        for (name, value) in &parts.headers {
+            // What becomes of the connection, and where the content ends, is said below.
+            if ![header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING].contains(name) {
+                put(&[name.as_ref(), b": ", value.as_bytes(), b"\r\n"]);
+            }
+        }
+        let has_content = ![StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+        if has_content {
+            put(&[b"content-length: ", body.len().to_string().as_bytes(), b"\r\n"]);
+        }
+        if closes {
+            put(&[b"connection: close\r\n"]);
+        } else if asked.is_http_1_0 {
+            put(&[b"connection: keep-alive\r\n"]);
+        }
+        put(&[b"date: ", fmt_http_date(OffsetDateTime::now_utc().into()).as_bytes(), b"\r\n\r\n"]);
+        if has_content && !asked.is_head {
+            put(&[&body]);
+        }
+        Some(Words { bytes, closes })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+
     use super::*;
 
-    #[test]
-    fn an_answer_keeps_its_form() {
-        let head = |method: Method, version: Version, connection: Option<&str>| {
+    #[tokio::test]
+    async fn an_answer_has_the_form_that_was_asked_for() {
+        let words = async |method: Method, version: Version, connection: Option<&str>, response: Response| {
             let request = Request::builder().method(method).version(version);
             let request = connection.into_iter().fold(request, |request, value| request.header("Connection", value));
-            Asked::of(&request.body(()).expect("a request")).head()
+            let words = Words::of(response, Asked::of(&request.body(()).expect("a request"))).await.expect("at hand");
+            let text = String::from_utf8(words.bytes).expect("text");
+            let (before, after) = text.split_once("date: ").expect("a date");
+            let (date, after) = after.split_once("\r\n").expect("a line");
+            assert!(date.ends_with(" GMT"), "{date}");
+            (format!("{before}{after}"), words.closes)
         };
+        let answer = || ([("x-a", "b"), ("content-length", "0")], "news").into_response();
+        let unchanged = || StatusCode::NOT_MODIFIED.into_response();
+        let closing = || ([("connection", "close")], "news").into_response();
+        let head = "content-type: text/plain; charset=utf-8\r\n";
         let rows = [
-            (Method::GET, Version::HTTP_11, None, "GET / HTTP/1.1\r\n\r\n"),
-            (Method::POST, Version::HTTP_11, Some("x, Close"), "GET / HTTP/1.1\r\nConnection: close\r\n\r\n"),
-            (Method::HEAD, Version::HTTP_10, Some("Keep-Alive"), "HEAD / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"),
+            (
+                Method::GET,
+                Version::HTTP_11,
+                None,
+                answer(),
+                format!("HTTP/1.1 200 OK\r\n{head}x-a: b\r\ncontent-length: 4\r\n\r\nnews"),
+                false,
+            ),
+            (
+                Method::HEAD,
+                Version::HTTP_11,
+                None,
+                answer(),
+                format!("HTTP/1.1 200 OK\r\n{head}x-a: b\r\ncontent-length: 4\r\n\r\n"),
+                false,
+            ),
+            (Method::GET, Version::HTTP_11, None, unchanged(), "HTTP/1.1 304 Not Modified\r\n\r\n".into(), false),
+            (
+                Method::GET,
+                Version::HTTP_11,
+                None,
+                closing(),
+                format!("HTTP/1.1 200 OK\r\n{head}content-length: 4\r\nconnection: close\r\n\r\nnews"),
+                true,
+            ),
+            (
+                Method::GET,
+                Version::HTTP_11,
+                Some("x, Close"),
+                unchanged(),
+                "HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n".into(),
+                true,
+            ),
+            (
+                Method::GET,
+                Version::HTTP_10,
+                None,
+                unchanged(),
+                "HTTP/1.0 304 Not Modified\r\nconnection: close\r\n\r\n".into(),
+                true,
+            ),
+            (
+                Method::GET,
+                Version::HTTP_10,
+                Some("Keep-Alive"),
+                unchanged(),
+                "HTTP/1.0 304 Not Modified\r\nconnection: keep-alive\r\n\r\n".into(),
+                false,
+            ),
         ];
-        for (method, version, connection, expected) in rows {
-            assert_eq!(head(method, version, connection), expected);
+        for (method, version, connection, response, text, closes) in rows {
+            assert_eq!(words(method, version, connection, response).await, (text, closes));
         }
     }
 }

@@ -157,10 +157,9 @@ impl<S> Patient<S> {
         (patient, pulse)
     }
 
-    /// Puts pieces in front of what comes.
-    pub(super) fn read_first(&mut self, pieces: [Bytes; 3]) {
-        let [one, two, three] = pieces;
-        self.first = [one, two, three, self.first.clone()].concat().into();
+    /// Puts what was read already in front of what comes.
+    pub(super) fn read_first(&mut self, first: Bytes) {
+        self.first = if self.first.is_empty() { first } else { [first, self.first.clone()].concat().into() };
     }
 
     /// A head that has become a request is none any more.
