@@ -85,8 +85,10 @@
 //!
 //! A rule is a head that all rules have and a body of its family ([`model::rule`]: one table of
 //! families, one trait for what a family says of itself). Saving it changes a draft. Publishing makes
-//! a copy, a release; what may become of it is the table in [`model::release`], which config files
-//! share. `catalog::active` keeps the releases in force by the services that they are about; a
+//! a copy, a release; what may become of it is the table in [`model::release`], and how that comes about
+//! `catalog::releases`, for rules and config files alike; what came about is in [`catalog::history`]. What is to be
+//! published later waits as a release that is planned: the leader looks for those whose time has come
+//! (`raft::schedule`), and apply publishes each once. `catalog::active` keeps the releases in force by the services that they are about; a
 //! discovery chooses among them by the client's labels, and [`model::explain`] says which of them
 //! would apply to a request. A further family is a type with its `Shape`, a row in the table of
 //! families, and an arm where only the family itself can answer (explaining it).

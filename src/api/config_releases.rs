@@ -15,16 +15,18 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
+use super::rules::answer_history;
 use super::scan::FAR;
 use super::unknown::Noted;
-use super::view::ConfigReleaseView;
+use super::view::{ConfigReleaseView, EventView};
 use crate::catalog::configs::FileFilter;
+use crate::catalog::history::Thing;
 use crate::catalog::page::Listed;
 use crate::catalog::{Catalog, Command};
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
 use crate::model::name;
-use crate::model::release::ClientLabel;
+use crate::model::release::{ClientLabel, ClientPercent, GivenTime, ReleaseOp};
 use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Config releases");
@@ -45,7 +47,7 @@ const NAMED: &[Code] = &[
     Code::InvalidMatchRule,
 ];
 /// What [`key`] reads.
-const KEY: &[Param] = &[
+pub(super) const KEY: &[Param] = &[
     Param::text("namespace", "Namespace of the file.").required(),
     Param::text("group", "Group of the file.").required(),
     Param::text("file_name", "Name of the file.").also(&["fileName"]).required(),
@@ -97,6 +99,12 @@ pub(super) struct PublishBody {
     /// Whom a gray release is for: all of them have to match, and it needs one.
     #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
     beta_labels: Option<Vec<ClientLabel>>,
+    /// The share of the clients that a gray release is for, beside or instead of labels.
+    #[serde(alias = "clientPercent")]
+    client_percent: Option<ClientPercent>,
+    /// Publishes what is written now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
+    #[serde(alias = "publishAt")]
+    publish_at: Option<GivenTime>,
     tags: Option<Vec<Tag>>,
     /// Of the content that is published now; with another the item is refused with 409000.
     md5: Option<String>,
@@ -105,7 +113,6 @@ pub(super) struct PublishBody {
 impl From<PublishBody> for ConfigPublish {
     fn from(body: PublishBody) -> Self {
         let release = ConfigReleaseDraft {
-            id: None,
             name: body.release_name,
             namespace: body.namespace.clone(),
             group: body.group.clone(),
@@ -113,6 +120,9 @@ impl From<PublishBody> for ConfigPublish {
             release_description: body.release_description,
             release_type: body.release_type,
             beta_labels: body.beta_labels,
+            client_percent: body.client_percent,
+            publish_at: body.publish_at,
+            ..ConfigReleaseDraft::default()
         };
         let file = ConfigFileDraft {
             namespace: body.namespace,
@@ -155,6 +165,56 @@ pub(super) async fn stop_gray(
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(ConfigReleaseDraft::check_named);
     Write::new(&app, &caller).batch(batch, Command::ConfigStopGray).await
+}
+
+pub(super) const PROMOTE: Doc = WRITE
+    .says("Makes normal releases of active gray ones, in one step: their clients never step back.")
+    .codes(&[NAMED, &[Code::BadRequest, Code::ExistedResource, Code::NotFoundResource]]);
+
+pub(super) async fn promote(
+    app: State<App>,
+    caller: Caller,
+    Noted(batch): Noted<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(ConfigReleaseDraft::check_named);
+    Write::new(&app, &caller).batch(batch, |items| Command::ConfigReleases(ReleaseOp::Promote, items)).await
+}
+
+pub(super) const WITHDRAW: Doc = WRITE
+    .says("Takes active normal releases from all clients; with `to_previous`, back to the one before each.")
+    .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
+
+pub(super) async fn withdraw(
+    app: State<App>,
+    caller: Caller,
+    Noted(batch): Noted<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    let batch = batch.checked(ConfigReleaseDraft::check_named);
+    Write::new(&app, &caller).batch(batch, |items| Command::ConfigReleases(ReleaseOp::Withdraw, items)).await
+}
+
+pub(super) const HISTORY: Doc = DOC
+    .says("What became of the releases of one file, newest first; of many events the newest 200.")
+    .query(&[KEY, PAGING])
+    .gives(Shape::releases::<EventView>("data"))
+    .codes(&[&[Code::InvalidConfigFileName]]);
+
+pub(super) async fn history(
+    State(app): State<App>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> Result<Response, ApiError> {
+    let (key, sight, page) = (key(&query)?, caller.sight(), query.page()?);
+    let find = move |catalog: &Catalog| {
+        if !sight.sees(&key.namespace, &key.group) {
+            return Ok((Listed { amount: 0, rows: Vec::new() }, Some(0)));
+        }
+        let removed_through = catalog.configs.removed_through_version(&key);
+        let events = catalog.history.of(&Thing::File(key)).cloned().collect::<Vec<_>>();
+        Ok((Listed::cut(events.iter(), page), Some(removed_through)))
+    };
+    answer_history(&app, find).await
 }
 
 pub(super) const ROLL_BACK: Doc = WRITE
@@ -201,7 +261,7 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 /// In queries about releases `name` is the release, so the file is `file_name` alone.
-fn key(query: &Query) -> Result<ConfigKey, ApiError> {
+pub(super) fn key(query: &Query) -> Result<ConfigKey, ApiError> {
     let file = query.get("fileName").map_or_else(|| query.required("file_name"), Ok)?;
     let key = ConfigKey::new(query.required("namespace")?, query.required("group")?, file);
     name::check_config_file(&key.file)?;

@@ -29,34 +29,49 @@ pub(super) async fn explain(
 ) -> Result<Response, ApiError> {
     sketch.check()?;
     let sight = caller.sight();
-    let find = move |catalog: &Catalog| candidates(catalog, family, sketch, &sight);
+    let find = move |catalog: &Catalog| {
+        let sketch = resolved(catalog, sketch);
+        let judged = candidates(catalog, family, &sketch, sketch.draft, &sight);
+        let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &sight));
+        (sketch, judged, saved)
+    };
     // Many rules have many expressions to compile.
-    app.scan(FAR, find, move |(sketch, candidates)| {
-        envelope::single("explanation", &judge(family, &sketch, &candidates))
+    app.scan(FAR, find, move |(sketch, judged, saved)| {
+        let explanation = judge(family, &sketch, &judged);
+        envelope::single(
+            "explanation",
+            &match &saved {
+                Some(saved) => explanation.beside(&judge(family, &sketch, saved)),
+                None => explanation,
+            },
+        )
     })
     .await
 }
 
-/// The rules that may be about the service that is called. One called by its alias is called by its
-/// name from here on, as rules know no aliases.
-pub(super) fn candidates(
-    catalog: &Catalog,
-    family: Family,
-    mut sketch: Sketch,
-    sight: &Sight,
-) -> (Sketch, Vec<Candidate>) {
+/// One called by its alias is called by its name from here on, as rules know no aliases.
+pub(super) fn resolved(catalog: &Catalog, mut sketch: Sketch) -> Sketch {
     if let Some(alias) = catalog.aliases.get(&sketch.namespace, &sketch.service) {
         (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
     }
+    sketch
+}
+
+/// The rules that may be about the service that is called: as they are saved, or as its clients see them.
+pub(super) fn candidates(
+    catalog: &Catalog,
+    family: Family,
+    sketch: &Sketch,
+    as_saved: bool,
+    sight: &Sight,
+) -> Vec<Candidate> {
     let book = catalog.rules.of(family);
-    let candidates = if sketch.draft {
+    if as_saved {
         let service = Some(NameFilter::Exact(sketch.service.clone()));
         let saved = book.list(&RuleFilter { service, sight: sight.clone(), ..RuleFilter::default() }, Page::ALL);
-        saved.rows.into_iter().map(Candidate::saved).collect()
-    } else {
-        let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));
-        let seen = seen.iter().filter(|release| book.is_seen(&release.rule, sight));
-        seen.map(|release| Candidate::released(release)).collect()
-    };
-    (sketch, candidates)
+        return saved.rows.into_iter().map(Candidate::saved).collect();
+    }
+    let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));
+    let seen = seen.iter().filter(|release| book.is_seen(&release.rule, sight));
+    seen.map(|release| Candidate::released(release)).collect()
 }

@@ -19,7 +19,7 @@ use super::config_releases::PublishBody;
 use super::discover;
 use super::envelope::{self, Item};
 use super::error::ApiError;
-use super::explain::candidates;
+use super::explain::{candidates, resolved};
 use super::extract::{Batch, parse_item, parse_object};
 use super::login;
 use super::query::Query;
@@ -69,7 +69,7 @@ impl Desk {
     /// Before a catalog with something of every kind in it.
     pub(crate) fn prepared() -> Desk {
         let administrator = Grants::new([Grant::of(Role::Admin)]);
-        let mut desk = Desk { bench: founded(Level::TRUST), sight: Sight::new(&administrator, &[Verb::Read]) };
+        let mut desk = Desk { bench: founded(Level::NEWEST), sight: Sight::new(&administrator, &[Verb::Read]) };
         for (number, request) in PREPARED.iter().enumerate() {
             assert!(desk.serve(request.as_bytes()), "request {number} of the preparation is refused: {request}");
         }
@@ -122,10 +122,13 @@ impl Desk {
             b'r' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Rollback)),
             b's' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::StopGray)),
             b'x' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Delete)),
+            b'o' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Promote)),
+            b'w' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Withdraw)),
             b'e' => {
                 let sketch: Sketch = parse_object(body)?;
                 sketch.check()?;
-                let (sketch, candidates) = candidates(&self.bench.catalog, family, sketch, &self.sight);
+                let sketch = resolved(&self.bench.catalog, sketch);
+                let candidates = candidates(&self.bench.catalog, family, &sketch, sketch.draft, &self.sight);
                 Ok(envelope::single("explanation", &explain(family, &sketch, &candidates)))
             }
             _ => Err(Code::UnknownRoute.into()),
@@ -260,6 +263,8 @@ const ROUTES: &[(u8, Handler)] = &[
         assert!(listed.rows.len() <= page.limit && listed.rows.len() <= listed.amount);
         Ok(done())
     }),
+    (b'p', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, |items| Command::ConfigReleases(ReleaseOp::Promote, items))),
+    (b'q', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, |items| Command::ConfigReleases(ReleaseOp::Withdraw, items))),
 ];
 
 /// What the catalog holds before the input comes, as requests.
@@ -274,6 +279,10 @@ const PREPARED: &[&str] = &[
     r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=2","release_name":"r2"}]"#,
     r#"W[{"file_name":"application","group":"app","namespace":"default","content":"a=1\nb=\\u00e4","release_name":"r1"}]"#,
     r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=3","release_name":"r3","release_type":"gray","betaLabels":[{"key":"zone","value":{"type":"IN","value":"a,b"}}]}]"#,
+    r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r4","publish_at":"2099-01-01T00:00:00Z"}]"#,
+    r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r5","release_type":"gray","client_percent":{"by":"CLIENT_IP","percent":10}}]"#,
+    r#"W[{"file_name":"w.yml","group":"g","namespace":"n","content":"k: v","release_name":"r1"}]"#,
+    r#"q[{"file_name":"w.yml","group":"g","namespace":"n","name":"r1"}]"#,
     r#"a[{"name":"eva","password":"password of eva","grants":[{"role":"editor","namespace":"n","name":"s*"}]}]"#,
     r#"d[{"name":"ci","grants":[{"role":"reader"}],"networks":["10.0.0.0/8"],"expires_in_s":3600}]"#,
     r#"e[{"app_id":"app","name":"one","mode":"observe","secret":"0123456789abcdef"}]"#,

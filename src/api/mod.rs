@@ -13,6 +13,7 @@ mod cluster;
 mod config_files;
 mod config_groups;
 mod config_releases;
+mod diffs;
 mod discover;
 mod doc;
 mod envelope;

@@ -8,7 +8,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, access_keys, aliases, audit, backup, cluster, config_files as files, config_groups as groups,
-    config_releases as releases, discover, explain, health, heartbeats, instances, layers, login, namespaces,
+    config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
     reference, rule_docs, rules, services, settings, tokens, users,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
@@ -125,6 +125,10 @@ fn rule_routes(family: Family) -> Vec<Route> {
         guarded(GET, path("/releases"), rules::list_releases, rule_docs::list_releases(family)),
         guarded(PUT, path("/releases/rollback"), rules::roll_back, rule_docs::roll_back(family)),
         guarded(PUT, path("/releases/stopbeta"), rules::stop_gray, rule_docs::stop_gray(family)),
+        guarded(PUT, path("/releases/promote"), rules::promote, rule_docs::promote(family)),
+        guarded(PUT, path("/releases/withdraw"), rules::withdraw, rule_docs::withdraw(family)),
+        guarded(GET, path("/releases/history"), rules::history, rule_docs::history(family)),
+        guarded(GET, path("/releases/diff"), diffs::of_rule, rule_docs::diff(family)),
         guarded(POST, path("/releases/delete"), rules::delete_releases, rule_docs::delete_releases(family)),
     ];
     let of_family = |route: Route| Route { handler: route.handler.layer(Extension(family)), ..route };
@@ -211,6 +215,10 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/config/v1/configfiles/releases/rollback", releases::roll_back, releases::ROLL_BACK),
         guarded(POST, "/config/v1/configfiles/releases/stopbeta", releases::stop_gray, releases::STOP_GRAY),
         guarded(PUT, "/config/v1/configfiles/releases/stopbeta", releases::stop_gray, releases::STOP_GRAY),
+        guarded(PUT, "/config/v1/configfiles/releases/promote", releases::promote, releases::PROMOTE),
+        guarded(PUT, "/config/v1/configfiles/releases/withdraw", releases::withdraw, releases::WITHDRAW),
+        guarded(GET, "/config/v1/configfiles/releasehistory", releases::history, releases::HISTORY),
+        guarded(GET, "/config/v1/configfiles/release/diff", diffs::of_file, diffs::OF_FILE),
         guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
         guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),
         whole(Manage, GET, "/admin/v1/audit", audit::list, audit::LIST),

@@ -5,9 +5,10 @@ use std::marker::PhantomData;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use super::diffs;
 use super::doc::{Doc, PAGING};
 use super::envelope::Shape;
-use super::view::{RuleReleaseView, RuleView};
+use super::view::{EventView, RuleReleaseView, RuleView};
 use crate::model::code::Code;
 use crate::model::explain::Explanation;
 use crate::model::rule::{Family, RuleHead, WithTypes};
@@ -28,6 +29,13 @@ const RULE_OF_RELEASES: &[Param] = &[
     Param::text("rule_name", "Name of the rule."),
     Param::flag("only_active", "Only what clients see."),
     Param::flag("brief", "`false` shows in each release the rule as released."),
+];
+
+/// What names the one rule that is asked about.
+const ONE_RULE: &[Param] = &[
+    Param::text("id", "Id of the rule; this or its name is needed.").also(&["rule_id"]),
+    Param::text("rule_name", "Name of the rule."),
+    Param::text("namespace", "Of the rule, where several namespaces have one of this name."),
 ];
 
 /// A rule is one object of two parts: what all families have, and what its family has.
@@ -133,6 +141,34 @@ pub(super) fn roll_back(family: Family) -> Doc {
     write_release(family)
         .says("Makes earlier releases active again, under a new version.")
         .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]])
+}
+
+pub(super) fn promote(family: Family) -> Doc {
+    write_release(family)
+        .says("Makes normal releases of active gray ones, in one step: their clients never step back.")
+        .codes(&[FIELDS, &[Code::BadRequest, Code::ExistedResource, Code::NotFoundResource]])
+}
+
+pub(super) fn withdraw(family: Family) -> Doc {
+    write_release(family)
+        .says("Takes active normal releases from all clients; with `to_previous`, back to the one before each.")
+        .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]])
+}
+
+pub(super) fn history(family: Family) -> Doc {
+    doc(family)
+        .says("What became of the releases of one rule, newest first; of many events the newest 200.")
+        .query(&[ONE_RULE, PAGING])
+        .gives(Shape::releases::<EventView>("data"))
+        .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])
+}
+
+pub(super) fn diff(family: Family) -> Doc {
+    doc(family)
+        .says("What is different between two of: the draft of a rule, what is in force, and any release of it.")
+        .query(&[ONE_RULE, diffs::SIDES])
+        .gives(Shape::single::<diffs::Difference>("diff"))
+        .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])
 }
 
 pub(super) fn stop_gray(family: Family) -> Doc {

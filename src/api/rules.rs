@@ -2,6 +2,7 @@
 //! a request is about comes with the route.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use axum::extract::{Extension, FromRequest, Request, State};
 use axum::response::Response;
@@ -13,14 +14,18 @@ use super::error::ApiError;
 use super::extract::{Batch, Write, read_body};
 use super::query::{Fresh, Query};
 use super::unknown::{Noted, Unknown, parse_noting};
-use super::view::{RuleReleaseView, RuleView};
+use super::view::{EventView, RuleReleaseView, RuleView};
 use super::{App, upstream};
+use crate::catalog::history::Thing;
+use crate::catalog::page::Listed;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::{Code, Refusal};
-use crate::model::release::ReleaseOp;
+use crate::model::grant::Sight;
+use crate::model::limits;
+use crate::model::release::{Event, ReleaseOp};
 use crate::model::rule::release::RuleReleaseDraft;
-use crate::model::rule::{Family, RuleDraft, RuleHead};
+use crate::model::rule::{Family, Rule, RuleDraft, RuleHead};
 
 /// A page of rules, newest change first. They are whole, unless `brief` asks for the fields that
 /// all families have.
@@ -169,6 +174,26 @@ pub(super) async fn roll_back(
     change_releases(&app, &caller, *family, ReleaseOp::Rollback, batch).await
 }
 
+/// Per item 200000; 400000 it is not an active gray release; 400201 the new name is taken; 400202 missing.
+pub(super) async fn promote(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> Result<Response, ApiError> {
+    change_releases(&app, &caller, *family, ReleaseOp::Promote, batch).await
+}
+
+/// Per item 200000; 200002 it is not active; 400000 it is gray; 400202 missing, or none is before it.
+pub(super) async fn withdraw(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> Result<Response, ApiError> {
+    change_releases(&app, &caller, *family, ReleaseOp::Withdraw, batch).await
+}
+
 /// Per item 200000; 200002 it was stopped before; 400000 it is not gray; 400202 missing.
 pub(super) async fn stop_gray(
     app: State<App>,
@@ -198,4 +223,73 @@ async fn change_releases(
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(|draft| draft.check_named(family));
     Write::new(app, caller).batch(batch, |items| Command::RuleReleases(family, op, items)).await
+}
+
+/// The one rule that a query is about: by `id` or `rule_id`, or by `rule_name` (with `namespace` where several
+/// namespaces have one of this name).
+pub(super) struct OneRule {
+    id: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+}
+
+impl OneRule {
+    pub(super) fn of(query: &Query) -> Result<Self, ApiError> {
+        let id = query.text("id").or_else(|| query.text("rule_id"));
+        let (name, namespace) = (query.text("rule_name"), query.text("namespace"));
+        if id.is_none() && name.is_none() {
+            return Err(ApiError::new(Code::InvalidParameter, "id (of the rule), rule_id or rule_name is required"));
+        }
+        Ok(OneRule { id, name, namespace })
+    }
+
+    pub(super) fn find(&self, catalog: &Catalog, family: Family, sight: &Sight) -> Result<Arc<Rule>, Refusal> {
+        let book = catalog.rules.of(family);
+        let named = self.name.iter().flat_map(|name| book.all_named(name));
+        let fits = |rule: &&Arc<Rule>| {
+            sight.sees(&rule.namespace, &rule.name)
+                && self.name.as_ref().is_none_or(|name| *name == rule.name)
+                && self.namespace.as_ref().is_none_or(|namespace| *namespace == rule.namespace)
+        };
+        let mut found: Box<dyn Iterator<Item = &Arc<Rule>>> = match &self.id {
+            Some(id) => Box::new(book.get(id).into_iter().filter(fits)),
+            None => Box::new(named.filter(fits)),
+        };
+        match (found.next(), found.next()) {
+            (Some(rule), None) => Ok(rule.clone()),
+            (Some(_), Some(_)) => {
+                let why = "several namespaces have a rule of this name, give its id or namespace";
+                Err(Refusal::new(Code::InvalidParameter, why))
+            }
+            (None, _) => Err(Refusal::new(Code::NotFoundResource, "no such rule")),
+        }
+    }
+}
+
+/// What became of the releases of one rule, newest first.
+pub(super) async fn history(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> Result<Response, ApiError> {
+    let (wanted, sight, page) = (OneRule::of(&query)?, caller.sight(), query.page()?);
+    let find = move |catalog: &Catalog| {
+        let rule = wanted.find(catalog, family, &sight)?;
+        let events = catalog.history.of(&Thing::Rule(family, rule.id.clone())).cloned().collect::<Vec<_>>();
+        Ok((Listed::cut(events.iter(), page), Some(rule.removed_through)))
+    };
+    answer_history(&app, find).await
+}
+
+pub(super) async fn answer_history(
+    app: &App,
+    find: impl FnOnce(&Catalog) -> Result<(Listed<Arc<Event>>, Option<u64>), Refusal> + Send + 'static,
+) -> Result<Response, ApiError> {
+    app.scan(limits::HISTORY_EVENTS_MAX, find, |found| {
+        let (listed, removed_through) = found?;
+        Ok(envelope::list_releases("data", &listed, removed_through, |event| EventView::new(event)))
+    })
+    .await?
 }

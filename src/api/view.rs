@@ -2,6 +2,7 @@
 
 mod access_key;
 mod config;
+mod history;
 mod instance;
 mod rule;
 
@@ -20,6 +21,7 @@ use crate::model::service::Service;
 
 pub(super) use access_key::AccessKeyView;
 pub(super) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, FileStatus};
+pub(super) use history::EventView;
 pub(super) use instance::InstanceView;
 pub(super) use rule::{RuleReleaseView, RuleView};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
-use crate::model::release::{Audience, ReleaseType};
+use crate::model::release::{Judge, ReleaseType};
 use crate::model::rule::End;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
@@ -31,7 +31,7 @@ struct ActiveOfRule {
 #[derive(Clone, Debug, PartialEq)]
 struct Gray {
     release: Arc<RuleRelease>,
-    audience: Audience,
+    judge: Judge,
 }
 
 impl ActiveOfRule {
@@ -41,7 +41,7 @@ impl ActiveOfRule {
 
     fn for_client<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<&Arc<RuleRelease>> {
         let mut grays = self.grays.iter();
-        let gray = grays.find(|gray| gray.audience.has(&gray.release.client_labels, &label));
+        let gray = grays.find(|gray| gray.judge.admits(gray.release.audience(), &label));
         gray.map(|gray| &gray.release).or(self.normal.as_ref())
     }
 
@@ -83,7 +83,7 @@ impl Active {
     }
 
     /// The normal release of a rule that clients see.
-    pub(super) fn normal(&self, rule_id: &str) -> Option<&Arc<RuleRelease>> {
+    pub fn normal(&self, rule_id: &str) -> Option<&Arc<RuleRelease>> {
         self.of_rule.get(rule_id)?.normal.as_ref()
     }
 
@@ -99,7 +99,7 @@ impl Active {
         self.change(&release.rule.id, |active| match release.release_type {
             ReleaseType::Normal => active.normal = Some(release.clone()),
             ReleaseType::Gray => {
-                active.grays.push(Gray { release: release.clone(), audience: Audience::default() });
+                active.grays.push(Gray { release: release.clone(), judge: Judge::default() });
                 active.grays.sort_by_key(|gray| Reverse(gray.release.version));
             }
         });

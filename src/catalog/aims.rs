@@ -4,6 +4,8 @@
 use super::Catalog;
 use super::asked::{Aim, Place};
 use super::command::Op;
+use super::history::Thing;
+use super::releases::Due;
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::instance::InstanceDraft;
@@ -119,6 +121,19 @@ impl Catalog {
         let is_there = self.configs.file(&key).is_some() || !self.configs.versions_of(&key).is_empty();
         let (aim, place) = (aim_at_key(&key), Place::thing(&key.namespace, &key.group));
         if is_there { aim.at(place, self.version_in_force(&key)) } else { aim }
+    }
+
+    /// What was to be published later.
+    pub(super) fn aim_of_due(&self, due: &Due) -> Aim {
+        match &due.thing {
+            Thing::File(key) => {
+                aim_at_key(key).at(Place::thing(&key.namespace, &key.group), self.version_in_force(key))
+            }
+            Thing::Rule(family, id) => match self.rules.of(*family).get(id) {
+                Some(rule) => self.aim_at_rule(rule),
+                None => Aim::new(family.element(), "", id),
+            },
+        }
     }
 
     fn version_in_force(&self, key: &ConfigKey) -> String {

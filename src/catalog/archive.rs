@@ -1,5 +1,6 @@
-//! The releases of every thing of one kind (rules of a family, config files): by name, and those that
-//! are not active by version, so that the oldest of too many are found without a search.
+//! The releases of every thing of one kind (rules of a family, config files): by name, those that are not active by
+//! version, so that the oldest of too many are found without a search, and those that are to be published later by
+//! their time.
 //!
 //! Which things have many inactive ones is kept up with every change: whoever removes what is too much
 //! does not look at a hundred thousand files to find the one.
@@ -7,6 +8,8 @@
 use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
+
+use crate::model::time::Timestamp;
 
 /// A release, as far as it matters here. Versions of one thing are never used twice.
 pub(super) trait Archived {
@@ -17,6 +20,8 @@ pub(super) trait Archived {
     fn name(&self) -> &str;
     fn version(&self) -> u64;
     fn is_active(&self) -> bool;
+    /// When it is to be published, if it is to be.
+    fn due(&self) -> Option<Timestamp>;
 }
 
 /// The releases of one thing.
@@ -46,6 +51,8 @@ pub(super) struct Archive<R: Archived> {
     /// The things that have more than one inactive release, which is the least that may be kept, in order of
     /// their number.
     by_inactive: OrdSet<(usize, Arc<R::Thing>)>,
+    /// What is to be published later, by its time.
+    due: OrdSet<(Timestamp, Arc<R::Thing>, Arc<str>)>,
     len: usize,
 }
 
@@ -55,13 +62,18 @@ const NEVER_TOO_MANY: usize = 1;
 /// As cheap.
 impl<R: Archived> Clone for Archive<R> {
     fn clone(&self) -> Self {
-        Archive { things: self.things.clone(), by_inactive: self.by_inactive.clone(), len: self.len }
+        Archive {
+            things: self.things.clone(),
+            by_inactive: self.by_inactive.clone(),
+            due: self.due.clone(),
+            len: self.len,
+        }
     }
 }
 
 impl<R: Archived> Default for Archive<R> {
     fn default() -> Self {
-        Archive { things: OrdMap::new(), by_inactive: OrdSet::new(), len: 0 }
+        Archive { things: OrdMap::new(), by_inactive: OrdSet::new(), due: OrdSet::new(), len: 0 }
     }
 }
 
@@ -104,6 +116,11 @@ where
         self.by_inactive.range((kept.saturating_add(1), first)..).map(|(_, thing)| thing)
     }
 
+    /// What is to be published by `now`: when, of what, under which name.
+    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<R::Thing>, &Arc<str>)> {
+        self.due.iter().take_while(move |(at, ..)| *at <= now).map(|(at, thing, name)| (*at, thing, name))
+    }
+
     /// Takes a release in, in place of an earlier state of it, which is returned.
     pub(super) fn insert(&mut self, release: Arc<R>) -> Option<Arc<R>> {
         let thing = release.thing();
@@ -114,7 +131,12 @@ where
             Some(old) => drop(releases.inactive.remove(&old.version())),
             None => self.len += 1,
         }
-        if !release.is_active() {
+        if let Some(at) = old.as_ref().and_then(|old| old.due()) {
+            self.due.remove(&(at, thing.clone(), release.name().into()));
+        }
+        if let Some(at) = release.due() {
+            self.due.insert((at, thing.clone(), release.name().into()));
+        } else if !release.is_active() {
             releases.inactive.insert(release.version(), release);
         }
         let after = releases.inactive.len();
@@ -127,6 +149,9 @@ where
         let before = releases.inactive.len();
         let old = releases.by_name.remove(name)?;
         releases.inactive.remove(&old.version());
+        if let Some(at) = old.due() {
+            self.due.remove(&(at, old.thing(), name.into()));
+        }
         let after = releases.inactive.len();
         if releases.by_name.is_empty() {
             self.things.remove(thing);

@@ -173,7 +173,11 @@ pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
     match transition(op, ReleaseState::Missing) {
         Transition::Refuse(refusal) => refusal.into(),
         Transition::Stay(code) => code.into(),
-        Transition::Activate | Transition::Deactivate | Transition::Remove => Code::NotFoundResource.into(),
+        Transition::Activate
+        | Transition::Deactivate
+        | Transition::Remove
+        | Transition::Promote
+        | Transition::Withdraw => Code::NotFoundResource.into(),
     }
 }
 

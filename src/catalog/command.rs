@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::asked::Asked;
 use super::audit::AuditNote;
 use super::nodes::NodeRecord;
+use super::releases::Due;
 use super::retention::Overfull;
 use crate::format::level::Level;
 use crate::model::access::{Founder, PasswordHash, ServiceTokenDraft, TokenHash, UserDraft};
@@ -103,6 +104,10 @@ pub enum Command {
     ServiceTokens(Op, Vec<ServiceTokenDraft>),
     /// Their secrets are sealed.
     AccessKeys(Op, Vec<AccessKeyDraft>),
+    /// What level [`Level::ROLLOUT`] brought; the earlier operations have commands of their own.
+    ConfigReleases(ReleaseOp, Vec<ConfigReleaseDraft>),
+    /// What the leader found to be published by now.
+    PublishDue(Vec<Due>),
     /// What a node saw that is no command and belongs into the audit trail.
     Note(Vec<AuditNote>),
 }
@@ -123,6 +128,13 @@ impl Command {
             | Command::ServiceTokens(..)
             | Command::AccessKeys(..)
             | Command::Note(_) => Level::TRUST,
+            Command::PublishRules(_, items) => items.iter().map(RuleReleaseDraft::level).max().unwrap_or_default(),
+            Command::RuleReleases(_, op, _) => op.level(),
+            Command::ConfigPublish(items) => items.iter().map(ConfigReleaseDraft::level).max().unwrap_or_default(),
+            Command::ConfigCreateAndPublish(items) => {
+                items.iter().map(|publish| publish.release.level()).max().unwrap_or_default()
+            }
+            Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
             _ => Level::FIRST,
         }
     }
@@ -145,6 +157,7 @@ impl Command {
             | Command::Instances(op, _) => op.adds(),
             Command::Asked(asked) => asked.command.adds(),
             Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,
+            Command::RuleReleases(_, op, _) | Command::ConfigReleases(op, _) => op.adds(),
             Command::Bootstrap { .. }
             | Command::Announce(_)
             | Command::Forget { .. }
@@ -154,13 +167,13 @@ impl Command {
             | Command::ConfigRollback(_)
             | Command::ConfigDeleteReleases(_)
             | Command::ConfigStopGray(_)
-            | Command::RuleReleases(..)
             | Command::InstancesDeleteHost(_)
             | Command::InstancesIsolateHost(_)
             | Command::InstanceHealth(_)
             | Command::Raise { .. }
             | Command::Settings(_)
             | Command::PruneReleases(_)
+            | Command::PublishDue(_)
             | Command::Note(_)
             | Command::RemoveDeadInstances(_) => false,
         }
@@ -184,9 +197,11 @@ impl Command {
             | Command::AccessKeys(op, _)
             | Command::Instances(op, _) => op.word(),
             Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => "publish",
-            Command::ConfigRollback(_) | Command::RuleReleases(_, ReleaseOp::Rollback, _) => "rollback",
-            Command::ConfigStopGray(_) | Command::RuleReleases(_, ReleaseOp::StopGray, _) => "stopbeta",
-            Command::ConfigDeleteReleases(_) | Command::RuleReleases(_, ReleaseOp::Delete, _) => "delete_release",
+            Command::ConfigRollback(_) => ReleaseOp::Rollback.word(),
+            Command::ConfigStopGray(_) => ReleaseOp::StopGray.word(),
+            Command::ConfigDeleteReleases(_) => ReleaseOp::Delete.word(),
+            Command::RuleReleases(_, op, _) | Command::ConfigReleases(op, _) => op.word(),
+            Command::PublishDue(_) => "publish",
             Command::InstancesDeleteHost(_) => "delete",
             Command::InstancesIsolateHost(_) => "isolate",
             Command::ChangePassword { .. } => "password",
@@ -217,6 +232,7 @@ impl Command {
                 | Command::InstanceHealth(_)
                 | Command::Raise { .. }
                 | Command::PruneReleases(_)
+                | Command::PublishDue(_)
                 | Command::RemoveDeadInstances(_)
                 | Command::Note(_)
         )

@@ -9,7 +9,7 @@ use imbl::OrdMap;
 
 use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
-use crate::model::release::{Audience, ReleaseType};
+use crate::model::release::{Judge, ReleaseType};
 
 /// The active releases of all files.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,7 +31,7 @@ struct Active {
     release: Arc<ConfigRelease>,
     released: Arc<Released>,
     /// Whom it is for, if it is gray.
-    audience: Audience,
+    judge: Judge,
 }
 
 impl Active {
@@ -39,7 +39,7 @@ impl Active {
         let ConfigKey { namespace, group, file } = &release.key;
         let content = release.content.text();
         let released = Arc::new(Released::new(namespace, group, file, release.version, release.format, content));
-        Active { release, released, audience: Audience::default() }
+        Active { release, released, judge: Judge::default() }
     }
 }
 
@@ -53,7 +53,7 @@ impl PartialEq for Active {
 impl ActiveFile {
     fn for_client(&self, client: &ClientLabels) -> Option<&Arc<Released>> {
         let mut grays = self.grays.iter();
-        let gray = grays.find(|gray| gray.audience.has(&gray.release.labels, |key| client.get(key)));
+        let gray = grays.find(|gray| gray.judge.admits(gray.release.audience(), |key| client.get(key)));
         gray.or(self.normal.as_ref()).map(|active| &active.released)
     }
 

@@ -1,7 +1,7 @@
 //! The configuration store: rules of change.
 //!
-//! What may become of a release is the table in `model::release`, the same as for rules. With the
-//! file its releases go; versions and notification ids live on.
+//! What becomes of a release is in `releases`, the same as for rules. With the file its releases and their history
+//! go; versions and notification ids live on.
 //!
 //! Two more rules: a release name that is taken for the file is 400201, and what no client could
 //! read is not published.
@@ -14,13 +14,15 @@ use super::Catalog;
 use super::change::{Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
+use super::history::Thing;
+use super::releases::{Releasable, later};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
     ConfigReleaseDraft, Format,
 };
 use crate::model::properties;
-use crate::model::release::{ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition};
+use crate::model::release::{ReleaseOp, publishable};
 
 /// To Apollo clients, which leave the suffix out, a name without one is a properties file.
 const FORMAT_WITHOUT_SUFFIX: Format = Format::Properties;
@@ -119,6 +121,7 @@ impl Catalog {
             self.configs.remove_release(&release, journal);
         }
         self.configs.remove_file(old, journal);
+        self.history.forget(&Thing::File(old.key.clone()), journal);
         if was_visible {
             self.configs.mark(&old.key, journal);
         }
@@ -129,9 +132,9 @@ impl Catalog {
         let Some(file) = self.configs.file(&draft.key()).cloned() else {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
-        match self.refuse_release(draft).or_else(|| refuse_unreadable(&file)) {
+        match self.refuse_release(ctx, draft).or_else(|| refuse_unreadable(&file)) {
             Some(refused) => refused,
-            None => self.release(ctx, &file, draft, journal),
+            None => self.release(ctx, ConfigFile::clone(&file), draft, journal),
         }
     }
 
@@ -149,7 +152,7 @@ impl Catalog {
                 return Refusal::new(Code::DataConflict, "the published content has another md5").into();
             }
         }
-        if let Some(refused) = self.refuse_release(&publish.release) {
+        if let Some(refused) = self.refuse_release(ctx, &publish.release) {
             return refused;
         }
         let file = edited(ctx, self.configs.file(&key), &publish.file);
@@ -157,24 +160,28 @@ impl Catalog {
             return refused;
         }
         self.ensure_group(ctx, &key, journal);
-        self.release(ctx, &file, &publish.release, journal)
+        self.release(ctx, file, &publish.release, journal)
     }
 
-    fn refuse_release(&self, draft: &ConfigReleaseDraft) -> Option<Outcome> {
-        let is_gray_active = self.configs.has_gray(&draft.key());
-        if let Err(refusal) = publishable(draft.release_type(), draft.labels(), is_gray_active) {
+    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+        let key = draft.key();
+        // What comes later is judged when it does.
+        let is_gray_active = later(ctx, draft.publish_at()).is_none() && self.configs.has_gray(&key);
+        let verdict = publishable(draft.release_type(), draft.audience(), is_gray_active)
+            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at()));
+        if let Err(refusal) = verdict {
             return Some(refusal.into());
         }
-        let taken = self.configs.release(&draft.key(), draft.given_name()?)?.clone();
+        let taken = self.configs.release(&key, draft.given_name()?)?.clone();
         let refusal = Refusal::new(Code::ExistedResource, "the file has a release of this name");
         Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
     }
 
-    fn release(&mut self, ctx: &Ctx, file: &ConfigFile, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
+    fn release(&mut self, ctx: &Ctx, file: ConfigFile, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
         let version = self.configs.next_version(&file.key, journal);
-        let release = ConfigRelease {
+        let mut release = ConfigRelease {
             id: ctx.draw_number(),
-            name: self.release_name(ctx, draft, &file.key, version),
+            name: draft.given_name().unwrap_or_default().to_owned(),
             key: file.key.clone(),
             content: file.content.clone(),
             md5: md5_of(&file.content),
@@ -184,36 +191,23 @@ impl Catalog {
             description: draft.release_description.clone().unwrap_or_default(),
             release_type: draft.release_type(),
             labels: draft.labels().to_vec(),
+            client_percent: draft.client_percent.clone(),
+            plan: None,
             version,
             active: true,
             created: ctx.stamp(),
             modified: ctx.stamp(),
         };
-        if release.release_type == ReleaseType::Normal {
-            self.retire_active(ctx, &file.key, journal);
+        if release.name.is_empty() {
+            release.name = release.free_name(self, ctx, version);
         }
-        self.configs.put_file(ConfigFile { released: Some(ctx.stamp()), ..file.clone() }, journal);
-        self.show(release, journal)
-    }
-
-    /// The name given, else one made of the file, the second and the version; a caller may have
-    /// taken that very name, so it grows until it is free.
-    fn release_name(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, key: &ConfigKey, version: u64) -> String {
-        if let Some(given) = draft.given_name() {
-            return given.to_owned();
-        }
-        let mut name = format!("{}-{}-{version}", key.file, ctx.time.0 / 1000);
-        while self.configs.release(key, &name).is_some() {
-            name.push('x');
-        }
-        name
-    }
-
-    fn retire_active(&mut self, ctx: &Ctx, key: &ConfigKey, journal: &mut Journal) {
-        if let Some(active) = self.configs.active_release(key).cloned() {
-            let retired = ConfigRelease { active: false, modified: ctx.stamp(), ..ConfigRelease::clone(&active) };
-            self.configs.put_release(retired, journal);
-        }
+        let is_now = later(ctx, draft.publish_at()).is_none();
+        let file = ConfigFile { released: if is_now { Some(ctx.stamp()) } else { file.released.clone() }, ..file };
+        let comment = release.description.clone();
+        let written = |catalog: &mut Catalog, journal: &mut Journal| {
+            catalog.configs.put_file(file, journal);
+        };
+        self.begin_release(ctx, release, draft.publish_at(), &comment, journal, written)
     }
 
     /// Whom a draft names: by release name, else by id.
@@ -235,38 +229,8 @@ impl Catalog {
         draft: &ConfigReleaseDraft,
         journal: &mut Journal,
     ) -> Outcome {
-        let Some(target) = self.named_release(draft) else {
-            return match transition(op, ReleaseState::Missing) {
-                Transition::Refuse(refusal) => refusal.into(),
-                _ => Outcome::default(),
-            };
-        };
-        match transition(op, ReleaseState::of(target.release_type, target.active)) {
-            Transition::Activate => {
-                let version = self.configs.next_version(&target.key, journal);
-                self.retire_active(ctx, &target.key, journal);
-                let release =
-                    ConfigRelease { active: true, version, modified: ctx.stamp(), ..ConfigRelease::clone(&target) };
-                self.show(release, journal)
-            }
-            Transition::Deactivate => self
-                .show(ConfigRelease { active: false, modified: ctx.stamp(), ..ConfigRelease::clone(&target) }, journal),
-            Transition::Remove => {
-                self.configs.remove_release(&target, journal);
-                Outcome::done(Entity::ConfigRelease(target))
-            }
-            Transition::Refuse(refusal) => Outcome { entity: Entity::ConfigRelease(target), ..refusal.into() },
-            Transition::Stay(code) => Outcome { entity: Entity::ConfigRelease(target), ..code.into() },
-        }
-    }
-
-    /// Clients see another state of the release's file from now on. What became inactive by that counts
-    /// among those that are kept.
-    fn show(&mut self, release: ConfigRelease, journal: &mut Journal) -> Outcome {
-        let release = self.configs.put_release(release, journal);
-        self.configs.mark(&release.key, journal);
-        self.retain_config_releases(&release.key, journal);
-        Outcome::done(Entity::ConfigRelease(release))
+        let target = self.named_release(draft);
+        self.change_release_of(ctx, op, target, draft.into(), journal)
     }
 }
 

@@ -12,6 +12,7 @@ use super::row::{Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
+use crate::model::release::ReleaseState;
 use crate::model::time::Timestamp;
 
 /// The newest notification id of anything that a lookup of this canonical name could see. Kept over
@@ -143,5 +144,9 @@ impl Archived for ConfigRelease {
 
     fn is_active(&self) -> bool {
         self.active
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.plan.as_ref().filter(|plan| plan.state() == ReleaseState::Scheduled).map(|plan| plan.at)
     }
 }

@@ -22,6 +22,7 @@ use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
 use crate::model::grant::Sight;
 use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
 
 /// What the versions of a file are known for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -214,6 +215,16 @@ impl Configs {
             None => self.releases.of_all(|key| filter.matches_key(key)).filter(wanted).collect(),
         };
         cut_sorted(matching, newest_release_first, page)
+    }
+
+    /// The releases of one file, by name.
+    pub(super) fn releases_of(&self, key: &ConfigKey) -> impl Iterator<Item = &Arc<ConfigRelease>> {
+        self.releases.of(key)
+    }
+
+    /// What is to be published by `now`: when, of which file, under which name.
+    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<ConfigKey>, &Arc<str>)> {
+        self.releases.due(now)
     }
 
     /// All releases of one file, highest version first.

@@ -41,6 +41,7 @@ pub(crate) fn check(bench: &Bench) {
         ("rules", one.rules == other.rules),
         ("instances", one.instances == other.instances),
         ("settings", one.settings == other.settings),
+        ("history", one.history == other.history),
         ("trail", one.trail == other.trail),
         ("requests", one.requests == other.requests),
     ];
@@ -76,6 +77,7 @@ pub(crate) fn read_row(row: &[u8]) -> bool {
         Table::Content => round_trip::<StoredContent>(value),
         Table::AccessKey => round_trip::<AccessKey>(value),
         Table::Audit => round_trip::<AuditRow>(value),
+        Table::History => round_trip::<HistoryRow>(value),
     }
 }
 

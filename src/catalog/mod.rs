@@ -30,6 +30,7 @@ pub mod ctx;
 pub mod fold;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+pub mod history;
 mod instance_changes;
 pub mod instances;
 mod ledger;
@@ -38,6 +39,7 @@ pub mod namespaces;
 pub mod nodes;
 pub mod page;
 pub mod rebirth;
+pub mod releases;
 mod requests;
 pub mod retention;
 pub mod row;
@@ -83,6 +85,7 @@ use audit::{AuditRow, Trail};
 use config_rows::{ConfigMark, ConfigVersion};
 use configs::Configs;
 use contents::StoredContent;
+use history::{History, HistoryRow};
 use instances::{InstanceCounts, Instances};
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
@@ -115,6 +118,7 @@ pub struct Catalog {
     pub rules: Rules,
     pub instances: Instances,
     pub settings: Settings,
+    pub history: History,
     pub trail: Trail,
     requests: Requests,
 }
@@ -207,6 +211,7 @@ impl Catalog {
             Command::ConfigRollback(items) => self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, asker, journal),
             Command::ConfigDeleteReleases(items) => self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, asker, journal),
             Command::ConfigStopGray(items) => self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, asker, journal),
+            Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, asker, journal),
             Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, journal,
                 |catalog, item| catalog.aim_of_instance(op, item),
                 |catalog, item, journal| catalog.write_instance(ctx, op, &item, journal)),
@@ -263,6 +268,12 @@ impl Catalog {
             Command::RemoveDeadInstances(items) => each(items, |item| {
                 let aim = self.aim_at_instance(&item.id);
                 let outcome = self.remove_dead_instance(&item, journal);
+                journal.did(aim, &outcome);
+                outcome
+            }),
+            Command::PublishDue(items) => each(items, |item| {
+                let aim = self.aim_of_due(&item);
+                let outcome = self.publish_due(ctx, &item, journal);
                 journal.did(aim, &outcome);
                 outcome
             }),
@@ -333,6 +344,7 @@ impl Catalog {
             rules,
             instances,
             settings,
+            history,
             trail: _,
             requests: _,
         } = self;
@@ -347,6 +359,7 @@ impl Catalog {
             rules: rules.clone(),
             instances: instances.clone(),
             settings: settings.clone(),
+            history: history.clone(),
             trail: Trail::default(),
             requests: Requests::default(),
         }
@@ -388,6 +401,7 @@ impl Catalog {
             Table::Content => self.configs.load_content(StoredContent::read(value)?),
             Table::AccessKey => drop(self.access_keys.load(AccessKey::read(value)?)),
             Table::Audit => self.trail.load(value)?,
+            Table::History => self.history.load(HistoryRow::read(value)?)?,
         }
         Ok(())
     }

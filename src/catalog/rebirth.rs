@@ -10,10 +10,12 @@
 //! One function of a row, so that every node makes the same of the same state.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::Corrupt;
 use super::aliases::Cl5Counter;
 use super::config_rows::{ConfigMark, ConfigVersion};
+use super::history::HistoryRow;
 use super::nodes::{Cluster, NodeRecord};
 use super::row::{Edit, Row, Table};
 use crate::format::level::Level;
@@ -59,6 +61,12 @@ impl Rebirth {
                 leap_if_any(&mut rule.removed_through);
             })?,
             Table::RuleRelease => changed::<RuleRelease>(value, |release| leap(&mut release.version))?,
+            // What is told of versions stays true of the releases that have them.
+            Table::History => changed::<HistoryRow>(value, |row| {
+                let event = Arc::make_mut(&mut row.event);
+                leap(&mut event.version);
+                leap_if_any(&mut event.from_version);
+            })?,
             Table::Cl5Counter => changed::<Cl5Counter>(value, |counter| *counter = counter.far_ahead(LEAP))?,
             Table::User
             | Table::ServiceToken

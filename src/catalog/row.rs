@@ -46,10 +46,11 @@ pub enum Table {
     AccessKey = 20,
     ServiceToken = 21,
     Audit = 22,
+    History = 23,
 }
 
 impl Table {
-    pub const ALL: [Table; 22] = [
+    pub const ALL: [Table; 23] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -72,6 +73,7 @@ impl Table {
         Table::AccessKey,
         Table::ServiceToken,
         Table::Audit,
+        Table::History,
     ];
 
     /// What it holds, for people and their tools.
@@ -99,6 +101,7 @@ impl Table {
             Table::AccessKey => "access_keys",
             Table::ServiceToken => "service_tokens",
             Table::Audit => "audit",
+            Table::History => "history",
         }
     }
 

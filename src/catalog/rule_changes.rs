@@ -1,5 +1,5 @@
 //! Governance rules: rules of change, for all families alike. Saving a rule never changes what
-//! clients see; publishing does. What may become of a release is the table in `model::release`.
+//! clients see; publishing does. What becomes of a release then is in `releases`.
 
 use std::sync::Arc;
 
@@ -7,9 +7,11 @@ use super::Catalog;
 use super::change::{Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
+use super::history::Thing;
+use super::releases::{Releasable, later};
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
-use crate::model::release::{ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition};
+use crate::model::release::{ReleaseOp, ReleaseType, publishable};
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 
@@ -22,6 +24,7 @@ impl Catalog {
             (Op::Delete, None) => Ok(Outcome::default()),
             (Op::Delete, Some(old)) => {
                 self.rules.of_mut(old.family()).remove_rule(&old, journal);
+                self.history.forget(&Thing::Rule(old.family(), old.id.clone()), journal);
                 Ok(Outcome::done(Entity::Rule(old)))
             }
         };
@@ -95,28 +98,40 @@ impl Catalog {
         journal: &mut Journal,
     ) -> Result<Outcome, Refusal> {
         let rule = self.rule_to_publish(family, draft)?;
+        if is_stale(&draft.revision, &rule.revision) {
+            return Ok(Outcome { entity: Entity::Rule(rule), ..Code::DataConflict.into() });
+        }
         let release_type = ReleaseType::read(draft.release_type.as_deref())?;
         let book = self.rules.of(family);
-        publishable(release_type, draft.labels(), book.active().has_gray(&rule.id))?;
+        // What comes later is judged when it does.
+        let is_gray_active = later(ctx, draft.publish_at()).is_none() && book.active().has_gray(&rule.id);
+        publishable(release_type, draft.audience(), is_gray_active)?;
+        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at())?;
         let given_id = draft.given_id().filter(|_| draft.names_rule());
         let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
         if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {
             return Ok(Outcome { entity: Entity::RuleRelease(taken.clone()), ..Code::ExistedResource.into() });
         }
-        let version = rule.versions + 1;
-        let release = RuleRelease {
+        let mut release = RuleRelease {
             id: given_id.map_or_else(|| ctx.draw_id(), str::to_owned),
-            name: self.rule_release_name(family, draft, &rule.id, version),
+            name: draft.given_release_name().unwrap_or_default().to_owned(),
             description: draft.description.clone().unwrap_or_default(),
             release_type,
             client_labels: draft.labels().to_vec(),
-            version,
+            client_percent: draft.client_percent.clone(),
+            plan: None,
+            version: 0,
             active: true,
-            rule: rule.clone(),
+            rule,
             created: ctx.stamp(),
             modified: ctx.stamp(),
         };
-        Ok(Outcome::done(Entity::RuleRelease(self.activate(ctx, release, journal))))
+        release.version = release.take_version(self, journal);
+        if release.name.is_empty() {
+            release.name = release.free_name(self, ctx, release.version);
+        }
+        let comment = release.description.clone();
+        Ok(self.begin_release(ctx, release, draft.publish_at(), &comment, journal, |_, _| ()))
     }
 
     /// By `rule_id`, by `rule_name` (with `namespace` where the name is not unique), or with neither
@@ -145,37 +160,6 @@ impl Catalog {
         Ok(first)
     }
 
-    /// The name given, else one made of the version; a caller may have taken that very name, so it
-    /// grows until it is free.
-    fn rule_release_name(&self, family: Family, draft: &RuleReleaseDraft, rule_id: &str, version: u64) -> String {
-        if let Some(given) = draft.given_release_name() {
-            return given.to_owned();
-        }
-        let mut name = format!("v{version}");
-        while self.rules.of(family).release(rule_id, &name).is_some() {
-            name.push('x');
-        }
-        name
-    }
-
-    /// Makes a release active under the version that it carries; a normal one takes the place of
-    /// the one before it.
-    fn activate(&mut self, ctx: &Ctx, release: RuleRelease, journal: &mut Journal) -> Arc<RuleRelease> {
-        let book = self.rules.of_mut(release.rule.family());
-        if let Some(rule) = book.get(&release.rule.id).cloned() {
-            book.put_rule(Rule { versions: release.version, ..Rule::clone(&rule) }, journal);
-        }
-        if release.release_type == ReleaseType::Normal
-            && let Some(normal) = book.active().normal(&release.rule.id).cloned()
-        {
-            let retired = RuleRelease { active: false, modified: ctx.stamp(), ..RuleRelease::clone(&normal) };
-            book.put_release(retired, journal);
-        }
-        let release = book.put_release(release, journal);
-        self.retain_rule_releases(release.rule.family(), &release.rule.id, journal);
-        release
-    }
-
     pub(super) fn change_release(
         &mut self,
         ctx: &Ctx,
@@ -184,34 +168,9 @@ impl Catalog {
         draft: &RuleReleaseDraft,
         journal: &mut Journal,
     ) -> Outcome {
-        let target = match self.release_named_by(family, draft) {
-            Ok(target) => target,
-            Err(refusal) => return refusal.into(),
-        };
-        let state = target.as_ref().map_or(ReleaseState::Missing, |release| release.state());
-        let entity = target.clone().map_or(Entity::None, Entity::RuleRelease);
-        let (verdict, target) = (transition(op, state), target);
-        match (verdict, target) {
-            (Transition::Activate, Some(target)) => {
-                let version =
-                    self.rules.of(family).get(&target.rule.id).map_or(target.version, |rule| rule.versions) + 1;
-                let release =
-                    RuleRelease { active: true, version, modified: ctx.stamp(), ..RuleRelease::clone(&target) };
-                Outcome::done(Entity::RuleRelease(self.activate(ctx, release, journal)))
-            }
-            (Transition::Deactivate, Some(target)) => {
-                let release = RuleRelease { active: false, modified: ctx.stamp(), ..RuleRelease::clone(&target) };
-                let release = self.rules.of_mut(family).put_release(release, journal);
-                self.retain_rule_releases(family, &release.rule.id, journal);
-                Outcome::done(Entity::RuleRelease(release))
-            }
-            (Transition::Remove, Some(target)) => {
-                self.rules.of_mut(family).remove_release(&target, journal);
-                Outcome::done(entity)
-            }
-            (Transition::Refuse(refusal), _) => Outcome { entity, ..refusal.into() },
-            (Transition::Stay(code), _) => Outcome { entity, ..code.into() },
-            (Transition::Activate | Transition::Deactivate | Transition::Remove, None) => Code::NotFoundResource.into(),
+        match self.release_named_by(family, draft) {
+            Ok(target) => self.change_release_of(ctx, op, target, draft.into(), journal),
+            Err(refusal) => refusal.into(),
         }
     }
 

@@ -15,6 +15,7 @@ use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Key, Row, Table};
 use crate::model::grant::Sight;
+use crate::model::release::ReleaseState;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, Rule};
@@ -57,6 +58,10 @@ impl Archived for RuleRelease {
 
     fn is_active(&self) -> bool {
         self.active
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.plan.as_ref().filter(|plan| plan.state() == ReleaseState::Scheduled).map(|plan| plan.at)
     }
 }
 
@@ -169,6 +174,13 @@ impl Rules {
 
     pub fn release_count(&self) -> usize {
         self.books.values().map(|book| book.releases_by_id.len()).sum()
+    }
+
+    /// What is to be published by `now`: of which family, when, of which rule, under which name.
+    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Family, Timestamp, &Arc<str>, &Arc<str>)> {
+        self.books
+            .iter()
+            .flat_map(move |(family, book)| book.releases.due(now).map(move |(at, id, name)| (*family, at, id, name)))
     }
 
     pub(super) fn load_rule(&mut self, rule: Rule) {

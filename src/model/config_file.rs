@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::content::Content;
-use super::release::{ClientLabel, ReleaseType, check_labels};
+use super::release::{Audience, ClientLabel, ClientPercent, GivenTime, Plan, ReleaseState, ReleaseType};
 use super::time::Timestamp;
 use super::{limits, name};
+use crate::format::level::Level;
 
 /// The file that a release belongs to. Its text form is that of a release key without the version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -162,6 +163,12 @@ pub struct ConfigRelease {
     /// Of a gray release: whom it is for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<ClientLabel>,
+    /// The share of them that a gray release is for; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_percent: Option<ClientPercent>,
+    /// Where it is not published yet, or could not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
     /// Counts all releases of this file, also over its deletion; moved forward by a rollback.
     pub version: u64,
     pub active: bool,
@@ -170,6 +177,14 @@ pub struct ConfigRelease {
 }
 
 impl ConfigRelease {
+    pub fn state(&self) -> ReleaseState {
+        ReleaseState::of(self.release_type, self.active, self.plan.as_ref())
+    }
+
+    pub fn audience(&self) -> Audience<'_> {
+        Audience { labels: &self.labels, percent: self.client_percent.as_ref() }
+    }
+
     /// `namespace-group-file-version`, what config clients compare.
     pub fn release_key(&self) -> String {
         format!("{}-{}", self.key, self.version)
@@ -334,7 +349,7 @@ pub struct ConfigReleaseDraft {
     /// `normal`, also where absent, or `gray`.
     #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
     pub release_type: Option<String>,
-    /// All of them have to match; a gray release needs at least one.
+    /// All of them have to match; a gray release needs at least one, or `client_percent`.
     #[serde(
         rename = "betaLabels",
         alias = "beta_labels",
@@ -342,6 +357,18 @@ pub struct ConfigReleaseDraft {
         skip_serializing_if = "Option::is_none"
     )]
     pub beta_labels: Option<Vec<ClientLabel>>,
+    /// The share of the clients that a gray release is for, beside or instead of labels.
+    #[serde(alias = "clientPercent", skip_serializing_if = "Option::is_none")]
+    pub client_percent: Option<ClientPercent>,
+    /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
+    #[serde(alias = "publishAt", skip_serializing_if = "Option::is_none")]
+    pub publish_at: Option<GivenTime>,
+    /// On promote: the name of the normal release; generated where absent.
+    #[serde(alias = "newReleaseName", skip_serializing_if = "Option::is_none")]
+    pub new_release_name: Option<String>,
+    /// On withdraw: the normal release before takes its place; without it clients see none.
+    #[serde(alias = "toPrevious", skip_serializing_if = "Option::is_none")]
+    pub to_previous: Option<bool>,
 }
 
 impl ConfigReleaseDraft {
@@ -360,7 +387,9 @@ impl ConfigReleaseDraft {
         let code = Code::InvalidParameter;
         name::check_length("release description", description, limits::COMMENT_CHARS_MAX, code)?;
         ReleaseType::read(self.release_type.as_deref())?;
-        check_labels(self.labels())
+        let new_name = self.new_release_name.as_deref().filter(|name| !name.is_empty());
+        new_name.map_or(Ok(()), |name| name::check_title("new_release_name", name))?;
+        self.audience().check()
     }
 
     /// An unknown word was refused before.
@@ -370,6 +399,20 @@ impl ConfigReleaseDraft {
 
     pub fn labels(&self) -> &[ClientLabel] {
         self.beta_labels.as_deref().unwrap_or_default()
+    }
+
+    pub fn audience(&self) -> Audience<'_> {
+        Audience { labels: self.labels(), percent: self.client_percent.as_ref() }
+    }
+
+    pub fn publish_at(&self) -> Option<Timestamp> {
+        self.publish_at.map(|given| given.0)
+    }
+
+    /// The level from which on all that it says is understood.
+    pub fn level(&self) -> Level {
+        let is_new = self.client_percent.is_some() || self.publish_at.is_some();
+        if is_new { Level::ROLLOUT } else { Level::FIRST }
     }
 
     /// For rollback and delete, which need to be told which release.

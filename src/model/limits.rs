@@ -75,6 +75,10 @@ pub const REGEX_BYTES_MAX: usize = 4096;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 /// Client labels of a gray release.
 pub const CLIENT_LABELS_MAX: usize = 64;
+/// Releases of one rule or config file that are to be published later.
+pub const SCHEDULED_RELEASES_MAX: usize = 10;
+/// Rows in the history of one rule or config file; beyond that the oldest go.
+pub const HISTORY_EVENTS_MAX: usize = 200;
 
 /// Default of `--config-content-max`, characters of one config file.
 pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;

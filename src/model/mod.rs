@@ -11,6 +11,7 @@ pub mod code;
 pub mod config_file;
 pub mod config_lookup;
 pub mod content;
+pub mod diff;
 pub mod explain;
 pub mod grant;
 pub mod instance;

@@ -3,31 +3,44 @@
 //! A release is an immutable copy of what it releases, as that stood when it was published. What may
 //! become of it is one table, the same for everything that is released:
 //!
-//! | operation | missing | normal active | normal inactive | gray active | gray inactive |
-//! |---|---|---|---|---|---|
-//! | rollback | 400202 | 200002 | activate | 400000 | 400000 |
-//! | stopbeta | 400202 | 400000 | 400000 | deactivate | 200002 |
-//! | delete | 200000 | 400000 | remove | 400000 | remove |
+//! | operation | missing | normal active | normal inactive | gray active | gray inactive | scheduled | failed |
+//! |---|---|---|---|---|---|---|---|
+//! | rollback | 400202 | 200002 | activate | 400000 | 400000 | 400000 | 400000 |
+//! | stopbeta | 400202 | 400000 | 400000 | deactivate | 200002 | 400000 | 400000 |
+//! | promote | 400202 | 400000 | 400000 | promote | 400000 | 400000 | 400000 |
+//! | withdraw | 400202 | withdraw | 200002 | 400000 | 400000 | 400000 | 400000 |
+//! | delete | 200000 | 400000 | remove | 400000 | remove | remove | remove |
 //!
 //! | publish | no gray active | gray active |
 //! |---|---|---|
 //! | normal | activate | 409000 |
-//! | gray, with labels | activate | activate |
-//! | gray, without labels | 400904 | 400904 |
+//! | gray, with labels or a share | activate | activate |
+//! | gray, with neither | 400904 | 400904 |
 //!
 //! Activating a normal release makes the one active before it inactive; several grays with different
 //! names may be active beside it. Every activation takes a new version: the highest one ever given
 //! plus 1, one count over normal and gray.
+//!
+//! To promote makes of a gray release, in one step, a normal one of the same content and a name of its own, so that
+//! its clients never step back. To withdraw leaves clients with nothing, or with the normal release that was in
+//! force before. What is to be published later is a copy of what stood when that was asked for, and takes a
+//! further version when its time has come; where it would be refused then, it has failed.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use sha2::{Digest, Sha256};
 
 use super::code::{Code, Refusal};
 use super::rule::matching::{MatchString, OwnedMatcher};
-use super::wire::wire_enum;
+use super::time::Timestamp;
+use super::wire::{Uint32, wire_enum};
 use super::{limits, name};
+use crate::format::level::Level;
 
 wire_enum! {
     /// Whether a release is for all clients or for those with the right labels.
@@ -80,32 +93,180 @@ pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whom an active gray release is for: its conditions, made ready by the first client that is judged and
-/// kept for all that follow. An expression takes up to a thousand times longer to compile than to match,
-/// and anybody may ask.
+/// A share of the clients of a gray release, always the same ones: as the share grows, those that were in it stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ClientPercent {
+    /// What tells one client from another: `CLIENT_IP`, or the key of a label. A client without it is out.
+    pub by: String,
+    /// 1 to 100.
+    pub percent: Uint32,
+}
+
+impl ClientPercent {
+    /// Whether a client with this value is in: its number, the first eight bytes of the SHA-256 of the value as a
+    /// big-endian number modulo 100, is below the share. The same for every release, so that one client comes to
+    /// see all that is rolled out together.
+    pub fn has(&self, value: &str) -> bool {
+        let digest = Sha256::digest(value.as_bytes());
+        let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte)) % 100;
+        number < u64::from(self.percent.0)
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let refuse = |why: &str| Err(Refusal::new(Code::InvalidMatchRule, why));
+        if self.by.is_empty() {
+            return refuse("client_percent.by is required: CLIENT_IP, or the key of a label");
+        }
+        if !(1..=100).contains(&self.percent.0) {
+            return refuse("client_percent.percent has to be 1 to 100");
+        }
+        let code = Code::InvalidMatchRule;
+        name::check_length("client_percent.by", &self.by, limits::METADATA_KEY_CHARS_MAX, code)
+    }
+}
+
+/// Whom a gray release is for: clients that meet all conditions and are in the share.
+#[derive(Clone, Copy, Debug)]
+pub struct Audience<'a> {
+    pub labels: &'a [ClientLabel],
+    pub percent: Option<&'a ClientPercent>,
+}
+
+impl Audience<'_> {
+    fn is_everybody(self) -> bool {
+        self.labels.is_empty() && self.percent.is_none()
+    }
+
+    /// Refuses an audience that no client could be of, or that cannot be judged: 400904.
+    pub fn check(self) -> Result<(), Refusal> {
+        check_labels(self.labels)?;
+        self.percent.map_or(Ok(()), ClientPercent::check)
+    }
+}
+
+/// The conditions of an audience, made ready by the first client that is judged and kept for all that follow. An
+/// expression takes up to a thousand times longer to compile than to match, and anybody may ask.
 ///
 /// Kept beside the active release, not in it: what is active no more keeps nothing. An expression takes
 /// [`limits::REGEX_COMPILED_BYTES_MAX`] at most.
 #[derive(Clone, Debug, Default)]
-pub struct Audience(OnceLock<Arc<[OwnedMatcher]>>);
+pub struct Judge(OnceLock<Arc<[OwnedMatcher]>>);
 
-impl Audience {
-    /// True if a client meets all conditions; `label` looks up what the client has. To be asked with the
-    /// labels of one release only.
-    pub fn has<'a>(&self, labels: &[ClientLabel], label: impl Fn(&str) -> Option<&'a str>) -> bool {
+impl Judge {
+    /// True if a client is of the audience; `label` looks up what the client has. To be asked about one release only.
+    pub fn admits<'a>(&self, audience: Audience<'_>, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let Audience { labels, percent } = audience;
         let ready = self.0.get_or_init(|| labels.iter().map(|wanted| wanted.value.owned_matcher()).collect());
         let meets = |(wanted, ready): (&ClientLabel, &OwnedMatcher)| {
             label(&wanted.key).is_some_and(|value| ready.matches(value))
         };
         labels.iter().zip(ready.iter()).all(meets)
+            && percent.is_none_or(|share| label(&share.by).is_some_and(|value| share.has(value)))
     }
 }
 
 /// It follows from the release.
-impl PartialEq for Audience {
+impl PartialEq for Judge {
     fn eq(&self, _: &Self) -> bool {
         true
     }
+}
+
+/// What is to become of a release later, or would have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// When it is published.
+    pub at: Timestamp,
+    /// Why it was not, when its time had come.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub failed: String,
+}
+
+impl Plan {
+    pub fn state(&self) -> ReleaseState {
+        if self.failed.is_empty() { ReleaseState::Scheduled } else { ReleaseState::Failed }
+    }
+}
+
+/// A time that a caller gives: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenTime(pub Timestamp);
+
+/// In entries of the log, as a number of milliseconds.
+impl Serialize for GivenTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for GivenTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl Visitor<'_> for Reader {
+            type Value = GivenTime;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a time as 2026-11-20T08:30:35Z or 2026-11-20 08:30:35 (UTC)")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<GivenTime, E> {
+                let time = Timestamp::parse(text).map(GivenTime);
+                time.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+            }
+
+            fn visit_u64<E: de::Error>(self, ms: u64) -> Result<GivenTime, E> {
+                Ok(GivenTime(Timestamp(ms)))
+            }
+        }
+
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+impl JsonSchema for GivenTime {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "examples": ["2026-11-20T08:30:35Z", "2026-11-20 08:30:35"] })
+    }
+}
+
+wire_enum! {
+    /// What became of a release.
+    pub enum Action {
+        Publish = "publish",
+        Gray = "gray",
+        Promote = "promote",
+        Rollback = "rollback",
+        Stop = "stop",
+        Withdraw = "withdraw",
+        Schedule = "schedule",
+        Failed = "failed",
+        Delete = "delete",
+    }
+}
+
+/// One row of the history of a rule or of a config file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub time: Timestamp,
+    pub user: String,
+    pub action: Action,
+    pub release_name: String,
+    /// That of the release, afterwards.
+    pub version: u64,
+    /// The version that was in force for all clients before; 0 for none.
+    pub from_version: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comment: String,
 }
 
 /// What is done to a release that is there, or believed to be.
@@ -114,6 +275,34 @@ pub enum ReleaseOp {
     Rollback,
     StopGray,
     Delete,
+    Promote,
+    Withdraw,
+}
+
+impl ReleaseOp {
+    /// The level from which on it is understood.
+    pub fn level(self) -> Level {
+        match self {
+            ReleaseOp::Rollback | ReleaseOp::StopGray | ReleaseOp::Delete => Level::FIRST,
+            ReleaseOp::Promote | ReleaseOp::Withdraw => Level::ROLLOUT,
+        }
+    }
+
+    /// What the audit trail calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            ReleaseOp::Rollback => "rollback",
+            ReleaseOp::StopGray => "stopbeta",
+            ReleaseOp::Delete => "delete_release",
+            ReleaseOp::Promote => "promote",
+            ReleaseOp::Withdraw => "withdraw",
+        }
+    }
+
+    /// Whether the state may grow by it.
+    pub fn adds(self) -> bool {
+        self == ReleaseOp::Promote
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,10 +312,17 @@ pub enum ReleaseState {
     NormalInactive,
     GrayActive,
     GrayInactive,
+    /// To be published later.
+    Scheduled,
+    /// It was to be published, and could not be.
+    Failed,
 }
 
 impl ReleaseState {
-    pub fn of(release_type: ReleaseType, active: bool) -> Self {
+    pub fn of(release_type: ReleaseType, active: bool, plan: Option<&Plan>) -> Self {
+        if let Some(plan) = plan {
+            return plan.state();
+        }
         match (release_type, active) {
             (ReleaseType::Normal, true) => ReleaseState::NormalActive,
             (ReleaseType::Normal, false) => ReleaseState::NormalInactive,
@@ -142,6 +338,10 @@ pub enum Transition {
     Activate,
     Deactivate,
     Remove,
+    /// A normal release takes its place.
+    Promote,
+    /// Clients see none any more, or the one before.
+    Withdraw,
     /// Nothing is to be done, and that is fine.
     Stay(Code),
     Refuse(Refusal),
@@ -149,34 +349,41 @@ pub enum Transition {
 
 /// The table of operations on a release, see the top of this file.
 pub fn transition(op: ReleaseOp, state: ReleaseState) -> Transition {
-    use ReleaseOp::{Delete, Rollback, StopGray};
-    use ReleaseState::{GrayActive, GrayInactive, Missing, NormalActive, NormalInactive};
-    let refuse = |code: Code, why: &str| Transition::Refuse(Refusal::new(code, why));
+    use ReleaseOp::{Delete, Promote, Rollback, StopGray, Withdraw};
+    use ReleaseState::{Failed, GrayActive, GrayInactive, Missing, NormalActive, NormalInactive, Scheduled};
+    let bad = |why: &str| Transition::Refuse(Refusal::new(Code::BadRequest, why));
     match (op, state) {
+        (Delete, Missing) => Transition::Stay(Code::ExecuteSuccess),
+        (_, Missing) => Transition::Refuse(Refusal::new(Code::NotFoundResource, "no such release")),
+        (Delete, NormalInactive | GrayInactive | Scheduled | Failed) => Transition::Remove,
+        (_, Scheduled) => bad("it is to be published later, and can only be deleted until then"),
+        (_, Failed) => bad("it was never published: publish anew, or delete it"),
         (Rollback, NormalInactive) => Transition::Activate,
         (Rollback, NormalActive) => Transition::Stay(Code::NoNeedUpdate),
-        (Rollback, GrayActive | GrayInactive) => refuse(Code::BadRequest, "a gray release cannot be rolled back to"),
+        (Rollback, GrayActive | GrayInactive) => bad("a gray release cannot be rolled back to"),
         (StopGray, GrayActive) => Transition::Deactivate,
         (StopGray, GrayInactive) => Transition::Stay(Code::NoNeedUpdate),
-        (StopGray, NormalActive | NormalInactive) => refuse(Code::BadRequest, "not a gray release"),
-        (Rollback | StopGray, Missing) => refuse(Code::NotFoundResource, "no such release"),
-        (Delete, NormalInactive | GrayInactive) => Transition::Remove,
-        (Delete, Missing) => Transition::Stay(Code::ExecuteSuccess),
-        (Delete, NormalActive) => {
-            refuse(Code::BadRequest, "an active release cannot be deleted, publish or roll back first")
-        }
-        (Delete, GrayActive) => refuse(Code::BadRequest, "an active release cannot be deleted, stop it first"),
+        (StopGray, NormalActive | NormalInactive) => bad("not a gray release"),
+        (Promote, GrayActive) => Transition::Promote,
+        (Promote, GrayInactive) => bad("the gray release is not active, publish it anew"),
+        (Promote, NormalActive | NormalInactive) => bad("not a gray release"),
+        (Withdraw, NormalActive) => Transition::Withdraw,
+        (Withdraw, NormalInactive) => Transition::Stay(Code::NoNeedUpdate),
+        (Withdraw, GrayActive | GrayInactive) => bad("a gray release is not withdrawn, stop it"),
+        (Delete, NormalActive) => bad("an active release cannot be deleted, publish, roll back or withdraw first"),
+        (Delete, GrayActive) => bad("an active release cannot be deleted, stop it first"),
     }
 }
 
 /// The table of publishing, see the top of this file.
-pub fn publishable(release_type: ReleaseType, labels: &[ClientLabel], is_gray_active: bool) -> Result<(), Refusal> {
+pub fn publishable(release_type: ReleaseType, audience: Audience<'_>, is_gray_active: bool) -> Result<(), Refusal> {
     match release_type {
         ReleaseType::Normal if is_gray_active => {
-            Err(Refusal::new(Code::DataConflict, "a gray release is active, stop it before publishing for all"))
+            let why = "a gray release is active: promote it, or stop it, before publishing for all";
+            Err(Refusal::new(Code::DataConflict, why))
         }
-        ReleaseType::Gray if labels.is_empty() => {
-            Err(Refusal::new(Code::InvalidMatchRule, "a gray release needs at least one client label"))
+        ReleaseType::Gray if audience.is_everybody() => {
+            Err(Refusal::new(Code::InvalidMatchRule, "a gray release needs a client label or client_percent"))
         }
         ReleaseType::Normal | ReleaseType::Gray => Ok(()),
     }
@@ -194,7 +401,7 @@ mod tests {
             value: MatchString { kind, value: value.into(), value_type: ValueType::Text },
         };
         let labels = [label("zone", MatchType::Regex, "^eu-[0-9]+$"), label("os", MatchType::In, "linux,mac")];
-        let audience = Audience::default();
+        let (audience, judge) = (Audience { labels: &labels, percent: None }, Judge::default());
         let rows = [
             (&[("zone", "eu-1"), ("os", "mac")][..], true),
             (&[("zone", "us-1"), ("os", "mac")], false),
@@ -204,10 +411,46 @@ mod tests {
         ];
         for (client, expected) in rows {
             let has = |key: &str| client.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
-            assert_eq!(audience.has(&labels, has), expected, "{client:?}");
+            assert_eq!(judge.admits(audience, has), expected, "{client:?}");
         }
-        let ready = |audience: &Audience| audience.0.get().map(Arc::as_ptr);
-        assert!(ready(&audience).is_some());
-        assert_eq!(ready(&audience), ready(&audience.clone()), "a view of the catalog shares what is ready");
+        let ready = |judge: &Judge| judge.0.get().map(Arc::as_ptr);
+        assert!(ready(&judge).is_some());
+        assert_eq!(ready(&judge), ready(&judge.clone()), "a view of the catalog shares what is ready");
+    }
+
+    /// Anybody can compute who is in: `printf 10.0.0.1 | sha256sum`.
+    #[test]
+    fn a_share_has_the_same_clients_on_every_node_and_as_it_grows() {
+        let numbers = [("10.0.0.1", 58), ("10.0.0.2", 74), ("10.0.0.3", 37), ("a", 50), ("pay-7", 3), ("", 52)];
+        for (value, number) in numbers {
+            for percent in 1..=100 {
+                let share = ClientPercent { by: "CLIENT_IP".into(), percent: Uint32(percent) };
+                assert_eq!(share.has(value), number < percent, "{value:?} of {percent} %");
+            }
+        }
+        for percent in [1, 10, 50, 99] {
+            let share = ClientPercent { by: "host".into(), percent: Uint32(percent) };
+            let found = (0..10_000).filter(|number| share.has(&format!("client-{number}"))).count();
+            let expected = 100 * percent as usize;
+            assert!(found.abs_diff(expected) < 200, "{found} of 10000 for {percent} %");
+        }
+    }
+
+    #[test]
+    fn who_lacks_the_label_of_a_share_is_out() {
+        let percent = ClientPercent { by: "host".into(), percent: Uint32(100) };
+        let audience = Audience { labels: &[], percent: Some(&percent) };
+        let admitted =
+            |host: Option<&'static str>| Judge::default().admits(audience, |key| host.filter(|_| key == "host"));
+        assert_eq!((admitted(Some("x")), admitted(None)), (true, false));
+    }
+
+    #[test]
+    fn times_are_read_as_text_and_kept_as_a_number() {
+        let read = |json: &str| serde_json::from_str::<GivenTime>(json);
+        let time = read("\"2026-11-20T09:30:35+01:00\"").expect("RFC 3339");
+        assert_eq!(time, read("\"2026-11-20 08:30:35\"").expect("as answers have it"));
+        assert_eq!(read(&serde_json::to_string(&time).expect("JSON")).expect("as kept"), time);
+        assert!(read("\"tomorrow\"").expect_err("no time").to_string().contains("2026-11-20T08:30:35Z"));
     }
 }

@@ -20,6 +20,7 @@ use super::notes;
 use super::reset;
 use super::retention;
 use super::room;
+use super::schedule;
 use crate::catalog::Command;
 use crate::catalog::nodes::NodeRecord;
 use crate::format::level::Level;
@@ -48,6 +49,7 @@ pub(super) fn start(node: &Node, orders: Orders, tasks: &TaskTracker, shutdown: 
     run(divergence::watch(node.clone()), tasks, shutdown);
     run(beats::watch_over(node.clone()), tasks, shutdown);
     run(retention::watch_over(node.clone()), tasks, shutdown);
+    run(schedule::watch_over(node.clone()), tasks, shutdown);
     run(reset::carry_out(node.clone()), tasks, shutdown);
     run(notes::write_down(node.clone()), tasks, shutdown);
 }

@@ -37,6 +37,7 @@ mod read_index;
 pub mod reset;
 mod retention;
 mod room;
+mod schedule;
 #[cfg(test)]
 mod stall_test;
 pub mod start;

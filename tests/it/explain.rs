@@ -46,6 +46,10 @@ async fn released_and_saved_rules_are_explained_on_every_node() {
     }
     let gray = json!({"headers": {"Env": "gray"}});
     assert_eq!(names(&explained(&follower, "order", gray.clone()).await), [""; 0], "nothing is released");
+    let diff = explained(&follower, "order", json!({"headers": {"Env": "gray"}, "diff": true})).await;
+    let changes = &diff.body["explanation"]["changes"];
+    assert_eq!((names(&diff).len(), &changes[0]["path"]), (0, &json!("/0")), "{diff}");
+    assert_eq!(changes[0]["after"]["rule_name"], "gray", "what a release of all drafts would bring: {diff}");
     let draft = json!({"headers": {"Env": "gray"}, "draft": true});
     assert_eq!(names(&explained(&follower, "order", draft).await), ["gray"]);
 

@@ -35,6 +35,7 @@ mod openapi;
 mod polls;
 mod read_your_writes;
 mod real_clients;
+mod rollout;
 mod room;
 mod rules;
 mod services;

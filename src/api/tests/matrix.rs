@@ -176,7 +176,8 @@ impl Cell<'_> {
         let asked = format!("{uri} {}", ask.body);
         let told: Vec<_> =
             thing.signs().filter(|sign| text.contains(sign.as_str()) && !asked.contains(sign.as_str())).collect();
-        let counted = answer["amount"].as_u64().is_some_and(|amount| amount > 0 && row.is_count);
+        let number = answer["amount"].as_u64().or_else(|| answer["diff"]["from"]["version"].as_u64());
+        let counted = number.is_some_and(|number| number > 0 && row.is_count);
         if !expected.known && (!told.is_empty() || counted) {
             wrong.push(format!("told of {told:?}"));
         }

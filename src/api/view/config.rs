@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::history::State;
 use crate::catalog::Catalog;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Format, Tag};
-use crate::model::release::{ClientLabel, ReleaseType};
+use crate::model::release::{ClientLabel, ClientPercent, ReleaseType};
 
 /// A group of config files: the app id of a config client.
 #[derive(Serialize, JsonSchema)]
@@ -143,10 +144,17 @@ pub(in crate::api) struct ConfigReleaseView<'a> {
     release_type: ReleaseType,
     /// Whom a gray release is for.
     beta_labels: &'a [ClientLabel],
+    /// The share of them that a gray release is for.
+    #[serde(rename = "client_percent", skip_serializing_if = "Option::is_none")]
+    client_percent: Option<&'a ClientPercent>,
     /// Counts the releases of this file, rollbacks included; never used twice.
     version: u64,
     /// Whether it is what clients see.
     active: bool,
+    state: State,
+    /// When it is published, or should have been.
+    #[serde(rename = "publish_at", skip_serializing_if = "Option::is_none")]
+    publish_at: Option<String>,
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     create_time: String,
     create_by: &'a str,
@@ -170,8 +178,11 @@ impl<'a> ConfigReleaseView<'a> {
             release_description: &release.description,
             release_type: release.release_type,
             beta_labels: &release.labels,
+            client_percent: release.client_percent.as_ref(),
             version: release.version,
             active: release.active,
+            state: release.state().into(),
+            publish_at: release.plan.as_ref().map(|plan| plan.at.text()),
             create_time: release.created.time.text(),
             create_by: &release.created.by,
             modify_time: release.modified.time.text(),

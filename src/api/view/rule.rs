@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::release::{ClientLabel, ReleaseType};
+use super::history::State;
+use crate::model::release::{ClientLabel, ClientPercent, ReleaseType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Fields, Rule, RuleType};
 use crate::model::time::Timestamp;
@@ -74,10 +75,17 @@ pub(in crate::api) struct RuleReleaseView<'a> {
     description: &'a str,
     release_type: ReleaseType,
     client_labels: &'a [ClientLabel],
+    /// The share of them that a gray release is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_percent: Option<&'a ClientPercent>,
     /// Counts the releases of this rule, rollbacks included; never used twice.
     version: u64,
     resource: RuleType,
     active: bool,
+    state: State,
+    /// When it is published, or should have been.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    publish_at: Option<String>,
     ctime: String,
     create_by: &'a str,
     mtime: String,
@@ -98,9 +106,12 @@ impl<'a> RuleReleaseView<'a> {
             description: &release.description,
             release_type: release.release_type,
             client_labels: &release.client_labels,
+            client_percent: release.client_percent.as_ref(),
             version: release.version,
             resource: release.rule.family().resource(),
             active: release.active,
+            state: release.state().into(),
+            publish_at: release.plan.as_ref().map(|plan| plan.at.text()),
             ctime: release.created.time.text(),
             create_by: &release.created.by,
             mtime: release.modified.time.text(),

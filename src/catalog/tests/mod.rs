@@ -9,6 +9,7 @@ mod instances;
 mod lists;
 mod properties;
 mod rebirth;
+mod releases;
 mod retention;
 mod room;
 mod rules;

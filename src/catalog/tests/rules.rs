@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
-use crate::model::release::{ClientLabel, ReleaseOp, ReleaseState};
+use crate::model::release::{ClientLabel, ReleaseOp};
 use crate::model::rule::fault_detect::{DestinationService, FaultDetectPatch};
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::rate_limit::RateLimitPatch;
@@ -169,14 +169,6 @@ struct Released {
 }
 
 impl Released {
-    const STATES: [(&str, ReleaseState, &str); 5] = [
-        ("missing", ReleaseState::Missing, "none"),
-        ("normal active", ReleaseState::NormalActive, "second"),
-        ("normal inactive", ReleaseState::NormalInactive, "first"),
-        ("gray active", ReleaseState::GrayActive, "gray"),
-        ("gray inactive", ReleaseState::GrayInactive, "stopped"),
-    ];
-
     fn new(family: Family) -> Self {
         let mut bench = Bench::default();
         bench.codes(Command::Rules(Op::Create, vec![rule(family, "x")]));
@@ -194,52 +186,6 @@ impl Released {
         let book = self.bench.catalog.rules.of(self.family);
         book.release(&book.named("a", "x")?.id, name).map(|release| &**release)
     }
-}
-
-/// The table at the top of `model::release` is read from its source and walked, cell by cell.
-#[test]
-fn every_cell_of_the_transition_table() {
-    let source = include_str!("../../model/release.rs");
-    let row = |title: &str| -> Vec<&str> {
-        let line = source.lines().find(|line| line.starts_with(&format!("//! | {title} |"))).expect(title);
-        line.trim_start_matches("//! |").split('|').skip(1).map(str::trim).filter(|cell| !cell.is_empty()).collect()
-    };
-    let states = row("operation");
-    let mut cells = 0;
-    for (title, op) in
-        [("rollback", ReleaseOp::Rollback), ("stopbeta", ReleaseOp::StopGray), ("delete", ReleaseOp::Delete)]
-    {
-        for (state, cell) in states.iter().zip(row(title)) {
-            let (_, expected_state, name) =
-                Released::STATES.into_iter().find(|(known, ..)| known == state).expect(state);
-            let mut released = Released::new(Family::RateLimit);
-            let family = released.family;
-            assert_eq!(released.find(name).map_or(ReleaseState::Missing, RuleRelease::state), expected_state);
-            let before = released.bench.catalog.rules.clone();
-            let codes = released.bench.codes(Command::RuleReleases(family, op, vec![of_rule("x", name)]));
-            let after = released.find(name);
-            match cell {
-                "activate" => {
-                    let after = after.expect("still there");
-                    assert!(after.active && after.version == 5, "{title} {state}: {after:?}");
-                    assert_eq!(released.find("second").map(|release| release.active), Some(false));
-                    assert_eq!(released.find("gray").map(|release| release.active), Some(true), "grays are untouched");
-                }
-                "deactivate" => assert!(after.is_some_and(|after| !after.active), "{title} {state}"),
-                "remove" => assert_eq!(after, None, "{title} {state}"),
-                code => {
-                    assert_eq!(codes, [code.parse::<u32>().expect("a code")], "{title} {state}");
-                    assert_eq!(released.bench.catalog.rules, before, "{title} {state}: nothing changed");
-                }
-            }
-            if cell.parse::<u32>().is_err() {
-                assert_eq!(codes, [200000], "{title} {state}");
-            }
-            assert_eq!(released.bench.reloaded(), released.bench.catalog);
-            cells += 1;
-        }
-    }
-    assert_eq!(cells, 15);
 }
 
 #[test]

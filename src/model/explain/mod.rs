@@ -42,6 +42,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::diff::{self, Changed};
 use super::release::ReleaseType;
 use super::rule::fault_detect::FaultDetectSubRule;
 use super::rule::release::RuleRelease;
@@ -125,6 +126,18 @@ pub struct Explanation<'a> {
     pub applies: Vec<Applied<'a>>,
     /// The rules of the service, in order.
     pub candidates: Vec<Judged<'a>>,
+    /// With `diff`: how `applies` differs where the rules are judged as they are saved, by JSON Pointer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Changed>>,
+}
+
+impl Explanation<'_> {
+    /// The same, with what would be different if it were as in `other`.
+    pub fn beside(self, other: &Explanation<'_>) -> Self {
+        let applies = |explanation: &Explanation<'_>| serde_json::to_value(&explanation.applies).unwrap_or_default();
+        let changes = Some(diff::of_values(&applies(&self), &applies(other)));
+        Explanation { changes, ..self }
+    }
 }
 
 /// Points at a sub-rule that applies.
@@ -204,6 +217,7 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
         info,
         applies,
         candidates,
+        changes: None,
     }
 }
 

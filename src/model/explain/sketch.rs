@@ -42,6 +42,8 @@ pub struct Sketch {
     pub client_labels: BTreeMap<String, String>,
     /// Asks about the rules as they are saved, not as they are released.
     pub draft: bool,
+    /// Asks as well what would be different for this request if everything that is saved were released.
+    pub diff: bool,
 }
 
 impl Sketch {

@@ -6,9 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Family, Rule, RuleType};
+use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
-use crate::model::release::{ClientLabel, ReleaseState, ReleaseType, check_labels};
+use crate::model::release::{Audience, ClientLabel, ClientPercent, GivenTime, Plan, ReleaseState, ReleaseType};
+use crate::model::time::Timestamp;
 use crate::model::wire::Uint64;
 use crate::model::{limits, name};
 
@@ -22,6 +24,12 @@ pub struct RuleRelease {
     pub description: String,
     pub release_type: ReleaseType,
     pub client_labels: Vec<ClientLabel>,
+    /// The share of them that a gray release is for; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_percent: Option<ClientPercent>,
+    /// Where it is not published yet, or could not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
     /// Counts all releases of the rule; moved forward by a rollback.
     pub version: u64,
     pub active: bool,
@@ -35,7 +43,11 @@ pub struct RuleRelease {
 
 impl RuleRelease {
     pub fn state(&self) -> ReleaseState {
-        ReleaseState::of(self.release_type, self.active)
+        ReleaseState::of(self.release_type, self.active, self.plan.as_ref())
+    }
+
+    pub fn audience(&self) -> Audience<'_> {
+        Audience { labels: &self.client_labels, percent: self.client_percent.as_ref() }
     }
 }
 
@@ -61,9 +73,24 @@ pub struct RuleReleaseDraft {
     /// `normal` (also `ReleaseTypeNormal` or nothing) or `gray` (also `beta`, `ReleaseTypeGray`).
     #[serde(alias = "releaseType", skip_serializing_if = "Option::is_none")]
     pub release_type: Option<String>,
-    /// All of them have to match; a gray release needs at least one.
+    /// All of them have to match; a gray release needs at least one, or `client_percent`.
     #[serde(alias = "clientLabels", skip_serializing_if = "Option::is_none")]
     pub client_labels: Option<Vec<ClientLabel>>,
+    /// The share of the clients that a gray release is for, beside or instead of labels.
+    #[serde(alias = "clientPercent", skip_serializing_if = "Option::is_none")]
+    pub client_percent: Option<ClientPercent>,
+    /// Publishes what stands now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC. What has passed is now.
+    #[serde(alias = "publishAt", skip_serializing_if = "Option::is_none")]
+    pub publish_at: Option<GivenTime>,
+    /// On publish: only if this is the current one of the rule, else 409000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// On promote: the name of the normal release; generated where absent.
+    #[serde(alias = "newReleaseName", skip_serializing_if = "Option::is_none")]
+    pub new_release_name: Option<String>,
+    /// On withdraw: the normal release before takes its place; without it clients see none.
+    #[serde(alias = "toPrevious", skip_serializing_if = "Option::is_none")]
+    pub to_previous: Option<bool>,
     /// Given by the server; read so that a wrong type is refused, and not kept.
     #[serde(skip_serializing)]
     pub version: Option<Uint64>,
@@ -101,6 +128,20 @@ impl RuleReleaseDraft {
         self.client_labels.as_deref().unwrap_or_default()
     }
 
+    pub fn audience(&self) -> Audience<'_> {
+        Audience { labels: self.labels(), percent: self.client_percent.as_ref() }
+    }
+
+    pub fn publish_at(&self) -> Option<Timestamp> {
+        self.publish_at.map(|given| given.0)
+    }
+
+    /// The level from which on all that it says is understood.
+    pub fn level(&self) -> Level {
+        let is_new = self.client_percent.is_some() || self.publish_at.is_some() || self.revision.is_some();
+        if is_new { Level::ROLLOUT } else { Level::FIRST }
+    }
+
     /// The rule is named, by id or by name.
     pub fn names_rule(&self) -> bool {
         self.given_rule_id().is_some() || self.given_rule_name().is_some()
@@ -115,7 +156,7 @@ impl RuleReleaseDraft {
         let description = self.description.as_deref().unwrap_or("");
         name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
         ReleaseType::read(self.release_type.as_deref())?;
-        check_labels(self.labels())
+        self.audience().check()
     }
 
     /// For everything else, which needs to be told which release.
@@ -140,6 +181,7 @@ impl RuleReleaseDraft {
         }
         self.given_rule_name().map_or(Ok(()), |name| name::check_title("rule_name", name))?;
         self.given_namespace().map_or(Ok(()), name::check_namespace)?;
-        self.given_release_name().map_or(Ok(()), |name| name::check_title("release_name", name))
+        self.given_release_name().map_or(Ok(()), |name| name::check_title("release_name", name))?;
+        given(&self.new_release_name).map_or(Ok(()), |name| name::check_title("new_release_name", name))
     }
 }

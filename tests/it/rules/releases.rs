@@ -12,6 +12,7 @@ pub(super) enum State {
     NormalInactive,
     GrayActive,
     GrayInactive,
+    Scheduled,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ enum Operation {
     Rollback,
     StopBeta,
     Delete,
+    Promote,
+    Withdraw,
 }
 
 /// What the operation makes of its target; everything else stays.
@@ -29,13 +32,18 @@ enum Then {
     Back,
     Inactive,
     Gone,
+    /// Inactive, and a normal one under the next version and this name in its place.
+    Promoted,
 }
 
-use Operation::{Delete, Rollback, StopBeta};
-use State::{GrayActive, GrayInactive, Missing, NormalActive, NormalInactive};
-use Then::{Back, Gone, Inactive, Same};
+use Operation::{Delete, Promote, Rollback, StopBeta, Withdraw};
+use State::{GrayActive, GrayInactive, Missing, NormalActive, NormalInactive, Scheduled};
+use Then::{Back, Gone, Inactive, Promoted, Same};
 
-const TABLE: [(State, Operation, u64, Then); 15] = [
+/// The release that a gray one is promoted to.
+const PROMOTED: &str = "promoted";
+
+const TABLE: [(State, Operation, u64, Then); 30] = [
     (Missing, Rollback, MISSING, Same),
     (Missing, StopBeta, MISSING, Same),
     (Missing, Delete, OK, Same),
@@ -51,6 +59,21 @@ const TABLE: [(State, Operation, u64, Then); 15] = [
     (GrayInactive, Rollback, BAD_REQUEST, Same),
     (GrayInactive, StopBeta, UNCHANGED, Same),
     (GrayInactive, Delete, OK, Gone),
+    (Missing, Promote, MISSING, Same),
+    (Missing, Withdraw, MISSING, Same),
+    (NormalActive, Promote, BAD_REQUEST, Same),
+    (NormalActive, Withdraw, OK, Inactive),
+    (NormalInactive, Promote, BAD_REQUEST, Same),
+    (NormalInactive, Withdraw, UNCHANGED, Same),
+    (GrayActive, Promote, OK, Promoted),
+    (GrayActive, Withdraw, BAD_REQUEST, Same),
+    (GrayInactive, Promote, BAD_REQUEST, Same),
+    (GrayInactive, Withdraw, BAD_REQUEST, Same),
+    (Scheduled, Rollback, BAD_REQUEST, Same),
+    (Scheduled, StopBeta, BAD_REQUEST, Same),
+    (Scheduled, Promote, BAD_REQUEST, Same),
+    (Scheduled, Withdraw, BAD_REQUEST, Same),
+    (Scheduled, Delete, OK, Gone),
 ];
 
 pub(super) async fn run(suite: &Suite) {
@@ -115,6 +138,11 @@ pub(super) async fn in_state(suite: &Suite, state: State) -> (Value, Value) {
             publish(suite, &rule, normal("base")).await;
             target
         }
+        Scheduled => {
+            publish(suite, &rule, normal("base")).await;
+            let later = merged(&normal("target"), &json!({"publish_at": "2099-01-01T00:00:00Z"}));
+            publish(suite, &rule, later).await
+        }
         GrayActive | GrayInactive => {
             publish(suite, &rule, normal("base")).await;
             publish(suite, &rule, gray("target")).await
@@ -131,6 +159,8 @@ async fn send(suite: &Suite, operation: Operation, body: &Value) -> Answer {
         Rollback => suite.put("/releases/rollback", body).await,
         StopBeta => suite.put("/releases/stopbeta", body).await,
         Delete => suite.post("/releases/delete", body).await,
+        Promote => suite.put("/releases/promote", body).await,
+        Withdraw => suite.put("/releases/withdraw", body).await,
     }
 }
 
@@ -147,6 +177,8 @@ async fn transition(suite: &Suite, state: State, operation: Operation, code: u64
             "twins" => json!({"ruleId": rule["id"], "releaseName": target["release_name"]}),
             _ => json!({"rule_name": rule["name"], "namespace": "states", "release_name": target["release_name"]}),
         };
+        let naming =
+            if let Promote = operation { merged(&naming, &json!({"new_release_name": PROMOTED})) } else { naming };
         let cell = format!("{operation:?} of {state:?} by {way}");
         let before = story(suite, &rule).await;
         let answer = send(suite, operation, &json!([naming])).await;
@@ -172,10 +204,13 @@ fn expected(before: Vec<(String, u64, bool)>, target: &str, then: Then) -> Vec<(
         .filter(|(name, ..)| !(matches!(then, Gone) && name == target))
         .map(|(name, version, is_active)| match (then, name == target) {
             (Back, true) => (name, next, true),
-            (Back, false) | (Inactive, true) => (name, version, false),
+            (Back | Promoted, false) | (Inactive | Promoted, true) => (name, version, false),
             (Same | Inactive | Gone, _) => (name, version, is_active),
         })
         .collect();
+    if let Promoted = then {
+        after.push((PROMOTED.to_owned(), next, true));
+    }
     after.sort_by_key(|(_, version, _)| std::cmp::Reverse(*version));
     after
 }
@@ -259,7 +294,7 @@ async fn ids_are_text(suite: &Suite) {
 }
 
 async fn releases_go_with_their_rule(suite: &Suite) {
-    for state in [NormalActive, NormalInactive, GrayActive, GrayInactive] {
+    for state in [NormalActive, NormalInactive, GrayActive, GrayInactive, Scheduled] {
         let (rule, target) = in_state(suite, state).await;
         suite.post("/delete", &json!([{"id": rule["id"]}])).await.expect_code(OK);
         assert_eq!(story(suite, &rule).await, [], "{state:?}");

@@ -307,6 +307,14 @@ fn of_file_releases() -> Vec<Row> {
         Row::new("DELETE", format!("{base}/releases"), change(200_000), of_file("&name=first"))
             .needs(Need::FileReleases),
     ];
+    let history = Row::new("GET", format!("{base}/releasehistory"), listed(Place::Thing), of_file(""));
+    rows.push(history.counts().needs(Need::FileReleases));
+    let diff = Row::new("GET", format!("{base}/release/diff"), shown(400_202), of_file("&from=first"));
+    rows.push(diff.counts().needs(Need::FileReleases));
+    let promote = Row::new("PUT", format!("{base}/releases/promote"), change(400_202), release("gray", true));
+    rows.push(promote.needs(Need::FileGray));
+    let withdraw = Row::new("PUT", format!("{base}/releases/withdraw"), change(400_202), release("second", true));
+    rows.push(withdraw.needs(Need::FileReleases));
     for word in ["POST", "PUT"] {
         let stop = Row::new(word, format!("{base}/releases/stopbeta"), change(400_202), release("gray", true));
         rows.push(stop.needs(Need::FileGray));
@@ -337,6 +345,8 @@ fn of_rules(kind: &'static str) -> Vec<Row> {
             body(json!({ "namespace": HOME, "service": service, "draft": draft }))
         }
     };
+    let of_rule =
+        |rest: &'static str| move |thing: &Thing| query(format!("rule_name={}&namespace={HOME}{rest}", thing.tag));
     let (edit, released) = (&[Edit], &[Release]);
     vec![
         Row::new("GET", path(""), listed(Place::Thing), |thing| query(format!("name={}", thing.tag))),
@@ -382,6 +392,16 @@ fn of_rules(kind: &'static str) -> Vec<Row> {
         .needs(Need::RuleReleases(kind)),
         Row::new("PUT", path("/releases/stopbeta"), change(released, 400_202), release("gray"))
             .needs(Need::RuleGray(kind)),
+        Row::new("PUT", path("/releases/promote"), change(released, 400_202), release("gray"))
+            .needs(Need::RuleGray(kind)),
+        Row::new("PUT", path("/releases/withdraw"), change(released, 400_202), release("second"))
+            .needs(Need::RuleReleases(kind)),
+        Row::new("GET", path("/releases/history"), shown(400_202), of_rule(""))
+            .counts()
+            .needs(Need::RuleReleases(kind)),
+        Row::new("GET", path("/releases/diff"), shown(400_202), of_rule("&from=first"))
+            .counts()
+            .needs(Need::RuleReleases(kind)),
         Row::new("POST", path("/releases/delete"), change(released, 200_000), release("first"))
             .needs(Need::RuleReleases(kind)),
     ]

@@ -58,6 +58,8 @@ fn a_released_rule_says_of_which_release_it_is() {
         description: String::new(),
         release_type: ReleaseType::Gray,
         client_labels: Vec::new(),
+        client_percent: None,
+        plan: None,
         version: 3,
         active: true,
         rule: Arc::new(rule(Family::FaultDetect, &json)),

@@ -1,0 +1,61 @@
+//! The history of a rule's or a config file's releases as the management surface shows it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::model::release::{Action, Event, ReleaseState};
+
+/// What became of a release.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReleaseEvent")]
+pub(in crate::api) struct EventView<'a> {
+    /// `YYYY-MM-DD HH:MM:SS`, UTC.
+    time: String,
+    /// Who asked for it.
+    user: &'a str,
+    action: Action,
+    release_name: &'a str,
+    /// Of the release, afterwards.
+    version: u64,
+    /// What was in force for all clients before; 0 for nothing.
+    from_version: u64,
+    /// What was said of it, or why it failed.
+    comment: &'a str,
+}
+
+impl<'a> EventView<'a> {
+    pub(in crate::api) fn new(event: &'a Event) -> Self {
+        EventView {
+            time: event.time.text(),
+            user: &event.user,
+            action: event.action,
+            release_name: &event.release_name,
+            version: event.version,
+            from_version: event.from_version,
+            comment: &event.comment,
+        }
+    }
+}
+
+/// How a release stands.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::api) enum State {
+    Active,
+    Inactive,
+    /// To be published at `publish_at`.
+    Scheduled,
+    /// It was to be published at `publish_at`, and could not be.
+    Failed,
+}
+
+impl From<ReleaseState> for State {
+    fn from(state: ReleaseState) -> Self {
+        match state {
+            ReleaseState::NormalActive | ReleaseState::GrayActive => State::Active,
+            ReleaseState::NormalInactive | ReleaseState::GrayInactive | ReleaseState::Missing => State::Inactive,
+            ReleaseState::Scheduled => State::Scheduled,
+            ReleaseState::Failed => State::Failed,
+        }
+    }
+}

@@ -1,0 +1,561 @@
+//! What becomes of releases: one course of events for rules and for config files, by the table in
+//! [`model::release`](crate::model::release). The two differ in where their releases are kept and in what a new one
+//! is made of; that is what each says of itself by [`Releasable`].
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use super::archive::Archived;
+use super::change::{Entity, Journal, Outcome};
+use super::ctx::Ctx;
+use super::history::Thing;
+use crate::model::access::CLUSTER;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigKey, ConfigRelease, ConfigReleaseDraft};
+use crate::model::limits;
+use crate::model::release::{
+    Action, Audience, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition,
+};
+use crate::model::rule::Rule;
+use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
+use crate::model::time::Timestamp;
+
+/// How a release stands from now on.
+#[derive(Clone, Debug)]
+pub(super) enum Standing {
+    /// Clients see it, under this version.
+    Active(u64),
+    Inactive,
+    Planned(Plan),
+}
+
+impl Standing {
+    fn is_active(&self) -> bool {
+        matches!(self, Standing::Active(_))
+    }
+
+    fn version(&self, before: u64) -> u64 {
+        match self {
+            Standing::Active(version) => *version,
+            Standing::Inactive | Standing::Planned(_) => before,
+        }
+    }
+
+    fn plan(self) -> Option<Plan> {
+        match self {
+            Standing::Planned(plan) => Some(plan),
+            Standing::Active(_) | Standing::Inactive => None,
+        }
+    }
+}
+
+/// A release of a rule or of a config file.
+pub(super) trait Releasable: Archived + Sized {
+    fn release_type(&self) -> ReleaseType;
+    fn audience(&self) -> Audience<'_>;
+    fn plan(&self) -> Option<&Plan>;
+    /// Who asked for it.
+    fn author(&self) -> &str;
+    /// The same release, as it stands from now on.
+    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self;
+    /// A normal release of the same content, under a name of its own.
+    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self;
+    fn into_entity(this: Arc<Self>) -> Entity;
+
+    // What is there of the same thing, and how it changes.
+
+    fn of(&self) -> Thing;
+    /// The normal one that clients see.
+    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>>;
+    fn has_active_gray(&self, catalog: &Catalog) -> bool;
+    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>>;
+    /// A name that no release of the thing has, for one of this version.
+    fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String;
+    /// Takes the next version of the thing, which is never used again.
+    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64;
+    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self>;
+    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal);
+    /// Clients see something else from now on, and there may be one inactive release more.
+    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal);
+    /// There may be one inactive release more.
+    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal);
+
+    fn state(&self) -> ReleaseState;
+}
+
+/// What a caller wishes besides, who asks for an operation on a release.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wish<'a> {
+    /// What the normal release is called that a gray one is promoted to.
+    pub(super) new_name: Option<&'a str>,
+    /// The normal release before takes the place of one that is withdrawn.
+    pub(super) to_previous: bool,
+    pub(super) comment: &'a str,
+}
+
+impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
+    fn from(draft: &'a RuleReleaseDraft) -> Self {
+        Wish {
+            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
+            to_previous: draft.to_previous.unwrap_or_default(),
+            comment: draft.description.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
+    fn from(draft: &'a ConfigReleaseDraft) -> Self {
+        Wish {
+            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
+            to_previous: draft.to_previous.unwrap_or_default(),
+            comment: draft.release_description.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// A release whose time has come, as the leader found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Due {
+    pub thing: Thing,
+    pub release_name: String,
+    pub at: Timestamp,
+}
+
+impl Catalog {
+    /// Has clients see a new release, or plans it for later. It carries the version that was taken for it; `comment`
+    /// is what its author says of it, `besides` is done when its predecessor has gone.
+    pub(super) fn begin_release<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: R,
+        at: Option<Timestamp>,
+        comment: &str,
+        journal: &mut Journal,
+        besides: impl FnOnce(&mut Catalog, &mut Journal),
+    ) -> Outcome {
+        let from = release.in_force(self);
+        let Some(at) = later(ctx, at) else {
+            let action = published(release.release_type());
+            let release = self.show(ctx, release, journal, besides);
+            self.remember(ctx, &*release, action, from.as_deref(), comment, journal);
+            return Outcome::done(R::into_entity(release));
+        };
+        let plan = Plan { at, failed: String::new() };
+        besides(self, journal);
+        let release = release.standing(ctx, Standing::Planned(plan)).keep(self, journal);
+        self.remember(ctx, &*release, Action::Schedule, from.as_deref(), comment, journal);
+        Outcome::done(R::into_entity(release))
+    }
+
+    /// Plans are kept whatever retention says, and so there is a limit to them.
+    pub(super) fn admits_plan<'a, R: Releasable + 'a>(
+        siblings: impl Iterator<Item = &'a Arc<R>>,
+        ctx: &Ctx,
+        at: Option<Timestamp>,
+    ) -> Result<(), Refusal> {
+        let is_scheduled = |sibling: &&Arc<R>| sibling.state() == ReleaseState::Scheduled;
+        if later(ctx, at).is_none() || siblings.filter(is_scheduled).count() < limits::SCHEDULED_RELEASES_MAX {
+            return Ok(());
+        }
+        let why = format!("{} releases of it are to be published later already", limits::SCHEDULED_RELEASES_MAX);
+        Err(Refusal::new(Code::BadRequest, why))
+    }
+
+    /// Makes a release visible; a normal one takes the place of the one before it.
+    fn show<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: R,
+        journal: &mut Journal,
+        besides: impl FnOnce(&mut Catalog, &mut Journal),
+    ) -> Arc<R> {
+        if release.release_type() == ReleaseType::Normal
+            && let Some(before) = release.in_force(self)
+        {
+            before.standing(ctx, Standing::Inactive).keep(self, journal);
+        }
+        besides(self, journal);
+        let release = release.keep(self, journal);
+        release.shown(self, journal);
+        release
+    }
+
+    /// Does to a release what the table says.
+    pub(super) fn change_release_of<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        target: Option<Arc<R>>,
+        wish: Wish<'_>,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let state = target.as_ref().map_or(ReleaseState::Missing, |release| release.state());
+        let entity = target.clone().map_or(Entity::None, R::into_entity);
+        match (transition(op, state), target) {
+            (Transition::Refuse(refusal), _) => Outcome { entity, ..refusal.into() },
+            (Transition::Stay(code), _) => Outcome { entity, ..code.into() },
+            (_, None) => Code::NotFoundResource.into(),
+            (Transition::Activate, Some(target)) => {
+                self.activate_again(ctx, &*target, Action::Rollback, wish.comment, journal)
+            }
+            (Transition::Deactivate, Some(target)) => {
+                self.deactivate(ctx, &*target, Action::Stop, wish.comment, journal)
+            }
+            (Transition::Promote, Some(target)) => self.promote(ctx, &*target, wish, journal),
+            (Transition::Withdraw, Some(target)) => self.withdraw(ctx, &*target, wish, journal),
+            (Transition::Remove, Some(target)) => {
+                let from = target.in_force(self);
+                target.discard(self, journal);
+                self.remember(ctx, &*target, Action::Delete, from.as_deref(), wish.comment, journal);
+                Outcome::done(entity)
+            }
+        }
+    }
+
+    fn activate_again<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        target: &R,
+        action: Action,
+        comment: &str,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let from = target.in_force(self);
+        let version = target.take_version(self, journal);
+        let release = self.show(ctx, target.standing(ctx, Standing::Active(version)), journal, |_, _| ());
+        self.remember(ctx, &*release, action, from.as_deref(), comment, journal);
+        Outcome::done(R::into_entity(release))
+    }
+
+    fn deactivate<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        target: &R,
+        action: Action,
+        comment: &str,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let from = target.in_force(self);
+        let release = target.standing(ctx, Standing::Inactive).keep(self, journal);
+        release.shown(self, journal);
+        self.remember(ctx, &*release, action, from.as_deref(), comment, journal);
+        Outcome::done(R::into_entity(release))
+    }
+
+    /// One step: there is no moment at which clients of the gray release see anything else.
+    fn promote<R: Releasable>(&mut self, ctx: &Ctx, gray: &R, wish: Wish<'_>, journal: &mut Journal) -> Outcome {
+        let has_name = |name: &str| gray.siblings(self).into_iter().find(|release| release.name() == name);
+        if let Some(taken) = wish.new_name.and_then(has_name) {
+            let refusal = Refusal::new(Code::ExistedResource, "there is a release of this name");
+            return Outcome { entity: R::into_entity(taken), ..refusal.into() };
+        }
+        let from = gray.in_force(self);
+        let version = gray.take_version(self, journal);
+        let name = wish.new_name.map_or_else(|| gray.free_name(self, ctx, version), str::to_owned);
+        let normal = gray.promoted(ctx, name, version);
+        gray.standing(ctx, Standing::Inactive).keep(self, journal);
+        let normal = self.show(ctx, normal, journal, |_, _| ());
+        self.remember(ctx, &*normal, Action::Promote, from.as_deref(), wish.comment, journal);
+        Outcome::done(R::into_entity(normal))
+    }
+
+    fn withdraw<R: Releasable>(&mut self, ctx: &Ctx, normal: &R, wish: Wish<'_>, journal: &mut Journal) -> Outcome {
+        if !wish.to_previous {
+            return self.deactivate(ctx, normal, Action::Withdraw, wish.comment, journal);
+        }
+        let may_return = |release: &Arc<R>| release.state() == ReleaseState::NormalInactive;
+        let siblings = normal.siblings(self).into_iter();
+        let previous = siblings.filter(may_return).max_by_key(|release| release.version());
+        let Some(previous) = previous else {
+            return Refusal::new(Code::NotFoundResource, "there is no earlier normal release to go back to").into();
+        };
+        self.activate_again(ctx, &*previous, Action::Withdraw, wish.comment, journal)
+    }
+
+    /// The leader found that the time of a release has come; it may have been deleted since.
+    pub(super) fn publish_due(&mut self, ctx: &Ctx, due: &Due, journal: &mut Journal) -> Outcome {
+        match &due.thing {
+            Thing::File(key) => {
+                let release = self.configs.release(key, &due.release_name).cloned();
+                self.publish_planned(ctx, release, due, journal)
+            }
+            Thing::Rule(family, id) => {
+                let release = self.rules.of(*family).release(id, &due.release_name).cloned();
+                self.publish_planned(ctx, release, due, journal)
+            }
+        }
+    }
+
+    fn publish_planned<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: Option<Arc<R>>,
+        due: &Due,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let is_due = |release: &Arc<R>| {
+            let plan = release.plan().filter(|plan| plan.state() == ReleaseState::Scheduled);
+            plan.is_some_and(|plan| plan.at == due.at && plan.at <= ctx.time)
+        };
+        let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
+        let verdict = publishable(release.release_type(), release.audience(), release.has_active_gray(self));
+        let Err(refusal) = verdict else {
+            return self.activate_again(ctx, &*release, published(release.release_type()), "", journal);
+        };
+        let from = release.in_force(self);
+        let plan = Plan { at: due.at, failed: refusal.detail.clone() };
+        let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, journal);
+        self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, journal);
+        failed.retain(self, journal);
+        Outcome { entity: R::into_entity(failed), ..refusal.into() }
+    }
+
+    fn remember<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: &R,
+        action: Action,
+        from: Option<&R>,
+        comment: &str,
+        journal: &mut Journal,
+    ) {
+        let event = Event {
+            time: ctx.time,
+            // What was planned is done in the name of who planned it.
+            user: if ctx.by == CLUSTER { release.author().to_owned() } else { ctx.by.clone() },
+            action,
+            release_name: release.name().to_owned(),
+            version: release.version(),
+            from_version: from.map_or(0, Archived::version),
+            comment: comment.to_owned(),
+        };
+        self.history.add(release.of(), event, journal);
+    }
+
+    /// What is to be published by `now`, the first that are due.
+    pub fn due(&self, now: Timestamp) -> Vec<Due> {
+        let files = self.configs.due(now).map(|(at, key, name)| Due {
+            thing: Thing::File(ConfigKey::clone(key)),
+            release_name: name.to_string(),
+            at,
+        });
+        let rules = self.rules.due(now).map(|(family, at, id, name)| Due {
+            thing: Thing::Rule(family, id.to_string()),
+            release_name: name.to_string(),
+            at,
+        });
+        files.chain(rules).take(limits::BATCH_ITEMS_MAX).collect()
+    }
+}
+
+/// The time at which something is to be done, if that has not come.
+pub(super) fn later(ctx: &Ctx, at: Option<Timestamp>) -> Option<Timestamp> {
+    at.filter(|at| *at > ctx.time)
+}
+
+fn published(release_type: ReleaseType) -> Action {
+    match release_type {
+        ReleaseType::Normal => Action::Publish,
+        ReleaseType::Gray => Action::Gray,
+    }
+}
+
+impl Releasable for RuleRelease {
+    fn release_type(&self) -> ReleaseType {
+        self.release_type
+    }
+
+    fn audience(&self) -> Audience<'_> {
+        RuleRelease::audience(self)
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    fn state(&self) -> ReleaseState {
+        RuleRelease::state(self)
+    }
+
+    fn author(&self) -> &str {
+        &self.created.by
+    }
+
+    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
+        RuleRelease {
+            active: standing.is_active(),
+            version: standing.version(self.version),
+            plan: standing.plan(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
+        RuleRelease {
+            id: ctx.draw_id(),
+            name,
+            release_type: ReleaseType::Normal,
+            client_labels: Vec::new(),
+            client_percent: None,
+            version,
+            active: true,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn into_entity(this: Arc<Self>) -> Entity {
+        Entity::RuleRelease(this)
+    }
+
+    fn of(&self) -> Thing {
+        Thing::Rule(self.rule.family(), self.rule.id.clone())
+    }
+
+    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>> {
+        catalog.rules.of(self.rule.family()).active().normal(&self.rule.id).cloned()
+    }
+
+    fn has_active_gray(&self, catalog: &Catalog) -> bool {
+        catalog.rules.of(self.rule.family()).active().has_gray(&self.rule.id)
+    }
+
+    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {
+        catalog.rules.of(self.rule.family()).releases_of(&self.rule.id).cloned().collect()
+    }
+
+    fn free_name(&self, catalog: &Catalog, _: &Ctx, version: u64) -> String {
+        let book = catalog.rules.of(self.rule.family());
+        free(format!("v{version}"), |name| book.release(&self.rule.id, name).is_none())
+    }
+
+    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
+        let book = catalog.rules.of_mut(self.rule.family());
+        let Some(rule) = book.get(&self.rule.id).cloned() else { return self.version + 1 };
+        let versions = rule.versions + 1;
+        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, journal);
+        versions
+    }
+
+    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
+        catalog.rules.of_mut(self.rule.family()).put_release(self, journal)
+    }
+
+    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.rules.of_mut(self.rule.family()).remove_release(self, journal);
+    }
+
+    /// Who watches the rule is told where it is kept.
+    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        self.retain(catalog, journal);
+    }
+
+    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, journal);
+    }
+}
+
+impl Releasable for ConfigRelease {
+    fn release_type(&self) -> ReleaseType {
+        self.release_type
+    }
+
+    fn audience(&self) -> Audience<'_> {
+        ConfigRelease::audience(self)
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    fn state(&self) -> ReleaseState {
+        ConfigRelease::state(self)
+    }
+
+    fn author(&self) -> &str {
+        &self.created.by
+    }
+
+    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
+        ConfigRelease {
+            active: standing.is_active(),
+            version: standing.version(self.version),
+            plan: standing.plan(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
+        ConfigRelease {
+            id: ctx.draw_number(),
+            name,
+            release_type: ReleaseType::Normal,
+            labels: Vec::new(),
+            client_percent: None,
+            version,
+            active: true,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn into_entity(this: Arc<Self>) -> Entity {
+        Entity::ConfigRelease(this)
+    }
+
+    fn of(&self) -> Thing {
+        Thing::File(self.key.clone())
+    }
+
+    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>> {
+        catalog.configs.active_release(&self.key).cloned()
+    }
+
+    fn has_active_gray(&self, catalog: &Catalog) -> bool {
+        catalog.configs.has_gray(&self.key)
+    }
+
+    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {
+        catalog.configs.releases_of(&self.key).cloned().collect()
+    }
+
+    fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String {
+        let name = format!("{}-{}-{version}", self.key.file, ctx.time.0 / 1000);
+        free(name, |name| catalog.configs.release(&self.key, name).is_none())
+    }
+
+    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
+        catalog.configs.next_version(&self.key, journal)
+    }
+
+    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
+        catalog.configs.put_release(self, journal)
+    }
+
+    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.configs.remove_release(self, journal);
+    }
+
+    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.configs.mark(&self.key, journal);
+        self.retain(catalog, journal);
+    }
+
+    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.retain_config_releases(&self.key, journal);
+    }
+}
+
+/// A caller may have taken that very name, so it grows until it is free.
+fn free(mut name: String, is_free: impl Fn(&str) -> bool) -> String {
+    while !is_free(&name) {
+        name.push('x');
+    }
+    name
+}

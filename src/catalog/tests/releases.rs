@@ -1,0 +1,511 @@
+//! What becomes of releases, the same for every family of rules and for config files: the table at the top of
+//! `model::release` is read from its source and walked, cell by cell, for each of them.
+
+use super::rules::{of_rule, rule};
+use std::sync::Arc;
+
+use super::*;
+use crate::catalog::history::Thing;
+use crate::catalog::releases::Due;
+use crate::model::release::{
+    Action, ClientLabel, ClientPercent, Event, GivenTime, ReleaseOp, ReleaseState, ReleaseType,
+};
+use crate::model::rule::Family;
+use crate::model::rule::matching::{MatchString, MatchType};
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::wire::Uint32;
+
+/// What has releases.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Rule(Family),
+    File,
+}
+
+/// What is said of a release by whatever it is of.
+#[derive(Clone, Debug, Default)]
+struct Say {
+    name: &'static str,
+    is_gray: bool,
+    percent: Option<ClientPercent>,
+    at: Option<Timestamp>,
+    new_name: Option<&'static str>,
+    to_previous: bool,
+}
+
+/// A release, whatever it is of.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    state: ReleaseState,
+    release_type: ReleaseType,
+    version: u64,
+    content: String,
+}
+
+struct House {
+    bench: Bench,
+    kind: Kind,
+}
+
+fn kinds() -> impl Iterator<Item = Kind> {
+    Family::ALL.iter().map(|family| Kind::Rule(*family)).chain([Kind::File])
+}
+
+fn name(name: &'static str) -> Say {
+    Say { name, ..Say::default() }
+}
+
+fn gray_for_zone(name: &'static str) -> Say {
+    Say { name, is_gray: true, ..Say::default() }
+}
+
+fn labels() -> Vec<ClientLabel> {
+    let value = MatchString { kind: MatchType::In, value: "one,two".into(), ..MatchString::default() };
+    vec![ClientLabel { key: "zone".into(), value }]
+}
+
+impl House {
+    /// One rule or file with nothing released.
+    fn new(kind: Kind) -> House {
+        let mut bench = Bench::founded(Level::ROLLOUT);
+        match kind {
+            Kind::Rule(family) => bench.codes(Command::Rules(Op::Create, vec![rule(family, "x")])),
+            Kind::File => bench.codes(Command::ConfigFiles(Op::Create, vec![file("x.yml", "0")])),
+        };
+        House { bench, kind }
+    }
+
+    /// One with a release in each state.
+    fn with_all_states(kind: Kind) -> House {
+        let mut house = House::new(kind);
+        for say in [name("first"), name("second"), gray_for_zone("gray"), gray_for_zone("stopped")] {
+            house.draft(say.name);
+            assert_eq!(house.publish(say.clone()), 200000, "{say:?}");
+        }
+        assert_eq!(house.change(ReleaseOp::StopGray, name("stopped")), 200000);
+        // It cannot be published while a gray release is active, and fails.
+        assert_eq!(house.publish(Say { at: Some(house.now(10)), ..name("failed") }), 200000);
+        assert_eq!(house.publish_due(10), [409000]);
+        assert_eq!(house.publish(Say { at: Some(house.now(1000)), ..name("scheduled") }), 200000);
+        house
+    }
+
+    const STATES: [(&str, ReleaseState, &str); 7] = [
+        ("missing", ReleaseState::Missing, "none"),
+        ("normal active", ReleaseState::NormalActive, "second"),
+        ("normal inactive", ReleaseState::NormalInactive, "first"),
+        ("gray active", ReleaseState::GrayActive, "gray"),
+        ("gray inactive", ReleaseState::GrayInactive, "stopped"),
+        ("scheduled", ReleaseState::Scheduled, "scheduled"),
+        ("failed", ReleaseState::Failed, "failed"),
+    ];
+
+    /// The time of an entry so many after the last one.
+    fn now(&self, entries: u64) -> Timestamp {
+        self.bench.ctx(self.bench.index + entries).time
+    }
+
+    /// Saves a draft that can be told from others.
+    fn draft(&mut self, content: &str) {
+        let command = match self.kind {
+            Kind::Rule(family) => {
+                let mut draft = rule(family, "x");
+                draft.head.description = Some(content.into());
+                Command::Rules(Op::Update, vec![draft])
+            }
+            Kind::File => Command::ConfigFiles(Op::Update, vec![file("x.yml", content)]),
+        };
+        assert_eq!(self.bench.codes(command), [200000]);
+    }
+
+    fn of_rule(say: &Say) -> RuleReleaseDraft {
+        let bare = of_rule("x", say.name);
+        let is_labelled = say.is_gray && say.percent.is_none();
+        RuleReleaseDraft {
+            release_type: say.is_gray.then(|| "gray".into()),
+            client_labels: is_labelled.then(labels),
+            client_percent: say.percent.clone(),
+            publish_at: say.at.map(GivenTime),
+            new_release_name: say.new_name.map(str::to_owned),
+            to_previous: say.to_previous.then_some(true),
+            ..bare
+        }
+    }
+
+    fn of_file(say: &Say) -> ConfigReleaseDraft {
+        let bare = release("x.yml", say.name);
+        let is_labelled = say.is_gray && say.percent.is_none();
+        ConfigReleaseDraft {
+            release_type: say.is_gray.then(|| "gray".into()),
+            beta_labels: is_labelled.then(labels),
+            client_percent: say.percent.clone(),
+            publish_at: say.at.map(GivenTime),
+            new_release_name: say.new_name.map(str::to_owned),
+            to_previous: say.to_previous.then_some(true),
+            ..bare
+        }
+    }
+
+    fn publish(&mut self, say: Say) -> u32 {
+        let command = match self.kind {
+            Kind::Rule(family) => Command::PublishRules(family, vec![House::of_rule(&say)]),
+            Kind::File => Command::ConfigPublish(vec![House::of_file(&say)]),
+        };
+        self.bench.codes(command)[0]
+    }
+
+    fn change(&mut self, op: ReleaseOp, say: Say) -> u32 {
+        let files = vec![House::of_file(&say)];
+        let command = match (self.kind, op) {
+            (Kind::Rule(family), op) => Command::RuleReleases(family, op, vec![House::of_rule(&say)]),
+            (Kind::File, ReleaseOp::Rollback) => Command::ConfigRollback(files),
+            (Kind::File, ReleaseOp::StopGray) => Command::ConfigStopGray(files),
+            (Kind::File, ReleaseOp::Delete) => Command::ConfigDeleteReleases(files),
+            (Kind::File, op) => Command::ConfigReleases(op, files),
+        };
+        self.bench.codes(command)[0]
+    }
+
+    /// The leader looks so many entries later.
+    fn publish_due(&mut self, later: u64) -> Vec<u32> {
+        self.bench.index += later;
+        let due = self.bench.catalog.due(self.now(1));
+        self.bench.codes(Command::PublishDue(due))
+    }
+
+    fn thing(&self) -> Thing {
+        match self.kind {
+            Kind::Rule(family) => {
+                let rule = self.bench.catalog.rules.of(family).named("a", "x").expect("there");
+                Thing::Rule(family, rule.id.clone())
+            }
+            Kind::File => Thing::File(ConfigKey::new("prod", "shop", "x.yml")),
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<Seen> {
+        match self.thing() {
+            Thing::Rule(family, id) => self.bench.catalog.rules.of(family).release(&id, name).map(|release| Seen {
+                state: release.state(),
+                release_type: release.release_type,
+                version: release.version,
+                content: release.rule.description.clone(),
+            }),
+            Thing::File(key) => self.bench.catalog.configs.release(&key, name).map(|release| Seen {
+                state: release.state(),
+                release_type: release.release_type,
+                version: release.version,
+                content: release.content.to_string(),
+            }),
+        }
+    }
+
+    /// What a client of a zone sees, by the draft that was released.
+    fn content_for(&self, zone: &'static str) -> Option<String> {
+        match self.kind {
+            Kind::Rule(family) => {
+                let active = self.bench.catalog.rules.of(family).active();
+                let seen = active.of_service("a", "target", |key| (key == "zone").then_some(zone));
+                seen.first().map(|release| release.rule.description.clone())
+            }
+            Kind::File => {
+                let labels = vec![("zone".to_owned(), zone.to_owned())];
+                let client = ClientLabels { address: "192.0.2.1".into(), labels };
+                let found = self.bench.catalog.configs.find("prod", "shop", "x.yml", &client);
+                found.map(|released| released.content.to_string())
+            }
+        }
+    }
+
+    /// Newest first: what was done, to which release, under which version, and what was in force before.
+    fn story(&self) -> Vec<(Action, String, u64, u64)> {
+        let tell = |event: &Arc<Event>| (event.action, event.release_name.clone(), event.version, event.from_version);
+        self.bench.catalog.history.of(&self.thing()).map(tell).collect()
+    }
+
+    fn check_rows(&self) {
+        assert_eq!(self.bench.reloaded(), self.bench.catalog, "{:?}", self.kind);
+    }
+}
+
+#[test]
+fn every_cell_of_the_transition_table() {
+    let source = include_str!("../../model/release.rs");
+    let row = |title: &str| -> Vec<&str> {
+        let line = source.lines().find(|line| line.starts_with(&format!("//! | {title} |"))).expect(title);
+        line.trim_start_matches("//! |").split('|').skip(1).map(str::trim).filter(|cell| !cell.is_empty()).collect()
+    };
+    let operations = [
+        ("rollback", ReleaseOp::Rollback),
+        ("stopbeta", ReleaseOp::StopGray),
+        ("promote", ReleaseOp::Promote),
+        ("withdraw", ReleaseOp::Withdraw),
+        ("delete", ReleaseOp::Delete),
+    ];
+    let states = row("operation");
+    let mut cells = 0;
+    for kind in kinds() {
+        let prepared = House::with_all_states(kind);
+        for (title, op) in operations {
+            for (state, cell) in states.iter().zip(row(title)) {
+                let (_, expected_state, target) =
+                    House::STATES.into_iter().find(|(known, ..)| known == state).expect(state);
+                let mut house = House { bench: prepared.bench.clone(), kind };
+                let at = format!("{kind:?}: {title} {state}");
+                let before = house.find(target);
+                assert_eq!(before.as_ref().map_or(ReleaseState::Missing, |seen| seen.state), expected_state, "{at}");
+                let (rules, configs) = (house.bench.catalog.rules.clone(), house.bench.catalog.configs.clone());
+                let events = house.story().len();
+                let code = house.change(op, Say { new_name: Some("promoted"), ..name(target) });
+                let after = house.find(target).map(|seen| seen.state);
+                let second = house.find("second").map(|seen| seen.state);
+                match cell {
+                    "activate" => {
+                        assert_eq!(
+                            (after, second),
+                            (Some(ReleaseState::NormalActive), Some(ReleaseState::NormalInactive))
+                        );
+                        assert_eq!(house.find("gray").map(|seen| seen.state), Some(ReleaseState::GrayActive), "{at}");
+                        assert_eq!(house.content_for("three").as_deref(), Some("first"), "{at}");
+                    }
+                    "deactivate" => assert_eq!(after, Some(ReleaseState::GrayInactive), "{at}"),
+                    "remove" => assert_eq!(after, None, "{at}"),
+                    "withdraw" => {
+                        assert_eq!(after, Some(ReleaseState::NormalInactive), "{at}");
+                        assert_eq!(house.content_for("three"), None, "{at}");
+                        assert_eq!(house.content_for("one").as_deref(), Some("gray"), "{at}: grays are untouched");
+                    }
+                    "promote" => {
+                        assert_eq!(
+                            (after, second),
+                            (Some(ReleaseState::GrayInactive), Some(ReleaseState::NormalInactive))
+                        );
+                        let promoted = house.find("promoted").expect("made");
+                        assert_eq!((promoted.state, promoted.content.as_str()), (ReleaseState::NormalActive, "gray"));
+                        assert!(before.is_some_and(|gray| gray.version < promoted.version), "{at}");
+                        assert_eq!(house.content_for("one").as_deref(), Some("gray"), "{at}");
+                        assert_eq!(house.content_for("three").as_deref(), Some("gray"), "{at}");
+                    }
+                    refused => {
+                        assert_eq!(code, refused.parse::<u32>().expect("a code"), "{at}");
+                        let catalog = &house.bench.catalog;
+                        assert!(catalog.rules == rules && catalog.configs == configs, "{at}: nothing changed");
+                    }
+                }
+                let is_done = cell.parse::<u32>().is_err();
+                assert!(!is_done || code == 200000, "{at}: {code}");
+                assert_eq!(house.story().len(), events + usize::from(is_done), "{at}: what is done is remembered");
+                house.check_rows();
+                cells += 1;
+            }
+        }
+    }
+    assert_eq!(cells, 35 * kinds().count());
+}
+
+#[test]
+fn who_has_the_gray_release_keeps_its_content_when_it_is_promoted() {
+    for kind in kinds() {
+        let mut house = House::new(kind);
+        house.draft("old");
+        house.publish(name("old"));
+        house.draft("new");
+        house.publish(gray_for_zone("new"));
+        // What is edited meanwhile is not what was tried.
+        house.draft("newer");
+        assert_eq!(house.change(ReleaseOp::Promote, Say { new_name: Some("old"), ..name("new") }), 400201);
+        assert_eq!(house.change(ReleaseOp::Promote, name("new")), 200000);
+        assert_eq!([house.content_for("one"), house.content_for("nine")], [Some("new".into()), Some("new".into())]);
+        let (action, generated, version, from) = house.story()[0].clone();
+        assert_eq!((action, version, from), (Action::Promote, 3, 1));
+        let seen = house.find(&generated).expect("it has a name of its own");
+        assert_eq!((seen.release_type, seen.version), (ReleaseType::Normal, 3));
+        assert_eq!(house.change(ReleaseOp::Promote, name("new")), 400000, "it is not active any more");
+        // And now a normal one may be published again.
+        assert_eq!(house.publish(name("newer")), 200000);
+        house.check_rows();
+    }
+}
+
+#[test]
+fn what_is_withdrawn_leaves_nothing_or_the_one_before() {
+    for kind in kinds() {
+        let mut house = House::new(kind);
+        for content in ["one", "two", "three"] {
+            house.draft(content);
+            house.publish(name(content));
+        }
+        let back = |name| Say { name, to_previous: true, ..Say::default() };
+        assert_eq!(house.change(ReleaseOp::Withdraw, back("three")), 200000);
+        assert_eq!(house.content_for("x").as_deref(), Some("two"));
+        assert_eq!(house.find("two").map(|seen| seen.version), Some(4), "every activation takes a version");
+        assert_eq!(house.change(ReleaseOp::Withdraw, name("three")), 200002, "it is not active");
+        assert_eq!(house.change(ReleaseOp::Withdraw, name("two")), 200000);
+        assert_eq!(house.content_for("x"), None);
+        let story = house.story();
+        assert_eq!(story[0], (Action::Withdraw, "two".into(), 4, 4));
+        assert_eq!(story[1], (Action::Withdraw, "two".into(), 4, 3));
+        // From nothing one can come back.
+        assert_eq!(house.change(ReleaseOp::Rollback, name("three")), 200000);
+        assert_eq!(house.content_for("x").as_deref(), Some("three"));
+        let mut alone = House::new(kind);
+        alone.publish(name("only"));
+        assert_eq!(alone.change(ReleaseOp::Withdraw, back("only")), 400202, "there is none before");
+        assert_eq!(alone.find("only").map(|seen| seen.state), Some(ReleaseState::NormalActive));
+    }
+}
+
+#[test]
+fn a_share_of_the_clients_sees_the_gray_release() {
+    for kind in kinds() {
+        let mut house = House::new(kind);
+        house.draft("all");
+        house.publish(name("all"));
+        house.draft("some");
+        let share = |percent| ClientPercent { by: "zone".into(), percent: Uint32(percent) };
+        let say = |name, percent| Say { name, is_gray: true, percent: Some(share(percent)), ..Say::default() };
+        assert_eq!(house.publish(say("ten", 10)), 200000);
+        // By the number that the SHA-256 of the value ends up with: 3 and 50.
+        assert_eq!(house.content_for("pay-7").as_deref(), Some("some"));
+        assert_eq!(house.content_for("a").as_deref(), Some("all"));
+        house.draft("more");
+        assert_eq!(house.publish(say("sixty", 60)), 200000);
+        assert_eq!(house.content_for("pay-7").as_deref(), Some("more"));
+        assert_eq!(house.content_for("a").as_deref(), Some("more"));
+        house.check_rows();
+    }
+}
+
+#[test]
+fn what_is_published_later_is_what_stood_then_and_is_published_once() {
+    for kind in kinds() {
+        let mut house = House::new(kind);
+        house.draft("old");
+        house.publish(name("old"));
+        house.draft("reviewed");
+        let at = house.now(100);
+        assert_eq!(house.publish(Say { at: Some(at), ..name("later") }), 200000);
+        house.draft("unfinished");
+        assert_eq!(house.publish_due(10), [0; 0], "nothing is due");
+        let early = Due { thing: house.thing(), release_name: "later".into(), at };
+        assert_eq!(
+            house.bench.codes(Command::PublishDue(vec![early.clone()])),
+            [200002],
+            "nor by a clock that is ahead"
+        );
+        assert_eq!(house.content_for("x").as_deref(), Some("old"));
+        house.check_rows();
+        assert_eq!(house.publish_due(100), [200000]);
+        assert_eq!(house.content_for("x").as_deref(), Some("reviewed"));
+        assert_eq!(house.find("later").map(|seen| (seen.state, seen.version)), Some((ReleaseState::NormalActive, 3)));
+        // A leader that was overtaken asks again.
+        assert_eq!(house.bench.codes(Command::PublishDue(vec![early])), [200002]);
+        assert_eq!(house.publish_due(10), [0; 0]);
+        let actions: Vec<_> = house.story().into_iter().map(|(action, ..)| action).collect();
+        assert_eq!(actions, [Action::Publish, Action::Schedule, Action::Publish]);
+        // What has passed is now.
+        assert_eq!(house.publish(Say { at: Some(Timestamp(1)), ..name("past") }), 200000);
+        assert_eq!(house.content_for("x").as_deref(), Some("unfinished"));
+        house.check_rows();
+    }
+}
+
+#[test]
+fn what_cannot_be_published_then_has_failed_and_says_why() {
+    for kind in kinds() {
+        let mut house = House::new(kind);
+        house.publish(name("old"));
+        house.publish(gray_for_zone("gray"));
+        assert_eq!(house.publish(Say { at: Some(house.now(5)), ..name("later") }), 200000, "it is judged later");
+        assert_eq!(house.publish_due(10), [409000]);
+        assert_eq!(house.find("later").map(|seen| seen.state), Some(ReleaseState::Failed));
+        let newest = house.bench.catalog.history.of(&house.thing()).next().expect("remembered").clone();
+        assert_eq!(newest.action, Action::Failed);
+        assert!(newest.comment.contains("gray release is active"), "{newest:?}");
+        assert_eq!(newest.user, "tester", "in the name of who asked for it");
+        assert_eq!(house.publish_due(10), [0; 0], "once");
+        house.check_rows();
+    }
+}
+
+#[test]
+fn plans_are_limited_and_kept_by_retention() {
+    for kind in kinds() {
+        let mut house = House::new(kind);
+        house.bench.keep(1);
+        const NAMES: [&str; limits::SCHEDULED_RELEASES_MAX + 1] =
+            ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"];
+        let codes = NAMES.map(|each| house.publish(Say { at: Some(house.now(1000)), ..name(each) }));
+        let expected: Vec<u32> = std::iter::repeat_n(200000, limits::SCHEDULED_RELEASES_MAX).chain([400000]).collect();
+        assert_eq!(codes.to_vec(), expected);
+        for each in ["r1", "r2", "r3", "r4"] {
+            assert_eq!(house.publish(name(each)), 200000);
+        }
+        assert_eq!(house.find("r2"), None, "of the inactive ones the newest stays");
+        assert!(NAMES.iter().take(10).all(|each| house.find(each).is_some()), "what is planned stays");
+        house.check_rows();
+    }
+}
+
+#[test]
+fn a_history_is_bounded_and_goes_with_its_thing() {
+    for kind in kinds() {
+        let mut house = House::new(kind);
+        house.publish(name("one"));
+        house.publish(name("two"));
+        for turn in 0..limits::HISTORY_EVENTS_MAX {
+            house.change(ReleaseOp::Rollback, name(if turn % 2 == 0 { "one" } else { "two" }));
+        }
+        assert_eq!(house.story().len(), limits::HISTORY_EVENTS_MAX);
+        assert_eq!(house.story().last().map(|(action, ..)| *action), Some(Action::Rollback), "the oldest went");
+        house.check_rows();
+        let command = match kind {
+            Kind::Rule(family) => Command::Rules(Op::Delete, vec![rule(family, "x")]),
+            Kind::File => Command::ConfigFiles(Op::Delete, vec![file("x.yml", "")]),
+        };
+        assert_eq!(house.bench.codes(command), [200000]);
+        assert!(house.bench.catalog.history.is_empty());
+        house.check_rows();
+    }
+}
+
+/// A version that does not know them would make something else of them.
+#[test]
+fn what_came_with_a_level_is_not_asked_for_below_it() {
+    let say = |name| Say { name, is_gray: true, ..Say::default() };
+    let share = ClientPercent { by: "zone".into(), percent: Uint32(10) };
+    let rows = [
+        (say("x"), Level::FIRST),
+        (Say { percent: Some(share), ..say("x") }, Level::ROLLOUT),
+        (Say { at: Some(Timestamp(1)), ..say("x") }, Level::ROLLOUT),
+    ];
+    for (say, level) in rows {
+        assert_eq!(Command::PublishRules(Family::Routing, vec![House::of_rule(&say)]).level(), level, "{say:?}");
+        assert_eq!(Command::ConfigPublish(vec![House::of_file(&say)]).level(), level, "{say:?}");
+    }
+    for (op, level) in [
+        (ReleaseOp::Rollback, Level::FIRST),
+        (ReleaseOp::Promote, Level::ROLLOUT),
+        (ReleaseOp::Withdraw, Level::ROLLOUT),
+    ] {
+        assert_eq!(Command::RuleReleases(Family::Routing, op, Vec::new()).level(), level);
+    }
+    assert_eq!(Command::ConfigReleases(ReleaseOp::Promote, Vec::new()).level(), Level::ROLLOUT);
+    assert_eq!(Command::PublishDue(Vec::new()).level(), Level::ROLLOUT);
+    let mut bench = Bench::founded(Level::TRUST);
+    bench.codes(publish("x.yml", "k: 1", "r1"));
+    assert!(bench.catalog.history.is_empty(), "below it nothing is remembered that its members do not know");
+}
+
+/// With the revision that its author has seen.
+#[test]
+fn a_rule_is_published_as_it_was_seen_or_not_at_all() {
+    let family = Family::RateLimit;
+    let mut house = House::new(Kind::Rule(family));
+    let seen = house.bench.catalog.rules.of(family).named("a", "x").expect("there").revision.clone();
+    house.draft("edited");
+    let publish = |revision: &str| RuleReleaseDraft { revision: Some(revision.into()), ..of_rule("x", "r") };
+    assert_eq!(house.bench.codes(Command::PublishRules(family, vec![publish(&seen)])), [409000]);
+    let seen = house.bench.catalog.rules.of(family).named("a", "x").expect("there").revision.clone();
+    assert_eq!(house.bench.codes(Command::PublishRules(family, vec![publish(&seen)])), [200000]);
+}

@@ -1,0 +1,41 @@
+//! The leader's part of releases that are published later: it looks at the clock of the cluster, and proposes those
+//! whose time has come. Apply carries each out once, whoever proposes it and how often; so nothing is lost with a
+//! leader but the moment until the next one looks.
+
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::leading::{self, Carried};
+use super::node::Node;
+use crate::catalog::Command;
+
+/// Between two looks at what is due, and so how late a release may be.
+const ROUND: Duration = Duration::from_millis(500);
+/// How long it may take before the next look.
+const COMMIT_WITHIN: Duration = Duration::from_secs(5);
+
+/// On nodes that do not lead it waits to become that.
+pub(super) async fn watch_over(node: Node) {
+    loop {
+        publish_due(&node).await;
+        sleep(ROUND).await;
+    }
+}
+
+async fn publish_due(node: &Node) {
+    // The clock of a leader that has just come may not be that of the cluster yet.
+    if node.leading_term().is_none() || !node.is_recovered() {
+        return;
+    }
+    let due = node.state().catalog().due(node.now());
+    if due.is_empty() {
+        return;
+    }
+    let count = due.len();
+    match timeout(COMMIT_WITHIN, leading::propose_here(node, Command::PublishDue(due))).await {
+        Ok(Carried::Done { .. }) => tracing::info!(releases = count, "releases that were due are published"),
+        Ok(other) => tracing::warn!(?other, releases = count, "releases that are due could not be published yet"),
+        Err(_) => tracing::warn!("the publication of what is due was not committed within {COMMIT_WITHIN:?}"),
+    }
+}
