@@ -94,10 +94,9 @@ impl Desk {
     /// The letter of a route, then what it is sent.
     fn serve(&mut self, request: &[u8]) -> bool {
         let Some((letter, body)) = request.split_first() else { return false };
-        let answer = match (letter, body.split_first()) {
-            (b'0'..=b'2', Some((operation, body))) => {
-                self.serve_rules(Family::ALL[usize::from(letter - b'0')], *operation, body)
-            }
+        let family = letter.checked_sub(b'0').and_then(|number| Family::ALL.get(usize::from(number)));
+        let answer = match (family, body.split_first()) {
+            (Some(family), Some((operation, body))) => self.serve_rules(*family, *operation, body),
             _ => match ROUTES.iter().find(|(known, _)| known == letter) {
                 Some((_, serve)) => serve(self, body),
                 None => return false,
@@ -293,6 +292,8 @@ const PREPARED: &[&str] = &[
     r#"1p[{"rule_name":"r","release_name":"g1","release_type":"gray","client_labels":[{"key":"zone","value":{"type":"IN","value":"a,b"}}]}]"#,
     r#"2c[{"name":"r","namespace":"n","route_policy":"RulePolicy","routing_config":{"rules":[{"name":"one","sources":[{"namespace":"n","service":"t","arguments":[]}],"destinations":[{"namespace":"n","service":"s","labels":{"k":{"type":"EXACT","value":"v"}},"weight":100}]}]}}]"#,
     r#"2p[{"rule_name":"r","release_name":"r1"}]"#,
+    r#"3c[{"name":"r","namespace":"n","level":"METHOD","ruleMatcher":{"source":{"service":"*","namespace":"*"},"destination":{"namespace":"n","service":"s"}},"block_configs":[{"name":"b","api":{"path":{"type":"EXACT","value":"/charge"}},"error_conditions":[{"input_type":"DELAY","condition":{"value":"300"}}],"trigger_conditions":[{"trigger_type":"ERROR_RATE","error_percent":50,"interval":60,"minimum_request":10}]}],"recoverCondition":{"sleep_window":60}}]"#,
+    r#"3p[{"rule_name":"r","release_name":"r1"}]"#,
 ];
 
 /// A part of a command is read from the JSON that it writes, through the same door.

@@ -16,6 +16,25 @@ use crate::model::rule::Family;
 
 type Object = Map<String, Value>;
 
+/// What the rules of a family may look like elsewhere.
+struct Fold {
+    family: Family,
+    /// Whether the text is worth another look; what has the specification's shape passes without one.
+    is_suspect: fn(&str) -> bool,
+    /// Brings a rule into shape, and says whether anything had to be done.
+    fold: fn(&mut Object) -> bool,
+}
+
+/// A family without a row is written alike everywhere.
+const FOLDS: [Fold; 2] = [
+    Fold {
+        family: Family::Routing,
+        is_suspect: |text| text.contains("\"sources\"") || may_have_no_rules(text),
+        fold: fold_route,
+    },
+    Fold { family: Family::RateLimit, is_suspect: may_have_no_rules, fold: fold_limit },
+];
+
 /// What a sub-rule of a limit has, by the names that such tools write.
 const OF_LIMIT: [&str; 14] = [
     "resource",
@@ -37,21 +56,9 @@ const METHOD: &str = "method";
 
 /// The rule in the shape of the specification; `None` where it has that already.
 pub(super) fn folded(family: Family, text: &str) -> Option<String> {
-    let is_suspect = match family {
-        Family::Routing => text.contains("\"sources\"") || may_have_no_rules(text),
-        Family::RateLimit => may_have_no_rules(text),
-        Family::FaultDetect => false,
-    };
-    if !is_suspect {
-        return None;
-    }
+    let row = FOLDS.iter().find(|row| row.family == family).filter(|row| (row.is_suspect)(text))?;
     let Ok(Value::Object(mut rule)) = serde_json::from_str(text) else { return None };
-    let is_changed = match family {
-        Family::Routing => fold_route(&mut rule),
-        Family::RateLimit => fold_limit(&mut rule),
-        Family::FaultDetect => false,
-    };
-    is_changed.then(|| Value::Object(rule).to_string())
+    (row.fold)(&mut rule).then(|| Value::Object(rule).to_string())
 }
 
 /// A look at the text, which spares most rules a second reading.

@@ -120,10 +120,17 @@ impl Command {
             Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
             Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
             Command::Settings(change) => change.level(),
-            Command::PruneReleases(_) | Command::RemoveDeadInstances(_) => Level::SETTINGS,
+            Command::PruneReleases(overfull) => {
+                overfull.rules.iter().fold(Level::SETTINGS, |level, (family, _)| level.max(family.since()))
+            }
+            Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
-            Command::Asked(_)
-            | Command::Users(..)
+            Command::Rules(_, drafts) => {
+                drafts.iter().map(|draft| draft.body.family().since()).max().unwrap_or(Level::FIRST)
+            }
+            Command::PublishRules(family, _) | Command::RuleReleases(family, ..) => family.since(),
+            Command::Asked(asked) => asked.command.level().max(Level::TRUST),
+            Command::Users(..)
             | Command::ChangePassword { .. }
             | Command::ServiceTokens(..)
             | Command::AccessKeys(..)

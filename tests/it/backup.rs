@@ -15,7 +15,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 const LEAP: u64 = 1_000_000;
 /// A pull that waits for what its client names, waits this long.
 const CATCH_UP: Duration = Duration::from_secs(2);
-const FAMILIES: [&str; 3] = ["faultdetectors", "ratelimits", "routings"];
+const FAMILIES: [&str; 4] = ["faultdetectors", "ratelimits", "routings", "circuitbreakers"];
 const BACKUP_ROUTE: &str = "/admin/v1/backup";
 
 async fn run(arguments: &[&str]) -> Output {
@@ -77,6 +77,9 @@ async fn fill(api: &Api) {
         match family {
             "faultdetectors" => rule[0]["target_service"] = json!({"service": "s1", "namespace": "shop"}),
             "routings" => rule[0]["routing_config"] = json!({"callee": {"service": "s1", "namespace": "shop"}}),
+            "circuitbreakers" => {
+                rule[0]["rule_matcher"] = json!({"destination": {"service": "s1", "namespace": "shop"}})
+            }
             _ => {}
         }
         api.post(&path, &rule).await.expect_code(200_000);
@@ -239,7 +242,10 @@ async fn a_backup_taken_under_load_becomes_a_new_cluster() {
     let old_token = cluster.token().to_owned();
     cluster.kill_all().await;
     let file = inspected(&out).await;
-    assert_eq!((&file["rules"], &file["config_files"], &file["kind"]), (&json!(3), &json!(2), &json!("file")));
+    assert_eq!(
+        (&file["rules"], &file["config_files"], &file["kind"]),
+        (&json!(FAMILIES.len()), &json!(2), &json!("file"))
+    );
     restore_all(&cluster, &out).await;
     let data = inspected(&cluster.data(2)).await;
     for same in ["services", "rules", "config_files", "level"] {

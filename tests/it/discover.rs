@@ -64,8 +64,8 @@ async fn every_node_shows_the_rules_in_force() {
         let unchanged = discover(api, &again).await.expect_code(200_001);
         assert_eq!(unchanged.body.get("rateLimit"), None, "{unchanged}");
     }
-    for (what, code) in [("CIRCUIT_BREAKER", 400_004), ("", 400_004), ("FAULT_DETECTOR", 200_000), ("ROUTING", 200_000)]
-    {
+    let known = ["CIRCUIT_BREAKER", "FAULT_DETECTOR", "ROUTING"].map(|what| (what, 200_000));
+    for (what, code) in known.into_iter().chain([("LANE", 400_004), ("", 400_004)]) {
         discover(&apis[0], &question(what, "pay", json!({}))).await.expect_code(code);
     }
     discover(&apis[0], &json!({"type": "ROUTING", "service": {"namespace": "shop"}})).await.expect_code(400_120);

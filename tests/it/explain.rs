@@ -86,6 +86,12 @@ async fn every_family_explains_and_refuses_alike() {
     let rows = [
         ("faultdetectors", json!({"rules": [{"protocol": "TCP"}]}), "probe"),
         ("ratelimits", json!({"rules": [{"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}), "quota"),
+        (
+            "circuitbreakers",
+            json!({"level": "SERVICE", "rule_matcher": {"destination": {"service": "order"}},
+                "trigger_condition": [{"trigger_type": "CONSECUTIVE_ERROR", "error_count": 5}]}),
+            "breaker",
+        ),
         ("routings", json!({"service": null, "routing_config": {"service": "order"}, "route_policy": 2}), "nearby"),
     ];
     for (kind, more, effect) in rows {

@@ -73,6 +73,25 @@ async fn the_level_rises_with_the_last_member() {
     assert!(refused.log.contains(&words), "{}", refused.log);
 }
 
+/// A family of rules that came with a level is known below it, and nothing of it is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_family_waits_for_its_level() {
+    let mut cluster = Cluster::start_with(1, &["--level-max", "3"]).await;
+    let (api, path) = (cluster.api(1), "/naming/v1/circuitbreakers");
+    let rule = json!([{"name": "r", "namespace": "shop", "rule_matcher": {"destination": {"service": "pay"}}}]);
+    api.post(path, &rule).await.expect_code(503_003);
+    api.post(&format!("{path}/releases"), &json!([{"rule_name": "r"}])).await.expect_code(503_003);
+    api.put(&format!("{path}/releases/rollback"), &json!([{"id": "x"}])).await.expect_code(503_003);
+    assert_eq!(api.get(path).await.expect_code(200_000).amount(), 0);
+    let question = json!({"type": "CIRCUIT_BREAKER", "service": {"namespace": "shop", "name": "pay"}});
+    api.post("/v1/Discover", &question).await.expect_code(200_000);
+    cluster.set_options(&[]);
+    cluster.terminate(1).await;
+    cluster.restart(1).await;
+    await_level(&cluster, NEWEST).await;
+    cluster.api(1).post(path, &rule).await.expect_code(200_000);
+}
+
 /// A node that cannot read what the cluster speaks does not get in, and says why.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_of_a_level_gone_by_cannot_join() {

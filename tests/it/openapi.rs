@@ -132,7 +132,7 @@ async fn expect_token_alive(cluster: &Cluster) {
 }
 
 /// Rules have the deepest types and by far the most requests.
-const RULES: &str = "^/naming/v1/(faultdetectors|ratelimits|routings)";
+const RULES: &str = "^/naming/v1/(faultdetectors|ratelimits|routings|circuitbreakers)";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_routes_of_rules_answer_as_they_are_described() {

@@ -9,7 +9,7 @@ use crate::harness::{Api, Cluster, eventually, thuban};
 
 const SETTINGS: &str = "/admin/v1/settings";
 const INSTANCES: &str = "/naming/v1/instances";
-const KINDS: [&str; 3] = ["routings", "ratelimits", "faultdetectors"];
+const KINDS: [&str; 4] = ["routings", "ratelimits", "faultdetectors", "circuitbreakers"];
 /// The chores of the leader look once a second; the rest is a busy machine.
 const WORKED_OFF_LIMIT: Duration = Duration::from_secs(20);
 const PUBLISHES: u64 = 10;

@@ -1,11 +1,13 @@
 //! What a client is answered.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::response::Response;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::request::{Identity, Question, Wanted};
@@ -21,7 +23,7 @@ use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::routing::{RoutePolicy, Routing};
-use crate::model::rule::{Body, Rule};
+use crate::model::rule::{Body, Family, Rule};
 use crate::model::service::Service;
 
 /// The state of what was asked for, at one moment.
@@ -182,11 +184,30 @@ pub(in crate::api) struct Described {
     services: Option<Vec<ServiceView<'static>>>,
     namespaces: Option<Vec<NamespaceView<'static>>>,
     instances: Option<Vec<InstanceView<'static>>>,
-    routing: Option<RuleSet<'static>>,
     custom_route_rules: Option<Vec<RuleView<'static>>>,
     nearby_route_rules: Option<Vec<RuleView<'static>>>,
-    rate_limit: Option<RuleSet<'static>>,
-    fault_detector: Option<RuleSet<'static>>,
+    #[serde(flatten)]
+    of_families: RuleSets,
+}
+
+/// An element for each family of rules, under the name that the table of families gives it.
+struct RuleSets;
+
+impl JsonSchema for RuleSets {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "RuleSets".into()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        let elements = Family::ALL.iter().map(|family| family.discovery().2.to_owned());
+        let properties: Map<String, Value> =
+            elements.map(|element| (element, schemas.subschema_for::<Option<RuleSet<'_>>>().into())).collect();
+        json_schema!({ "type": "object", "properties": properties })
+    }
 }
 
 struct Answer<'a> {

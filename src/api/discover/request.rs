@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use crate::api::error::ApiError;
@@ -24,8 +24,7 @@ use crate::watch::WatchKey;
 #[serde(default)]
 #[schemars(rename = "DiscoverRequest")]
 pub(in crate::api) struct Request {
-    /// What is wanted: `INSTANCE`, `SERVICES`, `NAMESPACES`, `ROUTING`, `CUSTOM_ROUTE_RULE`,
-    /// `NEARBY_ROUTE_RULE`, `RATE_LIMIT` or `FAULT_DETECTOR`, or its number in the Polaris family.
+    #[schemars(transform = tell_types)]
     r#type: Option<TypeName>,
     service: Service,
     #[serde(alias = "Filter")]
@@ -103,6 +102,13 @@ fn types() -> impl Iterator<Item = (&'static str, u64, &'static str, Wanted)> {
         (word, number, element, Wanted::Rules(*family, None))
     });
     TYPES.into_iter().chain(of_families)
+}
+
+/// What is said of `type`, as the table has it.
+fn tell_types(schema: &mut Schema) {
+    let words: Vec<_> = types().map(|(word, number, ..)| format!("`{word}` ({number})")).collect();
+    let text = format!("What is wanted, by word or by its number in the Polaris family: {}.", words.join(", "));
+    schema.insert("description".to_owned(), text.into());
 }
 
 /// A request that makes sense.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Some of everything that a rule of each family, and a release, may hold, with fields that are not known.
-fn bodies() -> [(&'static str, Value, &'static [&'static str]); 5] {
+fn bodies() -> [(&'static str, Value, &'static [&'static str]); 6] {
     [
         (
             "/naming/v1/routings",
@@ -29,6 +29,12 @@ fn bodies() -> [(&'static str, Value, &'static [&'static str]); 5] {
             "/naming/v1/faultdetectors",
             json!({"name": "r", "namespace": "n", "target_service": {"service": "s", "zone": "z"}, "jitter": 3}),
             &["jitter", "target_service.zone"],
+        ),
+        (
+            "/naming/v1/circuitbreakers",
+            json!({"name": "r", "namespace": "n", "level": 1, "ruleMatcher": {"source": {"region": "r"}},
+                   "recoverCondition": {"sleep_window": 1, "attempts": 2}}),
+            &["recoverCondition.attempts", "ruleMatcher.source.region"],
         ),
         ("/naming/v1/ratelimits/releases", json!({"rule_name": "r", "release_name": "one", "notes": "x"}), &["notes"]),
         (
@@ -121,6 +127,7 @@ async fn rules_of_other_tools_lose_nothing() {
     let rows = [
         ("routings", json!({"name": "r", "namespace": "n", "routing_policy": "RulePolicy", "routing_config": config})),
         ("ratelimits", limit),
+        ("circuitbreakers", breaker()),
     ];
     for (kind, body) in rows {
         let path = format!("/naming/v1/{kind}?unknown=refuse");
@@ -134,7 +141,7 @@ async fn rules_of_other_tools_lose_nothing() {
             let arguments = &shown["routing_config"]["rules"][0]["arguments"]["arguments"];
             let seen = [&arguments[0]["type"], &arguments[0]["value"]["value"], &arguments[1]["key"]];
             assert_eq!(seen, [&json!("CALLER_SERVICE"), &json!("web"), &json!("x-user")], "{shown}");
-        } else {
+        } else if kind == "ratelimits" {
             let rule = &shown["rules"][0];
             assert_eq!(
                 (&rule["amounts"][0]["maxAmount"], &rule["apis"][0]["path"]["value"]),
@@ -143,6 +150,25 @@ async fn rules_of_other_tools_lose_nothing() {
         }
     }
     bench.stop().await;
+}
+
+/// A circuit breaker as Polaris answers with it, all fields set.
+fn breaker() -> Value {
+    json!({"id": "5f1bb5a5e0e14bd8b6a60a3a8bd6b1ac", "name": "r", "namespace": "n", "enable": true, "revision": "",
+        "ctime": "2025-01-02 03:04:05", "mtime": "2025-01-02 03:04:05", "etime": "", "priority": 1,
+        "description": "d", "metadata": {"k": "v"}, "editable": true, "deleteable": true, "level": "METHOD",
+        "ruleMatcher": {"source": {"service": "*", "namespace": "*"}, "destination": {"service": "pay",
+            "namespace": "n", "method": {"type": "EXACT", "value": "/pay", "valueType": "TEXT"}}},
+        "errorConditions": [{"inputType": "RET_CODE", "condition": {"type": "IN", "value": "500,503"}}],
+        "triggerCondition": [{"triggerType": "CONSECUTIVE_ERROR", "errorCount": 5, "errorPercent": 0, "interval": 0,
+            "minimumRequest": 0}],
+        "blockConfigs": [{"name": "slow", "api": {"protocol": "*", "method": "*", "path": {"type": "EXACT",
+            "value": "/pay"}}, "errorConditions": [{"inputType": "DELAY", "condition": {"value": "300"}}],
+            "triggerConditions": [{"triggerType": "ERROR_RATE", "errorPercent": 50, "interval": 60,
+            "minimumRequest": 10}]}],
+        "maxEjectionPercent": 30, "recoverCondition": {"sleepWindow": 20, "consecutiveSuccess": 3},
+        "faultDetectConfig": {"enable": true}, "fallbackConfig": {"enable": true, "response": {"code": 503,
+            "headers": [{"key": "Retry-After", "value": "20"}], "body": "later"}}})
 }
 
 fn without_switch(rule: &Value) -> Value {

@@ -1,8 +1,11 @@
 //! Rules of all families and their releases, as tables.
 
 use super::*;
+use crate::catalog::retention::Overfull;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
+use crate::format::pack;
 use crate::model::release::{ClientLabel, ReleaseOp};
+use crate::model::rule::circuit_breaker::{BreakerDestination, CircuitBreakerPatch, RuleMatcher};
 use crate::model::rule::fault_detect::{DestinationService, FaultDetectPatch};
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::rate_limit::RateLimitPatch;
@@ -29,6 +32,12 @@ pub(super) fn rule_for(family: Family, name: &str, service: &str) -> RuleDraft {
             routing_config: Some(RoutingConfig { callee: Some(key), ..RoutingConfig::default() }),
             ..RoutingPatch::default()
         }),
+        Family::CircuitBreaker => {
+            let destination = BreakerDestination { service: key.service, namespace: key.namespace, method: None };
+            let matcher = RuleMatcher { source: ServiceKey::default(), destination };
+            let patch = CircuitBreakerPatch { rule_matcher: Some(matcher), ..CircuitBreakerPatch::default() };
+            BodyPatch::CircuitBreaker(patch)
+        }
     };
     let head = RuleHead { name: Some(name.into()), namespace: Some("a".into()), ..RuleHead::default() };
     RuleDraft { head, body }
@@ -100,6 +109,42 @@ fn rules_by_the_rules() {
         }
         assert!(bench.catalog.rules.is_empty());
     }
+}
+
+/// A command needs the level of every family that it is about, whoever asks.
+#[test]
+fn what_is_said_of_rules_has_the_level_of_their_family() {
+    for family in Family::ALL {
+        let (family, since) = (*family, family.since());
+        let both = vec![rule(Family::Routing, "x"), rule(family, "y")];
+        let credential = Credential::Token(TokenHash("t".into()));
+        let asked = |command| {
+            let asked = Asked { credential, address: None, request: String::new(), itself: false, command };
+            Command::Asked(Box::new(asked))
+        };
+        let pruned = Overfull { files: Vec::new(), rules: vec![(Family::Routing, "x".into()), (family, "y".into())] };
+        let rows = [
+            (Command::Rules(Op::Create, both), since),
+            (Command::Rules(Op::Delete, vec![by_id(family, "x")]), since),
+            (Command::PublishRules(family, vec![of_rule("x", "")]), since),
+            (Command::RuleReleases(family, ReleaseOp::Rollback, vec![of_rule("x", "r")]), since),
+            (Command::PruneReleases(pruned), since.max(Level::SETTINGS)),
+            (asked(Command::PublishRules(family, vec![of_rule("x", "")])), since.max(Level::TRUST)),
+        ];
+        for (command, expected) in rows {
+            assert_eq!(command.level(), expected, "{command:?}");
+        }
+    }
+    assert_eq!(Family::CircuitBreaker.since(), Level::ROLLOUT);
+}
+
+/// In the bytes in which it is first written.
+#[test]
+fn golden_bytes_of_a_circuit_breaker() {
+    let command = Command::Rules(Op::Create, vec![rule_for(Family::CircuitBreaker, "r", "s")]);
+    let golden = "81a552756c657392a64372656174659182a46865616482a46e616d65a172a96e616d657370616365a161a4626f647981ae43697263756974427265616b657281ac72756c655f6d61746368657282a6736f7572636582a773657276696365a0a96e616d657370616365a0ab64657374696e6174696f6e82a773657276696365a173a96e616d657370616365a161";
+    assert_eq!(hex::encode(pack::to_bytes(&command)), golden);
+    assert_eq!(pack::from_bytes::<Command>(&hex::decode(golden).expect("hex")).expect("readable for ever"), command);
 }
 
 #[test]

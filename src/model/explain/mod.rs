@@ -8,7 +8,7 @@
 //! |---|---|
 //! | order of rules | priority, 0 first; then by id: as clients get them |
 //! | order of sub-rules | that of their list |
-//! | several that match | routing: the first takes the request. Rate limits: each counts it. Fault detection: each probes |
+//! | several that match | routing: the first takes the request. Rate limits: each counts it. Fault detection: each probes. Circuit breakers: the first of each level watches it |
 //! | switched off | judged and shown, but never applies |
 //! | value not carried | meets no condition, not `*`, NOT_EQUALS or NOT_IN either |
 //! | condition without value, or with an empty one for EXACT | any value that is there |
@@ -23,8 +23,13 @@
 //! | destination label PARAMETER | takes the value of the PARAMETER condition that it names: by that one's value, its key, or as `$header.key`; a group for a value that is not carried finds no instance |
 //! | API of a quota | protocol without regard to case; `*` or nothing for all; a path that is not carried meets `*` alone |
 //! | key of a counter | a value of its own for each value that a condition lets through, unless `regex_combine` |
+//! | caller of a circuit breaker | `*` or nothing for every one |
+//! | API of a circuit breaker | asked for on the level METHOD alone, as that of a quota; the old `method` is compared with the path, without one with the method |
+//! | several circuit breakers of a level | the first that matches watches the request, with each of its block configs that match |
+//! | circuit breaker without a level | for nothing; clients pass it over |
 //! | API of a fault detection | not asked for a request without method and path: that is about the service as a whole |
 
+mod circuit_breaker;
 mod fault_detect;
 mod finding;
 mod groups;
@@ -49,6 +54,7 @@ use super::rule::release::RuleRelease;
 use super::rule::routing::RoutePolicy;
 use super::rule::{Body, Family, Rule};
 
+pub use circuit_breaker::Breaker;
 pub use finding::{ApiFinding, Finding};
 pub use groups::{Group, GroupState, Label};
 pub use rate_limit::Quota;
@@ -193,6 +199,14 @@ pub enum Effect<'a> {
     Nearby(Nearness),
     Quota(Box<Quota<'a>>),
     Probe(Box<FaultDetectSubRule>),
+    Breaker(Breaker<'a>),
+}
+
+/// What the rules before one have taken already.
+#[derive(Debug, Default)]
+struct Taken {
+    traffic: routing::Traffic,
+    levels: circuit_breaker::Levels,
 }
 
 /// Judges `candidates`, all of one family, on the request. One that is for another service is left
@@ -200,14 +214,15 @@ pub enum Effect<'a> {
 pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidate]) -> Explanation<'a> {
     let mut ordered: Vec<&Candidate> = candidates.iter().collect();
     ordered.sort_by_key(|candidate| (candidate.rule.priority, &candidate.rule.id));
-    let mut traffic = routing::Traffic::default();
+    let mut taken = Taken::default();
     let candidates: Vec<Judged> =
-        ordered.into_iter().filter_map(|candidate| judge(candidate, sketch, &mut traffic)).collect();
+        ordered.into_iter().filter_map(|candidate| judge(candidate, sketch, &mut taken)).collect();
     let applies: Vec<Applied> = candidates.iter().flat_map(applied).collect();
     let info = match family {
         Family::FaultDetect => fault_detect::summary(applies.len()),
         Family::RateLimit => rate_limit::summary(applies.len()),
-        Family::Routing => routing::summary(&candidates, &traffic),
+        Family::Routing => routing::summary(&candidates, &taken.traffic),
+        Family::CircuitBreaker => circuit_breaker::summary(applies.len()),
     };
     Explanation {
         kind: family.kind(),
@@ -222,12 +237,13 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
 }
 
 /// None for a rule that is not about the service that is called.
-fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, traffic: &mut routing::Traffic) -> Option<Judged<'a>> {
+fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) -> Option<Judged<'a>> {
     let rule = &*candidate.rule;
     let (route_policy, rules) = match &rule.body {
         Body::FaultDetect(body) => (None, fault_detect::parts(rule, body, sketch)?),
         Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)?),
-        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, traffic)?),
+        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, &mut taken.traffic)?),
+        Body::CircuitBreaker(body) => (None, circuit_breaker::parts(rule, body, sketch, &mut taken.levels)?),
     };
     let furthest = rules.iter().max_by_key(|part| (part.verdict, Reverse(part.index)));
     let (verdict, info) = match furthest {

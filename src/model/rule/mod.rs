@@ -5,6 +5,7 @@
 //! [`Family`], [`Body`] and the trait [`Shape`]; a further family is a type with its `Shape` and a
 //! row in the table at [`families`](Family).
 
+pub mod circuit_breaker;
 pub mod fault;
 pub mod fault_detect;
 pub mod matching;
@@ -26,6 +27,8 @@ use super::config_file::Stamp;
 use super::time::Timestamp;
 use super::wire::{Uint32, wire_enum};
 use super::{limits, name};
+use crate::format::level::Level;
+use circuit_breaker::{CircuitBreaker, CircuitBreakerPatch};
 use fault::Fault;
 use fault_detect::{FaultDetect, FaultDetectPatch};
 use rate_limit::{RateLimit, RateLimitPatch};
@@ -49,7 +52,7 @@ pub trait WithTypes {
 }
 
 macro_rules! families {
-    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $title:literal, $kind:literal, $element:literal, $resource:ident, $discover:literal $number:literal $found:literal; )+) => {
+    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $title:literal, $kind:literal, $element:literal, $resource:ident, $discover:literal $number:literal $found:literal, since $since:ident; )+) => {
         /// A family of rules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Family { $( $(#[$meta])* $family, )+ }
@@ -80,6 +83,11 @@ macro_rules! families {
             /// the element that answers.
             pub const fn discovery(self) -> (&'static str, u64, &'static str) {
                 match self { $( Family::$family => ($discover, $number, $found), )+ }
+            }
+
+            /// The level that a cluster has to have reached to keep its rules.
+            pub const fn since(self) -> Level {
+                match self { $( Family::$family => Level::$since, )+ }
             }
 
             /// Does something that depends on the types of the family, not on a rule of it.
@@ -155,10 +163,11 @@ macro_rules! families {
 }
 
 families! {
-    // family: patch, title, path segment, element in write answers, resource of its releases, discovery;
-    FaultDetect: FaultDetectPatch, "Fault detection", "faultdetectors", "faultDetectRule", FaultDetectRules, "FAULT_DETECTOR" 13 "faultDetector";
-    RateLimit: RateLimitPatch, "Rate limits", "ratelimits", "rateLimit", RateLimitRules, "RATE_LIMIT" 4 "rateLimit";
-    Routing: RoutingPatch, "Routing", "routings", "routeRule", RouteRules, "ROUTING" 3 "routing";
+    // family: patch, title, path segment, element in write answers, resource of its releases, discovery, level;
+    FaultDetect: FaultDetectPatch, "Fault detection", "faultdetectors", "faultDetectRule", FaultDetectRules, "FAULT_DETECTOR" 13 "faultDetector", since FIRST;
+    RateLimit: RateLimitPatch, "Rate limits", "ratelimits", "rateLimit", RateLimitRules, "RATE_LIMIT" 4 "rateLimit", since FIRST;
+    Routing: RoutingPatch, "Routing", "routings", "routeRule", RouteRules, "ROUTING" 3 "routing", since FIRST;
+    CircuitBreaker: CircuitBreakerPatch, "Circuit breakers", "circuitbreakers", "circuitBreaker", CircuitBreakerRules, "CIRCUIT_BREAKER" 5 "circuitBreaker", since ROLLOUT;
 }
 
 /// A rule as it is kept.

@@ -106,6 +106,39 @@ pub(super) fn routing() -> Vec<Edge> {
     edges
 }
 
+pub(super) fn circuit_breaker() -> Vec<Edge> {
+    let (ejected, code) = ("/max_ejection_percent", "/fallbackConfig/response/code");
+    let mut edges = vec![
+        Edge::kept("breaker", ejected, json!(0)),
+        Edge::kept("breaker", ejected, json!(100)),
+        Edge::refused("breaker", ejected, json!(101), INVALID),
+        Edge::kept("breaker", code, json!(i32::MAX)),
+        Edge::refused("breaker", code, json!(1_u32 << 31), INVALID),
+        Edge::refused("breaker", code, json!(-1), WRONG_TYPE),
+    ];
+    for triggers in ["/trigger_condition/0", "/block_configs/0/trigger_conditions/0"] {
+        let at = |field: &str| -> &'static str { format!("{triggers}/{field}").leak() };
+        edges.push(Edge::kept("breaker", at("error_percent"), json!(100)));
+        edges.push(Edge::refused("breaker", at("error_percent"), json!(101), INVALID));
+        edges.extend(whole_numbers("breaker", at("interval")));
+    }
+    edges.extend(whole_numbers("breaker", "/recoverCondition/sleep_window"));
+    edges.extend(conditions("breaker", "/error_conditions/0/condition"));
+    edges.extend(conditions("breaker", "/block_configs/0/error_conditions/0/condition"));
+    edges.extend(conditions("breaker", "/block_configs/0/api/path"));
+    edges.extend(conditions("breaker", "/rule_matcher/destination/method"));
+    // How slow is too slow.
+    for (value, is_taken) in [("300", true), ("0", true), ("", false), ("fast", false), ("-1", false), ("0.5", false)] {
+        let verdict = json!({"type": "EXACT", "value": value, "value_type": "TEXT"});
+        let at = "/error_conditions/1/condition";
+        edges.push(match is_taken {
+            true => Edge::kept("breaker", at, verdict),
+            false => Edge { sample: "breaker", at, value: verdict, verdict: Verdict::Refused(INVALID, "/value") },
+        });
+    }
+    edges
+}
+
 impl Edge {
     fn kept(sample: &'static str, at: &'static str, value: Value) -> Edge {
         Edge::shown(sample, at, value.clone(), value)

@@ -14,7 +14,7 @@ mod values;
 mod views;
 mod writes;
 
-use families::{FAULT_DETECT, Family, RATE_LIMIT, ROUTING};
+use families::{CIRCUIT_BREAKER, FAULT_DETECT, Family, RATE_LIMIT, ROUTING};
 use suite::Suite;
 
 /// All tables for one family.
@@ -43,4 +43,9 @@ async fn rate_limits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn routing() {
     run(&ROUTING).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn circuit_breaking() {
+    run(&CIRCUIT_BREAKER).await;
 }

@@ -105,7 +105,7 @@ impl Suite {
 
     /// A family that is not this one.
     pub(super) fn other_family(&self) -> &'static Family {
-        FAMILIES.into_iter().find(|family| family.kind != self.family.kind).expect("there are three")
+        FAMILIES.into_iter().find(|family| family.kind != self.family.kind).expect("there are others")
     }
 
     pub(super) async fn get(&self, operation: &str, query: &str) -> Answer {

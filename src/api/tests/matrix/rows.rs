@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::law::{
     Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown, with_code,
 };
-use super::things::{HOME, KINDS, Need, Thing, file_release, gray_labels, rule};
+use super::things::{HOME, Need, Thing, file_release, gray_labels, kinds, rule};
 use super::{OTHER_NAMESPACE, Place};
 use crate::model::grant::Verb::{Edit, Manage, Operate, Register, Release};
 
 pub(super) fn rows() -> Vec<Row> {
-    let rules = KINDS.into_iter().flat_map(of_rules);
+    let rules = kinds().flat_map(of_rules);
     let namespaces = ["naming", "core"].into_iter().flat_map(of_namespaces);
     let fixed = [of_everybody(), of_accounts(), of_cluster(), of_services(), of_instances(), of_discovery()];
     let configs = [of_groups(), of_files(), of_file_releases()];

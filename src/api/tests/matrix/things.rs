@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Bench, OTHER_NAMESPACE};
+use crate::model::rule::Family;
 
 /// Namespace of all things; those of namespaces that are made begin with it.
 pub(super) const HOME: &str = "vault";
@@ -80,7 +81,10 @@ impl Thing {
     }
 }
 
-pub(super) const KINDS: [&str; 3] = ["faultdetectors", "ratelimits", "routings"];
+/// Of rules.
+pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
+    Family::ALL.iter().map(|family| family.kind())
+}
 
 /// A rule of a kind about the service of the same name.
 pub(super) fn rule(kind: &str, tag: &str) -> Value {
@@ -88,6 +92,7 @@ pub(super) fn rule(kind: &str, tag: &str) -> Value {
     let mut rule = match kind {
         "faultdetectors" => json!({ "target_service": service }),
         "ratelimits" => json!({ "callee": service }),
+        "circuitbreakers" => json!({ "rule_matcher": { "destination": service } }),
         _ => json!({ "routing_config": { "callee": service } }),
     };
     rule["name"] = json!(tag);
@@ -115,7 +120,7 @@ impl World {
         for need in [Need::Alias, Need::Instance, Need::FileGray] {
             kept = world.provide(bench, kept, need).await;
         }
-        for kind in KINDS {
+        for kind in kinds() {
             kept = world.provide(bench, kept, Need::RuleGray(kind)).await;
         }
         world.kept = kept;

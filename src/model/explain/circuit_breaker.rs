@@ -1,0 +1,149 @@
+//! Circuit breakers: which of them watch the request, on which level.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::finding::{ApiFinding, Finding, is_met, objection};
+use super::sketch::Sketch;
+use super::{Effect, Part, Share, Verdict, refusal};
+use crate::model::rule::circuit_breaker::{
+    Block, BreakLevel, CircuitBreaker, ErrorCondition, FallbackConfig, RecoverCondition, TriggerCondition,
+};
+use crate::model::rule::matching::MatchString;
+use crate::model::rule::routing::TrafficMatchMode;
+use crate::model::rule::traffic::{ArgumentType, ServiceKey};
+use crate::model::rule::{End, Rule};
+use crate::model::wire::{Uint32, Words};
+
+/// The levels on which a rule watches the request already.
+#[derive(Debug, Default)]
+pub(super) struct Levels(BTreeSet<BreakLevel>);
+
+/// What counts as an error, how many are too many, and what happens then.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Breaker<'a> {
+    pub level: BreakLevel,
+    pub error_conditions: &'a [ErrorCondition],
+    pub trigger_conditions: &'a [TriggerCondition],
+    pub max_ejection_percent: Uint32,
+    #[serde(rename = "recoverCondition")]
+    pub recover_condition: RecoverCondition,
+    #[serde(rename = "fallbackConfig")]
+    pub fallback_config: &'a FallbackConfig,
+}
+
+/// None for a rule about calls of another service.
+pub(super) fn parts<'a>(
+    rule: &'a Rule,
+    body: &'a CircuitBreaker,
+    sketch: &'a Sketch,
+    levels: &mut Levels,
+) -> Option<Vec<Part<'a>>> {
+    let callee = &body.rule_matcher.destination;
+    if !sketch.calls_any(End::of(&callee.namespace, &callee.service, &rule.namespace)) {
+        return None;
+    }
+    let is_taken = levels.0.contains(&body.level);
+    let blocks = body.blocks().into_iter().enumerate();
+    let parts: Vec<Part> = blocks.map(|(index, block)| part(rule, index, body, block, is_taken, sketch)).collect();
+    if parts.iter().any(|part| part.verdict > Verdict::NotMatched) {
+        levels.0.insert(body.level);
+    }
+    Some(parts)
+}
+
+fn part<'a>(
+    rule: &'a Rule,
+    index: usize,
+    body: &'a CircuitBreaker,
+    block: Block<'a>,
+    is_taken: bool,
+    sketch: &'a Sketch,
+) -> Part<'a> {
+    let mut arguments = vec![caller(&body.rule_matcher.source, &rule.namespace, sketch)];
+    let mut apis = Vec::new();
+    if body.level == BreakLevel::Method {
+        apis.extend(block.api.map(|api| ApiFinding::of(api, sketch)));
+        arguments.extend(block.method.map(|method| interface(method, sketch)));
+    }
+    let objection = match (body.level, apis.iter().all(|api| api.matched)) {
+        (BreakLevel::Unknown, _) => Some("says on no level what to cut off, so clients pass it over".into()),
+        (_, false) => Some("the request is for another interface".into()),
+        (_, true) => objection(TrafficMatchMode::And, &arguments),
+    };
+    let verdict = match Verdict::of(rule.enable, objection.is_none(), !block.trigger_conditions.is_empty()) {
+        Verdict::Applies | Verdict::Empty if is_taken => Verdict::Shadowed,
+        verdict => verdict,
+    };
+    let level = body.level.word();
+    let info = refusal(verdict, objection).unwrap_or_else(|| match verdict {
+        Verdict::Empty => "matches, but has no trigger condition that could open it".into(),
+        Verdict::Shadowed => format!("matches, but a rule before it watches the level {level}"),
+        _ => shown(body.level, &block),
+    });
+    let effect = Effect::Breaker(Breaker {
+        level: body.level,
+        error_conditions: block.error_conditions,
+        trigger_conditions: block.trigger_conditions,
+        max_ejection_percent: body.max_ejection_percent,
+        recover_condition: body.recover_condition.clone(),
+        fallback_config: &body.fallback_config,
+    });
+    let share = if verdict == Verdict::Applies { Share::ALL } else { Share::NONE };
+    Part { index, name: block.name, verdict, share, info, apis, arguments, effect }
+}
+
+/// Whether the calls of the caller are watched.
+fn caller<'a>(source: &'a ServiceKey, namespace_of_rule: &str, sketch: &'a Sketch) -> Finding<'a> {
+    let value = sketch.caller_service.as_deref();
+    let end = End::of(&source.namespace, &source.service, namespace_of_rule);
+    let matched = end.as_ref().is_none_or(|end| sketch.is_from(end));
+    let info = match (&end, value) {
+        (None, _) => "calls of every service are watched".into(),
+        (Some(end), None) if matched => format!("calls of {end:?} are watched"),
+        (Some(end), None) => format!("calls of {end:?} are watched, and the request has no caller"),
+        (Some(end), Some(caller)) => {
+            let verdict = if matched { "is one of" } else { "is none of" };
+            format!("caller is {caller}: {verdict} {end:?}")
+        }
+    };
+    Finding { kind: ArgumentType::CallerService, key: &source.namespace, condition: None, value, matched, info }
+}
+
+/// Whether the interface is the one that an older rule is for.
+fn interface<'a>(method: &'a MatchString, sketch: &'a Sketch) -> Finding<'a> {
+    let value = sketch.path.as_deref().or(sketch.method.as_deref());
+    let matched = is_met(Some(method), value);
+    let verdict = if matched { "meets" } else { "does not meet" };
+    let info = match value {
+        Some(value) => format!("the interface is {value}: {verdict} {}", method.shown()),
+        None => format!("the request is for no interface: {verdict} {}", method.shown()),
+    };
+    Finding { kind: ArgumentType::Method, key: "", condition: Some(method), value, matched, info }
+}
+
+fn shown(level: BreakLevel, block: &Block<'_>) -> String {
+    let cut_off = match level {
+        BreakLevel::Unknown => "nothing",
+        BreakLevel::Service => "the service",
+        BreakLevel::Method => "the interface",
+        BreakLevel::Group => "the group of instances",
+        BreakLevel::Instance => "the instance",
+    };
+    let errors = match block.error_conditions.len() {
+        0 => "what clients themselves take for one".to_owned(),
+        1 => "what meets its error condition".to_owned(),
+        count => format!("what meets one of its {count} error conditions"),
+    };
+    format!("counts the errors of the request, and cuts {cut_off} off after too many; an error is {errors}")
+}
+
+pub(super) fn summary(count: usize) -> String {
+    match count {
+        0 => "no circuit breaker watches the request".into(),
+        1 => "one circuit breaker watches the request".into(),
+        _ => format!("{count} circuit breakers watch the request, each for itself"),
+    }
+}
