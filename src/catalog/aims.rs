@@ -146,7 +146,7 @@ impl Catalog {
         if op == Op::Create {
             return Aim::new(kind, namespace, name).to(Place::thing(namespace, name));
         }
-        let Some(rule) = self.rule_named_by(draft) else { return Aim::new(kind, namespace, name) };
+        let Some(rule) = self.rule_named_by(op, draft) else { return Aim::new(kind, namespace, name) };
         let aim = Aim::new(kind, &rule.namespace, &rule.name).at(Place::of_rule(&rule), &rule.revision);
         if op == Op::Delete {
             return aim;

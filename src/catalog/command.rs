@@ -126,7 +126,7 @@ impl Command {
             Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
             Command::Rules(_, drafts) => {
-                drafts.iter().map(|draft| draft.body.family().since()).max().unwrap_or(Level::FIRST)
+                drafts.iter().map(RuleDraft::level).max().unwrap_or(Level::FIRST)
             }
             Command::PublishRules(family, _) | Command::RuleReleases(family, ..) => family.since(),
             Command::Asked(asked) => asked.command.level().max(Level::TRUST),

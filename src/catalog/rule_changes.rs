@@ -9,6 +9,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::history::Thing;
 use super::releases::{Releasable, later};
+use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::is_stale;
 use crate::model::release::{ReleaseOp, ReleaseType, publishable};
@@ -17,7 +18,7 @@ use crate::model::rule::{Family, Rule, RuleDraft};
 
 impl Catalog {
     pub(super) fn write_rule(&mut self, ctx: &Ctx, op: Op, draft: &RuleDraft, journal: &mut Journal) -> Outcome {
-        let outcome = match (op, self.rule_named_by(draft)) {
+        let outcome = match (op, self.rule_named_by(op, draft)) {
             (Op::Create, _) => self.create_rule(ctx, draft, journal),
             (Op::Update, None) => Err(Code::NotFoundResource.into()),
             (Op::Update, Some(old)) => self.update_rule(ctx, &old, draft, journal),
@@ -31,11 +32,19 @@ impl Catalog {
         outcome.unwrap_or_else(Outcome::from)
     }
 
-    /// By id if the draft gives one, else by namespace and name.
-    pub(super) fn rule_named_by(&self, draft: &RuleDraft) -> Option<Arc<Rule>> {
+    /// By id if the draft gives one, else by namespace and name. An update may give a rule another name; who deletes
+    /// one under the name of another means neither, from [`Level::ROLLOUT`] on.
+    pub(super) fn rule_named_by(&self, op: Op, draft: &RuleDraft) -> Option<Arc<Rule>> {
         let book = self.rules.of(draft.body.family());
+        let is_strict = op == Op::Delete && self.level() >= Level::ROLLOUT;
+        let fits = |given: &Option<String>, kept: &str| {
+            !is_strict || given.as_deref().is_none_or(|given| given.is_empty() || given == kept)
+        };
         match draft.head.given_id() {
-            Some(id) => book.get(id).cloned(),
+            Some(id) => book
+                .get(id)
+                .filter(|rule| fits(&draft.head.name, &rule.name) && fits(&draft.head.namespace, &rule.namespace))
+                .cloned(),
             None => book.named(draft.head.namespace.as_deref()?, draft.head.name.as_deref()?).cloned(),
         }
     }
@@ -63,7 +72,7 @@ impl Catalog {
             return Ok(Outcome { entity: Entity::Rule(old.clone()), ..Code::DataConflict.into() });
         }
         let mut rule = Rule::clone(old);
-        draft.lay_over(&mut rule)?;
+        draft.lay_over(&mut rule, journal.level())?;
         if rule == **old {
             return Ok(Outcome::unchanged(Entity::Rule(old.clone())));
         }

@@ -263,6 +263,7 @@ mod tests {
 
     use super::super::{BodyPatch, Family};
     use super::*;
+    use crate::format::level::Level;
     use crate::model::code::Refusal;
 
     fn read(body: &Value) -> Result<CircuitBreaker, serde_json::Error> {
@@ -270,7 +271,7 @@ mod tests {
             panic!("the patch of another family");
         };
         let mut breaker = CircuitBreaker::default();
-        patch.lay_over(&mut breaker);
+        patch.lay_over(&mut breaker, Level::NEWEST);
         Ok(breaker)
     }
 

@@ -26,7 +26,7 @@ shape! {
     /// Whom to probe, and how.
     ///
     /// The probe's fields may also stand at the rule itself (the flat form): they are kept as sent
-    /// and count as one more sub-rule in what clients see.
+    /// and count as one more sub-rule in what clients see, until an update brings `rules` and none of them.
     pub struct FaultDetect / FaultDetectPatch {
         written {
             rules: Vec<FaultDetectSubRule>,
@@ -36,6 +36,8 @@ shape! {
             #[serde(alias = "targetService")]
             target_service: DestinationService,
             service: String,
+        }
+        replaced by rules {
             /// Seconds between two probes.
             interval: Uint32,
             /// Seconds until a probe has failed.

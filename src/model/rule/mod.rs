@@ -143,9 +143,9 @@ macro_rules! families {
             }
 
             /// A patch of another family changes nothing.
-            fn lay_over(&self, body: &mut Body) {
+            fn lay_over(&self, body: &mut Body, level: Level) {
                 match (self, body) {
-                    $( (BodyPatch::$family(patch), Body::$family(body)) => patch.lay_over(body), )+
+                    $( (BodyPatch::$family(patch), Body::$family(body)) => patch.lay_over(body, level), )+
                     _ => {}
                 }
             }
@@ -259,7 +259,8 @@ pub struct RuleHead {
     /// On, if neither this nor `disable` says otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable: Option<bool>,
-    /// The opposite of `enable`.
+    /// The opposite of `enable`. An update may change one of the two and send the other as it was read, if it sends
+    /// the `revision` that it was read with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable: Option<bool>,
     /// At most 1024 characters.
@@ -282,18 +283,37 @@ impl RuleHead {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// The switch, by either of its names.
-    fn switch(&self) -> Option<bool> {
-        self.enable.or(self.disable.map(|disable| !disable))
+    /// The switch, by either of its names. Where they contradict each other one of them is what is kept: the other
+    /// is what the caller has changed.
+    fn switch(&self, kept: bool) -> bool {
+        match (self.enable, self.disable) {
+            _ if self.is_contradictory() => !kept,
+            (Some(enable), _) => enable,
+            (None, Some(disable)) => !disable,
+            (None, None) => kept,
+        }
+    }
+
+    /// On both sides of the switch at once.
+    fn is_contradictory(&self) -> bool {
+        self.enable.is_some() && self.enable == self.disable
+    }
+
+    /// Without the revision that it changes, a contradiction would turn the switch each time it is sent.
+    fn check_switch(&self, is_update: bool) -> Result<(), Refusal> {
+        let names_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
+        if !self.is_contradictory() || (is_update && names_revision) {
+            return Ok(());
+        }
+        let advice = if is_update { ": send one of them, or the revision that they were read with" } else { "" };
+        let why = format!("enable and disable contradict each other{advice}");
+        Err(Refusal::new(Code::InvalidParameter, why))
     }
 
     fn check_values(&self) -> Result<(), Refusal> {
         self.given_id().map_or(Ok(()), name::check_id)?;
         self.name.as_deref().map_or(Ok(()), |name| name::check_title("name", name))?;
         self.namespace.as_deref().map_or(Ok(()), name::check_namespace)?;
-        if self.enable.is_some() && self.enable == self.disable {
-            return Err(Refusal::new(Code::InvalidParameter, "enable and disable contradict each other"));
-        }
         let description = self.description.as_deref().unwrap_or("");
         name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
         self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
@@ -309,24 +329,32 @@ impl RuleDraft {
     /// A new rule has name and namespace.
     pub fn check_new(&self) -> Result<(), Refusal> {
         self.head.check_name()?;
+        self.head.check_switch(false)?;
         self.head.check_values()?;
         let mut body = self.body.family().body();
-        self.body.lay_over(&mut body);
+        self.body.lay_over(&mut body, Level::NEWEST);
         body.shape().check()?;
         Ok(body.shape_mut().settle()?)
     }
 
     pub fn check_update(&self) -> Result<(), Refusal> {
         self.check_named()?;
+        self.head.check_switch(true)?;
         self.head.check_values()?;
         let mut given = self.body.family().body();
-        self.body.lay_over(&mut given);
+        self.body.lay_over(&mut given, Level::NEWEST);
         Ok(given.shape().check()?)
     }
 
     /// By id, or by name and namespace.
     pub fn check_named(&self) -> Result<(), Refusal> {
         self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
+    }
+
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        let of_switch = if self.head.is_contradictory() { Level::ROLLOUT } else { Level::FIRST };
+        of_switch.max(self.body.family().since())
     }
 
     /// A new rule of what is said here.
@@ -347,19 +375,19 @@ impl RuleDraft {
             versions: 0,
             removed_through: 0,
         };
-        self.lay_over(&mut rule)?;
+        self.lay_over(&mut rule, Level::FIRST)?;
         Ok(rule)
     }
 
-    /// Lays the given fields over `rule`; absent ones stay.
-    pub fn lay_over(&self, rule: &mut Rule) -> Result<(), Fault> {
+    /// Lays the given fields over `rule`, as a cluster of this level does it; absent ones stay.
+    pub fn lay_over(&self, rule: &mut Rule, level: Level) -> Result<(), Fault> {
         super::replace(&mut rule.name, &self.head.name);
         super::replace(&mut rule.namespace, &self.head.namespace);
-        super::replace(&mut rule.enable, &self.head.switch());
+        rule.enable = self.head.switch(rule.enable);
         super::replace(&mut rule.description, &self.head.description);
         super::replace(&mut rule.priority, &self.head.priority.map(|priority| priority.0));
         super::replace(&mut rule.metadata, &self.head.metadata);
-        self.body.lay_over(&mut rule.body);
+        self.body.lay_over(&mut rule.body, level);
         rule.body.shape_mut().settle()
     }
 }

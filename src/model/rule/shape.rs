@@ -55,13 +55,15 @@ impl fmt::Debug for End {
 
 /// Declares the fields of a family twice: as they are kept, and as a patch in which every field may
 /// be absent. Fields under `written` are always shown; those under `optional` mean something by
-/// being absent, and are then left out.
+/// being absent, and are then left out. Those that are replaced by another one are an older form of
+/// what that one says: an update that brings it and none of them takes them away.
 macro_rules! shape {
     (
         $(#[$meta:meta])*
         pub struct $shape:ident / $patch:ident {
             written { $( $(#[$written_meta:meta])* $written:ident: $written_type:ty, )* }
             optional { $( $(#[$optional_meta:meta])* $optional:ident: $optional_type:ty, )* }
+            $( replaced by $newer:ident { $( $(#[$older_meta:meta])* $older:ident: $older_type:ty, )* } )?
         }
     ) => {
         $(#[$meta])*
@@ -70,6 +72,7 @@ macro_rules! shape {
         pub struct $shape {
             $( $(#[$written_meta])* pub $written: $written_type, )*
             $( $(#[$optional_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>, )*
+            $( $( $(#[$older_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $older: Option<$older_type>, )* )?
         }
 
         #[doc = concat!("The fields of [`", stringify!($shape), "`] that a caller gives; an absent one stays as it is.")]
@@ -78,12 +81,22 @@ macro_rules! shape {
         pub struct $patch {
             $( $(#[$written_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $written: Option<$written_type>, )*
             $( $(#[$optional_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>, )*
+            $( $( $(#[$older_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $older: Option<$older_type>, )* )?
         }
 
         impl $patch {
-            pub(super) fn lay_over(&self, shape: &mut $shape) {
+            /// As a cluster of this level does it.
+            pub(super) fn lay_over(&self, shape: &mut $shape, level: $crate::format::level::Level) {
                 $( $crate::model::replace(&mut shape.$written, &self.$written); )*
                 $( if self.$optional.is_some() { shape.$optional.clone_from(&self.$optional); } )*
+                $(
+                    let is_newer = self.$newer.is_some() $( && self.$older.is_none() )*;
+                    if is_newer && level >= $crate::format::level::Level::ROLLOUT {
+                        $( shape.$older = None; )*
+                    }
+                    $( if self.$older.is_some() { shape.$older.clone_from(&self.$older); } )*
+                )?
+                let _ = level;
             }
         }
     };

@@ -248,12 +248,19 @@ async fn one_switch_has_two_names(suite: &Suite) {
         suite.post("", &json!([new])).await.expect_code(INVALID);
     }
     assert_eq!(suite.detail(&rule["id"]).await, rule, "a contradiction changed something");
+    // Read, one of the two changed, sent back: what was changed counts.
+    for (field, value) in [("enable", true), ("disable", true)] {
+        let read = merged(&suite.detail(&rule["id"]).await, &json!({field: value}));
+        let turned = suite.only_entity(suite.put("", &json!([read])).await);
+        assert_eq!((&turned[field], turned["enable"] == turned["disable"]), (&json!(value), false), "{turned}");
+        suite.put("", &json!([read])).await.expect_code(CONFLICT);
+    }
     // The time of the last switch-on stays while the rule is off.
     let on = suite.only_entity(suite.put("", &json!([{"id": rule["id"], "disable": false}])).await);
     let off = suite.only_entity(suite.put("", &json!([{"id": rule["id"], "disable": true}])).await);
     assert!(!text(&on["etime"]).is_empty(), "{on}");
     assert_eq!(off["etime"], on["etime"], "{off}");
-    suite.count(7);
+    suite.count(11);
 }
 
 async fn rules_hold_their_namespace(suite: &Suite) {
