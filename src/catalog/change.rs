@@ -85,6 +85,12 @@ impl From<Refusal> for Outcome {
 
 impl Outcome {
     pub fn done(entity: Entity) -> Self {
+    /// The thing is not any more what the caller has read.
+    pub fn stale(entity: Entity) -> Self {
+        let detail = "its revision is another by now, read it again and change that".to_owned();
+        Outcome { code: Code::DataConflict, detail, entity }
+    }
+
         Outcome { entity, ..Outcome::default() }
     }
 

@@ -70,7 +70,7 @@ impl Catalog {
         journal: &mut Journal,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
-            return Outcome { entity: Entity::Instance(old.clone()), ..Code::DataConflict.into() };
+            return Outcome::stale(Entity::Instance(old.clone()));
         }
         let mut instance = Instance::clone(old);
         draft.lay_over(&mut instance);

@@ -151,7 +151,7 @@ impl Catalog {
         journal: &mut Journal,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
-            return Outcome { entity: Entity::Namespace(old.clone()), ..Code::DataConflict.into() };
+            return Outcome::stale(Entity::Namespace(old.clone()));
         }
         let mut namespace = Namespace::clone(old);
         draft.lay_over(&mut namespace);

@@ -69,7 +69,7 @@ impl Catalog {
         journal: &mut Journal,
     ) -> Result<Outcome, Refusal> {
         if is_stale(&draft.head.revision, &old.revision) {
-            return Ok(Outcome { entity: Entity::Rule(old.clone()), ..Code::DataConflict.into() });
+            return Ok(Outcome::stale(Entity::Rule(old.clone())));
         }
         let mut rule = Rule::clone(old);
         draft.lay_over(&mut rule, journal.level())?;

@@ -311,7 +311,7 @@ impl Catalog {
         journal: &mut Journal,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
-            return Outcome { entity: Entity::Service(old.clone()), ..Code::DataConflict.into() };
+            return Outcome::stale(Entity::Service(old.clone()));
         }
         let mut service = Service::clone(old);
         draft.lay_over(&mut service);

@@ -81,7 +81,7 @@ impl AliasDraft {
     /// A new alias names a service, and itself unless its name is generated.
     pub fn check_new(&self) -> Result<(), Refusal> {
         name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
-        name::check_service(self.service.as_deref().unwrap_or(""))?;
+        name::check_service_in("service", self.service.as_deref().unwrap_or(""))?;
         name::check_namespace(self.alias_namespace())?;
         match self.kind.unwrap_or_default() {
             AliasType::Default => check_alias(self.given_alias())?,
@@ -97,7 +97,7 @@ impl AliasDraft {
     pub fn check_update(&self) -> Result<(), Refusal> {
         self.check_named()?;
         if let Some(service) = &self.service {
-            name::check_service(service)?;
+            name::check_service_in("service", service)?;
             name::check_namespace(self.namespace.as_deref().unwrap_or(""))?;
         }
         self.check_texts()

@@ -1,7 +1,7 @@
 //! The table of business codes: every answer of the management surface carries one.
 //!
 //! A code's first three digits are its HTTP status, so the status needs no column. Numbers and
-//! names follow the Polaris family where it has one; `504001` and `503001` are ours.
+//! names follow the Polaris family where it has one; those from 503001 on are ours.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -87,7 +87,7 @@ codes! {
     InvalidConfigFileTags = 400805 "invalid config file tags, they come in key,value pairs and are not blank";
     NotFoundResourceConfigFile = 400807 "config file not existed";
     NotMatchContentToFormat = 400813 "config file content does not match its format";
-    InvalidMatchRule = 400904 "invalid gray config beta labels";
+    InvalidMatchRule = 400904 "invalid labels of a gray release";
 
     NotAllowedAccess = 401001 "access is not approved";
     EmptyAuthToken = 401002 "auth token empty";
@@ -95,7 +95,7 @@ codes! {
     OperationRoleForbidden = 403002 "operation role exception";
     UnknownRoute = 404000 "no such route";
     MethodNotAllowed = 405000 "method not allowed";
-    DataConflict = 409000 "data is conflict, please try again";
+    DataConflict = 409000 "data is conflict";
     RequestTooLarge = 413000 "request body over the limit";
     TooManyLogins = 429002 "too many failed logins, try again later";
     ExecuteException = 500000 "execute exception";

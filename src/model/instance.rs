@@ -189,7 +189,7 @@ impl InstanceDraft {
     /// All instances of a service on a host.
     pub fn check_host(&self) -> Result<(), Refusal> {
         name::check_namespace(text(&self.namespace))?;
-        name::check_service(text(&self.service))?;
+        name::check_service_in("service", text(&self.service))?;
         check_host(text(&self.host))
     }
 

@@ -25,7 +25,12 @@ pub fn check_namespace(value: &str) -> Result<(), Refusal> {
 }
 
 pub fn check_service(value: &str) -> Result<(), Refusal> {
-    check_identifier("name", value, limits::NAME_CHARS_MAX, Code::InvalidServiceName)
+    check_service_in("name", value)
+}
+
+/// The name of a service in a field that is not called so.
+pub fn check_service_in(field: &str, value: &str) -> Result<(), Refusal> {
+    check_identifier(field, value, limits::NAME_CHARS_MAX, Code::InvalidServiceName)
 }
 
 pub fn check_config_group(value: &str) -> Result<(), Refusal> {
