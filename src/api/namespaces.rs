@@ -25,8 +25,10 @@ const DOC: Doc = Doc::new("Namespaces");
 const WRITE: Doc = DOC.gives(Shape::batch::<NamespaceView>("namespace"));
 /// What the fields of an item may be refused with.
 const FIELDS: &[Code] = &[Code::InvalidNamespaceName, Code::InvalidParameter, Code::InvalidMetadata];
-const FILTERS: &[Param] =
-    &[Param::text("name", "Exact, or with `*` a glob that ignores case."), Param::text("owner", "One of the owners.")];
+const FILTERS: &[Param] = &[
+    Param::text("name", "Exact, or with `*` a glob that ignores case."),
+    Param::text("owner", "One of the owners, which stand between commas, semicolons or blanks."),
+];
 
 pub(super) const LIST: Doc =
     DOC.says("A page of namespaces.").query(&[FILTERS, PAGING]).gives(Shape::list::<NamespaceView>("namespaces"));

@@ -16,7 +16,7 @@ use crate::model::code::Code;
 use crate::model::grant::Sight;
 use crate::model::is_stale;
 use crate::model::namespace::{Namespace, NamespaceDraft};
-use crate::model::text::NameFilter;
+use crate::model::text::{NameFilter, names_owner};
 
 /// Made with the cluster.
 pub const DEFAULT: &str = "default";
@@ -71,7 +71,7 @@ impl Namespaces {
         let wanted = |namespace: &&Arc<Namespace>| {
             NameFilter::passes(&filter.name, &namespace.name)
                 && filter.sight.sees_namespace(&namespace.name)
-                && filter.owner.as_ref().is_none_or(|owner| namespace.owners.contains(owner.as_str()))
+                && names_owner(&namespace.owners, &filter.owner)
         };
         cut_sorted(self.all().filter(wanted).collect(), newest_first, page)
     }

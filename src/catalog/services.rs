@@ -19,7 +19,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::grant::Sight;
 use crate::model::is_stale;
 use crate::model::service::{Service, ServiceDraft};
-use crate::model::text::NameFilter;
+use crate::model::text::{NameFilter, names_owner};
 use crate::model::time::Timestamp;
 
 /// What lists ask for, by column.
@@ -77,7 +77,7 @@ pub struct ServiceFilter {
     pub cmdb_mod1: Option<String>,
     pub cmdb_mod2: Option<String>,
     pub cmdb_mod3: Option<String>,
-    /// Contained.
+    /// One of the owners.
     pub owner: Option<String>,
     /// All pairs have to be there.
     pub metadata: Vec<(String, String)>,
@@ -97,7 +97,7 @@ impl ServiceFilter {
             && equal(&self.cmdb_mod1, &service.cmdb_mod1)
             && equal(&self.cmdb_mod2, &service.cmdb_mod2)
             && equal(&self.cmdb_mod3, &service.cmdb_mod3)
-            && self.owner.as_ref().is_none_or(|part| service.owners.contains(part.as_str()))
+            && names_owner(&service.owners, &self.owner)
             && self.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
             && self.sight.sees(&service.namespace, &service.name)
             && instances.satisfy(&service.namespace, &service.name, &self.instances)

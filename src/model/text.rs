@@ -42,6 +42,12 @@ impl NameFilter {
     }
 }
 
+/// Whether the owner that a filter wants is one of `owners`, which stand between commas, semicolons or blanks.
+pub fn names_owner(owners: &str, wanted: &Option<String>) -> bool {
+    let is_between = |letter: char| matches!(letter, ',' | ';') || letter.is_whitespace();
+    wanted.as_ref().is_none_or(|wanted| owners.split(is_between).any(|owner| owner == wanted))
+}
+
 /// One of usual length is lowered without an allocation.
 fn with_lower_case<T>(value: &str, read: impl FnOnce(&[u8]) -> T) -> T {
     let mut buffer = [0; limits::NAME_CHARS_MAX];
@@ -112,6 +118,24 @@ impl Eq for Glob {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_owner_is_one_of_the_owners() {
+        let rows = [
+            ("bob", "bob", true),
+            ("bobby", "bob", false),
+            ("eva,bob", "bob", true),
+            ("eva; bob", "bob", true),
+            ("eva bob", "bob", true),
+            ("bobby,rob", "bob", false),
+            ("Bob", "bob", false),
+            ("", "bob", false),
+        ];
+        for (owners, wanted, expected) in rows {
+            assert_eq!(names_owner(owners, &Some(wanted.to_owned())), expected, "{wanted} of {owners:?}");
+        }
+        assert!(names_owner("", &None));
+    }
 
     #[test]
     fn name_filters() {
