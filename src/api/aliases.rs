@@ -27,6 +27,7 @@ const FIELDS: &[Code] = &[
     Code::InvalidNamespaceWithAlias,
     Code::InvalidServiceAliasComment,
     Code::InvalidServiceAliasOwners,
+    Code::InvalidServiceToken,
     Code::InvalidParameter,
 ];
 /// What the service that it shall stand for may be refused with.
@@ -36,7 +37,7 @@ const FILTERS: &[Param] = &[
     Param::text("namespace", "Namespace of the service; with `*` a glob that ignores case."),
     Param::text("alias", "Exact, or with `*` a glob that ignores case."),
     Param::text("alias_namespace", "Exact, or with `*` a glob that ignores case."),
-    Param::text("owner", "One of the owners."),
+    Param::text("owner", "One of the owners, which stand between commas, semicolons or blanks."),
 ];
 
 pub(super) const LIST: Doc = DOC
@@ -63,12 +64,13 @@ pub(super) const CREATE: Doc =
     WRITE.says("Creates aliases of services.").codes(&[FIELDS, TARGET, &[Code::ExistedResource]]);
 
 pub(super) async fn create(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Create, batch.checked(AliasDraft::check_new)).await
+    let named = batch.made(|draft| Ok(draft.named_alike()));
+    write(&app, &caller, Op::Create, named.checked(AliasDraft::check_new)).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
-    .says("Updates aliases: an absent field stays; `service` with `namespace` points it to another service.")
-    .codes(&[FIELDS, TARGET, &[Code::NoNeedUpdate, Code::NotFoundServiceAlias]]);
+    .says("Updates aliases: an absent field stays; `service` with `namespace` points it to another service. With `revision`, only if that is the current one.")
+    .codes(&[FIELDS, TARGET, &[Code::NoNeedUpdate, Code::NotFoundServiceAlias, Code::DataConflict]]);
 
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Update, batch.checked(AliasDraft::check_update)).await

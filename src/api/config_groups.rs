@@ -67,8 +67,8 @@ pub(super) async fn create(
 }
 
 pub(super) const UPDATE: Doc = WRITE
-    .says("Updates groups: an absent field stays.")
-    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource]]);
+    .says("Updates groups: an absent field stays; with `revision`, only if that is the current one.")
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
 
 pub(super) async fn update(
     app: State<App>,

@@ -108,6 +108,8 @@ pub(super) struct PublishBody {
     tags: Option<Vec<Tag>>,
     /// Of the content that is published now; with another the item is refused with 409000.
     md5: Option<String>,
+    /// Of the file as it is edited; with another the item is refused with 409000.
+    revision: Option<String>,
 }
 
 impl From<PublishBody> for ConfigPublish {
@@ -132,6 +134,7 @@ impl From<PublishBody> for ConfigPublish {
             format: body.format,
             comment: body.comment,
             tags: body.tags,
+            revision: body.revision,
         };
         ConfigPublish { file, release, md5: body.md5 }
     }

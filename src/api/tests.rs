@@ -221,6 +221,47 @@ async fn wrong_names_and_passwords_answer_alike_and_are_slowed() {
     bench.stop().await;
 }
 
+/// A name that says what was wrong with which field.
+#[tokio::test(flavor = "multi_thread")]
+async fn aliases_are_named_and_refused_by_their_own_fields() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let services = json!([{ "name": "pay", "namespace": "n" }, { "name": "stock", "namespace": "n" }]);
+    bench.send("POST", "/naming/v1/services", Some(&token), services).await;
+    let rows = [
+        (json!({ "namespace": "n" }), 400120, "service is required", ""),
+        (json!({ "namespace": "n", "service": "a b", "alias": "x" }), 400120, "service may hold", ""),
+        (json!({ "namespace": "n", "alias": "pay", "alias_namespace": "other" }), 200000, "", "other/pay of pay"),
+        (json!({ "namespace": "n", "service": "stock", "alias_namespace": "other" }), 200000, "", "other/stock of stock"),
+        (json!({ "namespace": "n", "alias": "pay" }), 400201, "", ""),
+        (json!({ "namespace": "n", "alias": "none", "alias_namespace": "other" }), 400301, "", ""),
+    ];
+    for (item, code, words, made) in rows {
+        let (_, answer) = bench.send("POST", "/naming/v1/service/alias", Some(&token), json!([item])).await;
+        let response = &answer["responses"][0];
+        assert_eq!(response["code"], code, "{item} {answer}");
+        assert!(response["info"].as_str().is_some_and(|info| info.contains(words)), "{item} {answer}");
+        if !made.is_empty() {
+            let alias = &response["serviceAlias"];
+            let text = |field: &str| alias[field].as_str().expect("a text").to_owned();
+            assert_eq!(format!("{}/{} of {}", text("alias_namespace"), text("alias"), text("service")), made);
+        }
+    }
+    let with = json!([{ "namespace": "n", "alias": "pay", "alias_namespace": "other", "service_token": "secret" }]);
+    let (_, answer) = bench.send("PUT", "/naming/v1/service/alias", Some(&token), with).await;
+    assert_eq!(answer["responses"][0]["serviceAlias"]["service_token"], "secret", "{answer}");
+    let (_, listed) = bench.send("GET", "/naming/v1/service/aliases?alias=pay", Some(&token), Value::Null).await;
+    assert!(!listed.to_string().contains("secret") && listed["amount"] == 1, "{listed}");
+    let stale = json!([{ "namespace": "n", "alias": "pay", "alias_namespace": "other", "revision": "old", "comment": "c" }]);
+    let (_, answer) = bench.send("PUT", "/naming/v1/service/alias", Some(&token), stale).await;
+    let info = answer["responses"][0]["info"].as_str().unwrap_or_default();
+    assert!(answer["code"] == 409000 && info.contains("read it again") && !info.contains("try again"), "{answer}");
+    let instance = json!([{ "namespace": "n", "host": "h", "port": 1 }]);
+    let (_, answer) = bench.send("POST", "/naming/v1/instances", Some(&token), instance).await;
+    assert_eq!(answer["responses"][0]["info"], "invalid service name: service is required", "{answer}");
+    bench.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_answers_item_by_item() {
     let bench = Bench::start().await;

@@ -100,7 +100,10 @@ impl<'a> View<'a> {
                 let token = (with_secrets && derived.has_token).then_some(service.token.as_str());
                 View::Service(ServiceView { token, ..ServiceView::new(service, derived.instances) })
             }
-            Entity::Alias(alias) => View::Alias(AliasView::new(alias)),
+            Entity::Alias(alias) => {
+                let token = with_secrets.then_some(alias.service_token.as_str());
+                View::Alias(AliasView { service_token: token, ..AliasView::new(alias) })
+            }
             Entity::Rule(rule) => View::Rule(Box::new(RuleView::new(rule, true))),
             Entity::RuleRelease(release) => View::RuleRelease(Box::new(RuleReleaseView::new(release, false))),
             Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, derived.members)),
@@ -247,14 +250,20 @@ pub(super) struct AliasView<'a> {
     r#type: AliasType,
     owners: &'a str,
     comment: &'a str,
+    /// In the answers of writes alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_token: Option<&'a str>,
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
+    /// Changes with every write that changes something; empty until the first one in a cluster of level 4.
+    revision: &'a str,
     editable: bool,
     deleteable: bool,
 }
 
 impl<'a> AliasView<'a> {
+    /// Without the token, which lists never show.
     pub(super) fn new(alias: &'a ServiceAlias) -> Self {
         AliasView {
             id: &alias.id,
@@ -265,8 +274,10 @@ impl<'a> AliasView<'a> {
             r#type: alias.kind,
             owners: &alias.owners,
             comment: &alias.comment,
+            service_token: None,
             ctime: alias.ctime.text(),
             mtime: alias.mtime.text(),
+            revision: &alias.revision,
             editable: true,
             deleteable: true,
         }

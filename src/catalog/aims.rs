@@ -53,7 +53,7 @@ impl Catalog {
             aim = aim.to(Place::thing(draft.alias_namespace(), text(&draft.alias)));
         } else if let Some(alias) = self.aliases.named_by(draft) {
             aim = Aim::new("alias", &alias.alias_namespace, &alias.alias)
-                .at(Place::thing(&alias.namespace, &alias.service), "");
+                .at(Place::thing(&alias.namespace, &alias.service), &alias.revision);
         }
         match &draft.service {
             Some(service) if op != Op::Delete => aim.to(Place::thing(text(&draft.namespace), service)),
@@ -93,7 +93,7 @@ impl Catalog {
         let (aim, place) = (Aim::new("configgroup", namespace, name), Place::thing(namespace, name));
         match self.configs.group(namespace, name) {
             _ if op == Op::Create => aim.to(place),
-            Some(_) => aim.at(place, ""),
+            Some(group) => aim.at(place, &group.revision),
             None => aim,
         }
     }
@@ -103,7 +103,7 @@ impl Catalog {
         let (aim, place) = (aim_at_key(&key), Place::thing(&key.namespace, &key.group));
         match self.configs.file(&key) {
             _ if op == Op::Create => aim.to(place),
-            Some(_) => aim.at(place, ""),
+            Some(file) => aim.at(place, &file.revision),
             None => aim,
         }
     }

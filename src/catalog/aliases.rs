@@ -16,7 +16,8 @@ use super::row::{Key, Row, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Sight;
-use crate::model::text::NameFilter;
+use crate::model::is_stale;
+use crate::model::text::{NameFilter, names_owner};
 use crate::model::time::Timestamp;
 
 /// Namespaces in which Cl5 names exist, by the number that the name carries.
@@ -127,7 +128,7 @@ pub struct AliasFilter {
     pub namespace: Option<NameFilter>,
     pub alias: Option<NameFilter>,
     pub alias_namespace: Option<NameFilter>,
-    /// Contained.
+    /// One of the owners.
     pub owner: Option<String>,
     /// Whether the service may be seen.
     pub sight: Sight,
@@ -163,8 +164,7 @@ impl Aliases {
             (NAMESPACE, &filter.namespace),
         ]);
         let rest = |alias: &ServiceAlias| {
-            filter.owner.as_ref().is_none_or(|owner| alias.owners.contains(owner.as_str()))
-                && filter.sight.sees(&alias.namespace, &alias.service)
+            names_owner(&alias.owners, &filter.owner) && filter.sight.sees(&alias.namespace, &alias.service)
         };
         let asks_more = filter.owner.is_some() || !filter.sight.is_whole();
         self.all.list(&wishes, asks_more.then_some(rest), page)
@@ -265,6 +265,8 @@ impl Catalog {
             comment: draft.comment.clone().unwrap_or_default(),
             ctime: ctx.time,
             mtime: ctx.time,
+            service_token: draft.service_token.clone().unwrap_or_default(),
+            revision: ctx.draw_revision(journal.level()),
         };
         Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, journal))))
     }
@@ -276,6 +278,9 @@ impl Catalog {
         draft: &AliasDraft,
         journal: &mut Journal,
     ) -> Result<Outcome, Refusal> {
+        if is_stale(&draft.revision, &old.revision) {
+            return Ok(Outcome::stale(Entity::Alias(old.clone())));
+        }
         let mut alias = ServiceAlias::clone(old);
         if let Some(service) = &draft.service {
             let namespace = draft.namespace.clone().unwrap_or_default();
@@ -284,10 +289,12 @@ impl Catalog {
         }
         crate::model::replace(&mut alias.owners, &draft.owners);
         crate::model::replace(&mut alias.comment, &draft.comment);
+        crate::model::replace(&mut alias.service_token, &draft.service_token);
         if alias == **old {
             return Ok(Outcome::unchanged(Entity::Alias(old.clone())));
         }
         alias.mtime = ctx.time;
+        alias.revision = ctx.draw_revision(journal.level());
         Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, journal))))
     }
 

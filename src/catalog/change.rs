@@ -52,15 +52,12 @@ impl Entity {
             Entity::Service(service) => service.revision.clone(),
             Entity::Rule(rule) => rule.revision.clone(),
             Entity::Instance(instance) => instance.revision.clone(),
+            Entity::Alias(alias) => alias.revision.clone(),
+            Entity::ConfigGroup(group) => group.revision.clone(),
+            Entity::ConfigFile(file) => file.revision.clone(),
             Entity::RuleRelease(release) => release.version.to_string(),
             Entity::ConfigRelease(release) => release.version.to_string(),
-            Entity::None
-            | Entity::Alias(_)
-            | Entity::ConfigGroup(_)
-            | Entity::ConfigFile(_)
-            | Entity::User(_)
-            | Entity::ServiceToken(_)
-            | Entity::AccessKey(_) => String::new(),
+            Entity::None | Entity::User(_) | Entity::ServiceToken(_) | Entity::AccessKey(_) => String::new(),
         }
     }
 }
@@ -85,13 +82,13 @@ impl From<Refusal> for Outcome {
 
 impl Outcome {
     pub fn done(entity: Entity) -> Self {
+        Outcome { entity, ..Outcome::default() }
+    }
+
     /// The thing is not any more what the caller has read.
     pub fn stale(entity: Entity) -> Self {
         let detail = "its revision is another by now, read it again and change that".to_owned();
         Outcome { code: Code::DataConflict, detail, entity }
-    }
-
-        Outcome { entity, ..Outcome::default() }
     }
 
     pub fn unchanged(entity: Entity) -> Self {

@@ -125,9 +125,11 @@ impl Command {
             }
             Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
-            Command::Rules(_, drafts) => {
-                drafts.iter().map(RuleDraft::level).max().unwrap_or(Level::FIRST)
-            }
+            Command::Rules(_, drafts) => drafts.iter().map(RuleDraft::level).max().unwrap_or(Level::FIRST),
+            Command::Aliases(_, drafts) => drafts.iter().map(AliasDraft::level).max().unwrap_or(Level::FIRST),
+            Command::ConfigGroups(_, drafts) => since_rollout(drafts.iter().map(|draft| &draft.revision)),
+            Command::ConfigFiles(_, drafts) => since_rollout(drafts.iter().map(|draft| &draft.revision)),
+            Command::ConfigCreateAndPublish(items) => since_rollout(items.iter().map(|item| &item.file.revision)),
             Command::PublishRules(family, _) | Command::RuleReleases(family, ..) => family.since(),
             Command::Asked(asked) => asked.command.level().max(Level::TRUST),
             Command::Users(..)
@@ -145,6 +147,12 @@ impl Command {
             _ => Level::FIRST,
         }
     }
+}
+
+/// The level of fields that came with [`Level::ROLLOUT`]: theirs, where one of them says something.
+fn since_rollout<'a>(mut fields: impl Iterator<Item = &'a Option<String>>) -> Level {
+    let is_said = fields.any(|field| field.as_deref().is_some_and(|text| !text.is_empty()));
+    if is_said { Level::ROLLOUT } else { Level::FIRST }
 }
 
 impl Command {

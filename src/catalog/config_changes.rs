@@ -16,11 +16,13 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::history::Thing;
 use super::releases::{Releasable, later};
+use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
     ConfigReleaseDraft, Format,
 };
+use crate::model::is_stale;
 use crate::model::properties;
 use crate::model::release::{ReleaseOp, publishable};
 
@@ -44,18 +46,22 @@ impl Catalog {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => {
                 self.namespaces.ensure(ctx, &draft.namespace, journal);
-                let mut group = new_group(ctx, &draft.namespace, &draft.name);
+                let mut group = new_group(ctx, &draft.namespace, &draft.name, journal.level());
                 draft.lay_over(&mut group);
                 Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
             }
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => {
+                if is_stale(&draft.revision, &old.revision) {
+                    return Outcome::stale(Entity::ConfigGroup(old));
+                }
                 let mut group = ConfigGroup::clone(&old);
                 draft.lay_over(&mut group);
                 if group == *old {
                     return Outcome::unchanged(Entity::ConfigGroup(old));
                 }
                 group.modified = ctx.stamp();
+                group.revision = ctx.draw_revision(journal.level());
                 Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
             }
             (Op::Delete, None) => Outcome::default(),
@@ -80,6 +86,9 @@ impl Catalog {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, journal))),
             (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::ConfigFile(old))
+            }
             (Op::Update, Some(old)) => match self.update_config_file(ctx, &old, draft, journal) {
                 Some(file) => Outcome::done(Entity::ConfigFile(file)),
                 None => Outcome::unchanged(Entity::ConfigFile(old)),
@@ -90,7 +99,7 @@ impl Catalog {
     }
 
     fn create_config_file(&mut self, ctx: &Ctx, draft: &ConfigFileDraft, journal: &mut Journal) -> Arc<ConfigFile> {
-        let file = edited(ctx, None, draft);
+        let file = edited(ctx, None, draft, journal.level());
         self.ensure_group(ctx, &file.key, journal);
         self.configs.put_file(file, journal)
     }
@@ -99,7 +108,7 @@ impl Catalog {
     fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, journal: &mut Journal) {
         self.namespaces.ensure(ctx, &key.namespace, journal);
         if self.configs.group(&key.namespace, &key.group).is_none() {
-            self.configs.put_group(new_group(ctx, &key.namespace, &key.group), journal);
+            self.configs.put_group(new_group(ctx, &key.namespace, &key.group, journal.level()), journal);
         }
     }
 
@@ -111,7 +120,7 @@ impl Catalog {
         draft: &ConfigFileDraft,
         journal: &mut Journal,
     ) -> Option<Arc<ConfigFile>> {
-        let file = edited(ctx, Some(old), draft);
+        let file = edited(ctx, Some(old), draft, journal.level());
         (file != **old).then(|| self.configs.put_file(file, journal))
     }
 
@@ -155,7 +164,11 @@ impl Catalog {
         if let Some(refused) = self.refuse_release(ctx, &publish.release) {
             return refused;
         }
-        let file = edited(ctx, self.configs.file(&key), &publish.file);
+        let old = self.configs.file(&key).cloned();
+        if is_stale(&publish.file.revision, old.as_ref().map_or("", |file| &file.revision)) {
+            return Outcome::stale(old.map_or(Entity::None, Entity::ConfigFile));
+        }
+        let file = edited(ctx, old.as_ref(), &publish.file, journal.level());
         if let Some(refused) = refuse_unreadable(&file) {
             return refused;
         }
@@ -235,25 +248,27 @@ impl Catalog {
 }
 
 /// The file as it will be: a new one or `old`, with the draft laid over it.
-fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft) -> ConfigFile {
+fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft, level: Level) -> ConfigFile {
     let mut file = match old {
         Some(old) => ConfigFile::clone(old),
-        None => new_file(ctx, draft.key()),
+        None => new_file(ctx, draft.key(), level),
     };
     draft.lay_over(&mut file);
     if old.is_some_and(|old| **old != file) {
         file.modified = ctx.stamp();
+        file.revision = ctx.draw_revision(level);
     }
     file
 }
 
-fn new_file(ctx: &Ctx, key: ConfigKey) -> ConfigFile {
+fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
     ConfigFile {
         id: ctx.draw_number(),
         format: Format::of_suffix(&key.file).unwrap_or(FORMAT_WITHOUT_SUFFIX),
         key,
         created: ctx.stamp(),
         modified: ctx.stamp(),
+        revision: ctx.draw_revision(level),
         ..ConfigFile::default()
     }
 }
@@ -267,13 +282,14 @@ fn refuse_unreadable(file: &ConfigFile) -> Option<Outcome> {
     Some(Refusal::new(Code::NotMatchContentToFormat, error.to_string()).into())
 }
 
-fn new_group(ctx: &Ctx, namespace: &str, name: &str) -> ConfigGroup {
+fn new_group(ctx: &Ctx, namespace: &str, name: &str, level: Level) -> ConfigGroup {
     ConfigGroup {
         id: ctx.draw_number(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         created: ctx.stamp(),
         modified: ctx.stamp(),
+        revision: ctx.draw_revision(level),
         ..ConfigGroup::default()
     }
 }

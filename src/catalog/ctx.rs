@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::time::Timestamp;
 
@@ -59,6 +60,11 @@ impl Ctx {
     pub fn draw_number(&self) -> u64 {
         let position = self.drawn.replace(self.drawn.get() + 1);
         self.index * NUMBERS_PER_ENTRY + u64::from(position)
+    }
+
+    /// A revision for what has one since [`Level::ROLLOUT`] only: empty below it, as it was.
+    pub(super) fn draw_revision(&self, level: Level) -> String {
+        if level >= Level::ROLLOUT { self.draw_id() } else { String::new() }
     }
 
     /// The next id of this entry: 32 lower-case hex digits, the same on every node.

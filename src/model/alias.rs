@@ -7,6 +7,7 @@ use super::code::{Code, Refusal};
 use super::time::Timestamp;
 use super::wire::wire_enum;
 use super::{limits, name};
+use crate::format::level::Level;
 
 wire_enum! {
     /// Where the name of an alias comes from.
@@ -32,6 +33,12 @@ pub struct ServiceAlias {
     pub comment: String,
     pub ctime: Timestamp,
     pub mtime: Timestamp,
+    /// Kept for who asks for it; nothing is judged by it. From [`Level::ROLLOUT`] on, as the revision.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub service_token: String,
+    /// Empty while nothing was changed since the level came.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
 }
 
 /// What a caller says of an alias; an absent field stays as it is.
@@ -41,14 +48,15 @@ pub struct AliasDraft {
     /// Printable ASCII of at most 128 characters; drawn where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// Letters, digits and `- . / : _`, at most 128 characters; absent for `CL5SID`, which generates it.
+    /// Letters, digits and `- . / : _`, at most 128 characters; absent for `CL5SID`, which generates it, and where it
+    /// is the name of the service in another namespace.
     #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
     /// Absent, it is the namespace of the service.
     #[serde(alias = "aliasNamespace", skip_serializing_if = "Option::is_none")]
     pub alias_namespace: Option<String>,
-    /// The service that it stands for.
+    /// The service that it stands for; absent in a new one, it has the name of the alias, in its own namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
     /// The namespace of that service.
@@ -62,9 +70,32 @@ pub struct AliasDraft {
     /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// At most 2048 characters; kept and given back to who writes, never shown in lists.
+    #[serde(alias = "serviceToken", skip_serializing_if = "Option::is_none")]
+    pub service_token: Option<String>,
+    /// An update is refused with 409000 if this is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }
 
 impl AliasDraft {
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        let says = |field: &Option<String>| field.as_deref().is_some_and(|text| !text.is_empty());
+        if says(&self.service_token) || says(&self.revision) { Level::ROLLOUT } else { Level::FIRST }
+    }
+
+    /// A new alias of which only one name is given has that of its service, in another namespace.
+    pub fn named_alike(mut self) -> Self {
+        let is_absent = |name: &Option<String>| name.as_deref().is_none_or(str::is_empty);
+        match self.kind.unwrap_or_default() {
+            AliasType::Default if is_absent(&self.service) => self.service = self.alias.clone(),
+            AliasType::Default if is_absent(&self.alias) => self.alias = self.service.clone(),
+            AliasType::Default | AliasType::Cl5Sid => {}
+        }
+        self
+    }
+
     pub fn given_id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
@@ -115,7 +146,9 @@ impl AliasDraft {
 
     fn check_texts(&self) -> Result<(), Refusal> {
         let (comment, owners) = (self.comment.as_deref().unwrap_or(""), self.owners.as_deref().unwrap_or(""));
+        let token = self.service_token.as_deref().unwrap_or("");
         name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidServiceAliasComment)?;
+        name::check_length("service_token", token, limits::SERVICE_TOKEN_CHARS_MAX, Code::InvalidServiceToken)?;
         name::check_length("owners", owners, limits::SERVICE_TEXT_CHARS_MAX, Code::InvalidServiceAliasOwners)
     }
 }

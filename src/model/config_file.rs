@@ -115,6 +115,9 @@ pub struct ConfigGroup {
     pub created: Stamp,
     pub modified: Stamp,
 }
+    /// Empty while nothing was changed since [`Level::ROLLOUT`](crate::format::level::Level) came.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
 
 /// Who did something, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +148,9 @@ pub struct ConfigFile {
     /// The last publish of this file, if any.
     pub released: Option<Stamp>,
 }
+    /// As that of a group; publishing is no change.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
 
 /// An immutable copy of a file as it stood when it was published; only `active`, `version` and
 /// `modified` change after that.
@@ -218,6 +224,9 @@ pub struct ConfigGroupDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
 }
+    /// An update is refused with 409000 if this is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 
 impl ConfigGroupDraft {
     pub fn check(&self) -> Result<(), Refusal> {
@@ -270,6 +279,9 @@ pub struct ConfigFileDraft {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
 }
+    /// An update is refused with 409000 if this is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 
 impl ConfigFileDraft {
     pub fn key(&self) -> ConfigKey {

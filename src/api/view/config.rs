@@ -29,6 +29,8 @@ pub(in crate::api) struct ConfigGroupView<'a> {
     create_by: &'a str,
     modify_time: String,
     modify_by: &'a str,
+    /// Changes with every write that changes something; empty until the first one in a cluster of level 4.
+    revision: &'a str,
     editable: bool,
     deleteable: bool,
 }
@@ -49,6 +51,7 @@ impl<'a> ConfigGroupView<'a> {
             create_by: &group.created.by,
             modify_time: group.modified.time.text(),
             modify_by: &group.modified.by,
+            revision: &group.revision,
             editable: true,
             deleteable: true,
         }
@@ -100,6 +103,8 @@ pub(in crate::api) struct ConfigFileView<'a> {
     /// Of the last publish; empty before the first.
     release_time: String,
     release_by: &'a str,
+    /// Changes with every write that changes something; empty until the first one in a cluster of level 4.
+    revision: &'a str,
 }
 
 impl<'a> ConfigFileView<'a> {
@@ -121,6 +126,7 @@ impl<'a> ConfigFileView<'a> {
             modify_by: &file.modified.by,
             release_time: released.map(|stamp| stamp.time.text()).unwrap_or_default(),
             release_by: released.map(|stamp| stamp.by.as_str()).unwrap_or_default(),
+            revision: &file.revision,
         }
     }
 }

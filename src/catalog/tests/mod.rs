@@ -50,6 +50,85 @@ fn service(namespace: &str, name: &str) -> ServiceDraft {
     ServiceDraft { namespace: Some(namespace.into()), name: Some(name.into()), ..ServiceDraft::default() }
 }
 
+/// An alias, a group and a file as they were read, changed, and changed by another in between.
+#[test]
+fn a_revision_keeps_two_editors_apart() {
+    for level in [Level::TRUST, Level::ROLLOUT] {
+        let mut bench = Bench::founded(level);
+        bench.codes(Command::Services(Op::Create, vec![service("a", "x")]));
+        let write = |bench: &mut Bench, op: Op, text: &str, revision: Option<&str>| {
+            let (text, revision) = (Some(text.to_owned()), revision.map(str::to_owned));
+            let alias = AliasDraft { comment: text.clone(), revision: revision.clone(), ..alias("one", "x") };
+            let group = ConfigGroupDraft {
+                namespace: "prod".into(),
+                name: "shop".into(),
+                comment: text.clone(),
+                revision: revision.clone(),
+                ..ConfigGroupDraft::default()
+            };
+            let draft = ConfigFileDraft { comment: text, revision, ..file("f.txt", "x") };
+            let commands = [
+                Command::Aliases(op, vec![alias]),
+                Command::ConfigGroups(op, vec![group]),
+                Command::ConfigFiles(op, vec![draft]),
+            ];
+            commands.map(|command| {
+                if level == Level::ROLLOUT || command.level() == Level::FIRST { bench.codes(command)[0] } else { 0 }
+            })
+        };
+        let read = |bench: &Bench| {
+            let catalog = &bench.catalog;
+            [
+                catalog.aliases.get("a", "one").expect("kept").revision.clone(),
+                catalog.configs.group("prod", "shop").expect("kept").revision.clone(),
+                catalog.configs.file(&ConfigKey::new("prod", "shop", "f.txt")).expect("kept").revision.clone(),
+            ]
+        };
+        assert_eq!(write(&mut bench, Op::Create, "one", None), [200000; 3]);
+        let first = read(&bench);
+        assert!(first.iter().all(|revision| revision.is_empty() == (level < Level::ROLLOUT)), "{first:?}");
+        assert_eq!(write(&mut bench, Op::Update, "two", Some("")), [200000; 3]);
+        let expected = if level < Level::ROLLOUT { [0; 3] } else { [409000; 3] };
+        assert_eq!(write(&mut bench, Op::Update, "three", Some("stale")), expected, "not below the level");
+        let second = read(&bench);
+        if level == Level::ROLLOUT {
+            assert!(first.iter().zip(&second).all(|(first, second)| first != second), "{first:?} {second:?}");
+            for (at, revision) in first.iter().enumerate() {
+                assert_eq!(write(&mut bench, Op::Update, "three", Some(revision))[at], 409000, "was read before");
+            }
+            assert_eq!(read(&bench), second);
+            for (at, revision) in second.iter().enumerate() {
+                assert_eq!(write(&mut bench, Op::Update, "three", Some(revision))[at], 200000);
+            }
+            let mut publish = ConfigPublish { file: file("f.txt", "y"), release: release("f.txt", "r"), md5: None };
+            publish.file.revision = Some(second[2].clone());
+            assert_eq!(bench.codes(Command::ConfigCreateAndPublish(vec![publish.clone()])), [409000]);
+            publish.file.revision = Some(read(&bench)[2].clone());
+            assert_eq!(bench.codes(Command::ConfigCreateAndPublish(vec![publish])), [200000]);
+        }
+        assert_eq!(bench.reloaded(), bench.catalog);
+    }
+}
+
+/// The token of the service goes along with an alias, and has no meaning here.
+#[test]
+fn an_alias_keeps_the_token_of_its_service() {
+    let mut bench = Bench::founded(Level::ROLLOUT);
+    bench.codes(Command::Services(Op::Create, vec![service("a", "x")]));
+    let with = |token: &str| AliasDraft { service_token: Some(token.into()), ..alias("one", "x") };
+    assert_eq!((with("t").level(), with("").level()), (Level::ROLLOUT, Level::FIRST));
+    let rows = [
+        (Op::Create, with("t"), 200000, "t"),
+        (Op::Update, alias("one", "x"), 200002, "t"),
+        (Op::Update, with("u"), 200000, "u"),
+    ];
+    for (op, draft, code, kept) in rows {
+        assert_eq!(bench.codes(Command::Aliases(op, vec![draft])), [code]);
+        assert_eq!(bench.catalog.aliases.get("a", "one").expect("kept").service_token, kept);
+        assert_eq!(bench.reloaded(), bench.catalog);
+    }
+}
+
 fn file(name: &str, content: &str) -> ConfigFileDraft {
     ConfigFileDraft {
         namespace: "prod".into(),
