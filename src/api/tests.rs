@@ -262,6 +262,23 @@ async fn aliases_are_named_and_refused_by_their_own_fields() {
     bench.stop().await;
 }
 
+/// Ids of config objects are numbers, and read as their text too, as all numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_release_is_named_by_a_number_or_its_text() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let publish = json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "content": "x", "release_name": "one" });
+    let (_, answer) = bench.send("POST", "/config/v1/configfiles/createandpub", Some(&token), publish).await;
+    let id = answer["configFileRelease"]["id"].as_u64().unwrap_or_else(|| panic!("{answer}"));
+    for (id, code) in [(json!(id), 200002), (json!(id.to_string()), 200002), (json!("x"), 400001), (json!("-1"), 400001)] {
+        let item = json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "id": id });
+        let path = "/config/v1/configfiles/releases/rollback";
+        let (_, answer) = bench.send("PUT", path, Some(&token), json!([item])).await;
+        assert_eq!(answer["responses"][0]["code"], code, "{answer}");
+    }
+    bench.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_answers_item_by_item() {
     let bench = Bench::start().await;

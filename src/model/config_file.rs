@@ -10,6 +10,7 @@ use super::code::{Code, Refusal};
 use super::content::Content;
 use super::release::{Audience, ClientLabel, ClientPercent, GivenTime, Plan, ReleaseState, ReleaseType};
 use super::time::Timestamp;
+use super::wire::optional_number;
 use super::{limits, name};
 use crate::format::level::Level;
 
@@ -114,10 +115,10 @@ pub struct ConfigGroup {
     pub metadata: BTreeMap<String, String>,
     pub created: Stamp,
     pub modified: Stamp,
-}
     /// Empty while nothing was changed since [`Level::ROLLOUT`](crate::format::level::Level) came.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
+}
 
 /// Who did something, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,10 +148,10 @@ pub struct ConfigFile {
     pub modified: Stamp,
     /// The last publish of this file, if any.
     pub released: Option<Stamp>,
-}
     /// As that of a group; publishing is no change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
+}
 
 /// An immutable copy of a file as it stood when it was published; only `active`, `version` and
 /// `modified` change after that.
@@ -223,10 +224,10 @@ pub struct ConfigGroupDraft {
     /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-}
     /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+}
 
 impl ConfigGroupDraft {
     pub fn check(&self) -> Result<(), Refusal> {
@@ -278,10 +279,10 @@ pub struct ConfigFileDraft {
     /// At most 64; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
-}
     /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+}
 
 impl ConfigFileDraft {
     pub fn key(&self) -> ConfigKey {
@@ -341,7 +342,7 @@ fn check_tags(tags: &[Tag]) -> Result<(), Refusal> {
 #[serde(default)]
 pub struct ConfigReleaseDraft {
     /// Names the release where `name` does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "optional_number", skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
     /// The release's name; generated on publish where absent.
     #[serde(alias = "release_name", alias = "releaseName", skip_serializing_if = "Option::is_none")]

@@ -163,6 +163,11 @@ whole_number! {
     Uint64(u64), "0 to 18446744073709551615"
 }
 
+/// For `deserialize_with`: a number that may also come as its text.
+pub fn optional_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(Option::<Uint64>::deserialize(deserializer)?.map(|number| number.0))
+}
+
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MS: u64 = 1_000_000;
 /// Longest duration in seconds, some 292 years: what counts nanoseconds in 63 bits.
