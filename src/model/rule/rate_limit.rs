@@ -113,7 +113,7 @@ pub struct Amount {
     /// Quota of the period.
     #[serde(rename = "maxAmount", alias = "max_amount")]
     pub max_amount: Uint32,
-    /// The period: at least one second.
+    /// The period: at least one second. Required, but where the resource is CONCURRENCY.
     #[serde(rename = "validDuration", alias = "valid_duration", skip_serializing_if = "Option::is_none")]
     pub valid_duration: Option<Span>,
     /// Precision of the statistics.
@@ -148,8 +148,11 @@ impl LimitTrigger {
     fn check(&self) -> Result<(), Fault> {
         each("apis", &self.apis, Api::check)?;
         each("arguments", &self.arguments, Argument::check)?;
+        // What runs at a time is counted in no period.
+        let needs_period = self.resource != Resource::Concurrency;
         each("amounts", &self.amounts, |amount| match amount.valid_duration {
             Some(period) if period < AMOUNT_PERIOD_MIN => Err(Fault::new("validDuration", "has to be at least 1s")),
+            None if needs_period => Err(Fault::new("validDuration", "is required, and has to be at least 1s")),
             _ => Ok(()),
         })
     }

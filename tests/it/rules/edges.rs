@@ -54,6 +54,16 @@ pub(super) fn rate_limit() -> Vec<Edge> {
         Edge::shown("limit", "/report/interval", json!(1500), json!("1.500s")),
         Edge::shown("limit", "/report/interval", json!(0), json!("0s")),
     ];
+    // Where nothing runs at a time, the amount is one of a period; the sample counts what runs at a time.
+    let amount = |resource: &str, amount: Value| json!([{"resource": resource, "amounts": [amount]}]);
+    for resource in ["QPS", "SYSTEM"] {
+        edges.push(Edge {
+            sample: "limit",
+            at: "/rules",
+            value: amount(resource, json!({"maxAmount": 5})),
+            verdict: Verdict::Refused(INVALID, "/0/amounts/0/validDuration"),
+        });
+    }
     for bad in ["1", "1h", "-1s", "999ms", "", "1.0000000001s", "9223372036854775807s", "1e3s"] {
         edges.push(Edge::refused("limit", period, json!(bad), WRONG_TYPE));
         edges.push(Edge::refused("limit", "/report/interval", json!(bad), WRONG_TYPE));

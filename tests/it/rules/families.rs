@@ -197,11 +197,11 @@ pub(super) const RATE_LIMIT: Family = Family {
             "regex_combine": false, "failover": "FAILOVER_LOCAL", "action": "", "disable": false,
             "amount_mode": "GLOBAL_TOTAL",
         });
-        let inner = json!({"apis": [{}], "arguments": [{"value": {}}], "amounts": [{}], "concurrency_amount": {}});
+        let inner = json!({"apis": [{}], "arguments": [{"value": {}}], "amounts": [{"validDuration": "1s"}], "concurrency_amount": {}});
         let shown = json!({
             "apis": [{"protocol": "", "method": ""}],
             "arguments": [{"type": "CUSTOM", "key": "", "value": {"type": "EXACT", "value": "", "value_type": "TEXT"}}],
-            "amounts": [{"maxAmount": 0}],
+            "amounts": [{"maxAmount": 0, "validDuration": "1s"}],
             "concurrency_amount": {"max_amount": 0},
         });
         vec![

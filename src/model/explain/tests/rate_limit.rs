@@ -29,12 +29,12 @@ fn every_quota_that_matches_counts() {
         limit("bare", json!({ "amounts": [] })),
         limit("parallel", json!({ "resource": "CONCURRENCY", "amounts": [], "concurrency_amount": { "max_amount": 3 } })),
         { "name": "sleeps", "namespace": "shop", "service": "order", "disable": true,
-            "rules": [{ "amounts": [{ "maxAmount": 1 }] }] },
-        { "name": "everyone", "namespace": "shop", "rules": [{ "amounts": [{ "maxAmount": 1 }] }] },
+            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
+        { "name": "everyone", "namespace": "shop", "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
         { "name": "callee", "namespace": "ops", "callee": { "service": "order", "namespace": "shop" },
-            "rules": [{ "amounts": [{ "maxAmount": 1 }] }] },
-        { "name": "stock", "namespace": "shop", "service": "stock", "rules": [{ "amounts": [{ "maxAmount": 1 }] }] },
-        { "name": "elsewhere", "namespace": "test", "rules": [{ "amounts": [{ "maxAmount": 1 }] }] },
+            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
+        { "name": "stock", "namespace": "shop", "service": "stock", "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
+        { "name": "elsewhere", "namespace": "test", "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
     ]);
     let candidates = saved(Family::RateLimit, &rules);
     let always = ["all", "stars", "parallel", "everyone", "callee"];
@@ -64,9 +64,9 @@ fn every_quota_that_matches_counts() {
 #[test]
 fn quotas_are_listed_by_priority() {
     let rules = json!([
-        { "name": "second", "namespace": "shop", "priority": 1, "rules": [{ "amounts": [{ "maxAmount": 1 }] }] },
+        { "name": "second", "namespace": "shop", "priority": 1, "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
         { "name": "first", "namespace": "shop", "priority": 0,
-            "rules": [{ "amounts": [{ "maxAmount": 1 }] }, { "amounts": [{ "maxAmount": 2 }] }] },
+            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }, { "amounts": [{ "maxAmount": 2, "validDuration": "1s" }] }] },
     ]);
     let candidates = saved(Family::RateLimit, &rules);
     let sketch = request(json!({}));
