@@ -25,7 +25,7 @@ const FILTERS: &[Param] = &[
 ];
 const HEAD_ONLY: &[Param] = &[Param::flag("brief", "Leaves out what only this family has.")];
 const RULE_OF_RELEASES: &[Param] = &[
-    Param::text("id", "Id of the rule; this or its name is needed.").also(&["rule_id"]),
+    Param::text("id", "Id of the rule.").also(&["rule_id"]),
     Param::text("rule_name", "Name of the rule."),
     Param::flag("only_active", "Only what clients see."),
     Param::flag("brief", "`false` shows in each release the rule as released."),
@@ -132,7 +132,7 @@ pub(super) fn publish(family: Family) -> Doc {
 
 pub(super) fn list_releases(family: Family) -> Doc {
     doc(family)
-        .says("A page of the releases of one rule, highest version first.")
+        .says("A page of releases: of one rule, highest version first, or without a rule of all, newest change first.")
         .query(&[RULE_OF_RELEASES, PAGING])
         .gives(Shape::releases::<RuleReleaseView>("data"))
 }

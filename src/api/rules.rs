@@ -121,8 +121,8 @@ async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> R
 
 // ---- releases ----
 
-/// The releases of one rule, highest version first; with `brief=false` the rule as released in each.
-/// 400103 without `id` (of the rule), `rule_id` and `rule_name`.
+/// The releases of one rule, highest version first, or without a rule those of all that the caller may see, newest
+/// change first; with `brief=false` the rule as released in each.
 pub(super) async fn list_releases(
     State(app): State<App>,
     Extension(family): Extension<Family>,
@@ -136,9 +136,6 @@ pub(super) async fn list_releases(
         only_active: query.flag("only_active")?.unwrap_or(false),
         sight: caller.sight(),
     };
-    if filter.rule_id.is_none() && filter.rule_name.is_none() {
-        return Err(ApiError::new(Code::InvalidParameter, "id (of the rule), rule_id or rule_name is required"));
-    }
     let with_rule = query.flag("brief")? == Some(false);
     let page = query.page()?;
     let reach = app.node.state().catalog().rules.of(family).reach_of_releases(&filter);

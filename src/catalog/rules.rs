@@ -141,7 +141,7 @@ impl RuleFilter {
     }
 }
 
-/// Whose releases a list wants. Without any part it wants none.
+/// Whose releases a list wants; without a rule, those of all.
 #[derive(Clone, Debug, Default)]
 pub struct ReleaseFilter {
     pub rule_id: Option<String>,
@@ -258,8 +258,15 @@ impl RuleBook {
         self.releases.surplus(rule_id, kept)
     }
 
-    /// Highest version first.
+    /// Of one rule highest version first; of all of them newest change first.
     pub fn list_releases(&self, filter: &ReleaseFilter, page: Page) -> Listed<Arc<RuleRelease>> {
+        if filter.rule_id.is_none() && filter.rule_name.is_none() {
+            let all = self.releases_by_id.values();
+            let wanted = all.filter(|release| {
+                (!filter.only_active || release.active) && self.is_seen(&release.rule, &filter.sight)
+            });
+            return cut_sorted(wanted.collect(), newest_change_first, page);
+        }
         let by_name = filter.rule_name.iter().flat_map(|name| self.all_named(name)).map(|rule| &rule.id);
         let rules: Vec<&String> = match &filter.rule_id {
             Some(id) => vec![id],
@@ -287,7 +294,11 @@ impl RuleBook {
     pub fn reach_of_releases(&self, filter: &ReleaseFilter) -> usize {
         let count = |id: &str| self.releases.len_of(id);
         let by_name = || filter.rule_name.iter().flat_map(|name| self.all_named(name)).map(|rule| count(&rule.id));
-        filter.rule_id.as_deref().map_or_else(|| by_name().sum(), count)
+        match (&filter.rule_id, &filter.rule_name) {
+            (Some(id), _) => count(id),
+            (None, Some(_)) => by_name().sum(),
+            (None, None) => self.releases_by_id.len(),
+        }
     }
 
     /// The highest version of a release that retention removed, where the releases of one rule are asked
@@ -375,7 +386,13 @@ impl RuleBook {
     }
 }
 
-/// The order of a list of releases: highest version first, then by id.
+/// The order of a list of the releases of many rules: newest change first, then by rule and highest version.
+fn newest_change_first(one: &Arc<RuleRelease>, other: &Arc<RuleRelease>) -> Ordering {
+    let by_rule = || one.rule.id.cmp(&other.rule.id).then_with(|| highest_version_first(one, other));
+    other.modified.time.cmp(&one.modified.time).then_with(by_rule)
+}
+
+/// The order of a list of the releases of a rule: highest version first, then by id.
 fn highest_version_first(one: &Arc<RuleRelease>, other: &Arc<RuleRelease>) -> Ordering {
     other.version.cmp(&one.version).then_with(|| one.id.cmp(&other.id))
 }

@@ -256,7 +256,14 @@ async fn lists_of_releases(suite: &Suite) {
         assert_eq!((answer.amount(), told), (amount, names), "{query}");
         assert!(data.iter().all(|release| release.get("rule").is_none()), "a brief list tells rules: {answer}");
     }
-    for bad in ["", "limit=5", &format!("id={id}&limit=-1"), &format!("id={id}&offset=x")] {
+    // Without a rule those of all rules, whatever else there is.
+    let other = suite.rule("listed", json!({})).await;
+    publish(suite, &other, normal("newest")).await;
+    let all = suite.get("/releases", "limit=2&brief=false").await.expect_code(OK);
+    let told: Vec<&str> = (0..2).map(|at| text(&all.body["data"][at]["release_name"])).collect();
+    assert_eq!((told, all.amount() >= 6), (vec!["newest", "r4"], true), "{all}");
+    assert_eq!(all.body["data"][0]["rule"]["id"], other["id"], "{all}");
+    for bad in ["limit=-1", &format!("id={id}&limit=-1"), &format!("id={id}&offset=x")] {
         suite.get("/releases", bad).await.expect_code(INVALID);
     }
 }

@@ -382,6 +382,7 @@ fn of_rules(kind: &'static str) -> Vec<Row> {
             query(format!("rule_id={}&brief=false", thing.rule(kind)))
         })
         .case("by id"),
+        Row::new("GET", path("/releases"), listed(Place::Thing), |_| query("brief=false".into())).case("of all rules"),
         Row::new("PUT", path("/releases/rollback"), change(released, 400_202), release("first"))
             .needs(Need::RuleReleases(kind)),
         Row::new("PUT", path("/releases/rollback"), change(released, 400_202), move |thing| {
