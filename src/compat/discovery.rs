@@ -33,7 +33,7 @@ struct ConfigService {
 pub(super) const CONFIG_SERVICES: Doc = Doc {
     summary: "The nodes that serve config clients now.",
     path: &[],
-    query: &[],
+    query: doc::UNREAD,
     security: Security::Open,
     replies: |schemas| vec![doc::success("At least one.", schema_of::<Vec<ConfigService>>()(schemas))],
 };

@@ -16,6 +16,11 @@ pub(super) const FILE: &[Param] = &[
         .example("default"),
     Param::text("namespace", "The file, slashes included; `.properties` may be left out.").example("application"),
 ];
+/// Of the clients that send more than the route reads.
+pub(super) const UNREAD: &[Param] = &[
+    Param::text("appId", "App id of the client; every app is told the same."),
+    Param::text("ip", "Address of the client; every client is told the same."),
+];
 pub(super) const DATA_CENTER: Param =
     Param::text("dataCenter", "The namespace that is looked at second, before `default`.");
 pub(super) const IP: Param = Param::text("ip", "Address of the client for gray releases; else that of its connection.");

@@ -60,6 +60,7 @@ pub(super) const POLL: Doc = Doc {
         .example(r#"[{"namespaceName":"application","notificationId":-1}]"#)
         .required(),
         doc::DATA_CENTER,
+        doc::IP,
     ],
     security: Security::Reader,
     replies: |schemas| {
