@@ -108,7 +108,7 @@ impl Doc {
     ) -> Operation {
         let codes = self.codes.iter().copied().flatten().copied();
         // A defect, and the limit of time, which meet any route.
-        let codes = codes.chain([Code::ExecuteException, Code::OutcomeUnknown]).collect();
+        let codes = codes.chain([Code::ExecuteException, Code::OutcomeUnknown, Code::ReadTimedOut]).collect();
         let mut sketch = Sketch { schemas, item: self.item, query: self.query.concat(), body: None, codes };
         inputs(&mut sketch);
         if !is_always {

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tracing::Instrument;
 
 use super::error::ApiError;
-use super::query::{Consistency, Query};
+use super::query::{Consistency, Freshness};
 use super::routes::Access;
 use super::{App, auth};
 use crate::connections::{Parking, later};
@@ -33,9 +33,10 @@ const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
 const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
 /// A longer id of the caller is replaced by one of ours.
 const REQUEST_ID_BYTES_MAX: usize = 128;
+/// This surface, in metrics.
+pub(super) const SURFACE: &str = "api";
 const UNKNOWN_ROUTE: &str = "unknown";
 pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
-/// The one read below `/admin/` that shows what everybody acknowledged.
 pub(super) const BACKUP: &str = "/admin/v1/backup";
 /// How the one kind of reads ends that has a body.
 pub(super) const EXPLAIN: &str = "/explain";
@@ -80,8 +81,13 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let route = path.as_ref().map_or(UNKNOWN_ROUTE, MatchedPath::as_str);
-    let consistency = read_consistency(tracked.surface, &request);
+    // Config clients and who is held are answered from this node's own state, and nothing more is kept for them.
+    let is_read = is_read(&request);
+    let freshness = (is_read && tracked.surface == SURFACE && !HELD_ROUTES.contains(&route)).then(Freshness::default);
     request.extensions_mut().insert(RequestName(id.clone()));
+    if let Some(freshness) = &freshness {
+        request.extensions_mut().insert(freshness.clone());
+    }
     let name = id.to_str().unwrap_or_default();
     let span = tracing::debug_span!("request", request.id = name, http.route = route, %method);
     let is_held = HELD_ROUTES.contains(&route);
@@ -102,7 +108,8 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     headers.insert(NODE, HeaderValue::from(tracked.node.id()));
     // Answers carry text of callers: no browser is to take one for a page.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    if let Some(consistency) = consistency {
+    if is_read {
+        let consistency = freshness.map_or(Consistency::Local, |freshness| freshness.consistency());
         headers.insert(CONSISTENCY, HeaderValue::from_static(consistency.word()));
     }
     response
@@ -120,15 +127,10 @@ fn request_id(request: &Request) -> HeaderValue {
     })
 }
 
-/// What a read of this surface answers from; config clients always read the node's own state.
-fn read_consistency(surface: &str, request: &Request) -> Option<Consistency> {
-    if *request.method() != Method::GET && !request.uri().path().ends_with(EXPLAIN) {
-        return None;
-    }
-    let asks_local = Query::parse(request.uri().query().unwrap_or("")).get("consistency") == Some("local");
+/// What changes nothing, whichever its method.
+fn is_read(request: &Request) -> bool {
     let path = request.uri().path();
-    let is_local = surface != "api" || asks_local || (path.starts_with("/admin/") && path != BACKUP);
-    Some(if is_local { Consistency::Local } else { Consistency::Linearizable })
+    matches!(*request.method(), Method::GET | Method::HEAD) || path.ends_with(EXPLAIN) || path == DISCOVER_ROUTE
 }
 
 /// Bounded labels: a method that somebody invented is not one of them.
@@ -154,16 +156,17 @@ pub(super) struct Guard {
 
 /// One layer for all of it, as each copies all below it for every request.
 pub(super) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let is_held = guard.is_held;
+    let (is_held, is_read) = (guard.is_held, is_read(&request));
     let id = request.extensions().get::<RequestName>().cloned();
     let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
     // Nothing else on this surface takes longer; a write that does has an unknown outcome.
+    let overdue = if is_read { Code::ReadTimedOut } else { Code::OutcomeUnknown };
     let answered = if is_held { Ok(answer.await) } else { timeout(limit, answer).await };
     match answered {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => after_panic(id, &*panic),
-        Err(_) => ApiError::from(Code::OutcomeUnknown).into_response(),
+        Err(_) => ApiError::from(overdue).into_response(),
     }
 }
 

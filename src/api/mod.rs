@@ -144,7 +144,7 @@ pub fn router(app: App) -> Router {
         let handler = route.handler.layer(from_fn_with_state(guard, layers::guard));
         router = router.route(&route.path, handler);
     }
-    let tracked = Tracked::new("api", &app.node, app.settings.hosts.clone());
+    let tracked = Tracked::new(layers::SURFACE, &app.node, app.settings.hosts.clone());
     router
         .fallback(|| async { ApiError::from(Code::UnknownRoute) })
         .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })

@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -141,6 +143,16 @@ impl Consistency {
     }
 }
 
+/// What a read was answered from, told by the one who read: [`Fresh`] is in the handlers, the header is set around them.
+#[derive(Clone, Default)]
+pub(super) struct Freshness(Arc<AtomicBool>);
+
+impl Freshness {
+    pub(super) fn consistency(&self) -> Consistency {
+        if self.0.load(Ordering::Relaxed) { Consistency::Linearizable } else { Consistency::Local }
+    }
+}
+
 /// Extracted by every read: the state is then as fresh as the caller asked for.
 pub(super) struct Fresh;
 
@@ -158,6 +170,9 @@ impl FromRequestParts<App> for Fresh {
         };
         if consistency == Consistency::Linearizable {
             app.node.await_linearizable().await?;
+            if let Some(Freshness(is_linearizable)) = parts.extensions.get() {
+                is_linearizable.store(true, Ordering::Relaxed);
+            }
             auth::admit_again(app, &mut parts.extensions)?;
         }
         Ok(Fresh)

@@ -105,7 +105,9 @@ codes! {
     LevelNotReached = 503003 "not yet: every member of the cluster has to run a version that knows this";
     StateDiverged = 503004 "this node does not serve any more, ask another one";
     NoDataKey = 503005 "this node was started without --data-key-file, nothing was changed";
+    NodeBehind = 503006 "this node has not applied yet what the client has seen, ask again or another node";
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
+    ReadTimedOut = 504002 "the answer took too long, nothing was changed, it is safe to ask again";
     NoRoom = 507001 "there is no room for more, nothing was changed";
 }
 

@@ -47,9 +47,10 @@ pub(super) const DISCOVER: Doc = Doc::new("Discovery")
         Code::InvalidServiceName,
         Code::NotFoundResource,
         Code::TooManyWaiters,
+        Code::NodeBehind,
     ]]);
 
-/// 200001 also after `timeout_ms` without a change; 503001 if this node is behind the `applied_index`
+/// 200001 also after `timeout_ms` without a change; 503006 if this node is behind the `applied_index`
 /// that the client names. An index that no node has reached is of another cluster, and means nothing.
 pub(super) async fn discover(
     State(app): State<App>,
@@ -66,7 +67,7 @@ pub(super) async fn discover(
         Reached::Here => {}
         Reached::Elsewhere => app.node.metrics().foreign_ids.inc(),
         Reached::Unknown => {
-            return Err(ApiError::new(Code::NoLeader, format!("this node has not applied index {seen} yet")));
+            return Err(ApiError::new(Code::NodeBehind, format!("index {seen}")));
         }
     }
     if hold.is_zero() {
