@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::history::State;
 use crate::model::release::{ClientLabel, ClientPercent, ReleaseType};
@@ -31,6 +31,10 @@ pub(in crate::api) struct RuleView<'a> {
     #[serde(flatten)]
     #[schemars(skip)]
     fields: Option<Fields<'a>>,
+    /// Described with the others.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    unset: Option<Unset>,
     revision: &'a str,
     ctime: String,
     mtime: String,
@@ -38,6 +42,15 @@ pub(in crate::api) struct RuleView<'a> {
     etime: String,
     editable: bool,
     deleteable: bool,
+}
+
+/// Fields that say nothing, by name: an answer is whole.
+struct Unset(Vec<&'static str>);
+
+impl Serialize for Unset {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|field| (field, ())))
+    }
 }
 
 impl<'a> RuleView<'a> {
@@ -53,6 +66,7 @@ impl<'a> RuleView<'a> {
             priority: rule.priority,
             metadata: &rule.metadata,
             fields: with_body.then(|| rule.body.fields()),
+            unset: with_body.then(|| Unset(rule.body.unset())),
             revision: &rule.revision,
             ctime: rule.created.time.text(),
             mtime: rule.modified.time.text(),

@@ -124,6 +124,11 @@ macro_rules! families {
                 match self { $( Body::$family(body) => Fields::$family(body), )+ }
             }
 
+            /// The fields that are there if they say something, and do not.
+            pub fn unset(&self) -> Vec<&'static str> {
+                match self { $( Body::$family(body) => body.unset(), )+ }
+            }
+
             fn shape(&self) -> &dyn Shape {
                 match self { $( Body::$family(body) => body, )+ }
             }

@@ -176,3 +176,38 @@ impl Shape for RateLimit {
         named.for_each(|(namespace, service)| visit(namespace, service));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::model::code::Refusal;
+
+    /// Resource, amount, and what is said of it.
+    #[test]
+    fn an_amount_is_one_of_a_period() {
+        let rows = [
+            ("QPS", json!({"maxAmount": 5, "validDuration": "1s"}), ""),
+            (
+                "QPS",
+                json!({"maxAmount": 5}),
+                "rules[0].amounts[0].validDuration is required, and has to be at least 1s",
+            ),
+            (
+                "SYSTEM",
+                json!({"maxAmount": 5}),
+                "rules[0].amounts[0].validDuration is required, and has to be at least 1s",
+            ),
+            ("QPS", json!({"validDuration": "0.5s"}), "rules[0].amounts[0].validDuration has to be at least 1s"),
+            ("CONCURRENCY", json!({"maxAmount": 5}), ""),
+            ("CONCURRENCY", json!({"validDuration": "0s"}), "rules[0].amounts[0].validDuration has to be at least 1s"),
+        ];
+        for (resource, amount, expected) in rows {
+            let rule = json!({"rules": [{"resource": resource, "amounts": [amount]}]});
+            let limit: RateLimit = serde_json::from_value(rule.clone()).expect("a limit");
+            let told = limit.check().map_err(|fault| Refusal::from(fault).detail).err().unwrap_or_default();
+            assert_eq!(told, expected, "{rule}");
+        }
+    }
+}

@@ -55,7 +55,7 @@ impl fmt::Debug for End {
 
 /// Declares the fields of a family twice: as they are kept, and as a patch in which every field may
 /// be absent. Fields under `written` are always shown; those under `optional` mean something by
-/// being absent, and are then left out. Those that are replaced by another one are an older form of
+/// being absent, and are then left out where they are kept, and null where they are shown. Those that are replaced by another one are an older form of
 /// what that one says: an update that brings it and none of them takes them away.
 macro_rules! shape {
     (
@@ -82,6 +82,14 @@ macro_rules! shape {
             $( $(#[$written_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $written: Option<$written_type>, )*
             $( $(#[$optional_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>, )*
             $( $( $(#[$older_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $older: Option<$older_type>, )* )?
+        }
+
+        impl $shape {
+            /// The fields under `optional` that are absent.
+            pub(super) fn unset(&self) -> Vec<&'static str> {
+                let optional: &[(&'static str, bool)] = &[ $( (stringify!($optional), self.$optional.is_none()), )* ];
+                optional.iter().filter(|(_, is_unset)| *is_unset).map(|(field, _)| *field).collect()
+            }
         }
 
         impl $patch {

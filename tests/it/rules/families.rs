@@ -121,12 +121,13 @@ pub(super) const FAULT_DETECT: Family = Family {
     bare: || {
         let sub_rule = json!({"interval": 0, "timeout": 0, "port": 0, "protocol": "UNKNOWN", "disable": false});
         vec![
-            (json!({}), json!({"rules": []})),
-            (json!({"rules": [{}]}), json!({"rules": [sub_rule]})),
+            (json!({}), json!({"rules": [], "target_service": null, "service": null})),
+            (json!({"rules": [{}]}), json!({"rules": [sub_rule], "target_service": null, "service": null})),
             (
                 json!({"target_service": {}, "http_config": {}, "udp_config": {}}),
                 json!({
                     "rules": [],
+                    "service": null,
                     "target_service": {"service": "", "namespace": ""},
                     "http_config": {"method": "", "url": "", "headers": [], "body": ""},
                     "udp_config": {"send": "", "receive": []},
@@ -197,6 +198,11 @@ pub(super) const RATE_LIMIT: Family = Family {
             "regex_combine": false, "failover": "FAILOVER_LOCAL", "action": "", "disable": false,
             "amount_mode": "GLOBAL_TOTAL",
         });
+        let of = |rules: Value| {
+            json!({
+                "type": "GLOBAL", "rules": rules, "report": null, "cluster": null, "callee": null, "service": null,
+            })
+        };
         let inner = json!({"apis": [{}], "arguments": [{"value": {}}], "amounts": [{"validDuration": "1s"}], "concurrency_amount": {}});
         let shown = json!({
             "apis": [{"protocol": "", "method": ""}],
@@ -205,9 +211,9 @@ pub(super) const RATE_LIMIT: Family = Family {
             "concurrency_amount": {"max_amount": 0},
         });
         vec![
-            (json!({}), json!({"type": "GLOBAL", "rules": []})),
-            (json!({"rules": [{}]}), json!({"type": "GLOBAL", "rules": [trigger]})),
-            (json!({"rules": [inner]}), json!({"type": "GLOBAL", "rules": [merged(&trigger, &shown)]})),
+            (json!({}), of(json!([]))),
+            (json!({"rules": [{}]}), of(json!([trigger]))),
+            (json!({"rules": [inner]}), of(json!([merged(&trigger, &shown)]))),
         ]
     },
     words: &[
@@ -426,11 +432,11 @@ pub(super) const CIRCUIT_BREAKER: Family = Family {
         ("breaker", "/error_conditions/0/input_type", &["UNKNOWN", "RET_CODE", "DELAY"]),
         ("breaker", "/error_conditions/0/condition/type", MATCH_TYPES),
         ("breaker", "/trigger_condition/0/trigger_type", &["UNKNOWN", "ERROR_RATE", "CONSECUTIVE_ERROR"]),
-        ("breaker", "/block_configs/0/trigger_conditions/0/trigger_type", &[
-            "UNKNOWN",
-            "ERROR_RATE",
-            "CONSECUTIVE_ERROR",
-        ]),
+        (
+            "breaker",
+            "/block_configs/0/trigger_conditions/0/trigger_type",
+            &["UNKNOWN", "ERROR_RATE", "CONSECUTIVE_ERROR"],
+        ),
         ("breaker", "/block_configs/0/api/path/type", MATCH_TYPES),
         ("breaker", "/rule_matcher/destination/method/value_type", VALUE_TYPES),
     ],
