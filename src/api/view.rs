@@ -33,7 +33,7 @@ pub(super) struct Derived {
     status: FileStatus,
     /// Of a service, or of all services of a namespace.
     instances: InstanceCounts,
-    /// The service is there, so its token opens something.
+    /// The service is there, and its token with it.
     has_token: bool,
 }
 

@@ -38,7 +38,7 @@ pub struct NamespaceDraft {
     /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Namespaces that may see its services, or `*`; at most 64.
+    /// Namespaces that its services are meant for, or `*`; at most 64. Kept and shown: who may see them, grants say alone.
     #[serde(alias = "serviceExportTo", skip_serializing_if = "Option::is_none")]
     pub service_export_to: Option<Vec<String>>,
     /// An update is refused with 409000 if this is not the current one.

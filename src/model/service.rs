@@ -74,10 +74,10 @@ pub struct ServiceDraft {
     /// At most 1024 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owners: Option<String>,
-    /// At most 2048 characters; drawn where absent.
+    /// At most 2048 characters; drawn where absent. Kept for who asks by it elsewhere: nothing is judged by it here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// Namespaces that may see it, or `*`; at most 64.
+    /// Namespaces that it is meant for, or `*`; at most 64. Kept and shown: who may see it, grants say alone.
     #[serde(alias = "exportTo", skip_serializing_if = "Option::is_none")]
     pub export_to: Option<Vec<String>>,
     /// An update is refused with 409000 if this is not the current one.
