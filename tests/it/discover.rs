@@ -100,6 +100,16 @@ async fn labels_choose_gray_releases_and_old_forms_are_folded() {
         .map(|rule| &rule["interval"])
         .collect();
     assert_eq!(intervals, [5, 7], "{seen}");
+    // Sub-rules and none of the older fields: those are gone.
+    api.put(path, &json!([{"name": "probe", "namespace": "shop", "rules": [{"interval": 9}]}]))
+        .await
+        .expect_code(200_000);
+    let mut nested = gray.clone();
+    nested[0]["release_name"] = json!("nested");
+    api.post(&format!("{path}/releases"), &nested).await.expect_code(200_000);
+    let seen = discover(&api, &of_zone("a")).await.expect_code(200_000);
+    let rule = &seen.body["faultDetector"]["rules"][0];
+    assert_eq!((rule["rules"].as_array().map(Vec::len), &rule["rules"][0]["interval"]), (Some(1), &json!(9)), "{seen}");
     let by_address = json!([{"rule_name": "probe", "release_name": "here", "release_type": "gray",
         "client_labels": [{"key": "CLIENT_IP", "value": {"value": "127.0.0.1"}}]}]);
     api.post(&format!("{path}/releases"), &by_address).await.expect_code(200_000);

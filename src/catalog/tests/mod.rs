@@ -12,6 +12,7 @@ mod rebirth;
 mod releases;
 mod retention;
 mod room;
+mod rule_levels;
 mod rules;
 mod trust;
 

@@ -1,12 +1,7 @@
 //! Rules of all families and their releases, as tables.
 
-use serde::de::DeserializeSeed;
-use serde_json::json;
-
 use super::*;
-use crate::catalog::retention::Overfull;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
-use crate::format::pack;
 use crate::model::release::{ClientLabel, ReleaseOp};
 use crate::model::rule::circuit_breaker::{BreakerDestination, CircuitBreakerPatch, RuleMatcher};
 use crate::model::rule::fault_detect::{DestinationService, FaultDetectPatch};
@@ -15,7 +10,7 @@ use crate::model::rule::rate_limit::RateLimitPatch;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::routing::{RoutePolicy, RoutingConfig, RoutingPatch};
 use crate::model::rule::traffic::ServiceKey;
-use crate::model::rule::{Body, BodyPatch, Family, RuleDraft, RuleHead};
+use crate::model::rule::{BodyPatch, Family, RuleDraft, RuleHead};
 use crate::model::wire::Uint32;
 
 /// A rule of the family for the service `target`.
@@ -64,7 +59,7 @@ pub(super) fn gray(rule_name: &str, release_name: &str, value: &str) -> RuleRele
     }
 }
 
-fn by_id(family: Family, id: &str) -> RuleDraft {
+pub(super) fn by_id(family: Family, id: &str) -> RuleDraft {
     RuleDraft { head: RuleHead { id: Some(id.into()), ..RuleHead::default() }, body: family.patch() }
 }
 
@@ -112,123 +107,6 @@ fn rules_by_the_rules() {
         }
         assert!(bench.catalog.rules.is_empty());
     }
-}
-
-fn patch_of(family: Family, json: serde_json::Value) -> RuleDraft {
-    let body = family.deserialize(json).expect("a body");
-    RuleDraft { head: rule(family, "x").head, body }
-}
-
-/// Below the level an update leaves the older form where it is, as it always did.
-#[test]
-fn a_flat_probe_becomes_a_nested_one() {
-    let family = Family::FaultDetect;
-    for (level, is_left) in [(Level::TRUST, true), (Level::ROLLOUT, false)] {
-        let mut bench = Bench::founded(level);
-        let flat = json!({"target_service": {"service": "s"}, "interval": 30, "http_config": {"url": "/"}});
-        let left = |bench: &Bench| {
-            let rule = bench.catalog.rules.of(family).named("a", "x").expect("kept").clone();
-            let Body::FaultDetect(body) = &rule.body else { panic!("another family") };
-            (body.interval.is_some(), body.http_config.is_some(), body.target_service.is_some(), body.rules.len())
-        };
-        bench.codes(Command::Rules(Op::Create, vec![patch_of(family, flat)]));
-        bench.codes(Command::Rules(Op::Update, vec![patch_of(family, json!({"rules": [{}], "interval": 31}))]));
-        assert_eq!(left(&bench), (true, true, true, 1), "one of the older fields is there");
-        bench.codes(Command::Rules(Op::Update, vec![patch_of(family, json!({"service": "t"}))]));
-        assert_eq!(left(&bench), (true, true, true, 1), "no sub-rules are there");
-        bench.codes(Command::Rules(Op::Update, vec![patch_of(family, json!({"rules": [{}, {}]}))]));
-        assert_eq!(left(&bench), (is_left, is_left, true, 2), "{level}");
-        assert_eq!(bench.reloaded(), bench.catalog);
-    }
-}
-
-/// Read, one of the two changed, sent back.
-#[test]
-fn the_switch_is_turned_by_what_was_changed() {
-    let family = Family::RateLimit;
-    let mut bench = Bench::founded(Level::ROLLOUT);
-    bench.codes(Command::Rules(Op::Create, vec![rule(family, "x")]));
-    let read = |bench: &Bench| {
-        let rule = bench.catalog.rules.of(family).named("a", "x").expect("kept");
-        (rule.enable, rule.revision.clone())
-    };
-    for (enable, disable, expected) in
-        [(false, false, false), (true, true, true), (true, true, false), (false, false, true), (true, false, true)]
-    {
-        let mut draft = rule(family, "x");
-        draft.head = RuleHead { enable: Some(enable), disable: Some(disable), ..draft.head };
-        if enable == disable {
-            assert!(draft.check_update().is_err(), "sent twice it would be turned twice");
-            assert_eq!(draft.level(), Level::ROLLOUT);
-        }
-        draft.head.revision = Some(read(&bench).1);
-        assert_eq!((draft.check_update(), draft.check_new().is_err()), (Ok(()), enable == disable));
-        bench.codes(Command::Rules(Op::Update, vec![draft.clone()]));
-        assert_eq!(read(&bench).0, expected, "{enable} {disable}");
-        if enable == disable {
-            assert_eq!(bench.codes(Command::Rules(Op::Update, vec![draft])), [409000], "the same again");
-        }
-    }
-}
-
-#[test]
-fn a_rule_is_not_deleted_under_the_name_of_another() {
-    for (level, is_deleted) in [(Level::TRUST, true), (Level::ROLLOUT, false)] {
-        for wrong in [("name", "y"), ("namespace", "b")] {
-            let family = Family::Routing;
-            let mut bench = Bench::founded(level);
-            bench.codes(Command::Rules(Op::Create, vec![rule(family, "x"), rule(family, "y")]));
-            let id = bench.catalog.rules.of(family).named("a", "x").expect("kept").id.clone();
-            let mut draft = by_id(family, &id);
-            match wrong {
-                ("name", name) => draft.head.name = Some(name.into()),
-                (_, namespace) => draft.head.namespace = Some(namespace.into()),
-            }
-            assert_eq!(bench.codes(Command::Rules(Op::Delete, vec![draft])), [200000], "as of one that is not there");
-            let left = bench.catalog.rules.len();
-            assert_eq!(left, if is_deleted { 1 } else { 2 }, "{level} {wrong:?}");
-            let mut draft = by_id(family, &id);
-            (draft.head.name, draft.head.namespace) = (Some("x".into()), Some("a".into()));
-            bench.codes(Command::Rules(Op::Delete, vec![draft]));
-            assert_eq!(bench.catalog.rules.len(), 1);
-        }
-    }
-}
-
-/// A command needs the level of every family that it is about, whoever asks.
-#[test]
-fn what_is_said_of_rules_has_the_level_of_their_family() {
-    for family in Family::ALL {
-        let (family, since) = (*family, family.since());
-        let both = vec![rule(Family::Routing, "x"), rule(family, "y")];
-        let credential = Credential::Token(TokenHash("t".into()));
-        let asked = |command| {
-            let asked = Asked { credential, address: None, request: String::new(), itself: false, command };
-            Command::Asked(Box::new(asked))
-        };
-        let pruned = Overfull { files: Vec::new(), rules: vec![(Family::Routing, "x".into()), (family, "y".into())] };
-        let rows = [
-            (Command::Rules(Op::Create, both), since),
-            (Command::Rules(Op::Delete, vec![by_id(family, "x")]), since),
-            (Command::PublishRules(family, vec![of_rule("x", "")]), since),
-            (Command::RuleReleases(family, ReleaseOp::Rollback, vec![of_rule("x", "r")]), since),
-            (Command::PruneReleases(pruned), since.max(Level::SETTINGS)),
-            (asked(Command::PublishRules(family, vec![of_rule("x", "")])), since.max(Level::TRUST)),
-        ];
-        for (command, expected) in rows {
-            assert_eq!(command.level(), expected, "{command:?}");
-        }
-    }
-    assert_eq!(Family::CircuitBreaker.since(), Level::ROLLOUT);
-}
-
-/// In the bytes in which it is first written.
-#[test]
-fn golden_bytes_of_a_circuit_breaker() {
-    let command = Command::Rules(Op::Create, vec![rule_for(Family::CircuitBreaker, "r", "s")]);
-    let golden = "81a552756c657392a64372656174659182a46865616482a46e616d65a172a96e616d657370616365a161a4626f647981ae43697263756974427265616b657281ac72756c655f6d61746368657282a6736f7572636582a773657276696365a0a96e616d657370616365a0ab64657374696e6174696f6e82a773657276696365a173a96e616d657370616365a161";
-    assert_eq!(hex::encode(pack::to_bytes(&command)), golden);
-    assert_eq!(pack::from_bytes::<Command>(&hex::decode(golden).expect("hex")).expect("readable for ever"), command);
 }
 
 #[test]

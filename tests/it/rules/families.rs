@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::breaker::CIRCUIT_BREAKER;
 use super::edges::{self, Edge};
 use super::suite::{merged, without};
 
@@ -34,8 +35,8 @@ pub(super) struct Family {
 
 pub(super) const FAMILIES: [&Family; 4] = [&FAULT_DETECT, &RATE_LIMIT, &ROUTING, &CIRCUIT_BREAKER];
 
-const MATCH_TYPES: &[&str] = &["EXACT", "REGEX", "NOT_EQUALS", "IN", "NOT_IN", "RANGE"];
-const VALUE_TYPES: &[&str] = &["TEXT", "PARAMETER"];
+pub(super) const MATCH_TYPES: &[&str] = &["EXACT", "REGEX", "NOT_EQUALS", "IN", "NOT_IN", "RANGE"];
+pub(super) const VALUE_TYPES: &[&str] = &["TEXT", "PARAMETER"];
 const ARGUMENT_TYPES: &[&str] =
     &["CUSTOM", "METHOD", "HEADER", "QUERY", "CALLER_IP", "PATH", "COOKIE", "CALLER_METADATA", "CALLER_SERVICE"];
 /// The same words under the numbers that the Polaris family gives them in rate limits.
@@ -58,7 +59,7 @@ const PROTOCOLS: &[&str] = &["UNKNOWN", "HTTP", "TCP", "UDP"];
 const LEVELS: &[&str] = &["UNKNOWN", "CAMPUS", "ZONE", "REGION", "ALL"];
 
 /// A condition with nothing at its default; its value may be any text, as no word is judged.
-fn condition(kind: &str, value: &str) -> Value {
+pub(super) fn condition(kind: &str, value: &str) -> Value {
     json!({"type": kind, "value": value, "value_type": "PARAMETER"})
 }
 
@@ -76,7 +77,7 @@ fn probe() -> Value {
     })
 }
 
-fn head(name: &str) -> Value {
+pub(super) fn head(name: &str) -> Value {
     json!({
         "name": name,
         "namespace": "samples",
@@ -86,7 +87,7 @@ fn head(name: &str) -> Value {
     })
 }
 
-fn of(head: Value, more: Value) -> Value {
+pub(super) fn of(head: Value, more: Value) -> Value {
     merged(&head, &more)
 }
 
@@ -144,7 +145,6 @@ pub(super) const FAULT_DETECT: Family = Family {
     edges: edges::fault_detect,
     changes: || {
         vec![
-            ("rules", json!([]), json!([])),
             ("interval", json!(21), json!(21)),
             ("protocol", json!("UDP"), json!("UDP")),
             ("target_service", json!({"service": "new"}), json!({"service": "new", "namespace": ""})),
@@ -338,131 +338,6 @@ pub(super) const ROUTING: Family = Family {
             json!({"routing_config": {"rules": [{"destinations": [key]}]}}),
             json!({"route_policy": "MetadataPolicy", "routing_config": key}),
             json!({"route_policy": "NearbyPolicy", "routing_config": key}),
-        ]
-    },
-    nameless_is_for_all: false,
-};
-
-pub(super) const CIRCUIT_BREAKER: Family = Family {
-    kind: "circuitbreakers",
-    element: "circuitBreaker",
-    resource: "CircuitBreakerRules",
-    discovery: ("CIRCUIT_BREAKER", "circuitBreaker"),
-    in_force: Value::clone,
-    samples: || {
-        let errors = json!([
-            {"input_type": "RET_CODE", "condition": condition("RANGE", "500~599")},
-            {"input_type": "DELAY", "condition": condition("EXACT", "300")},
-        ]);
-        let triggers = json!([{
-            "trigger_type": "ERROR_RATE", "error_count": 5, "error_percent": 50, "interval": 60, "minimum_request": 10,
-        }]);
-        let block = json!({
-            "name": "slow ones",
-            "api": {"protocol": "http", "method": "GET", "path": condition("REGEX", "^/v1/")},
-            "error_conditions": errors,
-            "trigger_conditions": triggers,
-        });
-        let body = json!({
-            "enable": false,
-            "level": "METHOD",
-            "rule_matcher": {
-                "source": {"service": "main", "namespace": "samples"},
-                "destination": {
-                    "service": "target", "namespace": "elsewhere", "method": condition("EXACT", "/pay"),
-                },
-            },
-            "error_conditions": errors,
-            "trigger_condition": triggers,
-            "block_configs": [block],
-            "max_ejection_percent": 30,
-            "recoverCondition": {"sleep_window": 20, "consecutiveSuccess": 3},
-            "faultDetectConfig": {"enable": true},
-            "fallbackConfig": {
-                "enable": true,
-                "response": {"code": 503, "headers": [{"key": "Retry-After", "value": "20"}], "body": "later"},
-            },
-        });
-        vec![("breaker", of(head("breaker"), body))]
-    },
-    bare: || {
-        let none = json!({
-            "level": "UNKNOWN",
-            "rule_matcher": {
-                "source": {"service": "", "namespace": ""}, "destination": {"service": "", "namespace": ""},
-            },
-            "error_conditions": [],
-            "trigger_condition": [],
-            "block_configs": [],
-            "max_ejection_percent": 0,
-            "recoverCondition": {"sleep_window": 0, "consecutiveSuccess": 0},
-            "faultDetectConfig": {"enable": false},
-            "fallbackConfig": {"enable": false},
-        });
-        let error = json!({
-            "input_type": "UNKNOWN", "condition": {"type": "EXACT", "value": "", "value_type": "TEXT"},
-        });
-        let trigger = json!({
-            "trigger_type": "UNKNOWN", "error_count": 0, "error_percent": 0, "interval": 0, "minimum_request": 0,
-        });
-        let block = json!({
-            "name": "", "api": {"protocol": "", "method": ""}, "error_conditions": [error],
-            "trigger_conditions": [trigger],
-        });
-        vec![
-            (json!({}), none.clone()),
-            (
-                json!({
-                    "rule_matcher": {}, "recoverCondition": {}, "faultDetectConfig": {},
-                    "fallbackConfig": {"response": {}},
-                    "block_configs": [{"api": {}, "error_conditions": [{}], "trigger_conditions": [{}]}],
-                }),
-                merged(
-                    &none,
-                    &json!({
-                        "block_configs": [block],
-                        "fallbackConfig": {"enable": false, "response": {"code": 0, "headers": [], "body": ""}},
-                    }),
-                ),
-            ),
-        ]
-    },
-    words: &[
-        ("breaker", "/level", &["UNKNOWN", "SERVICE", "METHOD", "GROUP", "INSTANCE"]),
-        ("breaker", "/error_conditions/0/input_type", &["UNKNOWN", "RET_CODE", "DELAY"]),
-        ("breaker", "/error_conditions/0/condition/type", MATCH_TYPES),
-        ("breaker", "/trigger_condition/0/trigger_type", &["UNKNOWN", "ERROR_RATE", "CONSECUTIVE_ERROR"]),
-        (
-            "breaker",
-            "/block_configs/0/trigger_conditions/0/trigger_type",
-            &["UNKNOWN", "ERROR_RATE", "CONSECUTIVE_ERROR"],
-        ),
-        ("breaker", "/block_configs/0/api/path/type", MATCH_TYPES),
-        ("breaker", "/rule_matcher/destination/method/value_type", VALUE_TYPES),
-    ],
-    edges: edges::circuit_breaker,
-    changes: || {
-        vec![
-            ("level", json!("INSTANCE"), json!("INSTANCE")),
-            ("block_configs", json!([]), json!([])),
-            ("trigger_condition", json!([]), json!([])),
-            (
-                "rule_matcher",
-                json!({"destination": {"service": "new"}}),
-                json!({
-                    "source": {"service": "", "namespace": ""}, "destination": {"service": "new", "namespace": ""},
-                }),
-            ),
-            ("recoverCondition", json!({"sleep_window": 5}), json!({"sleep_window": 5, "consecutiveSuccess": 0})),
-            ("fallbackConfig", json!({}), json!({"enable": false})),
-        ]
-    },
-    ends: |namespace, service| {
-        let key = json!({"namespace": namespace, "service": service});
-        vec![
-            json!({"rule_matcher": {"destination": key}}),
-            json!({"rule_matcher": {"source": key}}),
-            json!({"rule_matcher": {"source": {"namespace": "*", "service": "*"}, "destination": key}}),
         ]
     },
     nameless_is_for_all: false,

@@ -3,6 +3,7 @@
 //!
 //! What a family has of its own is in [`families`]; every table is written once, over [`Family`].
 
+mod breaker;
 mod edges;
 mod families;
 mod fields;
@@ -14,7 +15,8 @@ mod values;
 mod views;
 mod writes;
 
-use families::{CIRCUIT_BREAKER, FAULT_DETECT, Family, RATE_LIMIT, ROUTING};
+use breaker::CIRCUIT_BREAKER;
+use families::{FAULT_DETECT, Family, RATE_LIMIT, ROUTING};
 use suite::Suite;
 
 /// All tables for one family.

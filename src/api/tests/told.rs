@@ -1,0 +1,103 @@
+//! What answers tell: what a read was answered from, which field was wrong, and by what a thing is named.
+
+use super::*;
+
+/// Every read says what it was answered from, and no more than that is true.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_says_what_it_was_answered_from() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let sketch = json!({ "service": "s", "namespace": "n" });
+    let question = json!({ "type": "NAMESPACES" });
+    let rows = [
+        ("GET", "/naming/v1/services", Value::Null, Some("linearizable")),
+        ("GET", "/naming/v1/services?consistency=local", Value::Null, Some("local")),
+        ("GET", "/naming/v1/services?consistency=none", Value::Null, Some("local")),
+        ("GET", "/admin/v1/settings", Value::Null, Some("linearizable")),
+        ("GET", "/admin/v1/cluster", Value::Null, Some("local")),
+        ("GET", "/livez", Value::Null, Some("local")),
+        ("GET", "/readyz", Value::Null, Some("local")),
+        ("GET", "/metrics", Value::Null, Some("local")),
+        ("GET", "/docs", Value::Null, Some("local")),
+        ("GET", "/nothing", Value::Null, Some("local")),
+        ("POST", "/naming/v1/routings/explain", sketch.clone(), Some("linearizable")),
+        ("POST", "/naming/v1/routings/explain?consistency=local", sketch, Some("local")),
+        ("POST", "/v1/Discover", question, Some("local")),
+        ("POST", "/naming/v1/services", json!([{ "name": "s", "namespace": "n" }]), None),
+    ];
+    for (method, path, body, expected) in rows {
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let request = Request::builder().method(method).uri(path).header("Authorization", &token).body(body);
+        let response = bench.router.clone().oneshot(request.expect("a request")).await.expect("an answer");
+        let told = response.headers().get("x-thuban-consistency").map(|value| value.to_str().expect("a word"));
+        assert_eq!(told, expected, "{method} {path}");
+    }
+    bench.stop().await;
+}
+
+/// A name that says what was wrong with which field.
+#[tokio::test(flavor = "multi_thread")]
+async fn aliases_are_named_and_refused_by_their_own_fields() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let services = json!([{ "name": "pay", "namespace": "n" }, { "name": "stock", "namespace": "n" }]);
+    bench.send("POST", "/naming/v1/services", Some(&token), services).await;
+    let rows = [
+        (json!({ "namespace": "n" }), 400120, "service is required", ""),
+        (json!({ "namespace": "n", "service": "a b", "alias": "x" }), 400120, "service may hold", ""),
+        (json!({ "namespace": "n", "alias": "pay", "alias_namespace": "other" }), 200000, "", "other/pay of pay"),
+        (
+            json!({ "namespace": "n", "service": "stock", "alias_namespace": "other" }),
+            200000,
+            "",
+            "other/stock of stock",
+        ),
+        (json!({ "namespace": "n", "alias": "pay" }), 400201, "", ""),
+        (json!({ "namespace": "n", "alias": "none", "alias_namespace": "other" }), 400301, "", ""),
+    ];
+    for (item, code, words, made) in rows {
+        let (_, answer) = bench.send("POST", "/naming/v1/service/alias", Some(&token), json!([item])).await;
+        let response = &answer["responses"][0];
+        assert_eq!(response["code"], code, "{item} {answer}");
+        assert!(response["info"].as_str().is_some_and(|info| info.contains(words)), "{item} {answer}");
+        if !made.is_empty() {
+            let alias = &response["serviceAlias"];
+            let text = |field: &str| alias[field].as_str().expect("a text").to_owned();
+            assert_eq!(format!("{}/{} of {}", text("alias_namespace"), text("alias"), text("service")), made);
+        }
+    }
+    let with = json!([{ "namespace": "n", "alias": "pay", "alias_namespace": "other", "service_token": "secret" }]);
+    let (_, answer) = bench.send("PUT", "/naming/v1/service/alias", Some(&token), with).await;
+    assert_eq!(answer["responses"][0]["serviceAlias"]["service_token"], "secret", "{answer}");
+    let (_, listed) = bench.send("GET", "/naming/v1/service/aliases?alias=pay", Some(&token), Value::Null).await;
+    assert!(!listed.to_string().contains("secret") && listed["amount"] == 1, "{listed}");
+    let stale =
+        json!([{ "namespace": "n", "alias": "pay", "alias_namespace": "other", "revision": "old", "comment": "c" }]);
+    let (_, answer) = bench.send("PUT", "/naming/v1/service/alias", Some(&token), stale).await;
+    let info = answer["responses"][0]["info"].as_str().unwrap_or_default();
+    assert!(answer["code"] == 409000 && info.contains("read it again") && !info.contains("try again"), "{answer}");
+    let instance = json!([{ "namespace": "n", "host": "h", "port": 1 }]);
+    let (_, answer) = bench.send("POST", "/naming/v1/instances", Some(&token), instance).await;
+    assert_eq!(answer["responses"][0]["info"], "invalid service name: service is required", "{answer}");
+    bench.stop().await;
+}
+
+/// Ids of config objects are numbers, and read as their text too, as all numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_config_release_is_named_by_a_number_or_its_text() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let publish =
+        json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "content": "x", "release_name": "one" });
+    let (_, answer) = bench.send("POST", "/config/v1/configfiles/createandpub", Some(&token), publish).await;
+    let id = answer["configFileRelease"]["id"].as_u64().unwrap_or_else(|| panic!("{answer}"));
+    for (id, code) in
+        [(json!(id), 200002), (json!(id.to_string()), 200002), (json!("x"), 400001), (json!("-1"), 400001)]
+    {
+        let item = json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "id": id });
+        let path = "/config/v1/configfiles/releases/rollback";
+        let (_, answer) = bench.send("PUT", path, Some(&token), json!([item])).await;
+        assert_eq!(answer["responses"][0]["code"], code, "{answer}");
+    }
+    bench.stop().await;
+}
