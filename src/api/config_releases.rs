@@ -23,10 +23,11 @@ use crate::catalog::configs::FileFilter;
 use crate::catalog::history::Thing;
 use crate::catalog::page::Listed;
 use crate::catalog::{Catalog, Command};
+use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
 use crate::model::name;
-use crate::model::release::{ClientLabel, ClientPercent, GivenTime, ReleaseOp};
+use crate::model::release::{GivenTime, ReleaseOp};
 use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Config releases");

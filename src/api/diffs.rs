@@ -1,6 +1,7 @@
 //! What is different between two of: the draft, what is in force for all clients, and any release.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Extension, State};
 use axum::response::Response;
@@ -33,6 +34,8 @@ pub(super) const SIDES: &[Param] = &[
     Param::text("from", "`draft`, `active` or the name of a release; `active` where absent."),
     Param::text("to", "The same; `draft` where absent."),
 ];
+/// How long the fewest lines are looked for that tell one text from another.
+const SEARCH_MAX: Duration = Duration::from_millis(500);
 /// What is edited, and released as it stands then.
 const DRAFT: &str = "draft";
 /// The normal release in force.
@@ -133,7 +136,7 @@ fn between_texts(from: Text, to: Text) -> Difference {
             Difference { from: from.side, to: to.side, changes, lines: None }
         }
         None => {
-            let lines = Some(diff::of_texts(&from.content, &to.content));
+            let lines = Some(diff::of_texts(&from.content, &to.content, Instant::now() + SEARCH_MAX));
             Difference { from: from.side, to: to.side, changes: None, lines }
         }
     }

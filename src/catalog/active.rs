@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
-use crate::model::release::{Judge, ReleaseType};
+use crate::model::audience::Judge;
+use crate::model::release::ReleaseType;
 use crate::model::rule::End;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;

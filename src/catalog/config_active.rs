@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use crate::model::audience::Judge;
 use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
-use crate::model::release::{Judge, ReleaseType};
+use crate::model::release::ReleaseType;
 
 /// The active releases of all files.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,6 +2,9 @@
 //! [`model::release`](crate::model::release). The two differ in where their releases are kept and in what a new one
 //! is made of; that is what each says of itself by [`Releasable`].
 
+mod config;
+mod rule;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,14 +15,13 @@ use super::change::{Entity, Journal, Outcome};
 use super::ctx::Ctx;
 use super::history::Thing;
 use crate::model::access::CLUSTER;
+use crate::model::audience::Audience;
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{ConfigKey, ConfigRelease, ConfigReleaseDraft};
+use crate::model::config_file::ConfigKey;
 use crate::model::limits;
 use crate::model::release::{
-    Action, Audience, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition,
+    Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition,
 };
-use crate::model::rule::Rule;
-use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::time::Timestamp;
 
 /// How a release stands from now on.
@@ -93,26 +95,6 @@ pub(super) struct Wish<'a> {
     /// The normal release before takes the place of one that is withdrawn.
     pub(super) to_previous: bool,
     pub(super) comment: &'a str,
-}
-
-impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
-    fn from(draft: &'a RuleReleaseDraft) -> Self {
-        Wish {
-            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
-            to_previous: draft.to_previous.unwrap_or_default(),
-            comment: draft.description.as_deref().unwrap_or_default(),
-        }
-    }
-}
-
-impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
-    fn from(draft: &'a ConfigReleaseDraft) -> Self {
-        Wish {
-            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
-            to_previous: draft.to_previous.unwrap_or_default(),
-            comment: draft.release_description.as_deref().unwrap_or_default(),
-        }
-    }
 }
 
 /// A release whose time has come, as the leader found it.
@@ -359,196 +341,6 @@ fn published(release_type: ReleaseType) -> Action {
     match release_type {
         ReleaseType::Normal => Action::Publish,
         ReleaseType::Gray => Action::Gray,
-    }
-}
-
-impl Releasable for RuleRelease {
-    fn release_type(&self) -> ReleaseType {
-        self.release_type
-    }
-
-    fn audience(&self) -> Audience<'_> {
-        RuleRelease::audience(self)
-    }
-
-    fn plan(&self) -> Option<&Plan> {
-        self.plan.as_ref()
-    }
-
-    fn state(&self) -> ReleaseState {
-        RuleRelease::state(self)
-    }
-
-    fn author(&self) -> &str {
-        &self.created.by
-    }
-
-    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
-        RuleRelease {
-            active: standing.is_active(),
-            version: standing.version(self.version),
-            plan: standing.plan(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
-
-    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
-        RuleRelease {
-            id: ctx.draw_id(),
-            name,
-            release_type: ReleaseType::Normal,
-            client_labels: Vec::new(),
-            client_percent: None,
-            version,
-            active: true,
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
-
-    fn into_entity(this: Arc<Self>) -> Entity {
-        Entity::RuleRelease(this)
-    }
-
-    fn of(&self) -> Thing {
-        Thing::Rule(self.rule.family(), self.rule.id.clone())
-    }
-
-    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>> {
-        catalog.rules.of(self.rule.family()).active().normal(&self.rule.id).cloned()
-    }
-
-    fn has_active_gray(&self, catalog: &Catalog) -> bool {
-        catalog.rules.of(self.rule.family()).active().has_gray(&self.rule.id)
-    }
-
-    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {
-        catalog.rules.of(self.rule.family()).releases_of(&self.rule.id).cloned().collect()
-    }
-
-    fn free_name(&self, catalog: &Catalog, _: &Ctx, version: u64) -> String {
-        let book = catalog.rules.of(self.rule.family());
-        free(format!("v{version}"), |name| book.release(&self.rule.id, name).is_none())
-    }
-
-    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
-        let book = catalog.rules.of_mut(self.rule.family());
-        let Some(rule) = book.get(&self.rule.id).cloned() else { return self.version + 1 };
-        let versions = rule.versions + 1;
-        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, journal);
-        versions
-    }
-
-    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
-        catalog.rules.of_mut(self.rule.family()).put_release(self, journal)
-    }
-
-    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.rules.of_mut(self.rule.family()).remove_release(self, journal);
-    }
-
-    /// Who watches the rule is told where it is kept.
-    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        self.retain(catalog, journal);
-    }
-
-    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, journal);
-    }
-}
-
-impl Releasable for ConfigRelease {
-    fn release_type(&self) -> ReleaseType {
-        self.release_type
-    }
-
-    fn audience(&self) -> Audience<'_> {
-        ConfigRelease::audience(self)
-    }
-
-    fn plan(&self) -> Option<&Plan> {
-        self.plan.as_ref()
-    }
-
-    fn state(&self) -> ReleaseState {
-        ConfigRelease::state(self)
-    }
-
-    fn author(&self) -> &str {
-        &self.created.by
-    }
-
-    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
-        ConfigRelease {
-            active: standing.is_active(),
-            version: standing.version(self.version),
-            plan: standing.plan(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
-
-    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
-        ConfigRelease {
-            id: ctx.draw_number(),
-            name,
-            release_type: ReleaseType::Normal,
-            labels: Vec::new(),
-            client_percent: None,
-            version,
-            active: true,
-            created: ctx.stamp(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
-
-    fn into_entity(this: Arc<Self>) -> Entity {
-        Entity::ConfigRelease(this)
-    }
-
-    fn of(&self) -> Thing {
-        Thing::File(self.key.clone())
-    }
-
-    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>> {
-        catalog.configs.active_release(&self.key).cloned()
-    }
-
-    fn has_active_gray(&self, catalog: &Catalog) -> bool {
-        catalog.configs.has_gray(&self.key)
-    }
-
-    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {
-        catalog.configs.releases_of(&self.key).cloned().collect()
-    }
-
-    fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String {
-        let name = format!("{}-{}-{version}", self.key.file, ctx.time.0 / 1000);
-        free(name, |name| catalog.configs.release(&self.key, name).is_none())
-    }
-
-    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
-        catalog.configs.next_version(&self.key, journal)
-    }
-
-    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
-        catalog.configs.put_release(self, journal)
-    }
-
-    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.configs.remove_release(self, journal);
-    }
-
-    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.configs.mark(&self.key, journal);
-        self.retain(catalog, journal);
-    }
-
-    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.retain_config_releases(&self.key, journal);
     }
 }
 

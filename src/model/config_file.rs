@@ -6,9 +6,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::audience::{Audience, ClientLabel, ClientPercent};
 use super::code::{Code, Refusal};
 use super::content::Content;
-use super::release::{Audience, ClientLabel, ClientPercent, GivenTime, Plan, ReleaseState, ReleaseType};
+use super::release::{GivenTime, Plan, ReleaseState, ReleaseType};
 use super::time::Timestamp;
 use super::wire::optional_number;
 use super::{limits, name};

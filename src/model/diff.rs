@@ -1,7 +1,7 @@
 //! What is different between two states of a rule or of a config file.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,9 +10,6 @@ use similar::{Algorithm, TextDiff};
 
 /// Lines around a change that are shown with it.
 const CONTEXT_LINES: usize = 3;
-/// Two texts of a megabyte that have nothing in common take longer; from then on what is found is right, and longer
-/// than it need be.
-const SEARCH_MAX: Duration = Duration::from_millis(500);
 
 /// A value that is another afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -62,19 +59,27 @@ pub fn of_pairs(before: &BTreeMap<String, String>, after: &BTreeMap<String, Stri
     differing.map(|key| Changed { path: key.clone(), before: value(before, key), after: value(after, key) }).collect()
 }
 
-/// The lines of a unified diff, without its two heads; none where the texts are equal.
-pub fn of_texts(before: &str, after: &str) -> Vec<String> {
+/// The lines of a unified diff, without its two heads; none where the texts are equal. Two texts of a megabyte that
+/// have nothing in common would be searched for minutes; from `until` on what is found is right, and longer than it
+/// need be.
+pub fn of_texts(before: &str, after: &str, until: Instant) -> Vec<String> {
     let mut search = TextDiff::configure();
-    let diff = search.algorithm(Algorithm::Myers).deadline(Instant::now() + SEARCH_MAX).diff_lines(before, after);
+    let diff = search.algorithm(Algorithm::Myers).deadline(until).diff_lines(before, after);
     let unified = diff.unified_diff().context_radius(CONTEXT_LINES).to_string();
     unified.lines().map(str::to_owned).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(200)
+    }
 
     #[test]
     fn values_differ_by_field() {
@@ -112,16 +117,16 @@ mod tests {
 
     #[test]
     fn texts_differ_by_line() {
-        assert_eq!(of_texts("a\nb\n", "a\nb\n"), Vec::<String>::new());
-        assert_eq!(of_texts("a\nb\nc\n", "a\nB\nc\n"), ["@@ -1,3 +1,3 @@", " a", "-b", "+B", " c"]);
-        let last = of_texts("a", "a\n");
+        assert_eq!(of_texts("a\nb\n", "a\nb\n", soon()), Vec::<String>::new());
+        assert_eq!(of_texts("a\nb\nc\n", "a\nB\nc\n", soon()), ["@@ -1,3 +1,3 @@", " a", "-b", "+B", " c"]);
+        let last = of_texts("a", "a\n", soon());
         assert_eq!(last, ["@@ -1 +1 @@", "-a", "\\ No newline at end of file", "+a"]);
     }
 
     #[test]
     fn texts_that_have_nothing_in_common_come_to_an_end() {
         let text = |from: usize| (from..from + 60_000).map(|line| format!("{line}\n")).collect::<String>();
-        let lines = of_texts(&text(0), &text(1_000_000));
+        let lines = of_texts(&text(0), &text(1_000_000), soon());
         assert_eq!(lines.iter().filter(|line| line.starts_with('+')).count(), 60_000);
     }
 }

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod access_key;
 pub mod alias;
+pub mod audience;
 pub mod code;
 pub mod config_file;
 pub mod config_lookup;

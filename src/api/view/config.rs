@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::history::State;
 use crate::catalog::Catalog;
+use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Format, Tag};
-use crate::model::release::{ClientLabel, ClientPercent, ReleaseType};
+use crate::model::release::ReleaseType;
 
 /// A group of config files: the app id of a config client.
 #[derive(Serialize, JsonSchema)]

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::history::State;
-use crate::model::release::{ClientLabel, ClientPercent, ReleaseType};
+use crate::model::audience::{ClientLabel, ClientPercent};
+use crate::model::release::ReleaseType;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Fields, Rule, RuleType};
 use crate::model::time::Timestamp;

@@ -5,6 +5,7 @@ mod audit;
 mod cluster;
 mod contents;
 mod golden;
+mod house;
 mod instances;
 mod lists;
 mod properties;

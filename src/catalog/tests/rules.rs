@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
-use crate::model::release::{ClientLabel, ReleaseOp};
+use crate::model::audience::ClientLabel;
+use crate::model::release::ReleaseOp;
 use crate::model::rule::circuit_breaker::{BreakerDestination, CircuitBreakerPatch, RuleMatcher};
 use crate::model::rule::fault_detect::{DestinationService, FaultDetectPatch};
 use crate::model::rule::matching::{MatchString, MatchType};

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Family, Rule, RuleType};
 use crate::format::level::Level;
+use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::Stamp;
-use crate::model::release::{Audience, ClientLabel, ClientPercent, GivenTime, Plan, ReleaseState, ReleaseType};
+use crate::model::release::{GivenTime, Plan, ReleaseState, ReleaseType};
 use crate::model::time::Timestamp;
 use crate::model::wire::Uint64;
 use crate::model::{limits, name};

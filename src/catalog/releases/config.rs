@@ -1,0 +1,115 @@
+//! The releases of a config file, as the course of releases sees them.
+
+use std::sync::Arc;
+
+use super::{Releasable, Standing, Wish, free};
+use crate::catalog::Catalog;
+use crate::catalog::change::{Entity, Journal};
+use crate::catalog::ctx::Ctx;
+use crate::catalog::history::Thing;
+use crate::model::audience::Audience;
+use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
+use crate::model::release::{Plan, ReleaseState, ReleaseType};
+
+impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
+    fn from(draft: &'a ConfigReleaseDraft) -> Self {
+        Wish {
+            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
+            to_previous: draft.to_previous.unwrap_or_default(),
+            comment: draft.release_description.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+impl Releasable for ConfigRelease {
+    fn release_type(&self) -> ReleaseType {
+        self.release_type
+    }
+
+    fn audience(&self) -> Audience<'_> {
+        ConfigRelease::audience(self)
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    fn state(&self) -> ReleaseState {
+        ConfigRelease::state(self)
+    }
+
+    fn author(&self) -> &str {
+        &self.created.by
+    }
+
+    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
+        ConfigRelease {
+            active: standing.is_active(),
+            version: standing.version(self.version),
+            plan: standing.plan(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
+        ConfigRelease {
+            id: ctx.draw_number(),
+            name,
+            release_type: ReleaseType::Normal,
+            labels: Vec::new(),
+            client_percent: None,
+            version,
+            active: true,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn into_entity(this: Arc<Self>) -> Entity {
+        Entity::ConfigRelease(this)
+    }
+
+    fn of(&self) -> Thing {
+        Thing::File(self.key.clone())
+    }
+
+    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>> {
+        catalog.configs.active_release(&self.key).cloned()
+    }
+
+    fn has_active_gray(&self, catalog: &Catalog) -> bool {
+        catalog.configs.has_gray(&self.key)
+    }
+
+    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {
+        catalog.configs.releases_of(&self.key).cloned().collect()
+    }
+
+    fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String {
+        let name = format!("{}-{}-{version}", self.key.file, ctx.time.0 / 1000);
+        free(name, |name| catalog.configs.release(&self.key, name).is_none())
+    }
+
+    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
+        catalog.configs.next_version(&self.key, journal)
+    }
+
+    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
+        catalog.configs.put_release(self, journal)
+    }
+
+    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.configs.remove_release(self, journal);
+    }
+
+    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.configs.mark(&self.key, journal);
+        self.retain(catalog, journal);
+    }
+
+    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.retain_config_releases(&self.key, journal);
+    }
+}

@@ -1,0 +1,120 @@
+//! The releases of a rule, as the course of releases sees them.
+
+use std::sync::Arc;
+
+use super::{Releasable, Standing, Wish, free};
+use crate::catalog::Catalog;
+use crate::catalog::change::{Entity, Journal};
+use crate::catalog::ctx::Ctx;
+use crate::catalog::history::Thing;
+use crate::model::audience::Audience;
+use crate::model::release::{Plan, ReleaseState, ReleaseType};
+use crate::model::rule::Rule;
+use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
+
+impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
+    fn from(draft: &'a RuleReleaseDraft) -> Self {
+        Wish {
+            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
+            to_previous: draft.to_previous.unwrap_or_default(),
+            comment: draft.description.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+impl Releasable for RuleRelease {
+    fn release_type(&self) -> ReleaseType {
+        self.release_type
+    }
+
+    fn audience(&self) -> Audience<'_> {
+        RuleRelease::audience(self)
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    fn state(&self) -> ReleaseState {
+        RuleRelease::state(self)
+    }
+
+    fn author(&self) -> &str {
+        &self.created.by
+    }
+
+    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
+        RuleRelease {
+            active: standing.is_active(),
+            version: standing.version(self.version),
+            plan: standing.plan(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
+        RuleRelease {
+            id: ctx.draw_id(),
+            name,
+            release_type: ReleaseType::Normal,
+            client_labels: Vec::new(),
+            client_percent: None,
+            version,
+            active: true,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn into_entity(this: Arc<Self>) -> Entity {
+        Entity::RuleRelease(this)
+    }
+
+    fn of(&self) -> Thing {
+        Thing::Rule(self.rule.family(), self.rule.id.clone())
+    }
+
+    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>> {
+        catalog.rules.of(self.rule.family()).active().normal(&self.rule.id).cloned()
+    }
+
+    fn has_active_gray(&self, catalog: &Catalog) -> bool {
+        catalog.rules.of(self.rule.family()).active().has_gray(&self.rule.id)
+    }
+
+    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {
+        catalog.rules.of(self.rule.family()).releases_of(&self.rule.id).cloned().collect()
+    }
+
+    fn free_name(&self, catalog: &Catalog, _: &Ctx, version: u64) -> String {
+        let book = catalog.rules.of(self.rule.family());
+        free(format!("v{version}"), |name| book.release(&self.rule.id, name).is_none())
+    }
+
+    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
+        let book = catalog.rules.of_mut(self.rule.family());
+        let Some(rule) = book.get(&self.rule.id).cloned() else { return self.version + 1 };
+        let versions = rule.versions + 1;
+        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, journal);
+        versions
+    }
+
+    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
+        catalog.rules.of_mut(self.rule.family()).put_release(self, journal)
+    }
+
+    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.rules.of_mut(self.rule.family()).remove_release(self, journal);
+    }
+
+    /// Who watches the rule is told where it is kept.
+    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        self.retain(catalog, journal);
+    }
+
+    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
+        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, journal);
+    }
+}

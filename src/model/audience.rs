@@ -1,0 +1,178 @@
+//! Whom a gray release is for: clients by their labels, a share of them, or both.
+
+use std::sync::{Arc, OnceLock};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::code::{Code, Refusal};
+use super::rule::matching::{MatchString, OwnedMatcher};
+use super::wire::Uint32;
+use super::{limits, name};
+
+/// A condition on a label of a client. A client without the label does not meet it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ClientLabel {
+    pub key: String,
+    pub value: MatchString,
+}
+
+/// Refuses labels that no client could have, and conditions that cannot be judged: 400904.
+pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
+    let refuse = |why: String| Err(Refusal::new(Code::InvalidMatchRule, why));
+    if labels.len() > limits::CLIENT_LABELS_MAX {
+        return refuse(format!("more than {} client labels", limits::CLIENT_LABELS_MAX));
+    }
+    for (index, label) in labels.iter().enumerate() {
+        if label.key.is_empty() {
+            return refuse(format!("client_labels[{index}] has no key"));
+        }
+        let code = Code::InvalidMatchRule;
+        name::check_length("the key of a client label", &label.key, limits::METADATA_KEY_CHARS_MAX, code)?;
+        name::check_length("the value of a client label", &label.value.value, limits::METADATA_VALUE_CHARS_MAX, code)?;
+        if let Err(fault) = label.value.check() {
+            let refusal: Refusal = fault.within(&format!("client_labels[{index}]")).into();
+            return refuse(refusal.detail);
+        }
+    }
+    Ok(())
+}
+
+/// A share of the clients of a gray release, always the same ones: as the share grows, those that were in it stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ClientPercent {
+    /// What tells one client from another: `CLIENT_IP`, or the key of a label. A client without it is out.
+    pub by: String,
+    /// 1 to 100.
+    pub percent: Uint32,
+}
+
+impl ClientPercent {
+    /// Whether a client with this value is in: its number, the first eight bytes of the SHA-256 of the value as a
+    /// big-endian number modulo 100, is below the share. The same for every release, so that one client comes to
+    /// see all that is rolled out together.
+    pub fn has(&self, value: &str) -> bool {
+        let digest = Sha256::digest(value.as_bytes());
+        let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte)) % 100;
+        number < u64::from(self.percent.0)
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let refuse = |why: &str| Err(Refusal::new(Code::InvalidMatchRule, why));
+        if self.by.is_empty() {
+            return refuse("client_percent.by is required: CLIENT_IP, or the key of a label");
+        }
+        if !(1..=100).contains(&self.percent.0) {
+            return refuse("client_percent.percent has to be 1 to 100");
+        }
+        let code = Code::InvalidMatchRule;
+        name::check_length("client_percent.by", &self.by, limits::METADATA_KEY_CHARS_MAX, code)
+    }
+}
+
+/// Whom a gray release is for: clients that meet all conditions and are in the share.
+#[derive(Clone, Copy, Debug)]
+pub struct Audience<'a> {
+    pub labels: &'a [ClientLabel],
+    pub percent: Option<&'a ClientPercent>,
+}
+
+impl Audience<'_> {
+    pub(super) fn is_everybody(self) -> bool {
+        self.labels.is_empty() && self.percent.is_none()
+    }
+
+    /// Refuses an audience that no client could be of, or that cannot be judged: 400904.
+    pub fn check(self) -> Result<(), Refusal> {
+        check_labels(self.labels)?;
+        self.percent.map_or(Ok(()), ClientPercent::check)
+    }
+}
+
+/// The conditions of an audience, made ready by the first client that is judged and kept for all that follow. An
+/// expression takes up to a thousand times longer to compile than to match, and anybody may ask.
+///
+/// Kept beside the active release, not in it: what is active no more keeps nothing. An expression takes
+/// [`limits::REGEX_COMPILED_BYTES_MAX`] at most.
+#[derive(Clone, Debug, Default)]
+pub struct Judge(OnceLock<Arc<[OwnedMatcher]>>);
+
+impl Judge {
+    /// True if a client is of the audience; `label` looks up what the client has. To be asked about one release only.
+    pub fn admits<'a>(&self, audience: Audience<'_>, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let Audience { labels, percent } = audience;
+        let ready = self.0.get_or_init(|| labels.iter().map(|wanted| wanted.value.owned_matcher()).collect());
+        let meets = |(wanted, ready): (&ClientLabel, &OwnedMatcher)| {
+            label(&wanted.key).is_some_and(|value| ready.matches(value))
+        };
+        labels.iter().zip(ready.iter()).all(meets)
+            && percent.is_none_or(|share| label(&share.by).is_some_and(|value| share.has(value)))
+    }
+}
+
+/// It follows from the release.
+impl PartialEq for Judge {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::rule::matching::{MatchType, ValueType};
+
+    #[test]
+    fn an_audience_is_made_ready_once_and_judges_as_its_conditions_do() {
+        let label = |key: &str, kind: MatchType, value: &str| ClientLabel {
+            key: key.into(),
+            value: MatchString { kind, value: value.into(), value_type: ValueType::Text },
+        };
+        let labels = [label("zone", MatchType::Regex, "^eu-[0-9]+$"), label("os", MatchType::In, "linux,mac")];
+        let (audience, judge) = (Audience { labels: &labels, percent: None }, Judge::default());
+        let rows = [
+            (&[("zone", "eu-1"), ("os", "mac")][..], true),
+            (&[("zone", "us-1"), ("os", "mac")], false),
+            (&[("zone", "eu-1"), ("os", "other")], false),
+            (&[("zone", "eu-1")], false),
+            (&[], false),
+        ];
+        for (client, expected) in rows {
+            let has = |key: &str| client.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+            assert_eq!(judge.admits(audience, has), expected, "{client:?}");
+        }
+        let ready = |judge: &Judge| judge.0.get().map(Arc::as_ptr);
+        assert!(ready(&judge).is_some());
+        assert_eq!(ready(&judge), ready(&judge.clone()), "a view of the catalog shares what is ready");
+    }
+
+    /// Anybody can compute who is in: `printf 10.0.0.1 | sha256sum`.
+    #[test]
+    fn a_share_has_the_same_clients_on_every_node_and_as_it_grows() {
+        let numbers = [("10.0.0.1", 58), ("10.0.0.2", 74), ("10.0.0.3", 37), ("a", 50), ("pay-7", 3), ("", 52)];
+        for (value, number) in numbers {
+            for percent in 1..=100 {
+                let share = ClientPercent { by: "CLIENT_IP".into(), percent: Uint32(percent) };
+                assert_eq!(share.has(value), number < percent, "{value:?} of {percent} %");
+            }
+        }
+        for percent in [1, 10, 50, 99] {
+            let share = ClientPercent { by: "host".into(), percent: Uint32(percent) };
+            let found = (0..10_000).filter(|number| share.has(&format!("client-{number}"))).count();
+            let expected = 100 * percent as usize;
+            assert!(found.abs_diff(expected) < 200, "{found} of 10000 for {percent} %");
+        }
+    }
+
+    #[test]
+    fn who_lacks_the_label_of_a_share_is_out() {
+        let percent = ClientPercent { by: "host".into(), percent: Uint32(100) };
+        let audience = Audience { labels: &[], percent: Some(&percent) };
+        let admitted =
+            |host: Option<&'static str>| Judge::default().admits(audience, |key| host.filter(|_| key == "host"));
+        assert_eq!((admitted(Some("x")), admitted(None)), (true, false));
+    }
+}
