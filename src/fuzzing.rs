@@ -26,6 +26,7 @@ use crate::model::time::Timestamp;
 use crate::offline::fuzzing::read_archive;
 use crate::raft::peer::fuzzing::{Door, read_frame};
 use crate::raft::proposal::{Draft, open, stamp};
+use crate::well_formed;
 
 /// Whether an input was taken.
 pub type Entry = Box<dyn Fn(&[u8]) -> bool>;
@@ -83,9 +84,14 @@ fn handshake() -> Entry {
     Box::new(move |input| door.meet(input))
 }
 
-/// What is written of the pairs is read as the same pairs, and so is every form in which clients get the file.
+/// What is written of the pairs is read as the same pairs, and so is every form in which clients get the file. As any
+/// other format the text gets a verdict.
 fn read_properties(input: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(input) else { return false };
+    for format in Format::ALL {
+        let told = well_formed::check(format, text).map_or_else(|fault| fault.to_string(), |()| String::new());
+        assert!(told.len() < 1000, "a fault is told in a line: {told}");
+    }
     let read = properties::parse(text);
     for format in [Format::Properties, Format::Text] {
         let released = Released::new("n", "g", "f", 1, format, Arc::from(text));

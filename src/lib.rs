@@ -23,6 +23,7 @@
 //!        descriptors     how the file descriptors of the process are shared out
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
 //!        origin          whom limits count as one client
+//!        well_formed     what the parsers of others say of a text; never asked by apply
 //! ```
 //!
 //! Names point downwards only. [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or
@@ -112,6 +113,13 @@
 //! beaten again, is proposed, many in one command. Where very many change at once, as a zone dies or comes back,
 //! the rest of them is waited for, six seconds at most, and they are one entry. From there on it is a write like
 //! any other, and wakes those who watch the service; one so large is applied beside what readers see.
+//!
+//! # The path of a config file to its clients
+//!
+//! Saving a file changes a draft; publishing makes a copy of it. The node that takes a publish judges the content by
+//! its format ([`well_formed`]), for what is in the request as for a draft that it reads, and proposes what it
+//! found together with what it looked at: apply publishes that very content and format, or answers that it has changed
+//! (409000), and the node looks again. So no parser of others decides what the state becomes.
 //!
 //! # The path of a permission
 //!
@@ -260,3 +268,4 @@ pub mod store;
 pub mod tls;
 pub mod view;
 pub mod watch;
+pub mod well_formed;

@@ -50,6 +50,12 @@ impl Caller {
         Sight::new(&self.grants, SEEING)
     }
 
+    /// The same caller by what this node knows now, if it is still let in.
+    pub(super) fn again(&self, app: &App) -> Result<Caller, ApiError> {
+        let holder = holder(app, &self.credential, self.address).ok_or(Code::TokenNotExisted)?;
+        Ok(Caller { grants: holder.grants, ..self.clone() })
+    }
+
     /// Refuses who may not do this on everything: what belongs to the cluster as a whole.
     pub(super) fn check_everywhere(&self, verb: Verb) -> Result<(), ApiError> {
         match self.grants.may_everywhere(verb) {
@@ -137,8 +143,7 @@ pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extens
 /// that was behind may have let in somebody whose token was revoked, or whose grants were others.
 pub(super) fn admit_again(app: &App, extensions: &mut Extensions) -> Result<(), ApiError> {
     let Some(caller) = extensions.get_mut::<Caller>() else { return Ok(()) };
-    let holder = holder(app, &caller.credential, caller.address).ok_or(Code::TokenNotExisted)?;
-    caller.grants = holder.grants;
+    *caller = caller.again(app)?;
     Ok(())
 }
 

@@ -5,10 +5,12 @@ use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
+use super::contents::Contents;
 use super::doc::{Doc, PAGING, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
+use super::judged::note_faults;
 use super::query::{Fresh, Query};
 use super::scan::FAR;
 use super::view::{ConfigFileView, FileStatus};
@@ -97,28 +99,28 @@ fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {
 }
 
 pub(super) const CREATE: Doc = WRITE
-    .says("Creates files, which clients see when they are published; a missing namespace and group are made.")
+    .says("Creates files, which clients see when they are published; a missing namespace and group are made. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column.")
     .codes(&[KEY_FIELDS, FIELDS, &[Code::ExistedResource]]);
 
 pub(super) async fn create(
     app: State<App>,
     caller: Caller,
-    batch: Batch<ConfigFileDraft>,
+    Contents(batch): Contents<ConfigFileDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(check(&app));
+    let batch = note_faults(&app, &caller, batch.checked(check(&app))).await?;
     write(&app, &caller, Op::Create, batch).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
-    .says("Updates files: an absent field stays. Clients see nothing of it until it is published.")
+    .says("Updates files: an absent field stays. Clients see nothing of it until it is published. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column.")
     .codes(&[KEY_FIELDS, FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource]]);
 
 pub(super) async fn update(
     app: State<App>,
     caller: Caller,
-    batch: Batch<ConfigFileDraft>,
+    Contents(batch): Contents<ConfigFileDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(check(&app));
+    let batch = note_faults(&app, &caller, batch.checked(check(&app))).await?;
     write(&app, &caller, Op::Update, batch).await
 }
 

@@ -10,10 +10,12 @@ use serde::Deserialize;
 use super::App;
 use super::auth::Caller;
 use super::config_files::{FIELDS as FILE_FIELDS, KEY_FIELDS};
+use super::contents::NotedContents;
 use super::doc::{Doc, PAGING, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
+use super::judged::{self, Force};
 use super::query::{Fresh, Query};
 use super::rules::answer_history;
 use super::scan::FAR;
@@ -59,17 +61,18 @@ const RELEASE: Param = Param::text("release_name", "Name of the release.").also(
 const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat];
 
 pub(super) const PUBLISH: Doc = DOC
-    .says("Publishes files as they stand; without a name, one is made.")
+    .says("Publishes files as they stand, if they are well-formed by their format; without a name, one is made. With `md5`, only if that is of the published content.")
     .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
     .codes(&[NAMED, PUBLISHED, &[Code::NotFoundResource]]);
 
 pub(super) async fn publish(
     app: State<App>,
     caller: Caller,
+    force: Force,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(ConfigReleaseDraft::check);
-    Write::new(&app, &caller).one_or_batch(batch, Command::ConfigPublish).await
+    judged::publish(&app, &caller, force, batch, Command::ConfigPublish).await
 }
 
 /// A config file, and how it is published.
@@ -89,7 +92,7 @@ pub(super) struct PublishBody {
     content: Option<String>,
     /// At most 1024 characters.
     comment: Option<String>,
-    /// `text`, `yaml`, `xml`, `json`, `html` or `properties`; else what the suffix of the name says.
+    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
     format: Option<String>,
     /// At most 1024 characters.
     #[serde(alias = "releaseDescription")]
@@ -142,20 +145,21 @@ impl From<PublishBody> for ConfigPublish {
 }
 
 pub(super) const CREATE_AND_PUBLISH: Doc = DOC
-    .says("Writes files and publishes them: both or neither. With `md5`, only if that is of the published content.")
+    .says("Writes files and publishes them if they are well-formed by their format: both or neither. With `md5`, only if that is of the published content.")
     .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
     .codes(&[KEY_FIELDS, FILE_FIELDS, PUBLISHED, &[Code::InvalidMatchRule]]);
 
 pub(super) async fn create_and_publish(
     app: State<App>,
     caller: Caller,
-    Noted(batch): Noted<PublishBody>,
+    force: Force,
+    NotedContents(batch): NotedContents<PublishBody>,
 ) -> Result<Response, ApiError> {
     let content_chars_max = app.settings.config_content_chars_max;
     let batch = batch.made(|body| Ok(ConfigPublish::from(body))).checked(|publish: &ConfigPublish| {
         publish.file.check(content_chars_max).and_then(|()| publish.release.check())
     });
-    Write::new(&app, &caller).one_or_batch(batch, Command::ConfigCreateAndPublish).await
+    judged::publish(&app, &caller, force, batch, Command::ConfigCreateAndPublish).await
 }
 
 pub(super) const STOP_GRAY: Doc = WRITE

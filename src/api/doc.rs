@@ -14,9 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::auth::Caller;
+use super::contents::{Contents, NotedContents};
 use super::envelope::{Coded, Shape};
 use super::extract::{Batch, ClientAddress, Object, RequestId, SmallObject};
 use super::layers::Waiting;
+use super::judged::Force;
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
@@ -246,11 +248,31 @@ impl<T: DeserializeOwned + JsonSchema> Input for Noted<T> {
     }
 }
 
+impl<T: DeserializeOwned + JsonSchema> Input for Contents<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.batch(schema_of::<T>());
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Input for NotedContents<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.batch(schema_of::<T>());
+        sketch.judges_unknown();
+    }
+}
+
 /// Which fields an item has the family of the route says, and so does its [`Doc::takes`].
 impl Input for RuleBatch {
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.judges_unknown();
         sketch.batch(sketch.item.expect("the documentation of a route on rules says what an item is"));
+    }
+}
+
+impl Input for Force {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.query.push(Force::PARAM);
+        sketch.codes.insert(Code::InvalidParameter);
     }
 }
 

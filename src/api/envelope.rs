@@ -177,6 +177,14 @@ pub(super) fn one(item: &Item) -> Response {
     answer(item.outcome.code, item)
 }
 
+/// [`one`] for a single object, else [`batch`].
+pub(super) fn one_or_batch(is_single: bool, responses: &[Item]) -> Response {
+    match responses {
+        [item] if is_single => one(item),
+        responses => batch(responses),
+    }
+}
+
 /// A page of a list: `amount` counts all matches, `size` this page.
 pub(super) fn list<'a, T, V: Serialize>(
     name: &'static str,

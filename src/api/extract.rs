@@ -37,7 +37,7 @@ pub(super) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
     read_body_within(body, limits::BODY_BYTES_MAX).await
 }
 
-async fn read_body_within(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+pub(super) async fn read_body_within(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large(body, bytes_max));
     }
@@ -298,22 +298,28 @@ impl<'a, T> Write<'a, T> {
         mut batch: Batch<T>,
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Vec<Item>, ApiError> {
-        let mut warnings = std::mem::take(&mut batch.warnings).into_iter();
+        let warnings = std::mem::take(&mut batch.warnings);
         let (accepted, parted) = batch.parted();
-        let applied = if accepted.is_empty() {
-            Vec::new()
-        } else {
-            let asked = Asked { itself: self.itself, ..self.caller.asks(command(accepted)) };
-            self.app.ask(&self.caller.name, asked).await?
-        };
-        let outcomes = parted.whole(applied);
+        let applied = if accepted.is_empty() { Vec::new() } else { self.propose(command(accepted)).await? };
+        Ok(self.answered(parted.whole(applied), warnings))
+    }
+
+    /// What becomes of each item of a command.
+    pub(super) async fn propose(&self, command: Command) -> Result<Vec<Outcome>, ApiError> {
+        let asked = Asked { itself: self.itself, ..self.caller.asks(command) };
+        self.app.ask(&self.caller.name, asked).await
+    }
+
+    /// What is answered of each item; it is counted.
+    pub(super) fn answered(&self, outcomes: Vec<Outcome>, warnings: Vec<Vec<String>>) -> Vec<Item> {
         for outcome in &outcomes {
             let code = outcome.code.number().to_string();
             self.app.node.metrics().outcomes.with_label_values(&[&code]).inc();
         }
+        let mut warnings = warnings.into_iter();
         let catalog = self.app.node.state().catalog();
         let item = |outcome| Item::new(outcome, &catalog).with_warnings(warnings.next().unwrap_or_default());
-        Ok(outcomes.into_iter().map(item).collect())
+        outcomes.into_iter().map(item).collect()
     }
 
     /// Always the envelope of a batch.
@@ -332,11 +338,7 @@ impl<'a, T> Write<'a, T> {
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Response, ApiError> {
         let is_single = batch.is_single;
-        let items = self.items(batch, command).await?;
-        match items.as_slice() {
-            [item] if is_single => Ok(envelope::one(item)),
-            items => Ok(envelope::batch(items)),
-        }
+        Ok(envelope::one_or_batch(is_single, &self.items(batch, command).await?))
     }
 }
 

@@ -25,6 +25,7 @@ use crate::store::Store;
 use crate::watch::Hub;
 
 mod audit;
+mod judged;
 mod matrix;
 mod told;
 mod unknown;

@@ -76,8 +76,14 @@ impl<T: DeserializeOwned> FromRequest<App> for Noted<T> {
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
         let unknown = Unknown::of(&request)?;
+        Noted::read(unknown, &read_body(request.into_body()).await?)
+    }
+}
+
+impl<T: DeserializeOwned> Noted<T> {
+    pub(super) fn read(unknown: Unknown, body: &[u8]) -> Result<Self, ApiError> {
         let read = |raw: &RawValue| unknown.judge(parse_noting(PhantomData::<T>, raw));
-        Ok(Noted(Batch::parse_noting(&read_body(request.into_body()).await?, read)?))
+        Ok(Noted(Batch::parse_noting(body, read)?))
     }
 }
 

@@ -125,28 +125,33 @@ impl Command {
             }
             Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
-            Command::Rules(_, drafts) => drafts.iter().map(RuleDraft::level).max().unwrap_or(Level::FIRST),
-            Command::Aliases(_, drafts) => drafts.iter().map(AliasDraft::level).max().unwrap_or(Level::FIRST),
-            Command::ConfigGroups(_, drafts) => since_rollout(drafts.iter().map(|draft| &draft.revision)),
-            Command::ConfigFiles(_, drafts) => since_rollout(drafts.iter().map(|draft| &draft.revision)),
-            Command::ConfigCreateAndPublish(items) => since_rollout(items.iter().map(|item| &item.file.revision)),
-            Command::PublishRules(family, _) | Command::RuleReleases(family, ..) => family.since(),
+            Command::Rules(_, items) => highest(items.iter().map(RuleDraft::level)),
+            Command::Aliases(_, items) => highest(items.iter().map(AliasDraft::level)),
+            Command::ConfigGroups(_, items) => since_rollout(items.iter().map(|item| &item.revision)),
+            Command::ConfigFiles(_, items) => highest(items.iter().map(ConfigFileDraft::level)),
+            Command::ConfigPublish(items) => highest(items.iter().map(ConfigReleaseDraft::level)),
+            Command::ConfigCreateAndPublish(items) => {
+                highest(items.iter().flat_map(|item| [item.file.level(), item.release.level()]))
+            }
+            Command::PublishRules(family, items) => {
+                highest(items.iter().map(RuleReleaseDraft::level)).max(family.since())
+            }
+            Command::RuleReleases(family, op, _) => family.since().max(op.level()),
+            Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
             Command::Asked(asked) => asked.command.level().max(Level::TRUST),
             Command::Users(..)
             | Command::ChangePassword { .. }
             | Command::ServiceTokens(..)
             | Command::AccessKeys(..)
             | Command::Note(_) => Level::TRUST,
-            Command::PublishRules(_, items) => items.iter().map(RuleReleaseDraft::level).max().unwrap_or_default(),
-            Command::RuleReleases(_, op, _) => op.level(),
-            Command::ConfigPublish(items) => items.iter().map(ConfigReleaseDraft::level).max().unwrap_or_default(),
-            Command::ConfigCreateAndPublish(items) => {
-                items.iter().map(|publish| publish.release.level()).max().unwrap_or_default()
-            }
-            Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
             _ => Level::FIRST,
         }
     }
+}
+
+/// The level of a batch.
+fn highest(levels: impl Iterator<Item = Level>) -> Level {
+    levels.max().unwrap_or_default()
 }
 
 /// The level of fields that came with [`Level::ROLLOUT`]: theirs, where one of them says something.

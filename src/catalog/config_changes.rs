@@ -3,8 +3,8 @@
 //! What becomes of a release is in `releases`, the same as for rules. With the file its releases and their history
 //! go; versions and notification ids live on.
 //!
-//! Two more rules: a release name that is taken for the file is 400201, and what no client could
-//! read is not published.
+//! Three more rules: a release name that is taken for the file is 400201, what no client could
+//! read is not published, and neither is another content than the one that was judged before.
 
 use std::sync::Arc;
 
@@ -25,9 +25,6 @@ use crate::model::config_file::{
 use crate::model::is_stale;
 use crate::model::properties;
 use crate::model::release::{ReleaseOp, publishable};
-
-/// To Apollo clients, which leave the suffix out, a name without one is a properties file.
-const FORMAT_WITHOUT_SUFFIX: Format = Format::Properties;
 
 fn md5_of(content: &str) -> String {
     hex::encode(Md5::digest(content))
@@ -141,7 +138,9 @@ impl Catalog {
         let Some(file) = self.configs.file(&draft.key()).cloned() else {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
-        match self.refuse_release(ctx, draft).or_else(|| refuse_unreadable(&file)) {
+        let refused = self.refuse_other_published(&file.key, draft.given_md5());
+        let refused = refused.or_else(|| self.refuse_release(ctx, draft)).or_else(|| refuse_unjudged(&file, draft));
+        match refused.or_else(|| refuse_unreadable(&file)) {
             Some(refused) => refused,
             None => self.release(ctx, ConfigFile::clone(&file), draft, journal),
         }
@@ -155,13 +154,9 @@ impl Catalog {
         journal: &mut Journal,
     ) -> Outcome {
         let key = publish.file.key();
-        if let Some(expected) = publish.md5.as_deref().filter(|md5| !md5.is_empty()) {
-            let current = self.configs.active_release(&key);
-            if current.is_none_or(|release| release.md5 != expected) {
-                return Refusal::new(Code::DataConflict, "the published content has another md5").into();
-            }
-        }
-        if let Some(refused) = self.refuse_release(ctx, &publish.release) {
+        let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
+        let refused = self.refuse_other_published(&key, expected);
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release)) {
             return refused;
         }
         let old = self.configs.file(&key).cloned();
@@ -169,11 +164,18 @@ impl Catalog {
             return Outcome::stale(old.map_or(Entity::None, Entity::ConfigFile));
         }
         let file = edited(ctx, old.as_ref(), &publish.file, journal.level());
-        if let Some(refused) = refuse_unreadable(&file) {
+        if let Some(refused) = refuse_unjudged(&file, &publish.release).or_else(|| refuse_unreadable(&file)) {
             return refused;
         }
         self.ensure_group(ctx, &key, journal);
         self.release(ctx, file, &publish.release, journal)
+    }
+
+    /// Compare-and-set on what clients see.
+    fn refuse_other_published(&self, key: &ConfigKey, expected: Option<&str>) -> Option<Outcome> {
+        let (expected, current) = (expected?, self.configs.active_release(key));
+        let refusal = || Refusal::new(Code::DataConflict, "the published content has another md5");
+        current.is_none_or(|release| release.md5 != expected).then(|| refusal().into())
     }
 
     fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft) -> Option<Outcome> {
@@ -264,7 +266,7 @@ fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft, lev
 fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
     ConfigFile {
         id: ctx.draw_number(),
-        format: Format::of_suffix(&key.file).unwrap_or(FORMAT_WITHOUT_SUFFIX),
+        format: Format::of_new(&key.file, level),
         key,
         created: ctx.stamp(),
         modified: ctx.stamp(),
@@ -273,9 +275,16 @@ fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
     }
 }
 
+/// What was judged is what is published, or nothing is.
+fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+    let judged = draft.judged.as_ref()?;
+    let refusal = || Refusal::new(Code::DataConflict, "the file was changed while it was published");
+    (!judged.is_of(file)).then(|| refusal().into())
+}
+
 /// What no client could read is not published: properties that cannot be parsed.
 fn refuse_unreadable(file: &ConfigFile) -> Option<Outcome> {
-    if Format::of_suffix(&file.key.file).unwrap_or(file.format) != Format::Properties {
+    if Format::read_as(&file.key.file, file.format) != Format::Properties {
         return None;
     }
     let error = properties::parse(&file.content).err()?;

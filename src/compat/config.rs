@@ -122,7 +122,7 @@ pub(super) async fn raw<S: ConfigSource>(State(surface): State<Surface<S>>, path
             Format::Json => answer::JSON,
             Format::Yaml => YAML,
             Format::Xml => XML,
-            Format::Properties | Format::Text | Format::Html => PLAIN_TEXT,
+            Format::Properties | Format::Text | Format::Html | Format::Toml => PLAIN_TEXT,
         };
         Ok(whole(content_type, released.raw()?))
     };

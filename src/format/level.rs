@@ -11,7 +11,7 @@
 //! | 1 | everything up to and including the first release |
 //! | 2 | the level itself, announced by every node; settings; retention of releases; contents of config files kept once, by digest; request ids that age by the log's own time |
 //! | 3 | who asked, with every command that a request made; users with grants, service tokens, access keys, the audit trail |
-//! | 4 | circuit breaker rules; promoting, withdrawing and scheduling releases, gray ones for a percentage, their history |
+//! | 4 | circuit breaker rules; promoting, withdrawing and scheduling releases, gray ones for a percentage, their history; publishing what was judged or seen alone; TOML files |
 //!
 //! What is raised, and when: `raft::levels`. What a data directory may hold: `store::identity`. A
 //! change of any of these formats takes a new level, a row in the table above, and a small data

@@ -83,7 +83,7 @@ codes! {
     InvalidConfigFileGroupName = 400801 "invalid config file group name";
     InvalidConfigFileName = 400802 "invalid config file name";
     InvalidConfigFileContentLength = 400803 "config file content too long";
-    InvalidConfigFileFormat = 400804 "invalid config file format, only support json,xml,html,properties,text,yaml";
+    InvalidConfigFileFormat = 400804 "invalid config file format, only support json,xml,html,properties,text,toml,yaml";
     InvalidConfigFileTags = 400805 "invalid config file tags, they come in key,value pairs and are not blank";
     NotFoundResourceConfigFile = 400807 "config file not existed";
     NotMatchContentToFormat = 400813 "config file content does not match its format";

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::audience::{Audience, ClientLabel, ClientPercent};
 use super::code::{Code, Refusal};
+pub use super::config_format::Format;
 use super::content::Content;
 use super::release::{GivenTime, Plan, ReleaseState, ReleaseType};
 use super::time::Timestamp;
@@ -55,53 +57,6 @@ pub fn canonical_file(file: &str) -> String {
 
 /// The suffix that a client may leave out.
 pub const PROPERTIES_SUFFIX: &str = ".properties";
-
-/// What the content of a file is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    #[default]
-    Text,
-    Yaml,
-    Xml,
-    Json,
-    Html,
-    Properties,
-}
-
-impl Format {
-    pub const ALL: [Format; 6] =
-        [Format::Text, Format::Yaml, Format::Xml, Format::Json, Format::Html, Format::Properties];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            Format::Text => "text",
-            Format::Yaml => "yaml",
-            Format::Xml => "xml",
-            Format::Json => "json",
-            Format::Html => "html",
-            Format::Properties => "properties",
-        }
-    }
-
-    /// The format of a word, `yml` and `txt` included.
-    pub fn of_word(word: &str) -> Result<Format, Refusal> {
-        match word {
-            "yml" => Ok(Format::Yaml),
-            "txt" => Ok(Format::Text),
-            _ => Format::ALL
-                .into_iter()
-                .find(|format| format.word() == word)
-                .ok_or_else(|| Code::InvalidConfigFileFormat.into()),
-        }
-    }
-
-    /// What the suffix of a file name says; `None` where it says nothing.
-    pub fn of_suffix(file: &str) -> Option<Format> {
-        let (_, suffix) = file.rsplit_once('.')?;
-        Format::of_word(&suffix.to_ascii_lowercase()).ok().filter(|_| !suffix.eq_ignore_ascii_case("text"))
-    }
-}
 
 /// A group of config files: the app id of a config client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -271,7 +226,7 @@ pub struct ConfigFileDraft {
     /// At most 1048576 characters, unless the operator set another limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// `text`, `yaml`, `xml`, `json`, `html` or `properties`; else what the suffix of the name says.
+    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
     /// At most 1024 characters.
@@ -308,6 +263,12 @@ impl ConfigFileDraft {
     /// The format that the caller named.
     pub fn given_format(&self) -> Option<Format> {
         self.format.as_deref().and_then(|word| Format::of_word(word).ok())
+    }
+
+    /// The lowest level at which all nodes read it as it is meant.
+    pub fn level(&self) -> Level {
+        let has_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
+        if has_revision || self.given_format() == Some(Format::Toml) { Level::ROLLOUT } else { Level::FIRST }
     }
 
     pub fn lay_over(&self, file: &mut ConfigFile) {
@@ -383,6 +344,38 @@ pub struct ConfigReleaseDraft {
     /// On withdraw: the normal release before takes its place; without it clients see none.
     #[serde(alias = "toPrevious", skip_serializing_if = "Option::is_none")]
     pub to_previous: Option<bool>,
+    /// Of the content that is published now; with another the item is refused with 409000. For a publish alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub md5: Option<String>,
+    /// What the node that took the request found well-formed; only that is published. Never a caller's.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
+    #[schemars(skip)]
+    pub judged: Option<Judged>,
+}
+
+/// What nodes write for each other, and no caller: to one who sends it, it is not known.
+fn of_no_caller<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Judged>, D::Error> {
+    if reader.is_human_readable() { IgnoredAny::deserialize(reader).map(|_| None) } else { Option::deserialize(reader) }
+}
+
+/// A content that was judged before a publish was proposed, and what it was judged as.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// Without its text.
+    pub content: Content,
+    pub format: Format,
+}
+
+impl Judged {
+    /// Of a content that a file of this name is to have.
+    pub fn new(content: &Content, format: Format) -> Self {
+        Judged { content: content.reference(), format }
+    }
+
+    /// Whether it is about the file as it stands.
+    pub fn is_of(&self, file: &ConfigFile) -> bool {
+        self.content == file.content && self.format == Format::read_as(&file.key.file, file.format)
+    }
 }
 
 impl ConfigReleaseDraft {
@@ -392,6 +385,17 @@ impl ConfigReleaseDraft {
 
     pub fn given_name(&self) -> Option<&str> {
         self.name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    pub fn given_md5(&self) -> Option<&str> {
+        self.md5.as_deref().filter(|md5| !md5.is_empty())
+    }
+
+    /// The lowest level at which all nodes publish by it as it is meant.
+    pub fn level(&self) -> Level {
+        let has_conditions = self.given_md5().is_some() || self.judged.is_some();
+        let is_new = has_conditions || self.client_percent.is_some() || self.publish_at.is_some();
+        if is_new { Level::ROLLOUT } else { Level::FIRST }
     }
 
     pub fn check(&self) -> Result<(), Refusal> {
@@ -421,12 +425,6 @@ impl ConfigReleaseDraft {
 
     pub fn publish_at(&self) -> Option<Timestamp> {
         self.publish_at.map(|given| given.0)
-    }
-
-    /// The level from which on all that it says is understood.
-    pub fn level(&self) -> Level {
-        let is_new = self.client_percent.is_some() || self.publish_at.is_some();
-        if is_new { Level::ROLLOUT } else { Level::FIRST }
     }
 
     /// For rollback and delete, which need to be told which release.

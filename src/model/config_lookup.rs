@@ -91,7 +91,7 @@ impl Released {
             group: group.to_owned(),
             file: file.to_owned(),
             version,
-            format: Format::of_suffix(file).unwrap_or(format),
+            format: Format::read_as(file, format),
             content,
             release_key: format!("{namespace}-{group}-{file}-{version}"),
             configurations: OnceLock::new(),

@@ -3,6 +3,10 @@
 
 /// Bytes of a request body on the management surface; beyond it 413000.
 pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// Bytes that a body with contents of config files may have beyond that, for each character that a content may have:
+/// any of the basic plane is at most so long, written as it is or as `\uXXXX`. One beyond it (an emoji) is 4 bytes
+/// as it is and 12 as a pair of escapes.
+pub const BODY_BYTES_PER_CHARACTER: usize = 6;
 /// Default of `--snapshot-bytes` and of `--log-bytes-kept`.
 pub const LOG_BYTES: u64 = 256 * 1024 * 1024;
 /// Default of `--disk-reserve-bytes`: this share of the filesystem, and at most so many bytes.
@@ -80,6 +84,10 @@ pub const SCHEDULED_RELEASES_MAX: usize = 10;
 /// Rows in the history of one rule or config file; beyond that the oldest go.
 pub const HISTORY_EVENTS_MAX: usize = 200;
 
+/// Bytes of a text that are looked at where the request is served; a longer one is, on a blocking thread.
+pub const JUDGED_INLINE_BYTES_MAX: usize = 16 * 1024;
+/// Times that a publish is tried whose file is changed meanwhile.
+pub const PUBLISH_ROUNDS_MAX: usize = 3;
 /// Default of `--config-content-max`, characters of one config file.
 pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;
 /// Namespaces that one long poll may watch.

@@ -10,6 +10,7 @@ pub mod alias;
 pub mod audience;
 pub mod code;
 pub mod config_file;
+pub mod config_format;
 pub mod config_lookup;
 pub mod content;
 pub mod diff;

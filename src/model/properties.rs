@@ -32,11 +32,16 @@ pub enum Fault {
 
 impl fmt::Display for PropertiesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fault = match self.fault {
+        write!(f, "line {}: {}", self.line, self.fault)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Fault::MalformedEscape => "\\u must be followed by four hexadecimal digits",
             Fault::LoneSurrogate => "a \\u escape names half of a surrogate pair",
-        };
-        write!(f, "line {}: {fault}", self.line)
+        })
     }
 }
 

@@ -88,8 +88,8 @@ async fn properties_are_read_and_written_by_javas_rules() {
     written.sort_unstable();
     assert_eq!(lines, written);
 
-    api.publish("default", "app", "t.json", "{\"a\":1}\nline # 2 = x").await;
-    let text = apollo.get("/configfiles/app/default/t.json").await.text;
+    api.publish("default", "app", "t.txt", "{\"a\":1}\nline # 2 = x").await;
+    let text = apollo.get("/configfiles/app/default/t.txt").await.text;
     assert_eq!(text.trim_end_matches('\n'), "content={\"a\"\\:1}\\nline \\# 2 \\= x");
 }
 

@@ -47,7 +47,7 @@ fn left(newest: u64, kept: u64) -> Value {
 }
 
 async fn publish_all(api: &Api) {
-    api.publish("prod", "shop", "app.yml", &format!("at: {:?}", std::time::Instant::now())).await;
+    api.publish("prod", "shop", "app.yml", &format!("at: '{:?}'", std::time::Instant::now())).await;
     for kind in KINDS {
         let publish = json!([{"rule_name": "kept"}]);
         api.post(&format!("/naming/v1/{kind}/releases"), &publish).await.expect_code(200_000);

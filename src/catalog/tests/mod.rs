@@ -7,6 +7,7 @@ mod contents;
 mod golden;
 mod house;
 mod instances;
+mod judged;
 mod lists;
 mod properties;
 mod rebirth;

@@ -1,0 +1,132 @@
+//! Contents that are not what their format says: kept, told of, and not published.
+
+use super::*;
+
+const FILES: &str = "/config/v1/configfiles";
+
+fn named(name: &str) -> Value {
+    json!({ "namespace": "n", "group": "g", "name": name })
+}
+
+fn with(mut item: Value, fields: Value) -> Value {
+    let fields = fields.as_object().expect("fields").clone();
+    item.as_object_mut().expect("an item").extend(fields);
+    item
+}
+
+fn to_release(name: &str) -> Value {
+    json!({ "namespace": "n", "group": "g", "file_name": name })
+}
+
+/// A file name, a content that is broken with the place, and one that is not.
+const ROWS: [(&str, &str, &str, &str); 6] = [
+    ("a.json", "{\n \"a\": }", "line 2, column 7: ", "{}"),
+    ("a.yaml", "a: 1\nb: 2\na: 3", "line 3, column 1: ", "a: 1"),
+    ("a.yml", "a: [1", "line 2, column 1: ", "a: [1]"),
+    ("a.toml", "a = 1\nb =", "line 2, column ", "a = 1"),
+    ("a.xml", "<a>\n<b></a>", "line 2, column ", "<a/>"),
+    ("a.properties", "a=1\nb=\\u12", "line 2: ", "a=1"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_draft_is_kept_and_told_of_and_not_published() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let send = async |method: &str, path: &str, body: Value| bench.send(method, path, Some(&token), body).await.1;
+    for (name, broken, place, whole) in ROWS {
+        let saved = send("POST", FILES, with(named(name), json!({ "content": broken }))).await;
+        let warning = saved["warnings"][0].as_str().unwrap_or_default();
+        assert!(saved["code"] == 200_000 && warning.starts_with(place), "{name}: {saved}");
+        let refused = send("POST", &format!("{FILES}/release"), to_release(name)).await;
+        let info = refused["info"].as_str().unwrap_or_default();
+        assert!(refused["code"] == 400_813 && info.contains(place), "{name}: {refused}");
+        let refused =
+            send("POST", &format!("{FILES}/createandpub"), with(to_release(name), json!({ "content": broken }))).await;
+        assert_eq!(refused["code"], 400_813, "{name}: {refused}");
+        // The draft alone changes the format; what is published is judged as a whole.
+        let refused = send("POST", &format!("{FILES}/createandpub"), to_release(name)).await;
+        assert_eq!(refused["code"], 400_813, "{name}: {refused}");
+        let forced = send("POST", &format!("{FILES}/release?force=true"), to_release(name)).await;
+        let code = if name == "a.properties" { 400_813 } else { 200_000 };
+        assert_eq!(forced["code"], code, "{name}: {forced}");
+        let saved = send("PUT", FILES, with(named(name), json!({ "content": whole }))).await;
+        assert_eq!((&saved["code"], &saved["warnings"]), (&json!(200_000), &Value::Null), "{name}: {saved}");
+        let published = send("POST", &format!("{FILES}/release"), to_release(name)).await;
+        assert_eq!(published["code"], 200_000, "{name}: {published}");
+    }
+    for item in [json!({ "format": "text" }), json!({ "format": "html" })] {
+        let body = with(with(to_release("free"), item), json!({ "content": "{ <a> = \\u1" }));
+        let published = send("POST", &format!("{FILES}/createandpub"), body).await;
+        assert_eq!((&published["code"], &published["warnings"]), (&json!(200_000), &Value::Null), "{published}");
+    }
+    let empty = send("POST", &format!("{FILES}/createandpub"), to_release("empty.json")).await;
+    assert_eq!(empty["code"], 200_000, "a new file without a content: {empty}");
+    let missing = send("POST", &format!("{FILES}/release"), to_release("missing.json")).await;
+    assert_eq!(missing["code"], 400_202, "{missing}");
+    let items = json!([
+        with(to_release("b.json"), json!({ "content": "[" })),
+        with(to_release("c.json"), json!({ "content": "[]" }))
+    ]);
+    let batch = send("POST", &format!("{FILES}/createandpub"), items).await;
+    let codes: Vec<_> =
+        batch["responses"].as_array().expect("a batch").iter().map(|item| item["code"].clone()).collect();
+    assert_eq!(codes, [400_813, 200_000], "each by itself: {batch}");
+    bench.stop().await;
+}
+
+/// A format that is given later makes a draft broken that was none before.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_file_is_read_as_decides() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let send = async |method: &str, path: &str, body: Value| bench.send(method, path, Some(&token), body).await.1;
+    let saved = send("POST", FILES, with(named("app"), json!({ "content": "a=1" }))).await;
+    assert_eq!((&saved["code"], &saved["warnings"]), (&json!(200_000), &Value::Null), "{saved}");
+    let saved = send("PUT", FILES, with(named("app"), json!({ "format": "json" }))).await;
+    assert!(saved["warnings"][0].as_str().is_some_and(|told| told.starts_with("line 1, column 1: ")), "{saved}");
+    let refused = send("POST", &format!("{FILES}/createandpub"), to_release("app")).await;
+    assert_eq!(refused["code"], 400_813, "{refused}");
+    let body = with(to_release("app"), json!({ "content": "[1" }));
+    let refused = send("POST", &format!("{FILES}/createandpub"), body).await;
+    assert_eq!(refused["code"], 400_813, "the format is the file's: {refused}");
+    let body = with(to_release("app"), json!({ "content": "a: [1]", "format": "yaml" }));
+    let published = send("POST", &format!("{FILES}/createandpub"), body).await;
+    assert_eq!(published["code"], 200_000, "{published}");
+    let md5 = published["configFileRelease"]["md5"].as_str().expect("an md5").to_owned();
+    let refused = send("POST", &format!("{FILES}/release"), with(to_release("app"), json!({ "md5": "0" }))).await;
+    assert_eq!(refused["code"], 409_000, "{refused}");
+    let published = send("POST", &format!("{FILES}/release"), with(to_release("app"), json!({ "md5": md5 }))).await;
+    assert_eq!(published["code"], 200_000, "{published}");
+    bench.stop().await;
+}
+
+/// While drafts change all the time, each publish is of one that was judged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_that_changes_meanwhile_is_judged_again() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    let send = async |method: &str, path: &str, body: Value| bench.send(method, path, Some(&token), body).await.1;
+    send("POST", FILES, with(named("a.json"), json!({ "content": "[0]" }))).await;
+    let changes = async {
+        for turn in 0..60 {
+            let content = if turn % 2 == 0 { format!("[{turn}") } else { format!("[{turn}]") };
+            send("PUT", FILES, with(named("a.json"), json!({ "content": content }))).await;
+        }
+    };
+    let publishes = async {
+        let mut published = 0;
+        for _ in 0..60 {
+            let answer = send("POST", &format!("{FILES}/release"), to_release("a.json")).await;
+            let code = answer["code"].as_u64().expect("a code");
+            assert!([200_000, 400_813, 409_000].contains(&code), "{answer}");
+            if code == 200_000 {
+                published += 1;
+                let content = answer["configFileRelease"]["content"].as_str().expect("a content");
+                assert!(serde_json::from_str::<Value>(content).is_ok(), "{content} was published");
+            }
+        }
+        published
+    };
+    let ((), _) = futures_util::join!(changes, publishes);
+    bench.stop().await;
+}

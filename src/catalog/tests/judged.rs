@@ -1,0 +1,104 @@
+//! Publishing on conditions: what was judged is what is published, and what was seen is what is replaced.
+
+use super::*;
+use crate::format::pack;
+use crate::model::config_file::{Format, Judged};
+use crate::model::content::Content;
+
+fn saved(name: &str, content: &str, format: Option<&str>) -> Command {
+    let draft = ConfigFileDraft { format: format.map(str::to_owned), ..file(name, content) };
+    Command::ConfigFiles(Op::Update, vec![draft])
+}
+
+fn publish_judged(name: &str, content: &str, format: Format) -> Command {
+    let judged = Some(Judged::new(&Content::from(content), format));
+    Command::ConfigPublish(vec![ConfigReleaseDraft { judged, ..release(name, "") }])
+}
+
+#[test]
+fn what_was_judged_is_what_is_published() {
+    let mut bench = Bench::founded(Level::ROLLOUT);
+    bench.codes(Command::ConfigFiles(Op::Create, vec![file("a", "{}"), file("b.json", "{}")]));
+    assert_eq!(bench.codes(publish_judged("a", "{}", Format::Json)), [409000], "it is a properties file");
+    assert_eq!(bench.codes(saved("a", "{}", Some("json"))), [200000]);
+    assert_eq!(bench.codes(publish_judged("a", "{}", Format::Properties)), [409000], "not any more");
+    assert_eq!(bench.codes(publish_judged("a", "{}", Format::Json)), [200000]);
+    bench.codes(saved("a", "{", None));
+    assert_eq!(bench.codes(publish_judged("a", "{}", Format::Json)), [409000], "another content");
+    let active = bench.catalog.configs.active_release(&ConfigKey::new("prod", "shop", "a")).expect("published");
+    assert_eq!((&*active.content, active.version), ("{}", 1), "nothing of it was done");
+    assert_eq!(bench.codes(saved("b.json", "{}", Some("text"))), [200000]);
+    assert_eq!(
+        bench.codes(publish_judged("b.json", "{}", Format::Json)),
+        [200000],
+        "the suffix says what it is read as"
+    );
+    assert_eq!(bench.codes(publish_judged("none", "{}", Format::Json)), [400202]);
+
+    // Written and published at once: what counts is what is published.
+    let both = |content: Option<&str>, judged: &str| {
+        let draft = ConfigFileDraft { content: content.map(str::to_owned), ..file("a", "") };
+        let judged = Some(Judged::new(&Content::from(judged), Format::Json));
+        let item = ConfigPublish { file: draft, release: ConfigReleaseDraft { judged, ..release("a", "") }, md5: None };
+        Command::ConfigCreateAndPublish(vec![item])
+    };
+    assert_eq!(bench.codes(both(None, "{}")), [409000]);
+    assert_eq!(bench.codes(both(Some("{}"), "{}")), [200000]);
+    assert_eq!(bench.codes(both(None, "{}")), [200000]);
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+#[test]
+fn a_publish_compares_and_sets_what_is_published() {
+    let mut bench = Bench::founded(Level::ROLLOUT);
+    bench.codes(Command::ConfigFiles(Op::Create, vec![file("a", "1")]));
+    let publish =
+        |md5: &str| Command::ConfigPublish(vec![ConfigReleaseDraft { md5: Some(md5.to_owned()), ..release("a", "") }]);
+    let md5_of_1 = "c4ca4238a0b923820dcc509a6f75849b";
+    assert_eq!(bench.codes(publish(md5_of_1)), [409000], "nothing is published");
+    assert_eq!(bench.codes(publish("")), [200000], "an empty md5 is none");
+    bench.codes(saved("a", "2", None));
+    assert_eq!(bench.codes(publish(md5_of_1)), [200000]);
+    assert_eq!(bench.codes(publish(md5_of_1)), [409000], "it is another one by now");
+}
+
+#[test]
+fn what_was_judged_is_told_between_nodes_alone() {
+    let command = publish_judged("a", "{}", Format::Json);
+    let read: Command = pack::from_bytes(&pack::to_bytes(&command)).expect("a command");
+    assert_eq!(read, command);
+    let Command::ConfigPublish(items) = command else { panic!("a publish") };
+    let sent = serde_json::to_string(&items[0]).expect("JSON");
+    let read: ConfigReleaseDraft = serde_json::from_str(&sent).expect("a draft");
+    assert!(sent.contains("judged") && read.judged.is_none(), "{sent}");
+}
+
+#[test]
+fn conditions_and_the_latest_format_belong_to_a_level() {
+    let toml = ConfigFileDraft { format: Some("toml".into()), ..file("a", "a = 1") };
+    let publication = |file: ConfigFileDraft, release: ConfigReleaseDraft| {
+        Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }])
+    };
+    let rows = [
+        (Command::ConfigFiles(Op::Create, vec![file("a.toml", ""), toml.clone()]), Level::ROLLOUT),
+        (Command::ConfigFiles(Op::Create, vec![file("a.toml", "")]), Level::FIRST),
+        (publication(toml, release("a", "")), Level::ROLLOUT),
+        (publication(file("a", ""), release("a", "")), Level::FIRST),
+        (publish_judged("a", "", Format::Text), Level::ROLLOUT),
+        (Command::ConfigPublish(vec![release("a", "")]), Level::FIRST),
+        (
+            Command::ConfigPublish(vec![ConfigReleaseDraft { md5: Some("x".into()), ..release("a", "") }]),
+            Level::ROLLOUT,
+        ),
+    ];
+    for (command, level) in rows {
+        assert_eq!(command.level(), level, "{command:?}");
+    }
+    for (level, format) in [(Level::TRUST, Format::Properties), (Level::ROLLOUT, Format::Toml)] {
+        let mut bench = Bench::founded(level);
+        bench.codes(Command::ConfigFiles(Op::Create, vec![file("a.toml", "a = 1")]));
+        let file = bench.catalog.configs.file(&ConfigKey::new("prod", "shop", "a.toml")).expect("created");
+        assert_eq!(file.format, format, "what the suffix says at level {level}");
+        assert_eq!(bench.reloaded(), bench.catalog);
+    }
+}

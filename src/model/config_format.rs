@@ -1,0 +1,75 @@
+//! What the content of a config file is: what its suffix says of it, and what it was given.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+use crate::format::level::Level;
+
+/// What the content of a file is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    #[default]
+    Text,
+    Yaml,
+    Xml,
+    Json,
+    Html,
+    Properties,
+    /// From [`Level::ROLLOUT`] on.
+    Toml,
+}
+
+impl Format {
+    pub const ALL: [Format; 7] =
+        [Format::Text, Format::Yaml, Format::Xml, Format::Json, Format::Html, Format::Properties, Format::Toml];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Format::Text => "text",
+            Format::Yaml => "yaml",
+            Format::Xml => "xml",
+            Format::Json => "json",
+            Format::Html => "html",
+            Format::Properties => "properties",
+            Format::Toml => "toml",
+        }
+    }
+
+    /// The format of a word, `yml` and `txt` included.
+    pub fn of_word(word: &str) -> Result<Format, Refusal> {
+        match word {
+            "yml" => Ok(Format::Yaml),
+            "txt" => Ok(Format::Text),
+            _ => Format::ALL
+                .into_iter()
+                .find(|format| format.word() == word)
+                .ok_or_else(|| Code::InvalidConfigFileFormat.into()),
+        }
+    }
+
+    /// What the suffix of a file name says, whatever else is said of the file; `None` where it says nothing.
+    pub fn of_suffix(file: &str) -> Option<Format> {
+        let (_, suffix) = file.rsplit_once('.')?;
+        // Files of that suffix were properties to their clients before there was the format.
+        let says_nothing = ["text", Format::Toml.word()].iter().any(|word| suffix.eq_ignore_ascii_case(word));
+        Format::of_word(&suffix.to_ascii_lowercase()).ok().filter(|_| !says_nothing)
+    }
+
+    /// What a file is to those who read it: its suffix counts before the format it was given.
+    pub fn read_as(file: &str, format: Format) -> Format {
+        Format::of_suffix(file).unwrap_or(format)
+    }
+
+    /// The format of a new file that is given none. To config clients, which leave the suffix out, a name without
+    /// one is a properties file.
+    pub fn of_new(file: &str, level: Level) -> Format {
+        let is_toml = file.rsplit_once('.').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("toml"));
+        match Format::of_suffix(file) {
+            Some(format) => format,
+            None if is_toml && level >= Level::ROLLOUT => Format::Toml,
+            None => Format::Properties,
+        }
+    }
+}
