@@ -36,6 +36,7 @@ const FILTERS: &[Param] = &[
     Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
     Param::text("group", "Exact, or with `*` a glob that ignores case."),
     Param::text("name", "Name of the file; with `*` a glob that ignores case."),
+    Param::text("content", "A text that the content of the file holds; letter case counts."),
 ];
 /// What [`key`] reads.
 const KEY: &[Param] = &[
@@ -79,6 +80,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         namespace: query.name("namespace"),
         group: query.name("group"),
         file: query.name("name"),
+        content: query.text("content"),
         sight: caller.sight(),
         ..FileFilter::default()
     };

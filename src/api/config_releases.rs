@@ -310,6 +310,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         namespace: query.name("namespace"),
         group: query.name("group"),
         file: query.name("file_name").or_else(|| query.name("fileName")),
+        content: None,
         release: query.name("release_name").or_else(|| query.name("name")),
         only_active: query.flag("only_active")?.unwrap_or(false),
         sight: caller.sight(),

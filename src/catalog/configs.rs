@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use memchr::memmem;
 
 use super::Corrupt;
 use super::archive::Archive;
@@ -69,6 +70,8 @@ pub struct FileFilter {
     pub namespace: Option<NameFilter>,
     pub group: Option<NameFilter>,
     pub file: Option<NameFilter>,
+    /// A part of the content; of files alone.
+    pub content: Option<String>,
     pub release: Option<NameFilter>,
     pub only_active: bool,
     /// Whether the group may be seen.
@@ -194,13 +197,18 @@ impl Configs {
 
     /// Newest change first, then by key. A filter that names a group walks that alone.
     pub fn list_files(&self, filter: &FileFilter, page: Page) -> Listed<Arc<ConfigFile>> {
+        let part = filter.content.as_deref().map(memmem::Finder::new);
+        let has_part =
+            |file: &ConfigFile| part.as_ref().is_none_or(|part| part.find(file.content.as_bytes()).is_some());
         if let Some((namespace, group)) = filter.one_group() {
-            let of_group = self.files_in_group(namespace, group).filter(|file| filter.matches_key(&file.key));
+            let wanted = |file: &&Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
+            let of_group = self.files_in_group(namespace, group).filter(wanted);
             return cut_sorted(of_group.collect(), newest_file_first, page);
         }
         let wishes = Wish::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
-        let is_seen = |file: &ConfigFile| filter.sight.sees(&file.key.namespace, &file.key.group);
-        self.files.list(&wishes, (!filter.sight.is_whole()).then_some(is_seen), page)
+        let wanted = |file: &ConfigFile| filter.sight.sees(&file.key.namespace, &file.key.group) && has_part(file);
+        let wants_all = filter.sight.is_whole() && part.is_none();
+        self.files.list(&wishes, (!wants_all).then_some(wanted), page)
     }
 
     /// Newest change first, then by key and highest version. A filter that names a file walks its

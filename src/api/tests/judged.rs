@@ -130,3 +130,33 @@ async fn a_draft_that_changes_meanwhile_is_judged_again() {
     let ((), _) = futures_util::join!(changes, publishes);
     bench.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_found_by_a_part_of_their_content() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    for (group, name, content) in [("g", "one", "url=db-1"), ("g", "two", "url=db-2"), ("h", "three", "note=DB-1")] {
+        let body = json!({ "namespace": "n", "group": group, "name": name, "content": content });
+        bench.send("POST", FILES, Some(&token), body).await;
+    }
+    let rows = [
+        ("content=db-", vec!["one", "two"]),
+        ("content=db-&group=g&namespace=n", vec!["one", "two"]),
+        ("content=db-&name=t*", vec!["two"]),
+        ("content=DB", vec!["three"]),
+        ("content=url%3Ddb-1", vec!["one"]),
+        ("content=nothing", vec![]),
+        ("content=", vec!["one", "three", "two"]),
+    ];
+    for (query, expected) in rows {
+        let (_, answer) = bench.send("GET", &format!("{FILES}/search?{query}"), Some(&token), Value::Null).await;
+        let files = answer["configFiles"].as_array().expect("files");
+        let mut names: Vec<_> = files.iter().map(|file| file["name"].as_str().expect("a name")).collect();
+        names.sort_unstable();
+        assert_eq!((names, answer["amount"].as_u64()), (expected.clone(), Some(expected.len() as u64)), "{query}");
+    }
+    let page = format!("{FILES}/search?content=db-&limit=1&offset=1");
+    let (_, answer) = bench.send("GET", &page, Some(&token), Value::Null).await;
+    assert_eq!((&answer["amount"], &answer["size"]), (&json!(2), &json!(1)), "{answer}");
+    bench.stop().await;
+}

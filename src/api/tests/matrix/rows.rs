@@ -259,6 +259,8 @@ fn of_files() -> Vec<Row> {
         Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), of_group),
         Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| query("name=app*".into()))
             .case("everywhere"),
+        Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| query("content=sealed".into()))
+            .case("by content"),
         Row::new("GET", "/config/v1/configfiles/by-group", listed(Place::Thing), of_group),
         Row::new("POST", files, create(&[Edit]), move |thing| body(named(thing))),
         Row::new("PUT", files, change(&[Edit], 400_202), move |thing| {
