@@ -23,6 +23,7 @@
 //!        descriptors     how the file descriptors of the process are shared out
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
 //!        origin          whom limits count as one client
+//!        bundle          zip archives of config files, read within limits
 //!        well_formed     what the parsers of others say of a text; never asked by apply
 //! ```
 //!
@@ -244,6 +245,7 @@
 
 mod address;
 pub mod api;
+pub mod bundle;
 pub mod catalog;
 pub mod cli;
 pub mod compat;

@@ -95,7 +95,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     .await
 }
 
-fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {
+pub(super) fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {
     let content_chars_max = app.settings.config_content_chars_max;
     move |draft| draft.check(content_chars_max)
 }

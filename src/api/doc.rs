@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::auth::Caller;
+use super::bundles::{Archive, ZIP};
 use super::contents::{Contents, NotedContents};
 use super::envelope::{Coded, Shape};
 use super::extract::{Batch, ClientAddress, Object, RequestId, SmallObject};
@@ -111,7 +112,8 @@ impl Doc {
         let codes = self.codes.iter().copied().flatten().copied();
         // A defect, and the limit of time, which meet any route.
         let codes = codes.chain([Code::ExecuteException, Code::OutcomeUnknown, Code::ReadTimedOut]).collect();
-        let mut sketch = Sketch { schemas, item: self.item, query: self.query.concat(), body: None, codes };
+        let mut sketch =
+            Sketch { schemas, item: self.item, query: self.query.concat(), body: None, body_types: &[JSON], codes };
         inputs(&mut sketch);
         if !is_always {
             sketch.codes.insert(Code::StateDiverged);
@@ -131,6 +133,7 @@ impl Doc {
             replies: self.replies(&mut sketch),
             query: sketch.query,
             body: sketch.body,
+            body_types: sketch.body_types,
         }
     }
 
@@ -143,7 +146,7 @@ impl Doc {
             }
             Answer::Raw(raw) => replies.extend(raw.iter().map(|(status, media_type, about)| {
                 let schema = match *media_type {
-                    "application/octet-stream" => json!({}),
+                    "application/octet-stream" | ZIP => json!({}),
                     text if text.starts_with("text/") => json!({ "type": "string" }),
                     _ => json!({ "type": "object" }),
                 };
@@ -182,6 +185,7 @@ pub(super) struct Sketch<'a> {
     item: Option<SchemaOf>,
     query: Vec<Param>,
     body: Option<Value>,
+    body_types: &'static [&'static str],
     codes: BTreeSet<Code>,
 }
 
@@ -266,6 +270,15 @@ impl Input for RuleBatch {
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.judges_unknown();
         sketch.batch(sketch.item.expect("the documentation of a route on rules says what an item is"));
+    }
+}
+
+impl Input for Archive {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.body = Some(json!({}));
+        sketch.body_types = &[ZIP, "multipart/form-data"];
+        sketch.codes.extend([Code::ParseException, Code::RequestTooLarge]);
+        sketch.codes.extend(PROPOSED);
     }
 }
 

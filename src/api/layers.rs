@@ -38,8 +38,9 @@ pub(super) const SURFACE: &str = "api";
 const UNKNOWN_ROUTE: &str = "unknown";
 pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
 pub(super) const BACKUP: &str = "/admin/v1/backup";
-/// How the one kind of reads ends that has a body.
+/// How the reads end that have a body.
 pub(super) const EXPLAIN: &str = "/explain";
+pub(super) const EXPORT: &str = "/config/v1/configfiles/export";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
 const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
 
@@ -130,7 +131,8 @@ fn request_id(request: &Request) -> HeaderValue {
 /// What changes nothing, whichever its method.
 fn is_read(request: &Request) -> bool {
     let path = request.uri().path();
-    matches!(*request.method(), Method::GET | Method::HEAD) || path.ends_with(EXPLAIN) || path == DISCOVER_ROUTE
+    let is_asked = path.ends_with(EXPLAIN) || [DISCOVER_ROUTE, EXPORT].contains(&path);
+    matches!(*request.method(), Method::GET | Method::HEAD) || is_asked
 }
 
 /// Bounded labels: a method that somebody invented is not one of them.

@@ -9,6 +9,7 @@ mod aliases;
 mod audit;
 mod auth;
 mod backup;
+mod bundles;
 mod cluster;
 mod config_files;
 mod config_groups;

@@ -7,7 +7,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::doc::{Arguments, Doc, Inputs};
 use super::{
-    App, access_keys, aliases, audit, backup, cluster, config_files as files, config_groups as groups,
+    App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
     config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
     reference, rule_docs, rules, services, settings, tokens, users,
 };
@@ -202,6 +202,9 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/config/v1/configfiles/batchdelete", files::delete, files::DELETE),
         guarded(GET, "/config/v1/configfiles/search", files::list, files::LIST),
         guarded(GET, "/config/v1/configfiles/by-group", files::list, files::LIST),
+        guarded(POST, layers::EXPORT, bundles::export, bundles::EXPORT),
+        guarded(POST, "/config/v1/configfiles/import", bundles::import, bundles::IMPORT),
+        guarded(POST, "/config/v1/configfiles/copy", bundles::copy, bundles::COPY),
         guarded(
             POST,
             "/config/v1/configfiles/createandpub",

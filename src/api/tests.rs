@@ -8,6 +8,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{Extensions, HeaderMap, HeaderValue, Request, StatusCode};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -25,12 +27,15 @@ use crate::store::Store;
 use crate::watch::Hub;
 
 mod audit;
+mod bundles;
 mod judged;
 mod matrix;
 mod told;
 mod unknown;
 
 const PASSWORD: &str = "correct horse";
+/// A body that is a text with this in front are the bytes of the base64 that follows.
+const RAW: &str = "raw base64:";
 
 /// A node of its own in a temporary directory, and its surface.
 struct Bench {
@@ -93,7 +98,11 @@ impl Bench {
         if let Some(token) = token {
             request = request.header("Authorization", token);
         }
-        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let body = match body.as_str().and_then(|text| text.strip_prefix(RAW)) {
+            Some(encoded) => Body::from(STANDARD.decode(encoded).expect("base64")),
+            None if body.is_null() => Body::empty(),
+            None => Body::from(body.to_string()),
+        };
         let mut request = request.body(body).expect("a request");
         request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([127, 0, 0, 1], 1))));
         let response = self.router.clone().oneshot(request).await.expect("the surface always answers");

@@ -51,6 +51,7 @@ impl Doc {
             path_params: self.path.to_vec(),
             query: self.query.to_vec(),
             body: None,
+            body_types: &[],
             replies: (self.replies)(schemas).into_iter().collect(),
         }
     }

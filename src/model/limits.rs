@@ -84,6 +84,14 @@ pub const SCHEDULED_RELEASES_MAX: usize = 10;
 /// Rows in the history of one rule or config file; beyond that the oldest go.
 pub const HISTORY_EVENTS_MAX: usize = 200;
 
+/// Bytes of an archive that is imported, of the texts in it, and how many they are.
+pub const IMPORT_BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const IMPORT_BYTES_MAX: u64 = 32 * 1024 * 1024;
+pub const IMPORT_FILES_MAX: usize = 1000;
+/// Config files that are exported or copied at once, and bytes of their contents.
+pub const EXPORT_FILES_MAX: usize = 1000;
+pub const EXPORT_BYTES_MAX: usize = 32 * 1024 * 1024;
+
 /// Bytes of a text that are looked at where the request is served; a longer one is, on a blocking thread.
 pub const JUDGED_INLINE_BYTES_MAX: usize = 16 * 1024;
 /// Times that a publish is tried whose file is changed meanwhile.

@@ -192,8 +192,10 @@ pub(crate) struct Operation {
     pub(crate) security: Security,
     pub(crate) path_params: Vec<Param>,
     pub(crate) query: Vec<Param>,
-    /// The schema of a JSON body.
+    /// The schema of the body.
     pub(crate) body: Option<Value>,
+    /// What a body is sent as.
+    pub(crate) body_types: &'static [&'static str],
     pub(crate) replies: BTreeMap<u16, Reply>,
 }
 
@@ -233,7 +235,10 @@ impl Operation {
             },
         });
         if let Some(schema) = self.body {
-            value["requestBody"] = json!({ "required": true, "content": { "application/json": { "schema": schema } } });
+            value["requestBody"] = json!({ "required": true, "content": {} });
+            for media_type in self.body_types {
+                value["requestBody"]["content"][media_type] = json!({ "schema": schema });
+            }
         }
         value
     }

@@ -16,7 +16,7 @@ use axum::http::{Method, StatusCode};
 use futures_util::future::join_all;
 use serde_json::Value;
 
-use super::Bench;
+use super::{Bench, RAW};
 use crate::api::routes::routes;
 use crate::catalog::Catalog;
 use crate::model::grant::{Role, Verb};

@@ -1,13 +1,15 @@
 //! One row for every call: what it asks for, what that is about, and which verbs it needs. Rows of rules
 //! are made for every kind of them.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::law::{
-    Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown, with_code,
+    Ask, Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown, with_code,
 };
 use super::things::{HOME, Need, Thing, file_release, gray_labels, kinds, rule};
-use super::{OTHER_NAMESPACE, Place};
+use super::{OTHER_NAMESPACE, Place, RAW};
 use crate::model::grant::Verb::{Edit, Manage, Operate, Register, Release};
 
 pub(super) fn rows() -> Vec<Row> {
@@ -261,6 +263,19 @@ fn of_files() -> Vec<Row> {
             .case("everywhere"),
         Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| query("content=sealed".into()))
             .case("by content"),
+        Row::new("POST", "/config/v1/configfiles/export", shown(400_202), |thing| {
+            body(json!({ "namespace": HOME, "groups": [thing.tag] }))
+        }),
+        Row::new("POST", "/config/v1/configfiles/import", create(&[Edit]), |thing| {
+            let archive = crate::bundle::write([("imported", "k=1")].into_iter()).expect("written");
+            let query = format!("?namespace={HOME}&group={}", thing.tag);
+            Ask { query, body: json!(format!("{RAW}{}", STANDARD.encode(archive))) }
+        }),
+        Row::new("POST", "/config/v1/configfiles/copy", into(change(&[Edit], 400_202), Place::Thing), |thing| {
+            let to = format!("{}-copy", thing.tag);
+            body(json!({ "namespace": HOME, "groups": [thing.tag], "to_namespace": HOME, "to_group": to }))
+        })
+        .needs(Need::File),
         Row::new("GET", "/config/v1/configfiles/by-group", listed(Place::Thing), of_group),
         Row::new("POST", files, create(&[Edit]), move |thing| body(named(thing))),
         Row::new("PUT", files, change(&[Edit], 400_202), move |thing| {

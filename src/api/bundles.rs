@@ -1,0 +1,434 @@
+//! Many config files at once: out as a zip archive, in from one, and from one namespace to another.
+//!
+//! What is written are drafts, each judged by itself where it is applied; clients see nothing of it until it is
+//! published. Each file has its result, also where a later one could not be done any more.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::App;
+use super::auth::Caller;
+use super::config_files::{FIELDS, KEY_FIELDS, check};
+use super::doc::{Doc, PROPOSED};
+use super::envelope::{self, Shape};
+use super::error::ApiError;
+use super::extract::{Batch, Object, Write, read_body_within};
+use super::judged::note_faults;
+use super::query::{Fresh, Query};
+use super::scan::FAR;
+use crate::bundle::{self, Bundled, Limits};
+use crate::catalog::configs::FileFilter;
+use crate::catalog::page::Page;
+use crate::catalog::{Catalog, Command, Op, Outcome};
+use crate::model::code::{Code, Refusal, info_of};
+use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, Format, Tag};
+use crate::model::grant::Sight;
+use crate::model::limits;
+use crate::model::text::NameFilter;
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Config files");
+pub(super) const ZIP: &str = "application/zip";
+const CONFLICT: Param = Param::word(
+    "conflict_handling",
+    "What becomes of a file that is there already: it stays as it is, or is replaced.",
+    &["skip", "overwrite"],
+);
+
+/// What becomes of a file that is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Conflict {
+    #[default]
+    Skip,
+    Overwrite,
+}
+
+impl Conflict {
+    fn read(word: Option<&str>) -> Result<Conflict, ApiError> {
+        match word {
+            None | Some("skip") => Ok(Conflict::Skip),
+            Some("overwrite") => Ok(Conflict::Overwrite),
+            Some(_) => Err(ApiError::new(Code::InvalidParameter, "conflict_handling has to be skip or overwrite")),
+        }
+    }
+}
+
+/// The files of a namespace: all, those of some groups, or some of one group.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct Selection {
+    namespace: String,
+    /// Absent or empty: all groups.
+    groups: Vec<String>,
+    /// Files of the one group that is given then; absent or empty: all.
+    names: Vec<String>,
+}
+
+impl Selection {
+    fn check(&self) -> Result<(), ApiError> {
+        if self.namespace.is_empty() {
+            return Err(ApiError::new(Code::InvalidParameter, "namespace is required"));
+        }
+        if !self.names.is_empty() && self.groups.len() != 1 {
+            return Err(ApiError::new(Code::InvalidParameter, "names are those of one group: give it in groups"));
+        }
+        Ok(())
+    }
+
+    /// What is meant and seen, by group and name.
+    fn find(&self, catalog: &Catalog, sight: Sight) -> Result<Vec<Arc<ConfigFile>>, ApiError> {
+        let exact = |text: &String| NameFilter::Exact(text.clone());
+        let one_group = Some(&self.groups).filter(|groups| groups.len() == 1).and_then(|groups| groups.first());
+        let (namespace, group) = (Some(exact(&self.namespace)), one_group.map(exact));
+        let filter = FileFilter { namespace, group, sight, ..FileFilter::default() };
+        let mut files = catalog.configs.list_files(&filter, Page::ALL).rows;
+        files.retain(|file| {
+            (self.groups.is_empty() || self.groups.contains(&file.key.group))
+                && (self.names.is_empty() || self.names.contains(&file.key.file))
+        });
+        files.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        let (count, bytes) = (files.len(), files.iter().map(|file| file.content.len()).sum::<usize>());
+        if count == 0 {
+            return Err(ApiError::new(Code::NotFoundResource, "no such config files"));
+        }
+        if bytes > limits::EXPORT_BYTES_MAX || count > limits::EXPORT_FILES_MAX {
+            let (files_max, bytes_max) = (limits::EXPORT_FILES_MAX, limits::EXPORT_BYTES_MAX);
+            let why =
+                format!("{count} files with {bytes} bytes, at most {files_max} and {bytes_max}: name fewer groups");
+            return Err(ApiError::new(Code::BadRequest, why));
+        }
+        Ok(files)
+    }
+}
+
+pub(super) const EXPORT: Doc = DOC
+    .says("Files as they are edited, as a zip archive in Polaris' layout: `group/file`, without the group where files are named, and `META` with tags and comments.")
+    .gives_raw(&[(200, ZIP, "The archive.")])
+    .codes(&[&[Code::InvalidParameter, Code::BadRequest, Code::NotFoundResource, Code::TooManyWaiters]]);
+
+pub(super) async fn export(
+    State(app): State<App>,
+    _: Fresh,
+    caller: Caller,
+    Object(selection): Object<Selection>,
+) -> Result<Response, ApiError> {
+    selection.check()?;
+    let find = move |catalog: &Catalog| selection.find(catalog, caller.sight()).map(|files| (selection, files));
+    let archive = app.scan(FAR, find, |found| {
+        let (selection, files) = found?;
+        let bundled = |file: &Arc<ConfigFile>| Bundled {
+            group: if selection.names.is_empty() { file.key.group.clone() } else { String::new() },
+            name: file.key.file.clone(),
+            text: Ok(file.content.to_string()),
+            comment: Some(file.comment.clone()),
+            tags: Some(file.tags.clone()),
+            format: Some(file.format),
+        };
+        let bundled: Vec<_> = files.iter().map(bundled).collect();
+        let archive = bundle::write_polaris(&bundled);
+        let archive = archive.map_err(|error| ApiError::new(Code::ExecuteException, error.to_string()))?;
+        Ok::<_, ApiError>((selection.namespace, archive))
+    });
+    let (namespace, archive) = archive.await??;
+    let name: String = namespace.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let disposition = format!("attachment; filename=\"{name}.zip\"");
+    Ok(([(CONTENT_TYPE, ZIP), (CONTENT_DISPOSITION, &disposition)], archive).into_response())
+}
+
+/// A zip archive: the body itself, or a part of a form.
+pub(super) struct Archive(Bytes);
+
+impl FromRequest<App> for Archive {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let boundary = multer::parse_boundary(kind).ok();
+        let body = read_body_within(request.into_body(), limits::IMPORT_BODY_BYTES_MAX).await?;
+        match boundary {
+            Some(boundary) => part(body, &boundary).await,
+            None => Ok(Archive(body)),
+        }
+    }
+}
+
+/// Name of the part of a form that Polaris' tools put the archive in; another one will do where it is the only one.
+const PART: &str = "config";
+
+async fn part(body: Bytes, boundary: &str) -> Result<Archive, ApiError> {
+    let refuse = |error: multer::Error| ApiError::new(Code::ParseException, error.to_string());
+    let whole = futures_util::stream::once(async move { Ok::<_, std::io::Error>(body) });
+    let (mut form, mut found) = (multer::Multipart::new(whole, boundary), None);
+    while let Some(field) = form.next_field().await.map_err(refuse)? {
+        let is_named = field.name() == Some(PART);
+        if is_named || found.is_none() {
+            found = Some(Archive(field.bytes().await.map_err(refuse)?));
+        }
+        if is_named {
+            break;
+        }
+    }
+    found.ok_or_else(|| ApiError::new(Code::ParseException, format!("the form has no part {PART:?} with the archive")))
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Became {
+    Created,
+    Overwritten,
+    Skipped,
+    Failed,
+}
+
+#[derive(Clone, Serialize, JsonSchema)]
+#[schemars(rename = "ConfigFileName")]
+struct Named {
+    namespace: String,
+    group: String,
+    name: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ConfigFileSaved")]
+struct Saved {
+    code: u32,
+    info: String,
+    result: Became,
+    #[serde(flatten)]
+    named: Named,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+/// What became of all files, each once by itself and once in a list.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct AllSaved {
+    code: u32,
+    info: String,
+    amount: usize,
+    size: usize,
+    responses: Vec<Saved>,
+    create_config_files: Vec<Named>,
+    overwrite_config_files: Vec<Named>,
+    skip_config_files: Vec<Named>,
+    failed_config_files: Vec<Named>,
+}
+
+const SAVES: Doc = DOC.gives(Shape::whole::<AllSaved>()).codes(&[
+    KEY_FIELDS,
+    FIELDS,
+    PROPOSED,
+    &[Code::NoNeedUpdate, Code::BadRequest, Code::ParseException, Code::NotFoundResource, Code::NotAllowedAccess],
+    &[Code::RequestTooLarge, Code::TooManyWaiters],
+]);
+
+pub(super) const IMPORT: Doc = SAVES
+    .says("Saves the files of a zip archive in Polaris' layout, as drafts; each has its result. Nacos' and Apollo's archives: `thuban import`.")
+    .query(&[&[
+        Param::text("namespace", "Where the files go.").required(),
+        Param::text("group", "The group of all files; without it paths begin with a group."),
+        CONFLICT,
+    ]]);
+
+pub(super) async fn import(
+    State(app): State<App>,
+    caller: Caller,
+    query: Query,
+    Archive(archive): Archive,
+) -> Result<Response, ApiError> {
+    let (namespace, group) = (query.required("namespace")?.to_owned(), query.text("group"));
+    let conflict = Conflict::read(query.get("conflict_handling"))?;
+    let limits = Limits {
+        entries: limits::IMPORT_FILES_MAX,
+        bytes: limits::IMPORT_BYTES_MAX,
+        entry_bytes: (app.settings.config_content_chars_max as u64).saturating_mul(4),
+    };
+    let read = move || bundle::read_polaris(&archive, group.as_deref(), limits);
+    let bundled = app.on_scan_turn(read).await?;
+    let bundled = bundled.map_err(|refused| ApiError::new(Code::BadRequest, refused.to_string()))?;
+    let drafts = bundled.into_iter().map(|Bundled { group, name, text, comment, tags, format }| {
+        let key = ConfigKey::new(namespace.as_str(), group, name);
+        let draft = text.map(|text| draft_of(&key, text, comment, tags, format));
+        (key, draft.map_err(|why| Refusal::new(Code::InvalidParameter, format!("the content is {why}"))))
+    });
+    save_all(&app, &caller, drafts.collect(), conflict).await
+}
+
+fn draft_of(
+    key: &ConfigKey,
+    content: String,
+    comment: Option<String>,
+    tags: Option<Vec<Tag>>,
+    format: Option<Format>,
+) -> ConfigFileDraft {
+    let ConfigKey { namespace, group, file } = key.clone();
+    let format = format.map(|format| format.word().to_owned());
+    ConfigFileDraft { namespace, group, name: file, content: Some(content), format, comment, tags }
+}
+
+/// Which files are copied, and where to.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct CopyOrder {
+    namespace: String,
+    /// Absent or empty: all groups.
+    groups: Vec<String>,
+    /// Files of the one group that is given then; absent or empty: all.
+    names: Vec<String>,
+    to_namespace: String,
+    /// For one group; without it files stay in groups of the same name.
+    to_group: Option<String>,
+    conflict_handling: Conflict,
+}
+
+pub(super) const COPY: Doc = SAVES
+    .says("Copies files of a namespace, as they are edited, to another one, or of a group to another one, as drafts; each has its result.");
+
+pub(super) async fn copy(
+    State(app): State<App>,
+    _: Fresh,
+    caller: Caller,
+    Object(order): Object<CopyOrder>,
+) -> Result<Response, ApiError> {
+    let CopyOrder { namespace, groups, names, to_namespace, to_group, conflict_handling } = order;
+    let from = Selection { namespace, groups, names };
+    from.check()?;
+    if to_namespace.is_empty() {
+        return Err(ApiError::new(Code::InvalidParameter, "to_namespace is required"));
+    }
+    if to_group.is_some() && from.groups.len() != 1 {
+        return Err(ApiError::new(Code::InvalidParameter, "to_group is for one group: give it in groups"));
+    }
+    let by = caller.clone();
+    let find = move |catalog: &Catalog| match from.find(catalog, by.sight()) {
+        // Clients know of a file, not of its draft.
+        Err(_) if from.find(catalog, by.client_sight()).is_ok() => {
+            Err(ApiError::new(Code::NotAllowedAccess, "this needs read"))
+        }
+        found => found,
+    };
+    let files = app.scan(FAR, find, |files| files).await??;
+    let drafts = files.iter().map(|file| {
+        let group = to_group.as_ref().unwrap_or(&file.key.group);
+        let key = ConfigKey::new(to_namespace.as_str(), group.as_str(), file.key.file.as_str());
+        let (comment, tags) = (Some(file.comment.clone()), Some(file.tags.clone()));
+        let draft = draft_of(&key, file.content.to_string(), comment, tags, Some(file.format));
+        (key, Ok(draft))
+    });
+    save_all(&app, &caller, drafts.collect(), conflict_handling).await
+}
+
+/// Saves drafts, some at a time, and tells what became of each.
+async fn save_all(
+    app: &App,
+    caller: &Caller,
+    drafts: Vec<(ConfigKey, Result<ConfigFileDraft, Refusal>)>,
+    conflict: Conflict,
+) -> Result<Response, ApiError> {
+    let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
+    let batch = Batch { items, is_single: false, warnings: Vec::new() }.checked(check(app));
+    let Batch { items, warnings, .. } = note_faults(app, caller, batch).await?;
+    let mut saving = Saving { write: Write::new(app, caller), conflict, failed: None };
+    let mut became: Vec<(Became, Outcome)> = Vec::with_capacity(items.len());
+    let mut part = Vec::new();
+    let mut bytes = 0;
+    for item in items {
+        let refusal = match item {
+            Ok(draft) => {
+                bytes += draft.content.as_ref().map_or(0, String::len);
+                part.push(draft);
+                None
+            }
+            Err(refusal) => Some((Became::Failed, refusal.into())),
+        };
+        // What was refused stands where it stood, so what is before it goes first.
+        if refusal.is_some() || part.len() == limits::BATCH_ITEMS_MAX || bytes >= limits::BODY_BYTES_MAX {
+            bytes = 0;
+            became.extend(saving.save(std::mem::take(&mut part)).await);
+            became.extend(refusal);
+        }
+    }
+    became.extend(saving.save(part).await);
+    Ok(told(keys, became, warnings))
+}
+
+struct Saving<'a> {
+    write: Write<'a, ConfigFileDraft>,
+    conflict: Conflict,
+    /// Why nothing more is tried.
+    failed: Option<Refusal>,
+}
+
+impl Saving<'_> {
+    async fn save(&mut self, drafts: Vec<ConfigFileDraft>) -> Vec<(Became, Outcome)> {
+        let again = if self.conflict == Conflict::Overwrite { drafts.clone() } else { Vec::new() };
+        let outcomes = self.propose(Op::Create, drafts).await;
+        let mut became: Vec<_> = outcomes.into_iter().map(|outcome| (Became::Created, outcome)).collect();
+        let is_there = |(_, outcome): &(Became, Outcome)| outcome.code == Code::ExistedResource;
+        let there: Vec<usize> = (0..became.len()).filter(|at| is_there(&became[*at])).collect();
+        let updates = there.iter().filter_map(|at| again.get(*at).cloned()).collect();
+        let mut updated = self.propose(Op::Update, updates).await.into_iter();
+        for at in there {
+            let skipped = || Outcome { detail: "it is there already".to_owned(), ..Code::NoNeedUpdate.into() };
+            became[at] =
+                updated.next().map_or_else(|| (Became::Skipped, skipped()), |outcome| (Became::Overwritten, outcome));
+        }
+        for (became, outcome) in &mut became {
+            match outcome.code {
+                Code::NoNeedUpdate => *became = Became::Skipped,
+                code if !code.is_success() => *became = Became::Failed,
+                _ => {}
+            }
+        }
+        became
+    }
+
+    /// Once a command is not carried out, those that follow are not tried.
+    async fn propose(&mut self, op: Op, drafts: Vec<ConfigFileDraft>) -> Vec<Outcome> {
+        let count = drafts.len();
+        if self.failed.is_none() && count > 0 {
+            match self.write.propose(Command::ConfigFiles(op, drafts)).await {
+                Ok(outcomes) => return outcomes,
+                Err(ApiError(refusal)) => self.failed = Some(refusal),
+            }
+        }
+        let failed = self.failed.clone().unwrap_or_else(|| Code::ExecuteException.into());
+        vec![failed.into(); count]
+    }
+}
+
+fn told(keys: Vec<ConfigKey>, became: Vec<(Became, Outcome)>, warnings: Vec<Vec<String>>) -> Response {
+    let code = became.iter().map(|(_, outcome)| outcome.code).max().unwrap_or(Code::ExecuteSuccess);
+    let saved = keys.into_iter().zip(became).zip(warnings).map(|((key, (result, outcome)), warnings)| Saved {
+        code: outcome.code.number(),
+        info: info_of(outcome.code, &outcome.detail),
+        result,
+        named: Named { namespace: key.namespace, group: key.group, name: key.file },
+        warnings,
+    });
+    let responses: Vec<_> = saved.collect();
+    let those = |result: Became| {
+        responses.iter().filter(|saved| saved.result == result).map(|saved| saved.named.clone()).collect()
+    };
+    let all = AllSaved {
+        code: code.number(),
+        info: code.info().to_owned(),
+        amount: responses.len(),
+        size: responses.len(),
+        create_config_files: those(Became::Created),
+        overwrite_config_files: those(Became::Overwritten),
+        skip_config_files: those(Became::Skipped),
+        failed_config_files: those(Became::Failed),
+        responses,
+    };
+    envelope::answer(code, &all)
+}

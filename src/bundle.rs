@@ -1,0 +1,284 @@
+//! Zip archives of config files: read within limits, whoever made them, and written in Polaris' layout.
+//!
+//! Nothing is unpacked to a disk: an entry is a path and a text. What an archive says of its own sizes is not
+//! believed; it is read up to a limit and refused beyond it, so one that is small to send cannot be large to hold.
+//!
+//! | in the archive | is |
+//! |---|---|
+//! | `group/file` | a file; without a group in front where one group was asked for by its files |
+//! | `META` | JSON: by the path of a file its `tags` (an object), its `comment`, and from here its `format` |
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::io::{Cursor, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipArchive, ZipWriter};
+
+use crate::format::level::Level;
+use crate::model::config_file::{Format, Tag};
+
+/// What an archive may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub entries: usize,
+    /// Bytes of all texts together,
+    pub bytes: u64,
+    /// and of each.
+    pub entry_bytes: u64,
+}
+
+/// Times its own size that the texts of an archive may be; a content of one letter comes to a thousand.
+const RATIO_MAX: u64 = 200;
+/// Bytes of texts that any archive may hold, however small it is.
+const BYTES_FREE: u64 = 4 * 1024 * 1024;
+
+/// A text of less is not compressed.
+const PACKED_BYTES_MIN: usize = 128;
+
+/// A path of an archive, and the text below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub path: String,
+    pub text: Result<String, Unreadable>,
+}
+
+/// Why an entry has no text: it alone is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    TooLarge { bytes_max: u64 },
+    NotText,
+    Damaged,
+    Encrypted,
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::TooLarge { bytes_max } => write!(f, "more than {bytes_max} bytes"),
+            Unreadable::NotText => f.write_str("not a text in UTF-8"),
+            Unreadable::Damaged => f.write_str("damaged, or compressed by another method than deflate"),
+            Unreadable::Encrypted => f.write_str("encrypted"),
+        }
+    }
+}
+
+/// Why an archive is refused as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error("not a zip archive, or a damaged one: {0}")]
+    Damaged(String),
+    #[error("{0} entries, at most {1}: take it apart")]
+    TooMany(usize, usize),
+    #[error("its texts are more than {0} bytes together, or {RATIO_MAX} times its own size: take it apart")]
+    TooLarge(u64),
+    #[error("{0:?} is in it twice")]
+    Twice(String),
+    #[error("its META is not what it should be: {0}")]
+    Meta(String),
+}
+
+/// The files of an archive, directories left out, in their order.
+pub fn read(bytes: &[u8], limits: Limits) -> Result<Vec<Entry>, Refused> {
+    let damaged = |error: zip::result::ZipError| Refused::Damaged(error.to_string());
+    let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
+    if archive.len() > limits.entries {
+        return Err(Refused::TooMany(archive.len(), limits.entries));
+    }
+    let by_ratio = (bytes.len() as u64).saturating_mul(RATIO_MAX).max(BYTES_FREE);
+    let mut room = limits.bytes.min(by_ratio);
+    let mut seen = HashSet::new();
+    let mut entries = Vec::with_capacity(archive.len());
+    for index in 0..archive.len() {
+        let file = archive.by_index_raw(index).map_err(damaged)?;
+        let path = file.name().map_err(damaged)?.into_owned();
+        if file.is_dir() {
+            continue;
+        }
+        let text = if file.encrypted() {
+            Err(Unreadable::Encrypted)
+        } else {
+            drop(file);
+            match archive.by_index(index) {
+                Ok(mut file) => read_text(&mut file, limits.entry_bytes, &mut room)?,
+                Err(_) => Err(Unreadable::Damaged),
+            }
+        };
+        if !seen.insert(path.clone()) {
+            return Err(Refused::Twice(path));
+        }
+        entries.push(Entry { path, text });
+    }
+    Ok(entries)
+}
+
+/// The text of one entry; what is read of it counts, also where it is refused.
+fn read_text(file: &mut impl Read, bytes_max: u64, room: &mut u64) -> Result<Result<String, Unreadable>, Refused> {
+    let mut bytes = Vec::new();
+    let (all, limit) = (*room, bytes_max.min(*room));
+    let read = file.take(limit + 1).read_to_end(&mut bytes);
+    let length = bytes.len() as u64;
+    if length > limit && limit == all {
+        return Err(Refused::TooLarge(all));
+    }
+    *room = room.saturating_sub(length);
+    if read.is_err() {
+        return Ok(Err(Unreadable::Damaged));
+    }
+    if length > bytes_max {
+        return Ok(Err(Unreadable::TooLarge { bytes_max }));
+    }
+    Ok(String::from_utf8(bytes).map_err(|_| Unreadable::NotText))
+}
+
+/// An archive with these files.
+pub fn write<'a>(files: impl Iterator<Item = (&'a str, &'a str)>) -> std::io::Result<Vec<u8>> {
+    let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+    for (path, text) in files {
+        let method =
+            if text.len() < PACKED_BYTES_MIN { CompressionMethod::Stored } else { CompressionMethod::Deflated };
+        writer.start_file(path, SimpleFileOptions::default().compression_method(method))?;
+        writer.write_all(text.as_bytes())?;
+    }
+    Ok(writer.finish()?.into_inner())
+}
+
+/// In Polaris' archives, what is said of the files.
+const META: &str = "META";
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Meta {
+    tags: Option<BTreeMap<String, String>>,
+    comment: Option<String>,
+    /// Polaris neither writes nor reads it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format>,
+}
+
+/// A file of an archive in Polaris' layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundled {
+    /// Empty where the archive names none.
+    pub group: String,
+    pub name: String,
+    pub text: Result<String, Unreadable>,
+    pub comment: Option<String>,
+    pub tags: Option<Vec<Tag>>,
+    /// Absent where the name says it.
+    pub format: Option<Format>,
+}
+
+impl Bundled {
+    fn path(&self) -> String {
+        if self.group.is_empty() { self.name.clone() } else { format!("{}/{}", self.group, self.name) }
+    }
+}
+
+/// Reads Polaris' layout. All paths begin with a group, unless the caller names the group of all files.
+pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result<Vec<Bundled>, Refused> {
+    let mut entries = read(bytes, limits)?;
+    let mut metas = BTreeMap::<String, Meta>::new();
+    if let Some(at) = entries.iter().position(|entry| entry.path == META) {
+        let text = entries.remove(at).text.map_err(|why| Refused::Meta(why.to_string()))?;
+        let text = if text.trim().is_empty() { "{}" } else { &text };
+        metas = serde_json::from_str(text).map_err(|error| Refused::Meta(error.to_string()))?;
+    }
+    let bundled = entries.into_iter().map(|Entry { path, text }| {
+        let meta = metas.remove(&path);
+        let (group, name) = match group {
+            Some(group) => (group, path.as_str()),
+            None => path.split_once('/').unwrap_or(("", path.as_str())),
+        };
+        let (group, name) = (group.to_owned(), name.to_owned());
+        let tag = |(key, value): (String, String)| Tag { key, value };
+        let Meta { tags, comment, format } = meta.unwrap_or_default();
+        let tags = tags.map(|tags| tags.into_iter().map(tag).collect());
+        let format = format.or_else(|| format_of(&name));
+        Bundled { group, name, text, comment, tags, format }
+    });
+    Ok(bundled.collect())
+}
+
+/// To Polaris a file is a text unless it says otherwise.
+fn format_of(name: &str) -> Option<Format> {
+    let says_nothing = Format::of_suffix(name).is_none() && Format::of_new(name, Level::NEWEST) == Format::Properties;
+    says_nothing.then_some(Format::Text)
+}
+
+/// Writes Polaris' layout; files without a text are left out.
+pub fn write_polaris(files: &[Bundled]) -> std::io::Result<Vec<u8>> {
+    let meta = |file: &Bundled| {
+        let tags = file.tags.iter().flatten().map(|tag| (tag.key.clone(), tag.value.clone())).collect();
+        let comment = file.comment.clone().unwrap_or_default();
+        (file.path(), Meta { tags: Some(tags), comment: Some(comment), format: file.format })
+    };
+    let metas: BTreeMap<_, _> = files.iter().map(meta).collect();
+    let metas = serde_json::to_string_pretty(&metas)?;
+    let paths: Vec<_> = files.iter().map(Bundled::path).collect();
+    let texts = files.iter().zip(&paths).filter_map(|(file, path)| Some((path.as_str(), file.text.as_deref().ok()?)));
+    write(texts.chain([(META, metas.as_str())]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { entries: 10, bytes: 8 * 1024 * 1024, entry_bytes: 1024 * 1024 };
+
+    fn bundled(group: &str, name: &str, text: &str) -> Bundled {
+        let tags = Some(vec![Tag { key: "k".into(), value: "v".into() }]);
+        let (comment, format) = (Some("c".into()), Some(Format::Properties));
+        Bundled { group: group.into(), name: name.into(), text: Ok(text.into()), comment, tags, format }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let files =
+            [bundled("app", "one.yaml", "a: 1"), bundled("app", "dir/two", "字"), bundled("other", "one.yaml", "")];
+        let archive = write_polaris(&files).expect("written");
+        assert_eq!(read_polaris(&archive, None, LIMITS).expect("read"), files);
+        let bare = [bundled("", "one.yaml", "a: 1"), bundled("", "dir/two", "2")];
+        let archive = write_polaris(&bare).expect("written");
+        let read = read_polaris(&archive, Some("app"), LIMITS).expect("read");
+        assert_eq!(read, [bundled("app", "one.yaml", "a: 1"), bundled("app", "dir/two", "2")]);
+    }
+
+    #[test]
+    fn what_an_archive_does_not_say_is_said_by_the_name() {
+        let meta = "{\"g/a.yaml\":{\"tags\":null,\"comment\":\"c\"},\"gone\":{}}";
+        let files = [("g/a.yaml", "a: 1"), ("g/a.toml", "a = 1"), ("g/nginx.conf", ""), (META, meta)];
+        let read = read_polaris(&write(files.into_iter()).expect("written"), None, LIMITS).expect("read");
+        let said: Vec<_> = read.iter().map(|file| (file.format, file.comment.as_deref())).collect();
+        assert_eq!(said, [(None, Some("c")), (None, None), (Some(Format::Text), None)]);
+    }
+
+    #[test]
+    fn archives_beyond_the_limits_are_refused() {
+        let large = "0".repeat(1024 * 1024 + 1);
+        let told = |files: &[(&str, &str)]| {
+            let archive = write(files.iter().copied()).expect("written");
+            match read(&archive, LIMITS) {
+                Ok(entries) => entries
+                    .iter()
+                    .map(|entry| entry.text.clone().map_or_else(|why| why.to_string(), |_| String::new()))
+                    .collect(),
+                Err(refused) => refused.to_string(),
+            }
+        };
+        let names: Vec<String> = (0..11).map(|n| n.to_string()).collect();
+        let many: Vec<_> = names.iter().map(|name| (name.as_str(), "")).collect();
+        assert_eq!(told(&many), "11 entries, at most 10: take it apart");
+        assert_eq!(told(&[("a", "1"), ("b", &large)]), "more than 1048576 bytes", "one of them alone");
+        let some = &large[1..];
+        let bomb: Vec<_> = names.iter().take(6).map(|name| (name.as_str(), some)).collect();
+        assert!(told(&bomb).contains("200 times its own size"), "{}", told(&bomb));
+        assert!(read(b"PK no archive", LIMITS).is_err());
+        let mut damaged = write([("a", large.as_str())].into_iter()).expect("written");
+        damaged.truncate(200);
+        assert!(read(&damaged, LIMITS).is_err());
+        let meta = write([("META", "{\"a\":3}"), ("a", "1")].into_iter()).expect("written");
+        assert!(matches!(read_polaris(&meta, None, LIMITS), Err(Refused::Meta(_))));
+    }
+}
