@@ -5,6 +5,7 @@ mod backup;
 mod certs;
 mod client;
 mod dev;
+mod import;
 mod offline;
 mod secret;
 
@@ -60,6 +61,9 @@ enum Command {
     Inspect(InspectArgs),
     /// Make certificates, and an authority for them
     Certs(certs::CertsArgs),
+    /// Bring config files of other systems in, or show what that would do
+    #[command(subcommand)]
+    Import(import::ImportCommand),
     /// Show, make and change users
     #[command(subcommand)]
     User(accounts::UserCommand),
@@ -100,6 +104,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::User(command) => report_by_kind(block_on(accounts::user(command))),
         Command::Token(command) => report_by_kind(block_on(accounts::token(command))),
         Command::Role(command) => report_by_kind(block_on(accounts::role(command))),
+        Command::Import(command) => report_by_kind(block_on(import::run(command))),
         Command::Inspect(args) => report(offline::run_inspect(&args)),
         Command::Certs(args) => report(certs::run(&args)),
         Command::Client(command) => report(block_on(client::run(command))),

@@ -1,6 +1,6 @@
 //! Calls on a running cluster: login, the operator's commands, a health check for containers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -13,7 +13,7 @@ use super::backup::{self, BackupArgs};
 use super::{say, secret};
 use crate::tls;
 
-const WITHIN: Duration = Duration::from_secs(15);
+pub(super) const WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Subcommand)]
 pub(super) enum ClientCommand {
@@ -47,13 +47,17 @@ impl EndpointArgs {
 
     /// For requests to the endpoint, and to no other.
     pub(super) fn client(&self) -> anyhow::Result<reqwest::ClientBuilder> {
-        let is_secure = self.endpoint.starts_with("https://");
-        let tls = if is_secure { tls::trusting(self.ca_file.as_deref())? } else { tls::trusting_nobody()? };
-        #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
-        let builder = reqwest::Client::builder();
-        // A redirection could send a password where nobody has vouched for anything.
-        Ok(builder.tls_backend_preconfigured(tls).redirect(Policy::none()))
+        http_client(&self.endpoint, self.ca_file.as_deref())
     }
+}
+
+/// For requests to what is below a URL, and to nothing else.
+pub(super) fn http_client(url: &str, ca_file: Option<&Path>) -> anyhow::Result<reqwest::ClientBuilder> {
+    let tls = if url.starts_with("https://") { tls::trusting(ca_file)? } else { tls::trusting_nobody()? };
+    #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
+    let builder = reqwest::Client::builder();
+    // A redirection could send a password where nobody has vouched for anything.
+    Ok(builder.tls_backend_preconfigured(tls).redirect(Policy::none()))
 }
 
 #[derive(Args)]
@@ -175,7 +179,10 @@ fn client(endpoint: &EndpointArgs) -> anyhow::Result<reqwest::Client> {
 
 /// The body of an answer, or its `info` as an error.
 async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
-    let body: Value = request.send().await?.json().await.context("the answer is not of a thuban node")?;
+    judged(request.send().await?.json().await.context("the answer is not of a thuban node")?)
+}
+
+fn judged(body: Value) -> anyhow::Result<Value> {
     match body["code"].as_u64() {
         Some(200_000..=200_999) => Ok(body),
         Some(code) => {
@@ -193,6 +200,20 @@ async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
 pub(super) struct Refused {
     pub(super) code: u64,
     info: String,
+}
+
+impl Refused {
+    /// Of a batch, of which each item was told.
+    pub(super) fn some(count: usize) -> Self {
+        Refused { code: 400_000, info: format!("{count} were refused, the others are done") }
+    }
+}
+
+/// One call with a batch, and the body of its answer, also where items were refused.
+pub(super) async fn answer_of(to: &CallArgs, method: Method, path: &str, batch: &Value) -> anyhow::Result<Value> {
+    let request = client(&to.endpoint)?.request(method, to.url(path)).header("Authorization", to.token());
+    let body: Value = request.json(batch).send().await?.json().await.context("the answer is not of a thuban node")?;
+    if body["responses"].is_array() { Ok(body) } else { judged(body) }
 }
 
 /// One call with a token, and the body of its answer.

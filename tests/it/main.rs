@@ -25,6 +25,7 @@ mod explain;
 mod formation;
 mod graceful;
 mod gray_configs;
+mod imports;
 mod instances;
 mod leader_kill;
 mod levels;

@@ -9,38 +9,9 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::{SERVICES, as_user};
-use crate::harness::{Cluster, Ports, eventually, thuban};
+use crate::harness::{Cluster, Ports, eventually, run};
 
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// What a command printed, with its status.
-struct Done {
-    code: i32,
-    out: String,
-    error: String,
-}
-
-impl Done {
-    #[track_caller]
-    fn expect(self, code: i32) -> String {
-        assert_eq!(self.code, code, "{}{}", self.out, self.error);
-        if code == 0 { self.out } else { self.error }
-    }
-}
-
-async fn run(endpoint: &str, token: &str, arguments: &[&str], input: &str) -> Done {
-    let mut command = thuban();
-    command.env("THUBAN_ENDPOINT", endpoint).env("THUBAN_TOKEN", token).args(arguments);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let mut stdin = child.stdin.take().expect("stdin is piped");
-    // One that is refused before it reads has closed its end.
-    let _ = stdin.write_all(input.as_bytes()).await;
-    drop(stdin);
-    let output = child.wait_with_output().await.expect("it ends");
-    let [out, error] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    Done { code: output.status.code().expect("it was not killed"), out, error }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn users_and_tokens_by_the_command_line() {

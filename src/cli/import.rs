@@ -1,0 +1,291 @@
+//! `thuban import`: config files of other systems, by the HTTP API like every command.
+//!
+//! A source gives files; what of them is new, another one or the same is found by asking the cluster, and only
+//! `--yes` changes anything. Done again it finds them the same and does nothing, so what was broken off is gone on
+//! with by the same command.
+
+mod apollo;
+mod archives;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use super::client::{CallArgs, answer_of, call};
+use super::{Usage, say};
+use crate::model::config_file::{ConfigKey, Format, Tag};
+use crate::model::limits;
+
+const FILES: &str = "/config/v1/configfiles";
+/// Files with their contents that are asked for at once.
+const PAGE_ROWS: usize = 50;
+/// Bytes of contents that are sent at once, and with which a single one is sent by itself.
+const SENT_BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Subcommand)]
+pub(super) enum ImportCommand {
+    /// From a config service of Apollo's, or from what its portal exports: app id, cluster and namespace become
+    /// group, namespace and file
+    Apollo(Box<apollo::ApolloArgs>),
+    /// From an archive that Nacos exports: group and data id become group and file
+    Nacos {
+        #[command(flatten)]
+        archive: ArchiveArgs,
+        #[command(flatten)]
+        into: IntoArgs,
+    },
+    /// From an archive that Polaris exports, or `POST /config/v1/configfiles/export`: group/file
+    Polaris {
+        #[command(flatten)]
+        archive: ArchiveArgs,
+        /// The group of all files, where the archive has them without
+        #[arg(long)]
+        group: Option<String>,
+        #[command(flatten)]
+        into: IntoArgs,
+    },
+    /// From any archive with namespace/group/file
+    Zip {
+        /// The archive
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+        #[command(flatten)]
+        into: IntoArgs,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct ArchiveArgs {
+    /// The archive
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Where its files go
+    #[arg(long, default_value = "default")]
+    to_namespace: String,
+}
+
+/// What becomes of what was found.
+#[derive(Args)]
+pub(super) struct IntoArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Do it; without this, only say what would be done
+    #[arg(long)]
+    yes: bool,
+    /// Leave files as they are that are there with another content
+    #[arg(long)]
+    keep: bool,
+    /// Save drafts and publish nothing
+    #[arg(long)]
+    drafts: bool,
+    /// Publish also what is not well-formed by its format
+    #[arg(long, conflicts_with = "drafts")]
+    force: bool,
+}
+
+/// A file as another system has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Found {
+    key: ConfigKey,
+    content: String,
+    format: Option<Format>,
+    comment: String,
+    tags: Vec<Tag>,
+}
+
+impl Found {
+    fn new(key: ConfigKey, content: String) -> Self {
+        Found { key, content, ..Found::default() }
+    }
+
+    fn shown(&self) -> String {
+        format!("{}/{}/{}", self.key.namespace, self.key.group, self.key.file)
+    }
+}
+
+/// What a source has, and what of it cannot be taken.
+#[derive(Debug, Default)]
+struct Source {
+    files: Vec<Found>,
+    left_out: Vec<String>,
+}
+
+/// What the cluster has under a name.
+struct There {
+    content: String,
+    format: String,
+    md5: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Create,
+    Change,
+    /// It is another one and stays.
+    Keep,
+}
+
+/// There is something to do, and it was not asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("nothing was done: --yes does it")]
+struct DryRun;
+
+pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
+    let (source, into) = match command {
+        ImportCommand::Apollo(args) => args.read().await?,
+        ImportCommand::Nacos { archive, into } => {
+            (archives::nacos(&read(&archive.file)?, &archive.to_namespace)?, into)
+        }
+        ImportCommand::Polaris { archive, group, into } => {
+            (archives::polaris(&read(&archive.file)?, &archive.to_namespace, group.as_deref())?, into)
+        }
+        ImportCommand::Zip { file, into } => (archives::plain(&read(&file)?)?, into),
+    };
+    bring_in(source, &into).await
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))
+}
+
+async fn bring_in(source: Source, into: &IntoArgs) -> anyhow::Result<()> {
+    for what in &source.left_out {
+        say(&format!("left out  {what}"));
+    }
+    if source.files.is_empty() {
+        return Err(Usage("there is no file to import".to_owned()).into());
+    }
+    let there = Box::pin(there(&source.files, into)).await?;
+    let (mut steps, mut same) = (Vec::new(), 0);
+    for found in &source.files {
+        let step = match there.get(&found.key) {
+            None => Step::Create,
+            Some(there) if is_same(found, there) => {
+                same += 1;
+                continue;
+            }
+            Some(_) if into.keep => Step::Keep,
+            Some(_) => Step::Change,
+        };
+        let word = match step {
+            Step::Create => "create",
+            Step::Change => "change",
+            Step::Keep => "keep",
+        };
+        say(&format!("{word:<8}  {}  {} bytes", found.shown(), found.content.len()));
+        steps.push((step, found));
+    }
+    let count = |step: Step| steps.iter().filter(|(one, _)| *one == step).count();
+    let (create, change, keep) = (count(Step::Create), count(Step::Change), count(Step::Keep));
+    say(&format!("{create} to create, {change} to change, {keep} kept as they are, {same} the same already"));
+    steps.retain(|(step, _)| *step != Step::Keep);
+    if steps.is_empty() {
+        return Ok(());
+    }
+    if !into.yes {
+        return Err(DryRun.into());
+    }
+    let refused = Box::pin(send(&steps, &there, into)).await?;
+    say(&format!("{} done, {refused} refused", steps.len() - refused));
+    if refused > 0 { Err(super::client::Refused::some(refused).into()) } else { Ok(()) }
+}
+
+fn is_same(found: &Found, there: &There) -> bool {
+    let read_as = |format: Format| Format::read_as(&found.key.file, format);
+    let format = Format::of_word(&there.format).unwrap_or_default();
+    found.content == there.content && found.format.is_none_or(|given| read_as(given) == read_as(format))
+}
+
+/// What the cluster has in the groups of these files: what is published, or the drafts.
+async fn there(files: &[Found], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, There>> {
+    let groups: BTreeSet<_> = files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect();
+    let mut all = BTreeMap::new();
+    for (namespace, group) in groups {
+        let of_group = form_urlencoded::Serializer::new(String::new())
+            .append_pair("namespace", namespace)
+            .append_pair("group", group)
+            .finish();
+        let (path, element, file) = match into.drafts {
+            true => (format!("{FILES}/search?{of_group}"), "configFiles", "name"),
+            false => (format!("{FILES}/releases?only_active=true&{of_group}"), "configFileReleases", "fileName"),
+        };
+        let mut offset = 0;
+        loop {
+            let page = format!("{path}&offset={offset}&limit={PAGE_ROWS}");
+            let answer = call(&into.call, Method::GET, &page, None).await?;
+            let rows = answer[element].as_array().cloned().unwrap_or_default();
+            for row in rows.iter().filter(|row| row["releaseType"] != "gray") {
+                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+                let key = ConfigKey::new(namespace.as_str(), group.as_str(), text(file));
+                let md5 = row["md5"].as_str().map(str::to_owned);
+                all.insert(key, There { content: text("content"), format: text("format"), md5 });
+            }
+            offset += rows.len();
+            if rows.len() < PAGE_ROWS {
+                break;
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Sends what is to be done, some at a time; how many were refused.
+async fn send(steps: &[(Step, &Found)], there: &BTreeMap<ConfigKey, There>, into: &IntoArgs) -> anyhow::Result<usize> {
+    let mut refused = 0;
+    let mut rest = steps;
+    while let Some((first, _)) = rest.first() {
+        let (mut count, mut bytes) = (0, 0);
+        for (step, found) in rest {
+            bytes += found.content.len();
+            let is_full = count == limits::BATCH_ITEMS_MAX || (count > 0 && bytes > SENT_BYTES_MAX);
+            // A draft is created and changed by different calls.
+            if is_full || (into.drafts && step != first) {
+                break;
+            }
+            count += 1;
+        }
+        let (part, after) = rest.split_at(count);
+        rest = after;
+        let (method, path) = match (into.drafts, first) {
+            (false, _) => (Method::POST, format!("{FILES}/createandpub?force={}", into.force)),
+            (true, Step::Create) => (Method::POST, FILES.to_owned()),
+            (true, _) => (Method::PUT, FILES.to_owned()),
+        };
+        let items: Vec<_> = part.iter().map(|(_, found)| item(found, there.get(&found.key), into.drafts)).collect();
+        let answer = answer_of(&into.call, method, &path, &Value::Array(items)).await?;
+        for ((_, found), outcome) in part.iter().zip(answer["responses"].as_array().into_iter().flatten()) {
+            let code = outcome["code"].as_u64().unwrap_or_default();
+            if !(200_000..201_000).contains(&code) {
+                refused += 1;
+                let info = outcome["info"].as_str().unwrap_or("refused");
+                say(&format!("refused   {}: {info} ({code})", found.shown()));
+            }
+        }
+    }
+    Ok(refused)
+}
+
+/// A publish takes the place of what was seen alone.
+fn item(found: &Found, there: Option<&There>, is_draft: bool) -> Value {
+    let ConfigKey { namespace, group, file } = &found.key;
+    let mut item = json!({ "namespace": namespace, "group": group, "content": found.content });
+    item[if is_draft { "name" } else { "file_name" }] = json!(file);
+    if let Some(format) = found.format {
+        item["format"] = json!(format.word());
+    }
+    if !found.comment.is_empty() {
+        item["comment"] = json!(found.comment);
+    }
+    if !found.tags.is_empty() {
+        item["tags"] = json!(found.tags);
+    }
+    if let Some(md5) = there.and_then(|there| there.md5.as_ref()).filter(|_| !is_draft) {
+        item["md5"] = json!(md5);
+    }
+    item
+}

@@ -1,0 +1,217 @@
+//! Archives of other systems, read into files.
+//!
+//! | of | in it |
+//! |---|---|
+//! | Nacos | `group/data id`, and `.metadata.yml` with type and description of each; an older one has `.meta.yml`, which is left out |
+//! | Apollo's portal | `…/env/app id+cluster+namespace`, with `.properties` behind that of a properties namespace |
+//! | Polaris | `group/file`, and `META` |
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use saphyr_parser::{Event, Parser};
+
+use super::{Found, Source, Usage};
+use crate::bundle::{self, Bundled, Entry, Limits};
+use crate::model::config_file::{ConfigKey, Format, PROPERTIES_SUFFIX, Tag};
+
+/// A file of this machine, which the caller chose.
+const LIMITS: Limits = Limits { entries: 100_000, bytes: 1024 * 1024 * 1024, entry_bytes: 8 * 1024 * 1024 };
+const NACOS_METADATA: &str = ".metadata.yml";
+const NACOS_METADATA_BEFORE: &str = ".meta.yml";
+
+/// What Nacos says of a file: its fields by their names.
+type Fields = BTreeMap<String, String>;
+
+pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<Source> {
+    let mut entries = bundle::read(archive, LIMITS)?;
+    let metadata = match entries.iter().position(|entry| entry.path == NACOS_METADATA) {
+        Some(at) => metadata_of(&entries.remove(at)).map_err(Usage)?,
+        None => BTreeMap::new(),
+    };
+    let mut source = Source::default();
+    for Entry { path, text } in entries.into_iter().filter(|entry| entry.path != NACOS_METADATA_BEFORE) {
+        let (Some((group, data_id)), Ok(text)) = (path.split_once('/'), &text) else {
+            source.leave_out(&path, text.err().map_or("not group/data id".to_owned(), |why| why.to_string()));
+            continue;
+        };
+        let fields = metadata.get(&(group.to_owned(), data_id.to_owned()));
+        let field = |key: &str| fields.and_then(|fields| fields.get(key)).cloned().unwrap_or_default();
+        let format = Format::of_word(&field("type")).ok().or_else(|| Format::of_suffix(data_id));
+        let app = Some(field("appName")).filter(|app| !app.is_empty());
+        source.files.push(Found {
+            format: Some(format.unwrap_or_default()),
+            comment: field("desc"),
+            tags: app.map(|value| Tag { key: "appName".to_owned(), value }).into_iter().collect(),
+            ..Found::new(ConfigKey::new(to_namespace, group, data_id), text.clone())
+        });
+    }
+    Ok(source)
+}
+
+/// The fields of each file, by group and data id: the flat mappings of a list.
+fn metadata_of(entry: &Entry) -> Result<BTreeMap<(String, String), Fields>, String> {
+    let refuse = |why: String| format!("{NACOS_METADATA}: {why}");
+    let text = entry.text.as_ref().map_err(|why| refuse(why.to_string()))?;
+    let (mut all, mut fields, mut key): (_, Fields, Option<String>) = (BTreeMap::new(), Fields::new(), None);
+    for event in Parser::new_from_str(text) {
+        match event.map_err(|error| refuse(error.to_string()))?.0 {
+            Event::MappingStart(..) => (fields, key) = (Fields::new(), None),
+            Event::Scalar(text, ..) => match key.take() {
+                None => key = Some(text.into_owned()),
+                Some(name) => drop(fields.insert(name, if text == "null" { String::new() } else { text.into_owned() })),
+            },
+            Event::MappingEnd => {
+                let mut fields = std::mem::take(&mut fields);
+                if let (Some(group), Some(data_id)) = (fields.remove("group"), fields.remove("dataId")) {
+                    all.insert((group, data_id), fields);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -> anyhow::Result<Source> {
+    let mut source = Source::default();
+    for Bundled { group, name, text, comment, tags, format } in bundle::read_polaris(archive, group, LIMITS)? {
+        match text {
+            Err(why) => source.leave_out(&format!("{group}/{name}"), why.to_string()),
+            Ok(_) if group.is_empty() => source.leave_out(&name, "no group: name one with --group".to_owned()),
+            Ok(text) => source.files.push(Found {
+                comment: comment.unwrap_or_default(),
+                tags: tags.unwrap_or_default(),
+                format,
+                ..Found::new(ConfigKey::new(to_namespace, group, name), text)
+            }),
+        }
+    }
+    Ok(source)
+}
+
+pub(super) fn plain(archive: &[u8]) -> anyhow::Result<Source> {
+    let mut source = Source::default();
+    for Entry { path, text } in bundle::read(archive, LIMITS)? {
+        let mut parts = path.splitn(3, '/');
+        match (parts.next(), parts.next(), parts.next(), text) {
+            (Some(namespace), Some(group), Some(file), Ok(text)) => {
+                source.files.push(Found::new(ConfigKey::new(namespace, group, file), text));
+            }
+            (.., Err(why)) => source.leave_out(&path, why.to_string()),
+            (.., Ok(_)) => source.leave_out(&path, "not namespace/group/file".to_owned()),
+        }
+    }
+    Ok(source)
+}
+
+/// The files of one environment; which one has to be said where the archive has several.
+pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<Source> {
+    let (mut source, mut by_env) = (Source::default(), BTreeMap::<String, Vec<Found>>::new());
+    for Entry { path, text } in bundle::read(archive, LIMITS)? {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        let mut parts = name.splitn(3, '+');
+        let (Some(app), Some(cluster), Some(namespace)) = (parts.next(), parts.next(), parts.next()) else {
+            source.leave_out(&path, "no namespace of an app".to_owned());
+            continue;
+        };
+        match text {
+            Err(why) => source.leave_out(&path, why.to_string()),
+            Ok(text) => {
+                let env = folder.rsplit('/').next().unwrap_or_default();
+                by_env.entry(env.to_owned()).or_default().push(of_apollo(cluster, app, namespace, text));
+            }
+        }
+    }
+    let envs: BTreeSet<_> = by_env.keys().cloned().collect();
+    source.files = match (env, by_env.len()) {
+        (Some(env), _) => by_env.remove(env).unwrap_or_default(),
+        (None, 0 | 1) => by_env.into_values().flatten().collect(),
+        (None, _) => {
+            let envs = Vec::from_iter(envs).join(", ");
+            return Err(Usage(format!("the archive is of several environments, choose one with --env: {envs}")).into());
+        }
+    };
+    Ok(source)
+}
+
+/// A namespace of Apollo's: one without a suffix that it knows is of properties.
+pub(super) fn of_apollo(cluster: &str, app: &str, namespace: &str, content: String) -> Found {
+    let name = namespace.strip_suffix(PROPERTIES_SUFFIX).unwrap_or(namespace);
+    let format = Format::of_suffix(name).unwrap_or(Format::Properties);
+    Found { format: Some(format), ..Found::new(ConfigKey::new(cluster, app, name), content) }
+}
+
+impl Source {
+    fn leave_out(&mut self, what: &str, why: String) {
+        self.left_out.push(format!("{what}: {why}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(source: &Source) -> Vec<String> {
+        let show = |found: &Found| {
+            let format = found.format.map_or("-", Format::word);
+            format!("{} {format} {:?} {}", found.shown(), found.content, found.comment)
+        };
+        source.files.iter().map(show).collect()
+    }
+
+    fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+        bundle::write(files.iter().copied()).expect("written")
+    }
+
+    #[test]
+    fn archives_of_nacos() {
+        let metadata = "metadata:\n- appName: shop\n  dataId: app.yaml\n  desc: 'the app'\n  group: G\n  type: yaml\n\
+                        - appName: null\n  dataId: plain\n  desc: ''\n  group: G\n  type: properties\n";
+        let archive = zip(&[
+            ("G/app.yaml", "a: 1"),
+            ("G/plain", "a=1"),
+            ("H/other.json", "{}"),
+            ("H/none", "x"),
+            ("README", ""),
+            (".metadata.yml", metadata),
+        ]);
+        let source = nacos(&archive, "prod").expect("read");
+        assert_eq!(
+            shown(&source),
+            [
+                "prod/G/app.yaml yaml \"a: 1\" the app",
+                "prod/G/plain properties \"a=1\" ",
+                "prod/H/other.json json \"{}\" ",
+                "prod/H/none text \"x\" ",
+            ]
+        );
+        assert_eq!(source.files[0].tags, [Tag { key: "appName".into(), value: "shop".into() }]);
+        assert!(source.files[1].tags.is_empty());
+        assert_eq!(source.left_out, ["README: not group/data id"]);
+        assert!(nacos(&zip(&[(".metadata.yml", "a: [")]), "prod").is_err());
+    }
+
+    #[test]
+    fn archives_of_apollos_portal() {
+        let files = [
+            ("me/shop/DEV/shop+default+application.properties", "a = 1"),
+            ("me/shop/DEV/shop+blue+app.yml", "a: 1"),
+            ("me/shop/PRO/shop+default+application.properties", "a = 2"),
+            ("me/shop/shop.metadata", "{}"),
+        ];
+        assert!(apollo(&zip(&files), None).expect_err("several").to_string().contains("DEV, PRO"));
+        let dev = apollo(&zip(&files), Some("DEV")).expect("read");
+        assert_eq!(shown(&dev), ["default/shop/application properties \"a = 1\" ", "blue/shop/app.yml yaml \"a: 1\" "]);
+        assert_eq!(dev.left_out, ["me/shop/shop.metadata: no namespace of an app"]);
+        assert_eq!(shown(&apollo(&zip(&files[..2]), None).expect("read")).len(), 2, "there is only one");
+    }
+
+    #[test]
+    fn archives_of_polaris_and_plain_ones() {
+        let source = polaris(&zip(&[("g/a.yaml", "a: 1"), ("alone", "")]), "prod", None).expect("read");
+        assert_eq!(shown(&source), ["prod/g/a.yaml - \"a: 1\" "]);
+        assert_eq!(source.left_out, ["alone: no group: name one with --group"]);
+        let source = plain(&zip(&[("n/g/dir/a", "1"), ("g/a", "2")])).expect("read");
+        assert_eq!((shown(&source), source.left_out.len()), (vec!["n/g/dir/a - \"1\" ".to_owned()], 1));
+    }
+}
