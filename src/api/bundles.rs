@@ -272,7 +272,7 @@ fn draft_of(
 ) -> ConfigFileDraft {
     let ConfigKey { namespace, group, file } = key.clone();
     let format = format.map(|format| format.word().to_owned());
-    ConfigFileDraft { namespace, group, name: file, content: Some(content), format, comment, tags }
+    ConfigFileDraft { namespace, group, name: file, content: Some(content), format, comment, tags, revision: None }
 }
 
 /// Which files are copied, and where to.

@@ -85,12 +85,15 @@ impl AliasDraft {
         if says(&self.service_token) || says(&self.revision) { Level::ROLLOUT } else { Level::FIRST }
     }
 
-    /// A new alias of which only one name is given has that of its service, in another namespace.
+    /// A new alias of which only one name is given has that of its service, in another namespace; an empty name is none
+    /// of these, and refused.
     pub fn named_alike(mut self) -> Self {
         let is_absent = |name: &Option<String>| name.as_deref().is_none_or(str::is_empty);
         match self.kind.unwrap_or_default() {
             AliasType::Default if is_absent(&self.service) => self.service = self.alias.clone(),
-            AliasType::Default if is_absent(&self.alias) => self.alias = self.service.clone(),
+            AliasType::Default if self.alias.is_none() && self.alias_namespace() != self.namespace() => {
+                self.alias = self.service.clone();
+            }
             AliasType::Default | AliasType::Cl5Sid => {}
         }
         self
@@ -103,6 +106,10 @@ impl AliasDraft {
     pub fn alias_namespace(&self) -> &str {
         let given = self.alias_namespace.as_deref().filter(|namespace| !namespace.is_empty());
         given.or(self.namespace.as_deref()).unwrap_or("")
+    }
+
+    fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or("")
     }
 
     fn given_alias(&self) -> &str {

@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -108,6 +108,13 @@ async fn from_a_share_to_everybody_and_back() {
     assert_eq!(told, ["withdraw", "promote", "gray", "publish"]);
 }
 
+/// Since 1970, by the wall clock that the leaders go by.
+fn now() -> Duration {
+    let date = Command::new("date").args(["-u", "+%s%3N"]).output().expect("date runs");
+    let text = String::from_utf8(date.stdout).expect("text");
+    Duration::from_millis(text.trim().parse().expect("a number"))
+}
+
 /// Once, although the leader that would have done it is dead by then, and by the clock of the cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_planned_comes_about_under_the_next_leader() {
@@ -115,7 +122,7 @@ async fn what_was_planned_comes_about_under_the_next_leader() {
     let api = cluster.api(1);
     api.publish("default", "app", FILE, "v=old").await;
     draft(&api, "planned").await;
-    let in_3_s = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970") + Duration::from_secs(3);
+    let in_3_s = now() + Duration::from_secs(3);
     // RFC 3339 from a number of seconds, as `date` has it.
     let date = Command::new("date").args(["-u", "+%FT%TZ", "-d", &format!("@{}", in_3_s.as_secs())]).output();
     let at = String::from_utf8(date.expect("date runs").stdout).expect("text").trim().to_owned();
@@ -134,7 +141,7 @@ async fn what_was_planned_comes_about_under_the_next_leader() {
         }
     })
     .await;
-    let late = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").saturating_sub(in_3_s);
+    let late = now().saturating_sub(in_3_s);
     report(format!("a planned release was there {late:?} after its time, its leader dead"));
     cluster.restart(leader).await;
     cluster.expect_equal_state().await;
