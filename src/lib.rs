@@ -14,6 +14,7 @@
 //!             hosts      which names a listener on this machine answers to
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   keyring              access keys between clear and sealed
+//!   subscribers          which client has what, as far as this node has served it
 //!   catalog   watch      all replicated state as plain maps;  who waits for which change
 //!   connections          who gets in and how long each may do nothing
 //!   openapi              the description of both surfaces: each row of their tables adds its own
@@ -73,6 +74,12 @@
 //!
 //! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
 //! its answer can depend on, compares revisions, and is parked alike.
+//!
+//! # The path of "who has what"
+//!
+//! Every pull, and every discovery of rules, writes down on its node what its client was given ([`subscribers`], a
+//! bounded register in memory); a poll says that the client is still there. Who asks has every member asked
+//! (`raft::subscribers`), each of which judges its own clients by what its catalog says that they should have.
 //!
 //! # The path of an access key
 //!
@@ -267,6 +274,7 @@ pub mod origin;
 pub mod raft;
 pub mod server;
 pub mod store;
+pub mod subscribers;
 pub mod tls;
 pub mod view;
 pub mod watch;

@@ -72,6 +72,10 @@ metrics! {
 
     /// Long polls held now.
     polls_held: IntGauge "thuban_long_polls_held";
+    /// Clients with what they have that this node remembers.
+    subscribers: IntGauge "thuban_subscribers";
+    /// Clients that were not remembered, as there are too many.
+    subscribers_turned_away: IntGauge "thuban_subscribers_turned_away";
     /// Long polls ended, by how: changed, unchanged, dropped (client gone), refused, shutdown.
     polls_ended: IntCounterVec "thuban_long_polls_total" ["outcome"];
     /// How long a poll was held before its answer.

@@ -17,6 +17,7 @@ use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::raft::Lane;
 use crate::raft::node::Node;
+use crate::subscribers::Client;
 use crate::watch::Hub;
 
 /// Reads the state of one node.
@@ -97,6 +98,17 @@ impl ConfigSource for LocalView {
     fn note_refused(&self, app_id: &str, address: Option<IpAddr>) {
         let note = AuditNote { address, ..AuditNote::refused("app", app_id, Code::NotAllowedAccess) };
         self.node.note(Lane::Client, note);
+    }
+
+    fn note_pulled(&self, lookup: &Lookup, agent: &str, released: &Released) {
+        let Lookup { client, namespaces, file, .. } = lookup;
+        let who = Client { address: &client.address, agent };
+        let (labels, now) = (&client.labels, self.node.now());
+        self.node.subscribers().pulled(who, labels, namespaces, file, released, now);
+    }
+
+    fn note_polled(&self, address: &str, agent: &str, group: &str, file: &str) {
+        self.node.subscribers().polled(Client { address, agent }, group, file);
     }
 
     fn out_of_service(&self) -> Option<String> {

@@ -17,7 +17,7 @@ use super::auth::Caller;
 use super::bundles::{Archive, ZIP};
 use super::contents::{Contents, NotedContents};
 use super::envelope::{Coded, Shape};
-use super::extract::{Batch, ClientAddress, Object, RequestId, SmallObject};
+use super::extract::{Agent, Batch, ClientAddress, Object, RequestId, SmallObject};
 use super::judged::Force;
 use super::layers::Waiting;
 use super::query::{Fresh, Query};
@@ -290,6 +290,7 @@ impl Input for Force {
 }
 
 impl Input for Extension<Family> {}
+impl Input for Agent {}
 impl Input for Waiting {}
 
 impl<T: DeserializeOwned + JsonSchema> Input for Object<T> {
@@ -332,3 +333,4 @@ arguments!(A B);
 arguments!(A B C);
 arguments!(A B C D);
 arguments!(A B C D E);
+arguments!(A B C D E F);

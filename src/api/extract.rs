@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::header::USER_AGENT;
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, DeserializeSeed};
@@ -169,6 +170,18 @@ impl FromRequestParts<App> for ClientAddress {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         Ok(ClientAddress(client_address(&parts.headers, &parts.extensions, &app.settings.trusted_proxies)))
+    }
+}
+
+/// The program that asks, by its own word.
+pub(super) struct Agent(pub(super) String);
+
+impl FromRequestParts<App> for Agent {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        Ok(Agent(agent.chars().take(limits::AGENT_BYTES_MAX).collect()))
     }
 }
 

@@ -41,6 +41,7 @@ mod rules;
 mod scan;
 mod services;
 mod settings;
+mod subscribers;
 #[cfg(test)]
 mod tests;
 mod throttle;

@@ -9,7 +9,7 @@ use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
     config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
-    reference, rule_docs, rules, services, settings, tokens, users,
+    reference, rule_docs, rules, services, settings, subscribers, tokens, users,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
@@ -128,6 +128,7 @@ fn rule_routes(family: Family) -> Vec<Route> {
         guarded(PUT, path("/releases/promote"), rules::promote, rule_docs::promote(family)),
         guarded(PUT, path("/releases/withdraw"), rules::withdraw, rule_docs::withdraw(family)),
         guarded(GET, path("/releases/history"), rules::history, rule_docs::history(family)),
+        guarded(GET, path("/subscribers"), subscribers::of_rule, rule_docs::subscribers(family)),
         guarded(GET, path("/releases/diff"), diffs::of_rule, rule_docs::diff(family)),
         guarded(POST, path("/releases/delete"), rules::delete_releases, rule_docs::delete_releases(family)),
     ];
@@ -221,6 +222,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/config/v1/configfiles/releases/promote", releases::promote, releases::PROMOTE),
         guarded(PUT, "/config/v1/configfiles/releases/withdraw", releases::withdraw, releases::WITHDRAW),
         guarded(GET, "/config/v1/configfiles/releasehistory", releases::history, releases::HISTORY),
+        guarded(GET, "/config/v1/configfiles/subscribers", subscribers::of_file, subscribers::OF_FILE),
         guarded(GET, "/config/v1/configfiles/release/diff", diffs::of_file, diffs::OF_FILE),
         guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
         guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),

@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use super::diffs;
 use super::doc::{Doc, PAGING};
 use super::envelope::Shape;
+use super::subscribers::Subscribers;
 use super::view::{EventView, RuleReleaseView, RuleView};
 use crate::model::code::Code;
 use crate::model::explain::Explanation;
@@ -168,6 +169,14 @@ pub(super) fn diff(family: Family) -> Doc {
         .says("What is different between two of: the draft of a rule, what is in force, and any release of it.")
         .query(&[ONE_RULE, diffs::SIDES])
         .gives(Shape::single::<diffs::Difference>("diff"))
+        .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])
+}
+
+pub(super) fn subscribers(family: Family) -> Doc {
+    doc(family)
+        .says("Who has what: the clients of all nodes that discovered the rule, with the release that each has.")
+        .query(&[ONE_RULE, PAGING])
+        .gives(Shape::whole::<Subscribers>())
         .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])
 }
 

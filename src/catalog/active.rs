@@ -78,6 +78,11 @@ impl Active {
         chosen
     }
 
+    /// Whether a release of the rule that clients see has one of these ends.
+    pub fn is_about(&self, rule_id: &str, ends: &[End]) -> bool {
+        ends.iter().any(|end| self.of_end.get(end).is_some_and(|rules| rules.contains(rule_id)))
+    }
+
     /// How many rules [`Active::of_service`] walks at most.
     pub fn reach(&self, namespace: &str, service: &str) -> usize {
         ends_of(namespace, service).iter().filter_map(|end| self.of_end.get(end)).map(OrdSet::len).sum()

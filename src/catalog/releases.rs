@@ -316,6 +316,20 @@ impl Catalog {
         self.history.add(release.of(), event, journal);
     }
 
+    /// The release of a thing that has this version now.
+    pub fn release_named_by_version(&self, thing: &Thing, version: u64) -> Option<String> {
+        match thing {
+            Thing::File(key) => {
+                let mut releases = self.configs.releases_of(key);
+                releases.find(|release| release.version == version).map(|release| release.name.clone())
+            }
+            Thing::Rule(family, id) => {
+                let mut releases = self.rules.of(*family).releases_of(id);
+                releases.find(|release| release.version == version).map(|release| release.name.clone())
+            }
+        }
+    }
+
     /// What is to be published by `now`, the first that are due.
     pub fn due(&self, now: Timestamp) -> Vec<Due> {
         let files = self.configs.due(now).map(|(at, key, name)| Due {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, convert::Infallible, net::IpAddr};
 
 use axum::{
     extract::FromRequestParts,
-    http::{Uri, request::Parts},
+    http::{HeaderValue, Uri, header, request::Parts},
 };
 use url::form_urlencoded;
 
@@ -19,6 +19,7 @@ pub(super) struct Ask {
     pub(super) address: Option<IpAddr>,
     pub(super) credentials: Credentials,
     pub(super) parking: Option<Parking>,
+    pub(super) agent: Option<HeaderValue>,
 }
 
 impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
@@ -30,6 +31,7 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
             credentials: Credentials::of(&parts.headers),
             parking: parts.extensions.get().cloned(),
+            agent: parts.headers.get(header::USER_AGENT).cloned(),
         })
     }
 }
@@ -37,6 +39,11 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
 impl Ask {
     pub(super) fn query(&self) -> Query<'_> {
         Query(self.uri.query().unwrap_or_default())
+    }
+
+    /// The program that asks, by its own word.
+    pub(super) fn agent(&self) -> &str {
+        self.agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default()
     }
 
     /// What its client has signed, if it has.

@@ -152,6 +152,7 @@ impl<S: ConfigSource> Surface<S> {
         let known = Known::of(ask.query());
         self.catch_up(Origin::of_any(ask.address), &lookup, &known).await?;
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
+        self.source.note_pulled(&lookup, ask.agent(), &released);
         Ok(Pulled { file: lookup.file, known, released })
     }
 }

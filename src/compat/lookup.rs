@@ -41,14 +41,16 @@ pub(super) fn lookup((app, cluster, file): Named, ask: &Ask) -> Result<Lookup, R
     Ok(Lookup { group: app, namespaces, file, client: client(ask) })
 }
 
-fn client(ask: &Ask) -> ClientLabels {
+/// Where the client is: as it says itself, as it may stand behind an address that many have.
+pub(super) fn address_of(ask: &Ask) -> String {
     let named = ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip));
     let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
+    named.map_or_else(seen, Cow::into_owned)
+}
+
+fn client(ask: &Ask) -> ClientLabels {
     let labels = ask.query().get("label").unwrap_or_default();
-    ClientLabels {
-        address: named.map_or_else(seen, Cow::into_owned),
-        labels: labels.split(',').filter_map(label).collect(),
-    }
+    ClientLabels { address: address_of(ask), labels: labels.split(',').filter_map(label).collect() }
 }
 
 fn label(text: &str) -> Option<(String, String)> {
@@ -181,6 +183,7 @@ mod tests {
             address: Some([192, 0, 2, 7].into()),
             credentials: Credentials::Anonymous,
             parking: None,
+            agent: None,
         }
     }
 

@@ -135,6 +135,12 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// Writes down that a reader was refused, and of which app. Asked once a minute for each of them.
     fn note_refused(&self, app_id: &str, address: Option<IpAddr>);
 
+    /// A client was given a released file, or has it already.
+    fn note_pulled(&self, _lookup: &Lookup, _agent: &str, _released: &Released) {}
+
+    /// A client waits for changes of a file.
+    fn note_polled(&self, _address: &str, _agent: &str, _group: &str, _file: &str) {}
+
     /// Why nothing of this node may be served, if that is so.
     fn out_of_service(&self) -> Option<String> {
         None

@@ -23,7 +23,7 @@ use super::{
     auth::Admitted,
     doc::{self, Doc},
     floor::{FLOOR, Mark},
-    lookup::is_app_id,
+    lookup::{address_of, is_app_id},
     wanted::{self, Wanted},
 };
 use crate::{
@@ -97,6 +97,8 @@ impl<S: ConfigSource> Surface<S> {
         let admitted = self.admit(ask, app_id(ask).as_deref())?;
         let poll = Poll::read(ask, admitted)?;
         let watch = self.source.hub().watch(Origin::of_any(ask.address), poll.keys(), poll.bytes())?;
+        let address = address_of(ask);
+        poll.files.iter().for_each(|file| self.source.note_polled(&address, ask.agent(), &poll.app, &file.name));
         let held = Held::begin(&self.metrics);
         let deadline = held.began() + jittered(self.settings.hold);
         let request = self.floor.mark(&(ask.address, ask.query().raw()));

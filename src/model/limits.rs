@@ -77,6 +77,12 @@ pub const METADATA_VALUE_CHARS_MAX: usize = 4096;
 /// Bytes of a regular expression in a rule, and of its compiled form.
 pub const REGEX_BYTES_MAX: usize = 4096;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
+/// Clients with what they have that a node remembers, about 400 bytes each.
+pub const SUBSCRIPTIONS_MAX: usize = 200_000;
+/// Of these, that an answer of one node to another or to a caller holds.
+pub const SUBSCRIPTIONS_TOLD_MAX: usize = 10_000;
+/// What is kept of a client's user agent.
+pub const AGENT_BYTES_MAX: usize = 128;
 /// Client labels of a gray release.
 pub const CLIENT_LABELS_MAX: usize = 64;
 /// Releases of one rule or config file that are to be published later.

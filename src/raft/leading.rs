@@ -11,9 +11,11 @@ use super::clock;
 use super::errand::Errand;
 use super::members;
 use super::node::{Attempt, Node};
-use super::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer};
+use super::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer, Subscribed};
 use super::proposal::{self, Draft};
 use super::room::Growth;
+use super::subscribers;
+use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
@@ -185,6 +187,10 @@ impl PeerService for Service {
 
     fn hear_leader(&self) {
         self.0.inner().contact.hear();
+    }
+
+    async fn subscribers(&self, thing: Thing) -> Subscribed {
+        subscribers::own(&self.0, thing).await
     }
 
     fn beats(&self, ids: &[String]) -> BeatsAnswer {

@@ -43,6 +43,7 @@ mod stall_test;
 pub mod start;
 pub mod state;
 pub mod status;
+pub mod subscribers;
 #[cfg(test)]
 pub(crate) mod testing;
 mod threads;

@@ -41,6 +41,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits::BACKUPS_AT_ONCE;
 use crate::model::time::Timestamp;
 use crate::store::Store;
+use crate::subscribers::Subscribers;
 
 /// How long a command may take before its outcome is called unknown. Below the request time-out,
 /// so that the caller still gets the answer.
@@ -106,6 +107,7 @@ pub(super) struct Inner {
     /// Whom a node without a cluster waits for.
     awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
+    subscribers: Subscribers,
     read_indexes: ReadIndexes,
     /// Declared last: what runs there ends when nobody holds the node any more.
     pub(super) threads: Threads,
@@ -158,6 +160,7 @@ impl Node {
             membership_turn: tokio::sync::Mutex::default(),
             awaited: Mutex::default(),
             divergence: Divergence::default(),
+            subscribers: Subscribers::default(),
             read_indexes,
             threads,
         }))
@@ -173,6 +176,11 @@ impl Node {
 
     pub fn state(&self) -> &Arc<State> {
         self.0.machine.state()
+    }
+
+    /// Who has what, as far as this node has served it.
+    pub fn subscribers(&self) -> &Subscribers {
+        &self.0.subscribers
     }
 
     pub fn store(&self) -> &Store {

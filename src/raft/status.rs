@@ -252,6 +252,9 @@ impl Node {
             let lag = number(raft.last_log_index) - number(matched.map(|id| id.index));
             metrics.peer_lag.with_label_values(&[&peer.to_string()]).set(lag.max(0));
         }
+        let as_gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        metrics.subscribers.set(as_gauge(self.subscribers().len()));
+        metrics.subscribers_turned_away.set(as_gauge(self.subscribers().turned_away()));
         let catalog = self.state().catalog();
         metrics.notification_id.set(i64::from(catalog.configs.newest_notification_id()));
         for (kind, count) in catalog.counts() {

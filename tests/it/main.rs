@@ -43,6 +43,7 @@ mod rules;
 mod services;
 mod settings;
 mod start;
+mod subscribers;
 mod tidy;
 mod tls;
 mod users;

@@ -122,7 +122,7 @@ async fn what_was_planned_comes_about_under_the_next_leader() {
     let api = cluster.api(1);
     api.publish("default", "app", FILE, "v=old").await;
     draft(&api, "planned").await;
-    let in_3_s = now() + Duration::from_secs(3);
+    let in_3_s = Duration::from_secs(now().as_secs() + 3);
     // RFC 3339 from a number of seconds, as `date` has it.
     let date = Command::new("date").args(["-u", "+%FT%TZ", "-d", &format!("@{}", in_3_s.as_secs())]).output();
     let at = String::from_utf8(date.expect("date runs").stdout).expect("text").trim().to_owned();

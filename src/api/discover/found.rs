@@ -33,6 +33,8 @@ pub(super) struct Found {
     pub(super) service: Identity,
     applied_index: u64,
     content: Content,
+    /// The releases that make up the revision, where rules are asked for.
+    pub(super) releases: Vec<Arc<RuleRelease>>,
 }
 
 enum Content {
@@ -47,6 +49,7 @@ enum Content {
 impl Found {
     pub(super) fn read(catalog: &Catalog, question: &Question, applied_index: u64) -> Result<Found, ApiError> {
         let service = question.resolve(catalog);
+        let mut given = Vec::new();
         let (revision, content) = match question.wanted {
             Wanted::Services => {
                 let fold = catalog.services.fold_of(question.namespace_if_any());
@@ -66,10 +69,11 @@ impl Found {
                     false => Vec::new(),
                 };
                 releases.retain(|release| release.rule.enable && has_policy(&release.rule, policy));
+                given.clone_from(&releases);
                 unless_known(question, revision_of(&releases), || Content::Rules(releases))
             }
         };
-        Ok(Found { revision, service, applied_index, content })
+        Ok(Found { revision, service, applied_index, content, releases: given })
     }
 
     /// How many things [`Found::read`] walks at most: none for a client that knows the revision.

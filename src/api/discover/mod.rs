@@ -21,16 +21,18 @@ use super::auth::Caller;
 use super::doc::Doc;
 use super::envelope::Shape;
 use super::error::ApiError;
-use super::extract::{ClientAddress, Object};
+use super::extract::{Agent, ClientAddress, Object};
 use super::layers::Waiting;
 use crate::catalog::Catalog;
 use crate::metrics::Held;
 use crate::model::code::Code;
+use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::origin::Origin;
 use crate::raft::Reached;
+use crate::subscribers::Client;
 use crate::watch::{Wake, Watch};
 use found::{Described, Found};
-use request::Question;
+use request::{Question, Wanted};
 
 pub(super) use request::Request;
 
@@ -57,12 +59,15 @@ pub(super) async fn discover(
     ClientAddress(address): ClientAddress,
     caller: Caller,
     waiting: Waiting,
+    Agent(agent): Agent,
     Object(request): Object<Request>,
 ) -> Result<Response, ApiError> {
     let hold = request.hold();
     let seen = request.applied_index();
-    let question =
-        Arc::new(request.question(address.map(|address: IpAddr| address.to_string()), caller.client_sight())?);
+    let address_text = address.map(|address: IpAddr| address.to_string());
+    let mut question = request.question(address_text, caller.client_sight())?;
+    question.agent = agent;
+    let question = Arc::new(question);
     match app.node.reach(CATCH_UP_WITHIN, |applied| applied.index >= seen).await {
         Reached::Here => {}
         Reached::Elsewhere => app.node.metrics().foreign_ids.inc(),
@@ -169,5 +174,16 @@ async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Resp
     let reach = Found::reach(&app.node.state().catalog(), question);
     let (asked, answered) = (question.clone(), question.clone());
     let find = move |catalog: &Catalog| Found::read(catalog, &asked, applied_index);
-    app.scan(reach, find, move |found| found.map(|found| found.answered(&answered))).await?
+    let found = app.scan(reach, find, move |found| found.map(|found| found.answered(&answered))).await??;
+    note(app, question, &found.0);
+    Ok(found)
+}
+
+/// Whether it is told or knows already: from here on the client has these rules.
+fn note(app: &App, question: &Question, found: &Found) {
+    let Wanted::Rules(family, None) = question.wanted else { return };
+    let client = Client { address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(), agent: &question.agent };
+    let (namespace, service) = &found.service;
+    let (labels, now) = (|| question.labels(), app.node.now());
+    app.node.subscribers().discovered(client, labels, family, (namespace, service), &found.releases, now);
 }

@@ -124,6 +124,8 @@ pub(super) struct Question {
     /// What the client may know of.
     pub(super) sight: Sight,
     labels: BTreeMap<String, String>,
+    /// The program that asks.
+    pub(super) agent: String,
 }
 
 /// A service by namespace and name.
@@ -162,13 +164,30 @@ impl Request {
         if let Some(address) = address {
             labels.entry(CLIENT_ADDRESS_LABEL.to_owned()).or_insert(address);
         }
-        Ok(Question { type_word, element, wanted, namespace, name, revision, metadata, only_healthy, sight, labels })
+        Ok(Question {
+            type_word,
+            element,
+            wanted,
+            namespace,
+            name,
+            revision,
+            metadata,
+            only_healthy,
+            sight,
+            labels,
+            agent: String::new(),
+        })
     }
 }
 
 impl Question {
     pub(super) fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
+    }
+
+    /// What gray releases judge the client by.
+    pub(super) fn labels(&self) -> Vec<(String, String)> {
+        self.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
     /// The namespace that services are wanted of; none stands for all.
@@ -187,7 +206,12 @@ impl Question {
     pub(super) fn bytes(&self) -> usize {
         let pairs = self.labels.iter().chain(&self.metadata);
         let pairs = pairs.map(|(key, value)| 2 * size_of::<String>() + key.len() + value.len());
-        size_of::<Question>() + self.namespace.len() + self.name.len() + self.revision.len() + pairs.sum::<usize>()
+        size_of::<Question>()
+            + self.agent.len()
+            + self.namespace.len()
+            + self.name.len()
+            + self.revision.len()
+            + pairs.sum::<usize>()
     }
 
     /// Everything that the answer can depend on.

@@ -25,8 +25,9 @@ use super::messages::{AppendParts, Kind, Status, put_call, read_append, read_cal
 use super::wire::Wire;
 use super::{
     BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, Introductions, PeerProgress, ReadIndexAnswer, Refusal,
-    RefusalReason, Welcome, snapshot,
+    RefusalReason, Subscribed, Welcome, snapshot,
 };
+use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::TypeConfig;
 use crate::raft::proposal;
@@ -71,6 +72,7 @@ fn call(frame: Bytes) -> bool {
         Some(Kind::Append) => append(body),
         Some(Kind::Forward) => proposal::Draft::read(body).is_ok(),
         Some(Kind::Beats) => round_trip::<Vec<String>>(&body),
+        Some(Kind::Subscribers) => round_trip::<Thing>(&body),
     }
 }
 
@@ -83,6 +85,7 @@ fn answer(frame: Bytes) -> bool {
             round_trip::<ReadIndexAnswer>,
             round_trip::<BeatsAnswer>,
             round_trip::<PeerProgress>,
+            round_trip::<Subscribed>,
             round_trip::<VoteResponse<TypeConfig>>,
             round_trip::<AppendEntriesResponse<TypeConfig>>,
         ]

@@ -20,6 +20,7 @@ use super::limits::APPEND_FRAME_BYTES_TARGET;
 use crate::format::codec;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, TypeConfig, Vote};
+use crate::subscribers::Subscription;
 
 /// What a call asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +35,11 @@ pub(super) enum Kind {
     ReadIndex = 7,
     Progress = 8,
     Beats = 9,
+    Subscribers = 10,
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 10] = [
         Kind::Ping,
         Kind::Vote,
         Kind::PreVote,
@@ -47,6 +49,7 @@ impl Kind {
         Kind::ReadIndex,
         Kind::Progress,
         Kind::Beats,
+        Kind::Subscribers,
     ];
 
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
@@ -135,6 +138,17 @@ pub enum BeatsAnswer {
     /// This node does not lead, or not for sure.
     NotLeader,
     Overloaded,
+}
+
+/// Which clients have a release of something, by the word of the node that serves them; the call is what it is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscribed {
+    /// Clients in all.
+    pub amount: u64,
+    /// Those that have what they should have by now.
+    pub current: u64,
+    /// Some or all of them.
+    pub clients: Vec<Subscription>,
 }
 
 /// The hash of a node's state at an index.

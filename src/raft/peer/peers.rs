@@ -16,8 +16,9 @@ use super::credentials::Credentials;
 use super::handshake::{IntroduceError, Purpose, dial_as};
 use super::introductions::{Build, Introductions, Welcome};
 use super::link::Link;
-use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer};
+use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer, Subscribed};
 use super::transfers::Transfers;
+use crate::catalog::history::Thing;
 use crate::format::codec;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
@@ -132,6 +133,11 @@ impl Peers {
     /// Asks `target` how far it is.
     pub async fn progress(&self, target: NodeId, within: Duration) -> Result<PeerProgress, CallError> {
         read(&self.find(target)?.call(Kind::Progress, Bytes::new(), within).await?)
+    }
+
+    /// Asks `target` which of its clients have a release of `thing`. A node of a version that does not know refuses.
+    pub async fn subscribers(&self, target: NodeId, thing: &Thing, within: Duration) -> Result<Subscribed, CallError> {
+        read(&self.find(target)?.call(Kind::Subscribers, codec::to_bytes(thing).into(), within).await?)
     }
 
     /// Hands heartbeats of the instances `ids`, at most [`super::BEATS_PER_CALL_MAX`], to `leader`.

@@ -22,9 +22,10 @@ use super::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, WORK_IN_FLIGHT_MAX,
 };
 use super::lobby::{Lobby, Seat};
-use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer};
+use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer, Subscribed};
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
+use crate::catalog::history::Thing;
 use crate::format::types::TypeConfig;
 use crate::metrics::Metrics;
 use crate::origin::Origin;
@@ -45,6 +46,9 @@ pub trait PeerService: Send + Sync + 'static {
 
     /// The leader of this node has just been heard: it took an append, be it an empty one.
     fn hear_leader(&self);
+
+    /// Which of this node's clients have a release of something.
+    fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
     fn beats(&self, ids: &[String]) -> BeatsAnswer;

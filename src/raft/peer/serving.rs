@@ -108,7 +108,7 @@ fn admit<SM, S, P>(hall: &Hall<SM, S, P>, kind: Kind) -> Result<OwnedSemaphorePe
 where
     SM: RaftStateMachine<TypeConfig>,
 {
-    let is_work = matches!(kind, Kind::Forward | Kind::ReadIndex | Kind::Beats);
+    let is_work = matches!(kind, Kind::Forward | Kind::ReadIndex | Kind::Beats | Kind::Subscribers);
     let room = if is_work { &hall.work } else { &hall.raft_calls };
     room.clone().try_acquire_owned().map_err(|_| match kind {
         Kind::Forward => answered(&ForwardAnswer::Overloaded),
@@ -134,6 +134,10 @@ where
         Kind::Forward => answered(&hall.service.forward(body).await),
         Kind::ReadIndex => answered(&hall.service.read_index().await),
         Kind::Progress => answered(&hall.service.progress()),
+        Kind::Subscribers => match codec::from_bytes(&body) {
+            Ok(thing) => answered(&hall.service.subscribers(thing).await),
+            Err(error) => refused(&format!("the call cannot be read: {error}")),
+        },
         Kind::Beats => match codec::from_bytes::<Vec<String>>(&body) {
             Ok(ids) if ids.len() <= BEATS_PER_CALL_MAX => answered(&hall.service.beats(&ids)),
             Ok(_) => refused("too many heartbeats in one call"),

@@ -39,6 +39,8 @@ pub(super) struct Row {
     pub(super) need: Need,
     /// What is seen is a number only.
     pub(super) is_count: bool,
+    /// Nothing of the thing itself is in the answer.
+    pub(super) is_nameless: bool,
     pub(super) ends_token: bool,
     pub(super) ask: Box<dyn Fn(&Thing) -> Ask>,
 }
@@ -46,7 +48,17 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(word: &str, path: impl Into<String>, law: Law, ask: impl Fn(&Thing) -> Ask + 'static) -> Row {
         let (method, path, ask) = (method(word), path.into(), Box::new(ask));
-        Row { method, path, case: "", law, need: Need::Nothing, is_count: false, ends_token: false, ask }
+        Row {
+            method,
+            path,
+            case: "",
+            law,
+            need: Need::Nothing,
+            is_count: false,
+            is_nameless: false,
+            ends_token: false,
+            ask,
+        }
     }
 
     pub(super) fn case(self, case: &'static str) -> Row {
@@ -55,6 +67,10 @@ impl Row {
 
     pub(super) fn needs(self, need: Need) -> Row {
         Row { need, ..self }
+    }
+
+    pub(super) fn nameless(self) -> Row {
+        Row { is_nameless: true, ..self }
     }
 
     pub(super) fn counts(self) -> Row {

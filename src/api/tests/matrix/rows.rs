@@ -328,6 +328,8 @@ fn of_file_releases() -> Vec<Row> {
     rows.push(history.counts().needs(Need::FileReleases));
     let diff = Row::new("GET", format!("{base}/release/diff"), shown(400_202), of_file("&from=first"));
     rows.push(diff.counts().needs(Need::FileReleases));
+    let holders = Row::new("GET", format!("{base}/subscribers"), shown(400_202), of_file(""));
+    rows.push(holders.nameless().needs(Need::FileReleases));
     let promote = Row::new("PUT", format!("{base}/releases/promote"), change(400_202), release("gray", true));
     rows.push(promote.needs(Need::FileGray));
     let withdraw = Row::new("PUT", format!("{base}/releases/withdraw"), change(400_202), release("second", true));
@@ -417,6 +419,7 @@ fn of_rules(kind: &'static str) -> Vec<Row> {
         Row::new("GET", path("/releases/history"), shown(400_202), of_rule(""))
             .counts()
             .needs(Need::RuleReleases(kind)),
+        Row::new("GET", path("/subscribers"), shown(400_202), of_rule("")).nameless().needs(Need::RuleReleases(kind)),
         Row::new("GET", path("/releases/diff"), shown(400_202), of_rule("&from=first"))
             .counts()
             .needs(Need::RuleReleases(kind)),

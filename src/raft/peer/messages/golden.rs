@@ -10,7 +10,11 @@ use openraft::raft::{
 use serde::de::DeserializeOwned;
 
 use super::*;
+use crate::catalog::history::Thing;
 use crate::format::types::{CommittedLeaderId, Proposal};
+use crate::model::config_file::ConfigKey;
+use crate::model::rule::Family;
+use crate::model::time::Timestamp;
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(3), index)
@@ -65,7 +69,7 @@ fn the_bytes_of_calls() {
     put_call(&mut out, Kind::Forward as u8, 258, b"command");
     assert_eq!(hex::encode(&out), "060000000000000102636f6d6d616e64");
     let numbers: Vec<u8> = Kind::ALL.into_iter().map(|kind| kind as u8).collect();
-    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
 }
 
 #[test]
@@ -128,6 +132,24 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(ReadIndexAnswer::Unconfirmed { text: "t".into() }, "81ab756e636f6e6669726d656481a474657874a174");
     pinned(ReadIndexAnswer::Overloaded, "aa6f7665726c6f61646564");
     pinned(vec!["i1".to_owned(), "i2".to_owned()], "92a26931a26932");
+    let client = Subscription {
+        address: "a".into(),
+        agent: "g".into(),
+        labels: vec![("k".into(), "v".into())],
+        version: 3,
+        since: Timestamp(7),
+        heard_ms_ago: 5,
+        is_current: true,
+    };
+    pinned(
+        Subscribed { amount: 2, current: 1, clients: vec![client] },
+        "83a6616d6f756e7402a763757272656e7401a7636c69656e74739187a761646472657373a161a56167656e74a167a66c6162656c739192a16ba176a776657273696f6e03a573696e636507ac68656172645f6d735f61676f05aa69735f63757272656e74c3",
+    );
+    pinned(
+        Thing::File(ConfigKey::new("n", "g", "f")),
+        "81a446696c6583a96e616d657370616365a16ea567726f7570a167a466696c65a166",
+    );
+    pinned(Thing::Rule(Family::Routing, "i".into()), "81a452756c6592a7526f7574696e67a169");
     pinned(BeatsAnswer::Taken, "a574616b656e");
     pinned(BeatsAnswer::NotLeader, "aa6e6f745f6c6561646572");
     pinned(BeatsAnswer::Overloaded, "aa6f7665726c6f61646564");

@@ -15,12 +15,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::memory::{MemoryLog, MemoryMachine, MemoryPort};
+use crate::catalog::history::Thing;
 use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
 use crate::raft::peer::handshake::{Purpose, dial_as};
 use crate::raft::peer::{
     BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, PeerNetwork, PeerProgress,
-    PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Welcome,
+    PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Subscribed, Welcome,
 };
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
@@ -155,6 +156,10 @@ impl PeerService for Proposer {
 
     async fn read_index(&self) -> ReadIndexAnswer {
         ReadIndexAnswer::Ready { log_index: 7 }
+    }
+
+    async fn subscribers(&self, _: Thing) -> Subscribed {
+        Subscribed { amount: 3, current: 2, clients: Vec::new() }
     }
 
     fn beats(&self, ids: &[String]) -> BeatsAnswer {

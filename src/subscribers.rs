@@ -1,0 +1,434 @@
+//! Who has what: which client was last given which release of a config file, or of which rules, as far as this node
+//! has served it.
+//!
+//! A client is one address with one program. What it is given is written down when it is given; that it polls says
+//! that it still has it. Who is not heard of for [`FORGET_AFTER`] is forgotten; there are never more than
+//! [`limits::SUBSCRIPTIONS_MAX`], and what comes beyond is counted and not kept. Whether a client has what it should
+//! have is found out when somebody asks: nothing is done while nobody does.
+//!
+//! Knows nothing of HTTP and of other nodes, see `raft::subscribers` for those.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::catalog::Catalog;
+use crate::catalog::active::ends_of;
+use crate::catalog::history::Thing;
+use crate::model::config_file::{ConfigKey, canonical_file};
+use crate::model::config_lookup::{CLIENT_ADDRESS_LABEL, ClientLabels, Released};
+use crate::model::limits;
+use crate::model::rule::Family;
+use crate::model::rule::release::RuleRelease;
+use crate::model::time::Timestamp;
+
+/// Clients that only pull come every five minutes, and may miss once.
+pub const FORGET_AFTER: Duration = Duration::from_secs(660);
+/// Between two looks at who is to be forgotten, which new clients set off.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const SHARDS: usize = 16;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'a> {
+    /// As gray releases see it.
+    pub address: &'a str,
+    /// Its user agent, cut to [`limits::AGENT_BYTES_MAX`] where it is kept.
+    pub agent: &'a str,
+}
+
+/// A client that has something, as nodes tell each other and callers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscription {
+    pub address: String,
+    pub agent: String,
+    pub labels: Vec<(String, String)>,
+    /// What it was given last; 0 for nothing.
+    pub version: u64,
+    /// When it was first given that.
+    pub since: Timestamp,
+    /// When it was heard of last, in milliseconds before the answer.
+    pub heard_ms_ago: u64,
+    /// It has what it should have by now.
+    pub is_current: bool,
+}
+
+/// Every client that this node has heard of.
+pub struct Subscribers {
+    hashing: RandomState,
+    shards: [Mutex<Shard>; SHARDS],
+    kept: AtomicUsize,
+    turned_away: AtomicUsize,
+}
+
+struct Shard {
+    swept: Instant,
+    /// By what they want, then by who they are.
+    topics: HashMap<u64, HashMap<u64, Entry>>,
+}
+
+struct Entry {
+    wants: Wants,
+    address: Box<str>,
+    agent: Box<str>,
+    labels: Box<[(String, String)]>,
+    given: Given,
+    since: Timestamp,
+    heard: Instant,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wants {
+    /// A file of a group by any of its spellings, in the first of these namespaces that has it.
+    File {
+        group: Box<str>,
+        file: Box<str>,
+        namespaces: Box<[String]>,
+    },
+    Rules {
+        family: Family,
+        namespace: Box<str>,
+        service: Box<str>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    File {
+        namespace: Box<str>,
+        version: u64,
+    },
+    /// By ids of rules.
+    Rules(Box<[(Arc<str>, u64)]>),
+}
+
+impl Default for Subscribers {
+    fn default() -> Self {
+        let shard = || Mutex::new(Shard { swept: Instant::now(), topics: HashMap::new() });
+        Subscribers {
+            hashing: RandomState::new(),
+            shards: std::array::from_fn(|_| shard()),
+            kept: AtomicUsize::new(0),
+            turned_away: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl Subscribers {
+    /// How many clients with what they have are kept.
+    pub fn len(&self) -> usize {
+        self.kept.load(Ordering::Relaxed)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many were not kept, as there are too many.
+    pub fn turned_away(&self) -> usize {
+        self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// A client was given a released file, or has it already.
+    pub fn pulled(
+        &self,
+        client: Client<'_>,
+        labels: &[(String, String)],
+        namespaces: &[String],
+        file: &str,
+        released: &Released,
+        now: Timestamp,
+    ) {
+        let topic = self.topic_of_file(&released.group, file);
+        let is_known = |entry: &Entry| {
+            let Given::File { namespace, version } = &entry.given else { return false };
+            *version == released.version && **namespace == *released.namespace && *entry.labels == *labels
+        };
+        self.note(topic, client, is_known, now, || {
+            let (group, file) = (released.group.as_str().into(), canonical_file(file).into());
+            let wants = Wants::File { group, file, namespaces: namespaces.into() };
+            let given = Given::File { namespace: released.namespace.as_str().into(), version: released.version };
+            (wants, labels.into(), given)
+        });
+    }
+
+    /// A client waits for changes of a file; what it was given is known by now, or was given by another node.
+    pub fn polled(&self, client: Client<'_>, group: &str, file: &str) {
+        let topic = self.topic_of_file(group, file);
+        let who = self.who(client);
+        let mut shard = self.shard(who).lock();
+        if let Some(entry) = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who)) {
+            entry.heard = Instant::now();
+        }
+    }
+
+    /// A client was told which rules of a family a service has, or knows already.
+    pub fn discovered(
+        &self,
+        client: Client<'_>,
+        labels: impl FnOnce() -> Vec<(String, String)>,
+        family: Family,
+        (namespace, service): (&str, &str),
+        releases: &[Arc<RuleRelease>],
+        now: Timestamp,
+    ) {
+        let topic = self.topic_of_service(family, namespace, service);
+        let is_known = |entry: &Entry| {
+            let Given::Rules(given) = &entry.given else { return false };
+            given.len() == releases.len()
+                && given
+                    .iter()
+                    .zip(releases)
+                    .all(|((id, version), release)| **id == *release.rule.id && *version == release.version)
+        };
+        self.note(topic, client, is_known, now, || {
+            let wants = Wants::Rules { family, namespace: namespace.into(), service: service.into() };
+            let given = releases.iter().map(|release| (release.rule.id.as_str().into(), release.version)).collect();
+            (wants, labels().into(), Given::Rules(given))
+        });
+    }
+
+    fn note(
+        &self,
+        topic: u64,
+        client: Client<'_>,
+        is_known: impl Fn(&Entry) -> bool,
+        now: Timestamp,
+        make: impl FnOnce() -> (Wants, Box<[(String, String)]>, Given),
+    ) {
+        let (who, heard) = (self.who(client), Instant::now());
+        let mut shard = self.shard(who).lock();
+        let known = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who));
+        match known {
+            Some(entry) if is_known(entry) => entry.heard = heard,
+            Some(entry) => {
+                let (wants, labels, given) = make();
+                let (address, agent) = (std::mem::take(&mut entry.address), std::mem::take(&mut entry.agent));
+                *entry = Entry { wants, address, agent, labels, given, since: now, heard };
+            }
+            None => {
+                self.sweep_if_due(&mut shard, heard);
+                if self.kept.load(Ordering::Relaxed) >= limits::SUBSCRIPTIONS_MAX {
+                    self.turned_away.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+                let (wants, labels, given) = make();
+                let (address, agent) = (client.address.into(), cut(client.agent).into());
+                let entry = Entry { wants, address, agent, labels, given, since: now, heard };
+                shard.topics.entry(topic).or_default().insert(who, entry);
+                self.kept.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn sweep_if_due(&self, shard: &mut Shard, now: Instant) {
+        if now - shard.swept < SWEEP_EVERY {
+            return;
+        }
+        shard.swept = now;
+        let mut forgotten = 0;
+        shard.topics.retain(|_, clients| {
+            let before = clients.len();
+            clients.retain(|_, entry| now - entry.heard < FORGET_AFTER);
+            forgotten += before - clients.len();
+            !clients.is_empty()
+        });
+        self.kept.fetch_sub(forgotten, Ordering::Relaxed);
+    }
+
+    /// Who has, or should have, a release of this by what the catalog says now.
+    pub fn of(&self, catalog: &Catalog, thing: &Thing) -> Vec<Subscription> {
+        match thing {
+            Thing::File(key) => self.of_file(catalog, key),
+            Thing::Rule(family, id) => self.of_rule(catalog, *family, id),
+        }
+    }
+
+    fn of_file(&self, catalog: &Catalog, key: &ConfigKey) -> Vec<Subscription> {
+        let topic = self.topic_of_file(&key.group, &key.file);
+        let canonical = canonical_file(&key.file);
+        self.judged(Some(topic), |entry| {
+            let Wants::File { group, file, namespaces } = &entry.wants else { return None };
+            let Given::File { namespace, version } = &entry.given else { return None };
+            if **group != *key.group || **file != *canonical {
+                return None;
+            }
+            let client = ClientLabels { address: entry.address.to_string(), labels: entry.labels.to_vec() };
+            let find = |namespace: &String| catalog.configs.find(namespace, group, file, &client);
+            let due = namespaces.iter().find_map(find);
+            let has = (**namespace == *key.namespace).then_some(*version);
+            let should = due.filter(|due| due.namespace == key.namespace && due.file == key.file);
+            let is_current = match due {
+                Some(due) => *due.namespace == **namespace && due.version == *version,
+                None => false,
+            };
+            (has.is_some() || should.is_some()).then_some((has.unwrap_or_default(), is_current))
+        })
+    }
+
+    fn of_rule(&self, catalog: &Catalog, family: Family, id: &str) -> Vec<Subscription> {
+        let active = catalog.rules.of(family).active();
+        // Which services it is about has changed perhaps since a client was given it: all are looked at.
+        self.judged(None, |entry| {
+            let Wants::Rules { family: wanted, namespace, service } = &entry.wants else { return None };
+            let Given::Rules(given) = &entry.given else { return None };
+            if *wanted != family {
+                return None;
+            }
+            let has = given.iter().find(|(known, _)| **known == *id).map(|(_, version)| *version);
+            if has.is_none() && !active.is_about(id, &ends_of(namespace, service)) {
+                return None;
+            }
+            let label = |key: &str| match entry.labels.iter().find(|(known, _)| known == key) {
+                Some((_, value)) => Some(value.as_str()),
+                None => (key == CLIENT_ADDRESS_LABEL).then_some(&*entry.address),
+            };
+            let due = active.of_service(namespace, service, label).into_iter().find(|release| release.rule.id == id);
+            let should = due.filter(|release| release.rule.enable).map(|release| release.version);
+            (has.is_some() || should.is_some()).then_some((has.unwrap_or_default(), has == should))
+        })
+    }
+
+    /// Those that want this, or all, as far as `judge` has something to say of them.
+    fn judged(&self, topic: Option<u64>, judge: impl Fn(&Entry) -> Option<(u64, bool)>) -> Vec<Subscription> {
+        let now = Instant::now();
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            self.sweep_if_due(&mut shard, now);
+            let mut tell = |clients: &HashMap<u64, Entry>| {
+                let told = clients.values().filter_map(|entry| judge(entry).map(|judged| entry.told(judged, now)));
+                found.extend(told);
+            };
+            match topic {
+                Some(topic) => shard.topics.get(&topic).into_iter().for_each(&mut tell),
+                None => shard.topics.values().for_each(&mut tell),
+            }
+        }
+        found
+    }
+
+    fn shard(&self, who: u64) -> &Mutex<Shard> {
+        &self.shards[who as usize % SHARDS]
+    }
+
+    fn who(&self, client: Client<'_>) -> u64 {
+        self.hashing.hash_one((client.address, cut(client.agent)))
+    }
+
+    fn topic_of_file(&self, group: &str, file: &str) -> u64 {
+        self.topic("file", &(group, canonical_file(file)))
+    }
+
+    fn topic_of_service(&self, family: Family, namespace: &str, service: &str) -> u64 {
+        self.topic(family.kind(), &(namespace, service))
+    }
+
+    fn topic(&self, kind: &str, name: &impl Hash) -> u64 {
+        self.hashing.hash_one((kind, name))
+    }
+}
+
+impl Entry {
+    fn told(&self, (version, is_current): (u64, bool), now: Instant) -> Subscription {
+        Subscription {
+            address: self.address.to_string(),
+            agent: self.agent.to_string(),
+            labels: self.labels.to_vec(),
+            version,
+            since: self.since,
+            heard_ms_ago: u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX),
+            is_current,
+        }
+    }
+}
+
+/// As much of a user agent as is kept.
+fn cut(agent: &str) -> &str {
+    let mut end = agent.len().min(limits::AGENT_BYTES_MAX);
+    while !agent.is_char_boundary(end) {
+        end -= 1;
+    }
+    &agent[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Command;
+    use crate::catalog::testing::Bench;
+    use crate::format::level::Level;
+    use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
+
+    fn publish(bench: &mut Bench, content: &str) -> Arc<Released> {
+        let [namespace, group, name] = ["default", "app", "application"].map(str::to_owned);
+        let release = ConfigReleaseDraft {
+            namespace: namespace.clone(),
+            group: group.clone(),
+            file_name: name.clone(),
+            ..ConfigReleaseDraft::default()
+        };
+        let content = Some(content.to_owned());
+        let file = ConfigFileDraft { namespace, group, name, content, ..ConfigFileDraft::default() };
+        bench.codes(Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }]));
+        let client = ClientLabels::default();
+        bench.catalog.configs.find("default", "app", "application", &client).expect("published").clone()
+    }
+
+    fn pull(subscribers: &Subscribers, address: &str, released: &Released, at: u64) {
+        let client = Client { address, agent: "a client" };
+        let namespaces = ["default".to_owned()];
+        subscribers.pulled(client, &[], &namespaces, "application", released, Timestamp(at));
+    }
+
+    fn told(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, u64, u64, bool)> {
+        let thing = Thing::File(ConfigKey::new("default", "app", "application"));
+        let mut told: Vec<_> = subscribers
+            .of(&bench.catalog, &thing)
+            .into_iter()
+            .map(|one| (one.address, one.version, one.since.0, one.is_current))
+            .collect();
+        told.sort();
+        told
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_pulled_has_what_it_was_given_until_it_is_not_heard_of() {
+        let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+        let first = publish(&mut bench, "a=1");
+        pull(&subscribers, "10.0.0.1", &first, 1);
+        pull(&subscribers, "10.0.0.2", &first, 2);
+        pull(&subscribers, "10.0.0.1", &first, 3);
+        let row = |address: &str, version, since, is_current| (address.to_owned(), version, since, is_current);
+        assert_eq!(told(&subscribers, &bench), [row("10.0.0.1", 1, 1, true), row("10.0.0.2", 1, 2, true)]);
+        let second = publish(&mut bench, "a=2");
+        pull(&subscribers, "10.0.0.2", &second, 4);
+        assert_eq!(told(&subscribers, &bench), [row("10.0.0.1", 1, 1, false), row("10.0.0.2", 2, 4, true)]);
+        tokio::time::advance(FORGET_AFTER - SWEEP_EVERY).await;
+        subscribers.polled(Client { address: "10.0.0.2", agent: "a client" }, "app", "application.properties");
+        subscribers.polled(Client { address: "10.0.0.9", agent: "a client" }, "app", "application");
+        tokio::time::advance(2 * SWEEP_EVERY).await;
+        assert_eq!(told(&subscribers, &bench), [row("10.0.0.2", 2, 4, true)], "who polls still has it");
+        assert_eq!(subscribers.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_never_too_many() {
+        let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+        let released = publish(&mut bench, "a=1");
+        for number in 0..limits::SUBSCRIPTIONS_MAX + 7 {
+            pull(&subscribers, &number.to_string(), &released, 1);
+        }
+        assert_eq!((subscribers.len(), subscribers.turned_away()), (limits::SUBSCRIPTIONS_MAX, 7));
+        tokio::time::advance(FORGET_AFTER).await;
+        pull(&subscribers, "later", &released, 1);
+        assert!(subscribers.len() < limits::SUBSCRIPTIONS_MAX, "who is gone makes room");
+    }
+}

@@ -1,0 +1,103 @@
+//! Who has what: asked of any node, of the clients of all.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Api, Cluster, eventually};
+
+const LIMIT: Duration = Duration::from_secs(20);
+const OF_FILE: &str = "/config/v1/configfiles/subscribers?namespace=default&group=app&file_name=application";
+
+/// Address, release and whether it is what the client should have, by address.
+fn rows(answer: &Answer) -> Vec<(String, u64, u64, bool)> {
+    let data = answer.body["data"].as_array().unwrap_or_else(|| panic!("no data in {answer}"));
+    let tell = |row: &Value| {
+        let address = row["address"].as_str().unwrap_or_else(|| panic!("{row}")).to_owned();
+        let number = |field: &str| row[field].as_u64().unwrap_or_else(|| panic!("{row}"));
+        (address, number("node"), number("version"), row["current"] == true)
+    };
+    data.iter().map(tell).collect()
+}
+
+async fn asked(api: &Api, path: &str) -> Answer {
+    api.get(path).await.expect_code(200_000)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_can_be_watched_from_any_node() {
+    let mut cluster = Cluster::start(3).await;
+    let api = cluster.api(1);
+    api.publish("default", "app", "application", "v=1").await;
+    cluster.expect_equal_state().await;
+    let pull = |address: &'static str| format!("/configs/app/default/application?ip={address}");
+    for (node, address) in [(1, "10.0.0.1"), (2, "10.0.0.2"), (3, "10.0.0.3")] {
+        assert_eq!(cluster.apollo(node).get(&pull(address)).await.status, 200);
+    }
+    for id in cluster.ids() {
+        let answer = asked(&cluster.api(id), OF_FILE).await;
+        let expected = [1, 2, 3].map(|number| (format!("10.0.0.{number}"), number, 1, true));
+        assert_eq!(rows(&answer), expected, "node {id}: {answer}");
+        assert_eq!((&answer.body["amount"], &answer.body["current"]), (&json!(3), &json!(3)), "{answer}");
+    }
+    // A new version: who has not come for it yet is behind, until it does, on whichever node.
+    api.publish("default", "app", "application", "v=2").await;
+    cluster.expect_equal_state().await;
+    assert_eq!(cluster.apollo(3).get(&pull("10.0.0.1")).await.status, 200);
+    let answer = asked(&cluster.api(2), OF_FILE).await;
+    let expected = [("10.0.0.1", 3, 2, true), ("10.0.0.2", 2, 1, false), ("10.0.0.3", 3, 1, false)];
+    assert_eq!(rows(&answer), expected.map(|(address, node, version, is)| (address.to_owned(), node, version, is)));
+    assert_eq!((&answer.body["amount"], &answer.body["current"]), (&json!(3), &json!(1)), "{answer}");
+    let since = answer.body["data"][0]["since"].as_str().expect("a time").len();
+    assert_eq!((since, &answer.body["data"][1]["release_name"].is_string()), (19, &true), "{answer}");
+    let page = asked(&cluster.api(2), &format!("{OF_FILE}&offset=1&limit=1")).await;
+    assert_eq!(rows(&page), [("10.0.0.2".to_owned(), 2, 1, false)]);
+
+    // What a dead node knew goes with it, and its clients are found where they went.
+    cluster.kill(2).await;
+    assert_eq!(cluster.apollo(1).get(&pull("10.0.0.2")).await.status, 200);
+    eventually(LIMIT, "the dead node is told of", || async {
+        let answer = asked(&cluster.api(1), OF_FILE).await;
+        match answer.body["silent_nodes"] == json!([2]) && rows(&answer)[1] == ("10.0.0.2".to_owned(), 1, 2, true) {
+            true => Ok(()),
+            false => Err(answer.to_string()),
+        }
+    })
+    .await;
+    let missing = OF_FILE.replace("application", "nothing");
+    cluster.api(1).get(&missing).await.expect_code(400_202);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_discovered_a_rule_has_it() {
+    let cluster = Cluster::start(3).await;
+    let api = cluster.api(1);
+    let rule = json!([{"name": "limit", "namespace": "shop", "service": "pay", "rules": [
+        {"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}]);
+    api.post("/naming/v1/ratelimits", &rule).await.expect_code(200_000);
+    let publish = json!([{"rule_name": "limit", "release_name": "first"}]);
+    api.post("/naming/v1/ratelimits/releases", &publish).await.expect_code(200_000);
+    cluster.expect_equal_state().await;
+    let discover = |address: &str| {
+        json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay"},
+               "filter": {"caller": {"labels": {"CLIENT_IP": address, "zone": "a"}}}})
+    };
+    for (node, address) in [(2, "10.0.0.2"), (3, "10.0.0.3")] {
+        cluster.api(node).post("/v1/Discover", &discover(address)).await.expect_code(200_000);
+    }
+    let path = "/naming/v1/ratelimits/subscribers?rule_name=limit";
+    let answer = asked(&api, path).await;
+    let expected = [("10.0.0.2", 2, 1, true), ("10.0.0.3", 3, 1, true)];
+    let expected = expected.map(|(address, node, version, is)| (address.to_owned(), node, version, is));
+    assert_eq!(rows(&answer), expected, "{answer}");
+    assert_eq!(answer.body["data"][0]["release_name"], "first", "{answer}");
+    // A gray release for who has the label: they are behind until they ask again.
+    let labels = json!([{"key": "zone", "value": {"value": "a"}}]);
+    let gray = json!([{"rule_name": "limit", "release_name": "gray", "release_type": "gray", "client_labels": labels}]);
+    api.post("/naming/v1/ratelimits/releases", &gray).await.expect_code(200_000);
+    cluster.expect_equal_state().await;
+    cluster.api(2).post("/v1/Discover", &discover("10.0.0.2")).await.expect_code(200_000);
+    let answer = asked(&cluster.api(3), path).await;
+    assert_eq!((&answer.body["amount"], &answer.body["current"]), (&json!(2), &json!(1)), "{answer}");
+    assert_eq!(answer.body["data"][0]["release_name"], "gray", "{answer}");
+}
