@@ -28,9 +28,7 @@ pub struct Breaker<'a> {
     pub error_conditions: &'a [ErrorCondition],
     pub trigger_conditions: &'a [TriggerCondition],
     pub max_ejection_percent: Uint32,
-    #[serde(rename = "recoverCondition")]
     pub recover_condition: RecoverCondition,
-    #[serde(rename = "fallbackConfig")]
     pub fallback_config: &'a FallbackConfig,
 }
 

@@ -1,5 +1,5 @@
 //! Circuit breakers: when a client stops calling what fails, and when it tries again. Their fields are those of the
-//! Polaris family's `CircuitBreakerRule`, by the names that its protobuf gives them.
+//! Polaris family's `CircuitBreakerRule`, in snake_case; the names of its protobuf are read as well.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,11 +59,11 @@ shape! {
             /// Of the instances of the service, how many may be left out at a time: 0 to 100.
             #[serde(alias = "maxEjectionPercent")]
             max_ejection_percent: Uint32,
-            #[serde(rename = "recoverCondition", alias = "recover_condition")]
+            #[serde(alias = "recoverCondition")]
             recover_condition: RecoverCondition,
-            #[serde(rename = "faultDetectConfig", alias = "fault_detect_config")]
+            #[serde(alias = "faultDetectConfig")]
             fault_detect_config: FaultDetectConfig,
-            #[serde(rename = "fallbackConfig", alias = "fallback_config")]
+            #[serde(alias = "fallbackConfig")]
             fallback_config: FallbackConfig,
         }
         optional {}
@@ -143,7 +143,7 @@ pub struct RecoverCondition {
     #[serde(alias = "sleepWindow")]
     pub sleep_window: Uint32,
     /// How many of those have to succeed one after another.
-    #[serde(rename = "consecutiveSuccess", alias = "consecutive_success")]
+    #[serde(alias = "consecutiveSuccess")]
     pub consecutive_success: Uint32,
 }
 
@@ -243,7 +243,7 @@ impl Shape for CircuitBreaker {
         each("block_configs", &self.block_configs, BlockConfig::check)?;
         within_range("max_ejection_percent", self.max_ejection_percent.0, 0..=PERCENT_MAX, "0 to 100")?;
         let code = self.fallback_config.response.as_ref().map_or(0, |response| response.code.0);
-        within_range("fallbackConfig.response.code", code, 0..=CODE_MAX, "at most 2147483647")
+        within_range("fallback_config.response.code", code, 0..=CODE_MAX, "at most 2147483647")
     }
 
     /// Every caller is no service that the rule is about, where it is about the one that is called.
@@ -289,7 +289,7 @@ mod tests {
         let error = |kind: &str, way: &str, value: &str| json!({"error_conditions": [{"input_type": kind, "condition": {"type": way, "value": value}}]});
         let trigger =
             |field: &str, value: Value| json!({"block_configs": [{}, {"trigger_conditions": [{field: value}]}]});
-        let code = |code: Value| json!({"fallbackConfig": {"response": {"code": code}}});
+        let code = |code: Value| json!({"fallback_config": {"response": {"code": code}}});
         let rows = [
             (json!({}), ""),
             (json!({"level": "INSTANCE"}), ""),
@@ -322,7 +322,7 @@ mod tests {
                 "block_configs[0].api.path.value is no expression",
             ),
             (code(json!(2_147_483_647)), ""),
-            (code(json!(2_147_483_648_u32)), "fallbackConfig.response.code has to be at most 2147483647"),
+            (code(json!(2_147_483_648_u32)), "fallback_config.response.code has to be at most 2147483647"),
         ];
         for (body, expected) in rows {
             let told = verdict(&body);
@@ -363,9 +363,9 @@ mod tests {
                 "trigger_conditions": [{"trigger_type": "ERROR_RATE", "error_count": 0, "error_percent": 50,
                     "interval": 60, "minimum_request": 10}]}],
             "max_ejection_percent": 30,
-            "recoverCondition": {"sleep_window": 20, "consecutiveSuccess": 3},
-            "faultDetectConfig": {"enable": true},
-            "fallbackConfig": {"enable": true, "response": {"code": 503,
+            "recover_condition": {"sleep_window": 20, "consecutive_success": 3},
+            "fault_detect_config": {"enable": true},
+            "fallback_config": {"enable": true, "response": {"code": 503,
                 "headers": [{"key": "Retry-After", "value": "20"}], "body": "later"}},
         });
         let breaker = read(&theirs).expect("what other servers write");

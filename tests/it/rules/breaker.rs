@@ -39,9 +39,9 @@ pub(super) const CIRCUIT_BREAKER: Family = Family {
             "trigger_condition": triggers,
             "block_configs": [block],
             "max_ejection_percent": 30,
-            "recoverCondition": {"sleep_window": 20, "consecutiveSuccess": 3},
-            "faultDetectConfig": {"enable": true},
-            "fallbackConfig": {
+            "recover_condition": {"sleep_window": 20, "consecutive_success": 3},
+            "fault_detect_config": {"enable": true},
+            "fallback_config": {
                 "enable": true,
                 "response": {"code": 503, "headers": [{"key": "Retry-After", "value": "20"}], "body": "later"},
             },
@@ -58,9 +58,9 @@ pub(super) const CIRCUIT_BREAKER: Family = Family {
             "trigger_condition": [],
             "block_configs": [],
             "max_ejection_percent": 0,
-            "recoverCondition": {"sleep_window": 0, "consecutiveSuccess": 0},
-            "faultDetectConfig": {"enable": false},
-            "fallbackConfig": {"enable": false},
+            "recover_condition": {"sleep_window": 0, "consecutive_success": 0},
+            "fault_detect_config": {"enable": false},
+            "fallback_config": {"enable": false},
         });
         let error = json!({
             "input_type": "UNKNOWN", "condition": {"type": "EXACT", "value": "", "value_type": "TEXT"},
@@ -76,15 +76,15 @@ pub(super) const CIRCUIT_BREAKER: Family = Family {
             (json!({}), none.clone()),
             (
                 json!({
-                    "rule_matcher": {}, "recoverCondition": {}, "faultDetectConfig": {},
-                    "fallbackConfig": {"response": {}},
+                    "rule_matcher": {}, "recover_condition": {}, "fault_detect_config": {},
+                    "fallback_config": {"response": {}},
                     "block_configs": [{"api": {}, "error_conditions": [{}], "trigger_conditions": [{}]}],
                 }),
                 merged(
                     &none,
                     &json!({
                         "block_configs": [block],
-                        "fallbackConfig": {"enable": false, "response": {"code": 0, "headers": [], "body": ""}},
+                        "fallback_config": {"enable": false, "response": {"code": 0, "headers": [], "body": ""}},
                     }),
                 ),
             ),
@@ -116,8 +116,8 @@ pub(super) const CIRCUIT_BREAKER: Family = Family {
                     "source": {"service": "", "namespace": ""}, "destination": {"service": "new", "namespace": ""},
                 }),
             ),
-            ("recoverCondition", json!({"sleep_window": 5}), json!({"sleep_window": 5, "consecutiveSuccess": 0})),
-            ("fallbackConfig", json!({}), json!({"enable": false})),
+            ("recover_condition", json!({"sleep_window": 5}), json!({"sleep_window": 5, "consecutive_success": 0})),
+            ("fallback_config", json!({}), json!({"enable": false})),
         ]
     },
     ends: |namespace, service| {

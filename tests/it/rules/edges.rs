@@ -117,7 +117,7 @@ pub(super) fn routing() -> Vec<Edge> {
 }
 
 pub(super) fn circuit_breaker() -> Vec<Edge> {
-    let (ejected, code) = ("/max_ejection_percent", "/fallbackConfig/response/code");
+    let (ejected, code) = ("/max_ejection_percent", "/fallback_config/response/code");
     let mut edges = vec![
         Edge::kept("breaker", ejected, json!(0)),
         Edge::kept("breaker", ejected, json!(100)),
@@ -132,7 +132,7 @@ pub(super) fn circuit_breaker() -> Vec<Edge> {
         edges.push(Edge::refused("breaker", at("error_percent"), json!(101), INVALID));
         edges.extend(whole_numbers("breaker", at("interval")));
     }
-    edges.extend(whole_numbers("breaker", "/recoverCondition/sleep_window"));
+    edges.extend(whole_numbers("breaker", "/recover_condition/sleep_window"));
     edges.extend(conditions("breaker", "/error_conditions/0/condition"));
     edges.extend(conditions("breaker", "/block_configs/0/error_conditions/0/condition"));
     edges.extend(conditions("breaker", "/block_configs/0/api/path"));
