@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
+use axum::response::Response;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -224,13 +225,8 @@ where
         let Some(parked) = Box::pin(spoken).await else { return };
         stream = parked.stream;
         let Some((response, more)) = parking::wait(&mut stream, parked.pending).await else { return };
-        let Some(Words { bytes, closes }) = Words::of(response, parked.asked).await else { return };
-        if stream.write_all(&bytes).await.is_err() || stream.flush().await.is_err() {
-            return;
-        }
-        drop(bytes);
-        if closes {
-            let _ = stream.shutdown().await;
+        // Boxed: what it takes to answer is not kept while there is nothing to say.
+        if !Box::pin(tell(&mut stream, response, parked.asked)).await {
             return;
         }
         let first = if parked.early.is_empty() && more.is_empty() {
@@ -241,6 +237,18 @@ where
         };
         stream.read_first(first);
     }
+}
+
+/// Writes the answer to a request that was parked; whether the connection goes on.
+async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response, asked: Asked) -> bool {
+    let Some(Words { bytes, closes }) = Words::of(response, asked).await else { return false };
+    if stream.write_all(&bytes).await.is_err() || stream.flush().await.is_err() {
+        return false;
+    }
+    if closes {
+        let _ = stream.shutdown().await;
+    }
+    !closes
 }
 
 /// A connection whose request waits.
