@@ -1,6 +1,8 @@
 //! Who has what, over all nodes: each is asked which of its clients have a release of something.
 //!
-//! A client that went from one node to another is known to both for a while; it is where it was heard of last.
+//! A client that went from one node to another is known to both for a while; it is where it was heard of last. Of a
+//! thing that more than [`limits::SUBSCRIPTIONS_TOLD_MAX`] clients of one node have, that node tells of so many, those
+//! that lag first, and counts the rest: one of these that went to another node is counted twice until it is forgotten.
 
 use std::collections::HashMap;
 use std::time::Duration;
