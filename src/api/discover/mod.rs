@@ -27,12 +27,13 @@ use crate::catalog::Catalog;
 use crate::metrics::Held;
 use crate::model::code::Code;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
+use crate::model::rule::release::RuleRelease;
 use crate::origin::Origin;
 use crate::raft::Reached;
 use crate::subscribers::Client;
 use crate::watch::{Wake, Watch};
 use found::{Described, Found};
-use request::{Question, Wanted};
+use request::{Identity, Question, Wanted};
 
 pub(super) use request::Request;
 
@@ -174,16 +175,17 @@ async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Resp
     let reach = Found::reach(&app.node.state().catalog(), question);
     let (asked, answered) = (question.clone(), question.clone());
     let find = move |catalog: &Catalog| Found::read(catalog, &asked, applied_index);
-    let found = app.scan(reach, find, move |found| found.map(|found| found.answered(&answered))).await??;
-    note(app, question, &found.0);
-    Ok(found)
+    let (mut found, answer) =
+        app.scan(reach, find, move |found| found.map(|found| found.answered(&answered))).await??;
+    let releases = std::mem::take(&mut found.releases);
+    note(app, question, &found.service, &releases);
+    Ok((found, answer))
 }
 
 /// Whether it is told or knows already: from here on the client has these rules.
-fn note(app: &App, question: &Question, found: &Found) {
+fn note(app: &App, question: &Question, (namespace, service): &Identity, releases: &[Arc<RuleRelease>]) {
     let Wanted::Rules(family, None) = question.wanted else { return };
     let client = Client { address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(), agent: &question.agent };
-    let (namespace, service) = &found.service;
     let (labels, now) = (|| question.labels(), app.node.now());
-    app.node.subscribers().discovered(client, labels, family, (namespace, service), &found.releases, now);
+    app.node.subscribers().discovered(client, labels, family, (namespace, service), releases, now);
 }
