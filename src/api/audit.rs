@@ -13,7 +13,7 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::layers::{EXPLAIN, EXPORT, RequestName};
+use super::layers::{RequestName, is_posted_read};
 use super::query::{Fresh, Query};
 use crate::address::client_address;
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
@@ -157,7 +157,7 @@ impl App {
     pub(super) fn note_refused(&self, request: &Request, code: Code) {
         let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
         let caller = request.extensions().get::<Caller>();
-        let is_read = request.method() == Method::GET || route.ends_with(EXPLAIN) || route == EXPORT;
+        let is_read = request.method() == Method::GET || is_posted_read(route);
         let is_of_clients = route.starts_with("/v1/") && self.node.state().catalog().settings.audit_instances == 0;
         if !matches!(code.status(), 401 | 403) || is_of_clients || (is_read && caller.is_none()) {
             return;

@@ -128,11 +128,15 @@ fn request_id(request: &Request) -> HeaderValue {
     })
 }
 
+/// The reads that have a body, discovery aside.
+pub(super) fn is_posted_read(path: &str) -> bool {
+    path.ends_with(EXPLAIN) || path == EXPORT
+}
+
 /// What changes nothing, whichever its method.
 fn is_read(request: &Request) -> bool {
     let path = request.uri().path();
-    let is_asked = path.ends_with(EXPLAIN) || [DISCOVER_ROUTE, EXPORT].contains(&path);
-    matches!(*request.method(), Method::GET | Method::HEAD) || is_asked
+    matches!(*request.method(), Method::GET | Method::HEAD) || is_posted_read(path) || path == DISCOVER_ROUTE
 }
 
 /// Bounded labels: a method that somebody invented is not one of them.
