@@ -87,6 +87,42 @@ pub(super) trait Releasable: Archived + Sized {
     fn state(&self) -> ReleaseState;
 }
 
+/// What a release of either kind says of itself, by the fields that both have.
+macro_rules! says_of_itself {
+    ($release:ident) => {
+        fn release_type(&self) -> ReleaseType {
+            self.release_type
+        }
+
+        fn audience(&self) -> Audience<'_> {
+            $release::audience(self)
+        }
+
+        fn plan(&self) -> Option<&Plan> {
+            self.plan.as_ref()
+        }
+
+        fn state(&self) -> ReleaseState {
+            $release::state(self)
+        }
+
+        fn author(&self) -> &str {
+            &self.created.by
+        }
+
+        fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
+            $release {
+                active: standing.is_active(),
+                version: standing.version(self.version),
+                plan: standing.plan(),
+                modified: ctx.stamp(),
+                ..self.clone()
+            }
+        }
+    };
+}
+use says_of_itself;
+
 /// What a caller wishes besides, who asks for an operation on a release.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wish<'a> {

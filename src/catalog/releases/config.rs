@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, Standing, Wish, free};
+use super::{Releasable, Standing, Wish, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::change::{Entity, Journal};
 use crate::catalog::ctx::Ctx;
@@ -22,35 +22,7 @@ impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
 }
 
 impl Releasable for ConfigRelease {
-    fn release_type(&self) -> ReleaseType {
-        self.release_type
-    }
-
-    fn audience(&self) -> Audience<'_> {
-        ConfigRelease::audience(self)
-    }
-
-    fn plan(&self) -> Option<&Plan> {
-        self.plan.as_ref()
-    }
-
-    fn state(&self) -> ReleaseState {
-        ConfigRelease::state(self)
-    }
-
-    fn author(&self) -> &str {
-        &self.created.by
-    }
-
-    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
-        ConfigRelease {
-            active: standing.is_active(),
-            version: standing.version(self.version),
-            plan: standing.plan(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
+    says_of_itself!(ConfigRelease);
 
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
         ConfigRelease {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Releasable, Standing, Wish, free};
+use super::{Releasable, Standing, Wish, free, says_of_itself};
 use crate::catalog::Catalog;
 use crate::catalog::change::{Entity, Journal};
 use crate::catalog::ctx::Ctx;
@@ -23,35 +23,7 @@ impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
 }
 
 impl Releasable for RuleRelease {
-    fn release_type(&self) -> ReleaseType {
-        self.release_type
-    }
-
-    fn audience(&self) -> Audience<'_> {
-        RuleRelease::audience(self)
-    }
-
-    fn plan(&self) -> Option<&Plan> {
-        self.plan.as_ref()
-    }
-
-    fn state(&self) -> ReleaseState {
-        RuleRelease::state(self)
-    }
-
-    fn author(&self) -> &str {
-        &self.created.by
-    }
-
-    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
-        RuleRelease {
-            active: standing.is_active(),
-            version: standing.version(self.version),
-            plan: standing.plan(),
-            modified: ctx.stamp(),
-            ..self.clone()
-        }
-    }
+    says_of_itself!(RuleRelease);
 
     fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
         RuleRelease {
