@@ -12,6 +12,7 @@
 //! | 2 | the level itself, announced by every node; settings; retention of releases; contents of config files kept once, by digest; request ids that age by the log's own time |
 //! | 3 | who asked, with every command that a request made; users with grants, service tokens, access keys, the audit trail |
 //! | 4 | circuit breaker rules; promoting, withdrawing and scheduling releases, gray ones for a percentage, their history; publishing what was judged or seen alone; TOML files |
+//! | 5 | config files that are kept encrypted, templates of files; what a service says of its dead instances; webhooks |
 //!
 //! What is raised, and when: `raft::levels`. What a data directory may hold: `store::identity`. A
 //! change of any of these formats takes a new level, a row in the table above, and a small data
@@ -35,8 +36,10 @@ impl Level {
     pub const TRUST: Level = Level(3);
     /// A fourth family of rules, and what else may become of a release.
     pub const ROLLOUT: Level = Level(4);
+    /// Care for what is secret, for the dead, and for who wants to be told.
+    pub const CUSTODY: Level = Level(5);
     /// The highest that this binary reads and writes.
-    pub const NEWEST: Level = Level::ROLLOUT;
+    pub const NEWEST: Level = Level::CUSTODY;
 
     /// For fields that are left out at the first level, so that their bytes stay what they were.
     pub fn is_first(&self) -> bool {
