@@ -9,8 +9,8 @@
 //! cli, server            the command line; settings to a running node and back down
 //!   offline              backups and the directories of stopped nodes: restore, recover, reset, inspect
 //!   api      compat      the two public surfaces: management (8090), config clients (8890)
-//!     \      /
-//!      view   address    what config clients may read of a node;  who a client is behind a proxy
+//!   operations   view    what may be done: who asks, what for, what came of each item;  what config clients may read
+//!     \      /  address   who a client is behind a proxy;  request_id  what a request is called
 //!             hosts      which names a listener on this machine answers to
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   keyring              access keys between clear and sealed
@@ -36,9 +36,9 @@
 //! # The path of a write
 //!
 //! `POST /naming/v1/services` on any node: [`api::track`] gives it an id and a time; the guard of its route
-//! (`api::layers`) has the token looked up (one place, `api::auth`); `api::extract::Batch` parses and checks each item
-//! on its own, as far as that is possible without state. What is acceptable becomes ONE
-//! [`catalog::Command`] and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
+//! (`api::layers`) has the token looked up (one place, [`operations::caller`]); `api::extract::Batch` parses and checks
+//! each item on its own, as far as that is possible without state. What is acceptable becomes ONE
+//! [`catalog::Command`] (`operations::write`) and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
 //! on it and appends it, with what else came during a round trip (`raft::gather`), and only while a
 //! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
 //! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority
@@ -58,7 +58,7 @@
 //! (ReadIndex, no clock is trusted), the node waits until it has applied as far, and answers from
 //! memory. Readers that come while a question is on its way share the next one. With
 //! `?consistency=local` the node answers from what it has. A look-up reads the catalog where it stands;
-//! a walk over many things goes over a view of it on a blocking thread (`api::scan`): the catalog's maps
+//! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]): the catalog's maps
 //! are persistent ones, so a view is made in no time and keeps nobody waiting. Lists search texts that lie side by
 //! side (`catalog::ledger`) and touch the things of their page alone. Config clients always read
 //! the node's own state; what keeps them from stepping back are the ids they bring along.
@@ -84,7 +84,7 @@
 //! # The path of an access key
 //!
 //! The clients of an app may sign what they ask for ([`model::signature`]) with a secret that they share with
-//! the cluster. `api::access_keys` takes or makes the secret and shows it in that one answer; the [`keyring`]
+//! the cluster. [`operations::accounts`] takes or makes the secret and shows it in that one answer; the [`keyring`]
 //! seals it under the data key of the nodes ([`data_key`]) before it is proposed, so that log, rows, snapshots and
 //! backups hold nothing in clear. `compat::auth` judges a request by the keys of the very app whose files are
 //! then looked up; what is made of a secret is kept beside its row, and a pull costs one HMAC. A held poll is
@@ -132,7 +132,7 @@
 //! # The path of a permission
 //!
 //! A caller is what its token, or its certificate, stands for: a user or a service token, with grants
-//! ([`model::grant`]: a role on a scope, and a role is a set of verbs). `api::auth` looks that up once a
+//! ([`model::grant`]: a role on a scope, and a role is a set of verbs). [`operations::caller`] looks that up once a
 //! request, and believes no token while the node has not heard a leader for `--token-trust-ms`. A write
 //! goes on as [`catalog::asked::Asked`]: the command, and who asked for it. Apply judges each item by the
 //! grants of that moment, where its ids and names are resolved; what the caller does not see is as if it
@@ -225,7 +225,7 @@
 //! * No client can take what all need: connections, held requests with their keys and bytes, heads that have not
 //!   come whole, logins that wait and strangers at the peer port are counted by [`origin`] too, before anything
 //!   is known of who it is. What is begun for a client and cannot be stopped keeps its place when the client
-//!   is gone (`api::passwords`).
+//!   is gone ([`operations::passwords`]).
 //! * There is no global state: two nodes live in one test process.
 //!
 //! # How the gaps of the specification are filled
@@ -270,8 +270,10 @@ pub mod metrics;
 pub mod model;
 pub mod offline;
 pub mod openapi;
+pub mod operations;
 pub mod origin;
 pub mod raft;
+mod request_id;
 pub mod server;
 pub mod store;
 pub mod subscribers;

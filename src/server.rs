@@ -25,6 +25,7 @@ use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::openapi::{Document, LazyDocument};
+use crate::operations::{Bounds, Operations, hash_password};
 use crate::raft::node::Node;
 use crate::raft::start::{Secrets, Setup, start};
 use crate::raft::{LogBounds, RoomBounds};
@@ -91,7 +92,7 @@ impl Server {
         let places = places(&config, descriptors, metrics.clone());
         let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
-        let hash = tokio::task::spawn_blocking(move || api::hash_password(&password)).await?;
+        let hash = tokio::task::spawn_blocking(move || hash_password(&password)).await?;
         // A held request takes a connection, unless a trusted proxy has it: one number for both.
         let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
@@ -124,11 +125,14 @@ impl Server {
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
+        let bounds = Bounds {
+            config_content_chars_max: config.tuning.config_content_max,
+            token_trust: Duration::from_millis(config.tuning.token_trust_ms),
+        };
+        let operations = Operations::new(node.clone(), bounds);
         let app = App::new(
-            node.clone(),
+            operations,
             ApiSettings {
-                config_content_chars_max: config.tuning.config_content_max,
-                token_trust: Duration::from_millis(config.tuning.token_trust_ms),
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
                 hosts: hosts(&config, bound.api),
                 metrics_elsewhere: metrics_listener.is_some(),

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::token_hash;
 use crate::catalog::asked::SEEING;
 use crate::catalog::audit::AuditNote;
 use crate::compat::{ConfigSource, LiveMember};
@@ -15,6 +14,7 @@ use crate::model::config_lookup::{Lookup, Released};
 use crate::model::grant::Sight;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
+use crate::operations::token_hash;
 use crate::raft::Lane;
 use crate::raft::node::Node;
 use crate::subscribers::Client;

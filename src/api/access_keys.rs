@@ -10,12 +10,12 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::AccessKeyView;
+use crate::catalog::Catalog;
 use crate::catalog::access_keys::AccessKeyFilter;
-use crate::catalog::{Catalog, Command, Op};
-use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
+use crate::model::access_key::AccessKeyRequest;
 use crate::model::code::Code;
 use crate::openapi::Param;
 
@@ -53,17 +53,7 @@ pub(super) async fn create(
     caller: Caller,
     batch: Batch<AccessKeyRequest>,
 ) -> Result<Response, ApiError> {
-    let sealed = batch.checked(AccessKeyRequest::check).made(|request| app.node.keyring().seal_new(request));
-    let secrets: Vec<_> =
-        sealed.items.iter().map(|item| item.as_ref().ok().map(|(_, secret)| secret.clone())).collect();
-    let drafts = sealed.made(|(draft, _)| Ok(draft));
-    let items = Write::new(&app, &caller).items(drafts, |items| Command::AccessKeys(Op::Create, items)).await?;
-    let shown = items.into_iter().zip(secrets).map(|(item, secret)| match secret {
-        Some(secret) => item.with_secret(secret.expose().to_owned()),
-        None => item,
-    });
-    let items: Vec<_> = shown.collect();
-    Ok(envelope::batch(&items))
+    batch.drawn_by(&app, |items| app.create_access_keys(&caller, items)).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -75,8 +65,7 @@ pub(super) async fn update(
     caller: Caller,
     batch: Batch<AccessKeyRequest>,
 ) -> Result<Response, ApiError> {
-    let drafts = batch.checked(AccessKeyRequest::check).made(|request| app.node.keyring().seal(request));
-    write(&app, &caller, Op::Update, drafts).await
+    batch.done_by(&app, |items| app.update_access_keys(&caller, items)).await
 }
 
 pub(super) const DELETE: Doc =
@@ -87,12 +76,5 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<AccessKeyRequest>,
 ) -> Result<Response, ApiError> {
-    let named = batch.checked(AccessKeyRequest::check_named);
-    let drafts = named
-        .made(|AccessKeyRequest { app_id, name, .. }| Ok(AccessKeyDraft { app_id, name, ..AccessKeyDraft::default() }));
-    write(&app, &caller, Op::Delete, drafts).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, drafts: Batch<AccessKeyDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).batch(drafts, |items| Command::AccessKeys(op, items)).await
+    batch.done_by(&app, |items| app.delete_access_keys(&caller, items)).await
 }

@@ -1,7 +1,5 @@
 //! `/admin/v1/audit`: who did what; and the notes of this surface for it.
 
-use std::net::IpAddr;
-
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::response::Response;
@@ -13,13 +11,12 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::layers::{RequestName, is_posted_read};
+use super::layers::is_posted_read;
 use super::query::{Fresh, Query};
 use crate::address::client_address;
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
 use crate::catalog::page::Page;
 use crate::model::code::Code;
-use crate::model::limits;
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
 use crate::raft::Lane;
@@ -96,16 +93,7 @@ pub(super) const LIST: Doc = Doc::new("Audit")
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (filter, page) = wanted(&query)?;
-    let node = app.node.clone();
-    app.on_scan_turn(move || match node.audit(&filter, page) {
-        Ok(Some(listed)) => Ok(envelope::list("data", &listed, AuditView::new)),
-        Ok(None) => {
-            let why = format!("more than {} rows: bound it with since and until", limits::AUDIT_WALK_MAX);
-            Err(ApiError::new(Code::InvalidParameter, why))
-        }
-        Err(error) => Err(ApiError::new(Code::StoreLayerException, error.to_string())),
-    })
-    .await?
+    Ok(app.audit(filter, page, |listed| envelope::list("data", &listed, AuditView::new)).await?)
 }
 
 fn wanted(query: &Query) -> Result<(Filter, Page), ApiError> {
@@ -132,25 +120,6 @@ fn time(query: &Query, key: &str) -> Result<Option<Timestamp>, ApiError> {
 }
 
 impl App {
-    /// Writes down what a caller has had done that is no command, and what came of it.
-    pub(super) fn note_done(&self, caller: &Caller, action: &str, (kind, name): (&str, &str), code: Code) {
-        self.node.note(Lane::Done, caller.signs(AuditNote::of(action, kind, name, code)));
-    }
-
-    /// Writes down a failed login: the name only where it is that of a user, or the trail would show what
-    /// somebody typed into the wrong field.
-    pub(super) fn note_login(&self, name: &str, address: Option<IpAddr>, request: &str, code: Code) {
-        let is_known = self.node.state().catalog().access.user_named(name).is_some();
-        let name = if is_known { name } else { "" };
-        let note = AuditNote {
-            user: name.to_owned(),
-            address,
-            request: request.to_owned(),
-            ..AuditNote::of("login", "user", name, code)
-        };
-        self.node.note(Lane::Stranger, note);
-    }
-
     /// Writes down who was refused before it was read what they wanted: a write without a token that is
     /// believed, and whatever is not for a known caller. What instances and other clients ask over and over is
     /// left out, unless the settings say otherwise.
@@ -169,7 +138,7 @@ impl App {
         }
         let note = AuditNote {
             address: client_address(request.headers(), request.extensions(), &self.settings.trusted_proxies),
-            request: RequestName::of(request.extensions()),
+            request: crate::request_id::of(request.extensions()),
             ..note
         };
         self.node.note(Lane::Stranger, note);

@@ -18,10 +18,9 @@ use super::config_files::{FIELDS, KEY_FIELDS, check};
 use super::doc::{Doc, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Object, Write, read_body_within};
+use super::extract::{Batch, Object, read_body_within};
 use super::judged::note_faults;
 use super::query::{Fresh, Query};
-use super::scan::FAR;
 use crate::bundle::{self, Bundled, Limits};
 use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Page;
@@ -32,6 +31,7 @@ use crate::model::grant::Sight;
 use crate::model::limits;
 use crate::model::text::NameFilter;
 use crate::openapi::Param;
+use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Config files");
 pub(super) const ZIP: &str = "application/zip";
@@ -250,7 +250,7 @@ pub(super) async fn import(
     let limits = Limits {
         entries: limits::IMPORT_FILES_MAX,
         bytes: limits::IMPORT_BYTES_MAX,
-        entry_bytes: (app.settings.config_content_chars_max as u64).saturating_mul(4),
+        entry_bytes: (app.bounds.config_content_chars_max as u64).saturating_mul(4),
     };
     let read = move || bundle::read_polaris(&archive, group.as_deref(), limits);
     let bundled = app.on_scan_turn(read).await?;
@@ -337,7 +337,7 @@ async fn save_all(
     let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
     let batch = Batch { items, is_single: false, warnings: Vec::new() }.checked(check(app));
     let Batch { items, warnings, .. } = note_faults(app, caller, batch).await?;
-    let mut saving = Saving { write: Write::new(app, caller), conflict, failed: None };
+    let mut saving = Saving { app, caller, conflict, failed: None };
     let mut became: Vec<(Became, Outcome)> = Vec::with_capacity(items.len());
     let mut part = Vec::new();
     let mut bytes = 0;
@@ -362,7 +362,8 @@ async fn save_all(
 }
 
 struct Saving<'a> {
-    write: Write<'a, ConfigFileDraft>,
+    app: &'a App,
+    caller: &'a Caller,
     conflict: Conflict,
     /// Why nothing more is tried.
     failed: Option<Refusal>,
@@ -396,9 +397,10 @@ impl Saving<'_> {
     async fn propose(&mut self, op: Op, drafts: Vec<ConfigFileDraft>) -> Vec<Outcome> {
         let count = drafts.len();
         if self.failed.is_none() && count > 0 {
-            match self.write.propose(Command::ConfigFiles(op, drafts)).await {
+            let items = drafts.into_iter().map(Ok).collect();
+            match self.app.write(self.caller, items, |drafts| Command::ConfigFiles(op, drafts)).await {
                 Ok(outcomes) => return outcomes,
-                Err(ApiError(refusal)) => self.failed = Some(refusal),
+                Err(refusal) => self.failed = Some(refusal),
             }
         }
         let failed = self.failed.clone().unwrap_or_else(|| Code::ExecuteException.into());

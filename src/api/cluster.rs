@@ -124,9 +124,6 @@ pub(super) async fn add(
     Object(order): Object<Addition>,
 ) -> Result<Response, ApiError> {
     let Addition { id, peer } = order;
-    if id == 0 || !crate::config::is_host_and_port(&peer) {
-        return Err(ApiError::new(Code::InvalidParameter, "id has to be above 0 and peer to be HOST:PORT"));
-    }
     change(&app, &caller, MembershipChange::Add { node_id: id, peer }).await
 }
 
@@ -172,17 +169,8 @@ pub(super) async fn snapshot(app: State<App>, _: Object<Nothing>) -> Result<Resp
 }
 
 async fn change(app: &App, caller: &Caller, change: MembershipChange) -> Result<Response, ApiError> {
-    tracing::info!(?change, "membership change asked for");
-    let (action, node_id) = match &change {
-        MembershipChange::Add { node_id, .. } => ("add", *node_id),
-        MembershipChange::Promote { node_id } => ("promote", *node_id),
-        MembershipChange::Remove { node_id } => ("remove", *node_id),
-        MembershipChange::Transfer { node_id } => ("transfer", *node_id),
-    };
-    let changed = app.node.change_membership(change).await.map_err(ApiError::from);
-    let code = changed.as_ref().map_or_else(|error| error.0.code, |()| Code::ExecuteSuccess);
-    app.note_done(caller, action, ("member", &node_id.to_string()), code);
-    changed.map(|()| done())
+    app.change_membership(caller, change).await?;
+    Ok(done())
 }
 
 fn done() -> Response {

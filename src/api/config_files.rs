@@ -12,13 +12,13 @@ use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::judged::note_faults;
 use super::query::{Fresh, Query};
-use super::scan::FAR;
 use super::view::{ConfigFileView, FileStatus};
 use crate::catalog::configs::FileFilter;
 use crate::catalog::{Catalog, Command, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey};
 use crate::openapi::Param;
+use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Config files");
 const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigFileView>("configFile"));
@@ -96,7 +96,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 }
 
 pub(super) fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {
-    let content_chars_max = app.settings.config_content_chars_max;
+    let content_chars_max = app.bounds.config_content_chars_max;
     move |draft| draft.check(content_chars_max)
 }
 

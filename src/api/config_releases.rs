@@ -18,7 +18,6 @@ use super::extract::{Batch, Write};
 use super::judged::{self, Force};
 use super::query::{Fresh, Query};
 use super::rules::answer_history;
-use super::scan::FAR;
 use super::unknown::Noted;
 use super::view::{ConfigReleaseView, EventView};
 use crate::catalog::configs::FileFilter;
@@ -31,6 +30,7 @@ use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, Confi
 use crate::model::name;
 use crate::model::release::{GivenTime, ReleaseOp};
 use crate::openapi::Param;
+use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Config releases");
 const WRITE: Doc = DOC.gives(Shape::batch::<ConfigReleaseView>("configFileRelease"));
@@ -155,7 +155,7 @@ pub(super) async fn create_and_publish(
     force: Force,
     NotedContents(batch): NotedContents<PublishBody>,
 ) -> Result<Response, ApiError> {
-    let content_chars_max = app.settings.config_content_chars_max;
+    let content_chars_max = app.bounds.config_content_chars_max;
     let batch = batch.made(|body| Ok(ConfigPublish::from(body))).checked(|publish: &ConfigPublish| {
         publish.file.check(content_chars_max).and_then(|()| publish.release.check())
     });

@@ -35,7 +35,7 @@ impl<T: DeserializeOwned> FromRequest<App> for NotedContents<T> {
 }
 
 async fn read(request: Request, app: &App) -> Result<Bytes, ApiError> {
-    read_body_within(request.into_body(), bytes_max(app.settings.config_content_chars_max)).await
+    read_body_within(request.into_body(), bytes_max(app.bounds.config_content_chars_max)).await
 }
 
 /// For one content of so many characters, and what is usual beside it.

@@ -17,7 +17,6 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::query::{Fresh, Query};
 use super::rules;
-use super::scan::FAR;
 use super::view::RuleView;
 use crate::catalog::Catalog;
 use crate::model::code::{Code, Refusal};
@@ -28,6 +27,7 @@ use crate::model::properties;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{Family, Rule};
 use crate::openapi::Param;
+use crate::operations::FAR;
 
 /// Which two are compared.
 pub(super) const SIDES: &[Param] = &[

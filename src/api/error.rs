@@ -7,7 +7,6 @@ use axum::response::{IntoResponse, Response};
 use super::envelope;
 use crate::model::code::{Code, Refusal};
 use crate::raft::node::NodeError;
-use crate::raft::status::ChangeError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ApiError(pub(super) Refusal);
@@ -32,20 +31,7 @@ impl From<Refusal> for ApiError {
 
 impl From<NodeError> for ApiError {
     fn from(error: NodeError) -> Self {
-        match error {
-            NodeError::NoLeader => Code::NoLeader.into(),
-            NodeError::OutcomeUnknown => Code::OutcomeUnknown.into(),
-            NodeError::Refused(refusal) => refusal.into(),
-        }
-    }
-}
-
-impl From<ChangeError> for ApiError {
-    fn from(error: ChangeError) -> Self {
-        match error {
-            ChangeError::Node(error) => error.into(),
-            ChangeError::Refused(refusal) => refusal.into(),
-        }
+        ApiError(error.into())
     }
 }
 

@@ -9,7 +9,6 @@ use super::envelope;
 use super::error::ApiError;
 use super::extract::Object;
 use super::query::Fresh;
-use super::scan::FAR;
 use crate::catalog::Catalog;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
@@ -17,6 +16,7 @@ use crate::model::explain::{Candidate, Sketch, explain as judge};
 use crate::model::grant::Sight;
 use crate::model::rule::Family;
 use crate::model::text::NameFilter;
+use crate::operations::FAR;
 
 /// The rules of the service in order, each with the verdict of its conditions, and what comes of it.
 /// Judges what clients with the sketch's labels see, with `draft` what is saved; changes nothing.

@@ -18,13 +18,14 @@ use super::App;
 use super::auth::Caller;
 use super::envelope::{self, Item};
 use super::error::ApiError;
-use super::layers::RequestName;
 use super::objects::Objects;
 use super::unknown::without_nulls;
 use crate::address::client_address;
-use crate::catalog::{Asked, Command, Outcome};
+use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
+use crate::operations::Items;
+use crate::operations::accounts::Drawn;
 use axum::response::Response;
 
 /// A body that trickles in is given up.
@@ -110,6 +111,33 @@ impl<T> Batch<T> {
         }
     }
 
+    /// The envelope of a batch, with what an operation makes of the items.
+    pub(super) async fn done_by<F>(self, app: &App, operation: impl FnOnce(Items<T>) -> F) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Result<Vec<Outcome>, Refusal>>,
+    {
+        let outcomes = operation(self.items).await?;
+        Ok(envelope::batch(&answered(app, outcomes, self.warnings)))
+    }
+
+    /// The same of an operation that draws something, which is told once.
+    pub(super) async fn drawn_by<F>(
+        self,
+        app: &App,
+        operation: impl FnOnce(Items<T>) -> F,
+    ) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Result<Vec<Drawn>, Refusal>>,
+    {
+        let (outcomes, secrets): (Vec<_>, Vec<_>) = operation(self.items).await?.into_iter().unzip();
+        let told = |(item, secret): (Item, Option<String>)| match secret {
+            Some(secret) => item.with_secret(secret),
+            None => item,
+        };
+        let items: Vec<_> = answered(app, outcomes, self.warnings).into_iter().zip(secrets).map(told).collect();
+        Ok(envelope::batch(&items))
+    }
+
     pub(super) fn of_one(item: T) -> Self {
         Batch { items: vec![Ok(item)], is_single: true, warnings: Vec::new() }
     }
@@ -124,41 +152,6 @@ impl<T> Batch<T> {
     pub(super) fn made<U>(self, make: impl Fn(T) -> Result<U, Refusal>) -> Batch<U> {
         let made = self.items.into_iter().map(|item| item.and_then(&make));
         Batch { items: made.collect(), is_single: self.is_single, warnings: self.warnings }
-    }
-
-    /// What goes on to the catalog, and what does not.
-    pub(super) fn parted(self) -> (Vec<T>, Parted) {
-        let count = self.items.len();
-        let mut accepted = Vec::with_capacity(count);
-        let mut parted = Parted { positions: Vec::with_capacity(count), outcomes: Vec::with_capacity(count) };
-        for (position, item) in self.items.into_iter().enumerate() {
-            match item {
-                Ok(item) => {
-                    parted.positions.push(position);
-                    accepted.push(item);
-                    parted.outcomes.push(Outcome::default());
-                }
-                Err(refusal) => parted.outcomes.push(refusal.into()),
-            }
-        }
-        (accepted, parted)
-    }
-}
-
-/// What becomes of the items of a batch, those that were refused already in their places.
-pub(super) struct Parted {
-    /// Where in the batch each accepted one stood.
-    positions: Vec<usize>,
-    outcomes: Vec<Outcome>,
-}
-
-impl Parted {
-    /// An outcome for each item, where it stood: those of what was accepted come from the catalog.
-    pub(super) fn whole(mut self, applied: Vec<Outcome>) -> Vec<Outcome> {
-        for (position, outcome) in self.positions.into_iter().zip(applied) {
-            self.outcomes[position] = outcome;
-        }
-        self.outcomes
     }
 }
 
@@ -192,7 +185,7 @@ impl FromRequestParts<App> for RequestId {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        Ok(RequestId(RequestName::of(&parts.extensions)))
+        Ok(RequestId(crate::request_id::of(&parts.extensions)))
     }
 }
 
@@ -305,34 +298,18 @@ impl<'a, T> Write<'a, T> {
         Write { itself: true, ..self }
     }
 
-    /// Proposes the acceptable items as one command and puts their outcomes where they belong.
+    /// Has the acceptable items done as one command; what is answered of each.
     pub(super) async fn items(
         &self,
-        mut batch: Batch<T>,
+        batch: Batch<T>,
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Vec<Item>, ApiError> {
-        let warnings = std::mem::take(&mut batch.warnings);
-        let (accepted, parted) = batch.parted();
-        let applied = if accepted.is_empty() { Vec::new() } else { self.propose(command(accepted)).await? };
-        Ok(self.answered(parted.whole(applied), warnings))
-    }
-
-    /// What becomes of each item of a command.
-    pub(super) async fn propose(&self, command: Command) -> Result<Vec<Outcome>, ApiError> {
-        let asked = Asked { itself: self.itself, ..self.caller.asks(command) };
-        self.app.ask(&self.caller.name, asked).await
-    }
-
-    /// What is answered of each item; it is counted.
-    pub(super) fn answered(&self, outcomes: Vec<Outcome>, warnings: Vec<Vec<String>>) -> Vec<Item> {
-        for outcome in &outcomes {
-            let code = outcome.code.number().to_string();
-            self.app.node.metrics().outcomes.with_label_values(&[&code]).inc();
-        }
-        let mut warnings = warnings.into_iter();
-        let catalog = self.app.node.state().catalog();
-        let item = |outcome| Item::new(outcome, &catalog).with_warnings(warnings.next().unwrap_or_default());
-        outcomes.into_iter().map(item).collect()
+        let Batch { items, warnings, .. } = batch;
+        let outcomes = match self.itself {
+            true => self.app.write_of_itself(self.caller, items, command).await?,
+            false => self.app.write(self.caller, items, command).await?,
+        };
+        Ok(answered(self.app, outcomes, warnings))
     }
 
     /// Always the envelope of a batch.
@@ -353,6 +330,14 @@ impl<'a, T> Write<'a, T> {
         let is_single = batch.is_single;
         Ok(envelope::one_or_batch(is_single, &self.items(batch, command).await?))
     }
+}
+
+/// What is answered of each item.
+pub(super) fn answered(app: &App, outcomes: Vec<Outcome>, warnings: Vec<Vec<String>>) -> Vec<Item> {
+    let mut warnings = warnings.into_iter();
+    let catalog = app.node.state().catalog();
+    let item = |outcome| Item::new(outcome, &catalog).with_warnings(warnings.next().unwrap_or_default());
+    outcomes.into_iter().map(item).collect()
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ use super::extract::{Batch, parse_item, parse_object};
 use super::login;
 use super::query::Query;
 use super::rules::parse_rule;
-use super::users::{PasswordRequest, UserRequest};
 use crate::catalog::fuzzing::{asked, check, founded};
 use crate::catalog::services::ServiceFilter;
 use crate::catalog::testing::Bench;
@@ -48,6 +47,8 @@ use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::service::ServiceDraft;
 use crate::model::settings::SettingsChange;
 use crate::model::time::Timestamp;
+use crate::operations::accounts::{PasswordRequest, UserRequest};
+use crate::operations::{Parted, token_hash};
 use crate::raft::proposal::{Draft, open, stamp};
 
 /// Characters of a config file, few enough that an input may have more.
@@ -153,7 +154,7 @@ impl Desk {
     fn write<T>(&mut self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Answer {
         let count = batch.items.len();
         assert!((1..=BATCH_ITEMS_MAX).contains(&count), "a batch of {count}");
-        let (accepted, parted) = batch.parted();
+        let (accepted, parted) = Parted::of(batch.items);
         let applied = if accepted.is_empty() { Vec::new() } else { self.apply(command(accepted), false) };
         let outcomes = parted.whole(applied);
         assert_eq!(outcomes.len(), count, "an outcome for each item");
@@ -225,7 +226,7 @@ const ROUTES: &[(u8, Handler)] = &[
     (b'b', |desk, body| desk.users(Op::Update, Batch::parse(body)?.checked(UserRequest::check))),
     (b'c', |desk, body| desk.users(Op::Delete, Batch::parse(body)?.checked(UserRequest::check))),
     (b'd', |desk, body| {
-        let read = |request: ServiceTokenRequest| request.read(super::auth::token_hash(&request.name));
+        let read = |request: ServiceTokenRequest| request.read(token_hash(&request.name));
         desk.write(Batch::parse(body)?.made(read), |items: Vec<ServiceTokenDraft>| Command::ServiceTokens(Op::Create, items))
     }),
     (b'e', |desk, body| {

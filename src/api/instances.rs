@@ -16,7 +16,6 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
-use super::scan::FAR;
 use super::view::InstanceView;
 use crate::catalog::instances::InstanceFilter;
 use crate::catalog::page::{Listed, Page};
@@ -25,6 +24,7 @@ use crate::model::code::Code;
 use crate::model::instance::{Instance, InstanceDraft};
 use crate::model::service::Service;
 use crate::openapi::Param;
+use crate::operations::FAR;
 
 pub(super) const DOC: Doc = Doc::new("Instances");
 const WRITE: Doc = DOC.gives(Shape::batch::<InstanceView>("instance"));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -27,12 +27,10 @@ use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
 use crate::raft::node::Node;
+use crate::request_id::{self, RequestId};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
 const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
-/// A longer id of the caller is replaced by one of ours.
-const REQUEST_ID_BYTES_MAX: usize = 128;
 /// This surface, in metrics.
 pub(super) const SURFACE: &str = "api";
 const UNKNOWN_ROUTE: &str = "unknown";
@@ -61,35 +59,23 @@ impl Tracked {
     }
 }
 
-/// The id of a request, for who writes down what was asked for.
-#[derive(Clone, Debug)]
-pub(super) struct RequestName(HeaderValue);
-
-impl RequestName {
-    /// As text, made for who needs it: most requests do not.
-    pub(super) fn of(extensions: &Extensions) -> String {
-        let id = extensions.get::<RequestName>().and_then(|name| name.0.to_str().ok());
-        id.unwrap_or_default().to_owned()
-    }
-}
-
 /// Gives the request an id, counts and times it by route template, and puts the headers on the answer that
 /// every answer has. Where the log tells of everything, all that it tells of the request is in a span.
 pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let metrics = tracked.node.metrics();
-    let id = request_id(&request);
+    let id = RequestId::given_or_new(&request);
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let route = path.as_ref().map_or(UNKNOWN_ROUTE, MatchedPath::as_str);
     // Config clients and who is held are answered from this node's own state, and nothing more is kept for them.
     let is_read = is_read(&request);
     let freshness = (is_read && tracked.surface == SURFACE && !HELD_ROUTES.contains(&route)).then(Freshness::default);
-    request.extensions_mut().insert(RequestName(id.clone()));
+    request.extensions_mut().insert(id.clone());
     if let Some(freshness) = &freshness {
         request.extensions_mut().insert(freshness.clone());
     }
-    let name = id.to_str().unwrap_or_default();
+    let name = id.text();
     let span = tracing::debug_span!("request", request.id = name, http.route = route, %method);
     let is_held = HELD_ROUTES.contains(&route);
     let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
@@ -105,7 +91,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         metrics.request_duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
     }
     let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, id);
+    headers.insert(request_id::HEADER, id.0);
     headers.insert(NODE, HeaderValue::from(tracked.node.id()));
     // Answers carry text of callers: no browser is to take one for a page.
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -114,18 +100,6 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         headers.insert(CONSISTENCY, HeaderValue::from_static(consistency.word()));
     }
     response
-}
-
-/// The caller's id if it is a short text, else a new one.
-fn request_id(request: &Request) -> HeaderValue {
-    let given = request.headers().get(REQUEST_ID);
-    let usable = given.filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.to_str().is_ok());
-    // A copy: what came lies in the buffer of the whole request, which a held one must not keep.
-    usable.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok()).unwrap_or_else(|| {
-        let mut digits = [0; 32];
-        hex::encode_to_slice(rand::random::<[u8; 16]>(), &mut digits).expect("two digits a byte");
-        HeaderValue::from_bytes(&digits).expect("hex digits are a header value")
-    })
 }
 
 /// The reads that have a body, discovery aside.
@@ -163,7 +137,7 @@ pub(super) struct Guard {
 /// One layer for all of it, as each copies all below it for every request.
 pub(super) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let (is_held, is_read) = (guard.is_held, is_read(&request));
-    let id = request.extensions().get::<RequestName>().cloned();
+    let id = request.extensions().get::<RequestId>().cloned();
     let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
     // Nothing else on this surface takes longer; a write that does has an unknown outcome.
@@ -194,7 +168,7 @@ async fn admitted(guard: Guard, mut request: Request, next: Next) -> Response {
 /// For a handler that goes on to wait.
 pub(super) struct Waiting {
     parking: Option<Parking>,
-    id: Option<RequestName>,
+    id: Option<RequestId>,
 }
 
 impl FromRequestParts<App> for Waiting {
@@ -223,10 +197,10 @@ impl Waiting {
 }
 
 /// A panic is a defect: logged once, answered in the envelope, and the node goes on.
-fn after_panic(id: Option<RequestName>, panic: &(dyn Any + Send)) -> Response {
+fn after_panic(id: Option<RequestId>, panic: &(dyn Any + Send)) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-    let id = id.as_ref().and_then(|name| name.0.to_str().ok()).unwrap_or_default();
+    let id = id.as_ref().map(RequestId::text).unwrap_or_default();
     tracing::error!(panic = text, request.id = id, "a handler panicked");
     ApiError::from(Code::ExecuteException).into_response()
 }

@@ -32,19 +32,16 @@ mod layers;
 mod login;
 mod namespaces;
 mod objects;
-mod passwords;
 mod query;
 mod reference;
 mod routes;
 mod rule_docs;
 mod rules;
-mod scan;
 mod services;
 mod settings;
 mod subscribers;
 #[cfg(test)]
 mod tests;
-mod throttle;
 mod tokens;
 mod unknown;
 mod upstream;
@@ -52,34 +49,26 @@ mod users;
 mod view;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use ipnet::IpNet;
-use tokio::sync::Semaphore;
 
+use crate::catalog::Catalog;
 use crate::hosts::Hosts;
 use crate::model::code::Code;
 use crate::openapi::{Document, LazyDocument, Port};
-use crate::raft::node::Node;
+use crate::operations::Operations;
 use error::ApiError;
 use layers::Guard;
-use passwords::PasswordChecks;
 use routes::{Route, routes};
 
-pub use auth::hash_password;
-pub(crate) use auth::token_hash;
 pub use layers::{Tracked, track};
 
 /// How the surface behaves.
 pub struct ApiSettings {
-    /// Characters of one config file.
-    pub config_content_chars_max: usize,
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// How long a node that hears no leader goes on believing tokens.
-    pub token_trust: Duration,
     /// The names that the listener answers to.
     pub hosts: Hosts,
     /// `/metrics` has a listener of its own, see [`metrics_router`].
@@ -90,31 +79,32 @@ pub struct ApiSettings {
 
 /// What handlers get; cheap to clone.
 #[derive(Clone)]
-pub struct App(Arc<Shared>);
-
-pub struct Shared {
-    pub(crate) node: Node,
-    settings: ApiSettings,
-    passwords: PasswordChecks,
-    scans: Arc<Semaphore>,
+pub struct App {
+    operations: Operations,
+    settings: Arc<ApiSettings>,
 }
 
 impl std::ops::Deref for App {
-    type Target = Shared;
+    type Target = Operations;
 
-    fn deref(&self) -> &Shared {
-        &self.0
+    fn deref(&self) -> &Operations {
+        &self.operations
     }
 }
 
 impl App {
-    pub fn new(node: Node, settings: ApiSettings) -> Self {
-        App(Arc::new(Shared {
-            node,
-            settings,
-            passwords: PasswordChecks::new(),
-            scans: Arc::new(Semaphore::new(scan::at_once())),
-        }))
+    pub fn new(operations: Operations, settings: ApiSettings) -> Self {
+        App { operations, settings: Arc::new(settings) }
+    }
+
+    /// [`Operations::scan`], refused in this surface's form.
+    async fn scan<T, A: Send + 'static>(
+        &self,
+        reach: usize,
+        find: impl FnOnce(&Catalog) -> T + Send + 'static,
+        answer: impl FnOnce(T) -> A + Send + 'static,
+    ) -> Result<A, ApiError> {
+        Ok(self.operations.scan(reach, find, answer).await?)
     }
 }
 

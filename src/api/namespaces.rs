@@ -12,7 +12,6 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, Write};
 use super::query::{Fresh, Query};
-use super::scan::FAR;
 use super::view::NamespaceView;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::{Catalog, Command, Op};
@@ -20,6 +19,7 @@ use crate::model::code::Code;
 use crate::model::name;
 use crate::model::namespace::{Namespace, NamespaceDraft};
 use crate::openapi::Param;
+use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Namespaces");
 const WRITE: Doc = DOC.gives(Shape::batch::<NamespaceView>("namespace"));

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -21,6 +22,9 @@ use super::*;
 use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
 use crate::model::limits;
+use crate::operations::scan::at_once;
+use crate::operations::{Bounds, FAR, hash_password};
+use crate::raft::node::Node;
 use crate::raft::start::{Setup, start};
 use crate::raft::testing::lone_setup;
 use crate::store::Store;
@@ -34,6 +38,7 @@ mod told;
 mod unknown;
 
 const PASSWORD: &str = "correct horse";
+const BOUNDS: Bounds = Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30) };
 /// A body that is a text with this in front are the bytes of the base64 that follows.
 const RAW: &str = "raw base64:";
 
@@ -58,14 +63,12 @@ impl Bench {
         let founded = node.state().wait_applied(std::time::Duration::from_secs(20), |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
         let settings = ApiSettings {
-            config_content_chars_max: 1000,
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
-            token_trust: Duration::from_secs(30),
             hosts: Hosts::any(),
             metrics_elsewhere: false,
             document: LazyDocument::new(Box::new(Bytes::new)),
         };
-        let app = App::new(node.clone(), settings);
+        let app = App::new(Operations::new(node.clone(), BOUNDS), settings);
         Bench { router: router(app.clone()), app, node, shutdown, _dir: dir }
     }
 
@@ -185,11 +188,9 @@ async fn a_token_opens_until_it_is_revoked() {
 async fn a_token_revoked_while_a_read_waited_reads_nothing() {
     let bench = Bench::start().await;
     let app = App::new(
-        bench.node.clone(),
+        Operations::new(bench.node.clone(), BOUNDS),
         ApiSettings {
-            config_content_chars_max: 1000,
             trusted_proxies: Vec::new(),
-            token_trust: Duration::from_secs(30),
             hosts: Hosts::any(),
             metrics_elsewhere: false,
             document: LazyDocument::new(Box::new(Bytes::new)),
@@ -296,7 +297,7 @@ async fn long_walks_are_made_elsewhere_and_only_so_many_at_a_time() {
 
     let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
     let go_on = Arc::new((parking_lot::Mutex::new(false), parking_lot::Condvar::new()));
-    let walks: Vec<_> = (0..=scan::at_once())
+    let walks: Vec<_> = (0..=at_once())
         .map(|_| {
             let (app, begun, go_on) = (bench.app.clone(), begun.clone(), go_on.clone());
             let walk = move |catalog: &crate::catalog::Catalog| {
@@ -304,10 +305,10 @@ async fn long_walks_are_made_elsewhere_and_only_so_many_at_a_time() {
                 go_on.1.wait_while_for(&mut go_on.0.lock(), |go_on| !*go_on, std::time::Duration::from_secs(20));
                 catalog.namespaces.get("later").is_some()
             };
-            tokio::spawn(async move { app.scan(scan::FAR, walk, |saw| saw).await })
+            tokio::spawn(async move { app.scan(FAR, walk, |saw| saw).await })
         })
         .collect();
-    for _ in 0..scan::at_once() {
+    for _ in 0..at_once() {
         beginnings.recv().await.expect("a walk begins");
     }
     let (status, _) = bench.send("POST", "/naming/v1/namespaces", Some(&token), json!([{"name": "later"}])).await;

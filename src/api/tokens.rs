@@ -8,16 +8,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
-use super::auth::{Caller, new_token, token_hash};
+use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use crate::catalog::page::Listed;
-use crate::catalog::{Command, Op};
-use crate::model::access::{ServiceToken, ServiceTokenDraft, ServiceTokenRequest, TokenHash, check_account_name};
-use crate::model::code::{Code, Refusal};
+use crate::model::access::{ServiceToken, ServiceTokenRequest};
+use crate::model::code::Code;
 use crate::model::grant::Grants;
 use crate::model::text::NameFilter;
 use crate::openapi::Param;
@@ -82,14 +81,7 @@ pub(super) async fn create(
     caller: Caller,
     batch: Batch<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    let Batch { items, is_single, warnings } = batch;
-    let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
-    let read = |(item, secret): (Result<ServiceTokenRequest, Refusal>, &String)| item?.read(token_hash(secret));
-    let items = items.into_iter().zip(&secrets).map(read).collect();
-    let command = |items| Command::ServiceTokens(Op::Create, items);
-    let made = Write::new(&app, &caller).items(Batch { items, is_single, warnings }, command).await?;
-    let made: Vec<_> = made.into_iter().zip(secrets).map(|(item, secret)| item.with_secret(secret)).collect();
-    Ok(envelope::batch(&made))
+    batch.drawn_by(&app, |items| app.create_tokens(&caller, items)).await
 }
 
 pub(super) const DELETE: Doc =
@@ -100,11 +92,5 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    let named = |request: ServiceTokenRequest| {
-        check_account_name(&request.name)?;
-        let (hash, grants) = (TokenHash(String::new()), Grants::default());
-        Ok(ServiceTokenDraft { name: request.name, hash, grants, networks: Vec::new(), expires_in_s: 0 })
-    };
-    let command = |items| Command::ServiceTokens(Op::Delete, items);
-    Write::new(&app, &caller).batch(batch.made(named), command).await
+    batch.done_by(&app, |items| app.delete_tokens(&caller, items)).await
 }

@@ -8,7 +8,6 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::{say, secret};
-use crate::api::hash_password;
 use crate::config::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs};
 use crate::model::access::PasswordHash;
 use crate::offline::Founded;
@@ -16,6 +15,7 @@ use crate::offline::inspect::{Inspection, Kind, inspect};
 use crate::offline::recover::{Findings, Survivor};
 use crate::offline::reset::reset_password;
 use crate::offline::restore::{Restore, Restored};
+use crate::operations::hash_password;
 
 pub(super) fn run_restore(order: &Restore) -> anyhow::Result<()> {
     let Restored { origin_cluster_id, origin_index, founded } = order.run()?;

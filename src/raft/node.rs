@@ -74,6 +74,16 @@ pub enum NodeError {
     Refused(Refusal),
 }
 
+impl From<NodeError> for Refusal {
+    fn from(error: NodeError) -> Self {
+        match error {
+            NodeError::NoLeader => Code::NoLeader.into(),
+            NodeError::OutcomeUnknown => Code::OutcomeUnknown.into(),
+            NodeError::Refused(refusal) => refusal,
+        }
+    }
+}
+
 /// A handle; cheap to clone.
 #[derive(Clone)]
 pub struct Node(Arc<Inner>);

@@ -68,6 +68,15 @@ pub enum ChangeError {
     Refused(Refusal),
 }
 
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Node(error) => error.into(),
+            ChangeError::Refused(refusal) => refusal,
+        }
+    }
+}
+
 /// One line of `/readyz?verbose`.
 #[derive(Clone, Debug)]
 pub struct Check {

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::things::{HOME, SCOPE};
 use super::{Bench, OTHER_NAMESPACE};
-use crate::api::auth::token_hash;
 use crate::catalog::{Command, Op};
 use crate::model::access::{PasswordHash, UserDraft};
 use crate::model::grant::{Grant, Grants, Role};
+use crate::operations::token_hash;
 
 /// Where the bench says that its clients are, and where service tokens may be used from.
 pub(super) const NEAR: &str = "192.0.2.1";

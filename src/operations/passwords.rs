@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use argon2::Argon2;
+use argon2::password_hash::{self, PasswordHasher, PasswordVerifier, SaltString};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until};
 
-use super::auth::{hash_password, verify_password};
 use super::throttle::LoginThrottle;
 use crate::model::access::PasswordHash;
 use crate::model::limits;
@@ -31,7 +32,7 @@ pub(super) struct PasswordChecks {
 
 /// Why a password was not looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotChecked {
+pub enum NotChecked {
     /// Too many failures; for so long yet.
     Throttled(Duration),
     /// Too many wait already.
@@ -98,6 +99,25 @@ impl PasswordChecks {
         let begin = (*next).max(Instant::now());
         *next = begin + PACE;
         begin
+    }
+}
+
+/// argon2id with the library's recommended cost. Slow on purpose: not for async threads.
+pub fn hash_password(password: &str) -> Result<String, password_hash::Error> {
+    let salt = SaltString::encode_b64(&rand::random::<[u8; 16]>())?;
+    Ok(Argon2::default().hash_password(password.as_bytes(), &salt)?.to_string())
+}
+
+/// Compares in the time that one hash takes, whether or not there is a hash to compare with: an
+/// unknown user is not told apart by the clock.
+fn verify_password(password: &str, hash: Option<&PasswordHash>) -> bool {
+    let parsed = hash.and_then(|hash| password_hash::PasswordHash::new(&hash.0).ok());
+    match parsed {
+        Some(parsed) => Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok(),
+        None => {
+            let _ = hash_password(password);
+            false
+        }
     }
 }
 

@@ -11,30 +11,29 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::App;
-use super::error::ApiError;
+use super::Operations;
 use crate::catalog::Catalog;
-use crate::model::code::Code;
+use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 
 /// The reach of a walk that is long whatever it meets.
-pub(super) const FAR: usize = usize::MAX;
+pub const FAR: usize = usize::MAX;
 
 /// How many walks go on at a time: they need nothing but processors, and the rest is for who is quick.
 /// Never one alone, or a very long one would hold up all others.
-pub(super) fn at_once() -> usize {
+pub(crate) fn at_once() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     (processors / 2).max(limits::SCANS_AT_ONCE_MIN)
 }
 
-impl App {
+impl Operations {
     /// Finds something that lies within `reach` things of the catalog, and makes an answer of it.
-    pub(super) async fn scan<T, A: Send + 'static>(
+    pub async fn scan<T, A: Send + 'static>(
         &self,
         reach: usize,
         find: impl FnOnce(&Catalog) -> T + Send + 'static,
         answer: impl FnOnce(T) -> A + Send + 'static,
-    ) -> Result<A, ApiError> {
+    ) -> Result<A, Refusal> {
         let state = self.node.state();
         if reach <= limits::SCAN_INLINE_MAX {
             let found = find(&state.catalog());
@@ -49,10 +48,10 @@ impl App {
     }
 
     /// Does long work on a blocking thread, when it is its turn.
-    pub(super) async fn on_scan_turn<A: Send + 'static>(
+    pub async fn on_scan_turn<A: Send + 'static>(
         &self,
         work: impl FnOnce() -> A + Send + 'static,
-    ) -> Result<A, ApiError> {
+    ) -> Result<A, Refusal> {
         let patience = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
         let turn = timeout(patience, self.scans.clone().acquire_owned()).await.map_err(|_| Code::TooManyWaiters)?;
         let walk = spawn_blocking(move || {

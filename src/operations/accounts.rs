@@ -1,0 +1,212 @@
+//! Accounts: users, tokens of programs, keys of config clients. Secrets become hashes, or are sealed, here; nothing
+//! behind it knows them, and what is drawn is told once.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::write::Items;
+use super::{Caller, Operations, new_token, token_hash};
+use crate::catalog::{Command, Op, Outcome};
+use crate::model::access::{
+    PasswordHash, ServiceTokenDraft, ServiceTokenRequest, TokenHash, UserDraft, check_account_name, check_password,
+};
+use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::{Grants, Verb};
+use crate::origin::Origin;
+
+/// A user as a caller gives it; an absent field stays as it is.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UserRequest {
+    /// Letters, digits and `- . _ @`, at most 128 characters.
+    pub name: String,
+    /// 8 to 128 characters; needed on create.
+    pub password: Option<String>,
+    /// At most 1024 characters.
+    pub comment: Option<String>,
+    /// Nobody logs in under this name, and who has is out.
+    pub disabled: Option<bool>,
+    /// At most 100. Without one the user may do nothing.
+    pub grants: Option<Grants>,
+}
+
+impl UserRequest {
+    pub fn draft(&self) -> UserDraft {
+        UserDraft {
+            name: self.name.clone(),
+            password_hash: None,
+            comment: self.comment.clone(),
+            disabled: self.disabled,
+            grants: self.grants.clone(),
+        }
+    }
+
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.draft().check()?;
+        self.password.as_deref().map_or(Ok(()), |password| check_password("password", password))
+    }
+
+    pub fn check_new(&self) -> Result<(), Refusal> {
+        self.check()?;
+        check_password("password", self.password.as_deref().unwrap_or_default())
+    }
+}
+
+/// What became of an item, and what was drawn for it and is told once.
+pub type Drawn = (Outcome, Option<String>);
+
+impl Operations {
+    pub async fn users(&self, caller: &Caller, op: Op, items: Items<UserRequest>) -> Result<Vec<Outcome>, Refusal> {
+        let mut drafts = Vec::with_capacity(items.len());
+        for item in items {
+            let checked = item.and_then(|request| {
+                match op {
+                    Op::Create => request.check_new(),
+                    Op::Update => request.check(),
+                    Op::Delete => check_account_name(&request.name),
+                }
+                .map(|()| request)
+            });
+            drafts.push(match checked {
+                Ok(request) => {
+                    let password_hash = match &request.password {
+                        Some(password) if op != Op::Delete => Some(self.hashed(password).await?),
+                        _ => None,
+                    };
+                    Ok(UserDraft { password_hash, ..request.draft() })
+                }
+                Err(refusal) => Err(refusal),
+            });
+        }
+        self.write(caller, drafts, |items| Command::Users(op, items)).await
+    }
+
+    async fn hashed(&self, password: &str) -> Result<PasswordHash, Refusal> {
+        self.passwords.hash(password.to_owned()).await.ok_or_else(|| Code::ExecuteException.into())
+    }
+}
+
+/// The caller's own password, or by `name` that of another.
+#[derive(Deserialize, JsonSchema)]
+pub struct PasswordRequest {
+    /// Absent: the caller's own.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Of the caller, where it is the caller's own.
+    #[serde(default)]
+    pub old_password: Option<String>,
+    /// 8 to 128 characters.
+    pub new_password: String,
+}
+
+impl Operations {
+    /// All logins of the user end, on every node.
+    pub async fn change_password(&self, caller: &Caller, request: PasswordRequest) -> Result<(), Refusal> {
+        let name = request.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| caller.name.clone());
+        check_password("new_password", &request.new_password)?;
+        // Who resets the password of somebody by name need not know the old one; if it is given, it has to be right.
+        let is_named = request.name.as_deref().is_some_and(|name| !name.is_empty());
+        let resets = is_named && request.old_password.is_none() && caller.grants.may_everywhere(Verb::Manage);
+        if !is_named && request.old_password.is_none() {
+            return Err(Refusal::new(Code::InvalidParameter, "old_password is required for one's own password"));
+        }
+        let replaces = match resets {
+            true => None,
+            false => Some(self.old_hash(caller, &name, request.old_password.unwrap_or_default()).await?),
+        };
+        let password_hash = self.hashed(&request.new_password).await?;
+        let command = Command::ChangePassword { name, password_hash, replaces };
+        self.ask_one(&caller.name, caller.asks(command)).await.map(|_| ())
+    }
+
+    /// The hash of the password that is to be replaced, if the caller may replace it and knows it.
+    async fn old_hash(&self, caller: &Caller, name: &str, old: String) -> Result<PasswordHash, Refusal> {
+        let wrong = || Refusal::new(Code::NotAllowedAccess, "the old password is wrong");
+        if name != caller.name {
+            return Err(Refusal::new(Code::NotAllowedAccess, "this needs manage on everything"));
+        }
+        let user = self.node.state().catalog().access.user_named(name).ok_or_else(wrong)?;
+        check_password("old_password", &old).map_err(|_| wrong())?;
+        let hash = user.password_hash.clone();
+        match self.passwords.check(name, Origin::of_any(caller.address), old, Some(hash)).await {
+            Ok(true) => Ok(user.password_hash.clone()),
+            Ok(false) => Err(wrong()),
+            Err(_) => Err(Code::TooManyLogins.into()),
+        }
+    }
+
+    /// Makes tokens of programs. The token itself is not kept.
+    pub async fn create_tokens(
+        &self,
+        caller: &Caller,
+        items: Items<ServiceTokenRequest>,
+    ) -> Result<Vec<Drawn>, Refusal> {
+        let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
+        let read = |(item, secret): (Result<ServiceTokenRequest, Refusal>, &String)| item?.read(token_hash(secret));
+        let drafts = items.into_iter().zip(&secrets).map(read).collect();
+        let outcomes = self.write(caller, drafts, |items| Command::ServiceTokens(Op::Create, items)).await?;
+        Ok(outcomes.into_iter().zip(secrets.into_iter().map(Some)).collect())
+    }
+
+    pub async fn delete_tokens(
+        &self,
+        caller: &Caller,
+        items: Items<ServiceTokenRequest>,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let named = |request: ServiceTokenRequest| {
+            check_account_name(&request.name)?;
+            let (hash, grants) = (TokenHash(String::new()), Grants::default());
+            Ok(ServiceTokenDraft { name: request.name, hash, grants, networks: Vec::new(), expires_in_s: 0 })
+        };
+        let drafts = items.into_iter().map(|item| item.and_then(named)).collect();
+        self.write(caller, drafts, |items| Command::ServiceTokens(Op::Delete, items)).await
+    }
+
+    /// Makes access keys; their secrets are given or drawn.
+    pub async fn create_access_keys(
+        &self,
+        caller: &Caller,
+        items: Items<AccessKeyRequest>,
+    ) -> Result<Vec<Drawn>, Refusal> {
+        let seal = |request: AccessKeyRequest| {
+            request.check()?;
+            self.node.keyring().seal_new(request)
+        };
+        let mut secrets = Vec::with_capacity(items.len());
+        let mut drafts = Vec::with_capacity(items.len());
+        for sealed in items.into_iter().map(|item| item.and_then(seal)) {
+            secrets.push(sealed.as_ref().ok().map(|(_, secret)| secret.expose().to_owned()));
+            drafts.push(sealed.map(|(draft, _)| draft));
+        }
+        let outcomes = self.write(caller, drafts, |items| Command::AccessKeys(Op::Create, items)).await?;
+        Ok(outcomes.into_iter().zip(secrets).collect())
+    }
+
+    pub async fn update_access_keys(
+        &self,
+        caller: &Caller,
+        items: Items<AccessKeyRequest>,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let seal = |request: AccessKeyRequest| {
+            request.check()?;
+            self.node.keyring().seal(request)
+        };
+        let drafts = items.into_iter().map(|item| item.and_then(seal)).collect();
+        self.write(caller, drafts, |items| Command::AccessKeys(Op::Update, items)).await
+    }
+
+    pub async fn delete_access_keys(
+        &self,
+        caller: &Caller,
+        items: Items<AccessKeyRequest>,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let named = |request: AccessKeyRequest| {
+            request.check_named()?;
+            let AccessKeyRequest { app_id, name, .. } = request;
+            Ok(AccessKeyDraft { app_id, name, ..AccessKeyDraft::default() })
+        };
+        let drafts = items.into_iter().map(|item| item.and_then(named)).collect();
+        self.write(caller, drafts, |items| Command::AccessKeys(Op::Delete, items)).await
+    }
+}

@@ -1,0 +1,50 @@
+//! The audit trail: read by who may, and what is written into it though no command was carried out.
+
+use std::net::IpAddr;
+
+use super::{Caller, Operations};
+use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
+use crate::catalog::page::{Listed, Page};
+use crate::model::code::{Code, Refusal};
+use crate::model::limits;
+use crate::raft::Lane;
+
+impl Operations {
+    /// A page of the trail, newest first, made into an answer where it was found.
+    pub async fn audit<A: Send + 'static>(
+        &self,
+        filter: Filter,
+        page: Page,
+        answer: impl FnOnce(Listed<AuditEvent>) -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
+        let node = self.node.clone();
+        self.on_scan_turn(move || match node.audit(&filter, page) {
+            Ok(Some(listed)) => Ok(answer(listed)),
+            Ok(None) => {
+                let why = format!("more than {} rows: bound it with since and until", limits::AUDIT_WALK_MAX);
+                Err(Refusal::new(Code::InvalidParameter, why))
+            }
+            Err(error) => Err(Refusal::new(Code::StoreLayerException, error.to_string())),
+        })
+        .await?
+    }
+
+    /// Writes down what a caller has had done that is no command, and what came of it.
+    pub fn note_done(&self, caller: &Caller, action: &str, (kind, name): (&str, &str), code: Code) {
+        self.node.note(Lane::Done, caller.signs(AuditNote::of(action, kind, name, code)));
+    }
+
+    /// Writes down a failed login: the name only where it is that of a user, or the trail would show what
+    /// somebody typed into the wrong field.
+    pub fn note_login(&self, name: &str, address: Option<IpAddr>, request: &str, code: Code) {
+        let is_known = self.node.state().catalog().access.user_named(name).is_some();
+        let name = if is_known { name } else { "" };
+        let note = AuditNote {
+            user: name.to_owned(),
+            address,
+            request: request.to_owned(),
+            ..AuditNote::of("login", "user", name, code)
+        };
+        self.node.note(Lane::Stranger, note);
+    }
+}

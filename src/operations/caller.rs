@@ -1,0 +1,142 @@
+//! Who asks: a credential to a [`Caller`]. The one place that lets anybody in.
+
+use std::net::IpAddr;
+
+use sha2::{Digest, Sha256};
+
+use super::Operations;
+use crate::catalog::access::Holder;
+use crate::catalog::asked::SEEING;
+use crate::catalog::audit::AuditNote;
+use crate::catalog::{Asked, Command, Credential, Outcome};
+use crate::model::access::TokenHash;
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::{Grants, Sight, Verb};
+
+/// Who makes a request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The user, or `token:NAME` for a service token.
+    pub name: String,
+    pub credential: Credential,
+    pub grants: Grants,
+    /// Where from, as far as it is known.
+    pub address: Option<IpAddr>,
+    /// Id of the request.
+    pub request: String,
+}
+
+impl Caller {
+    /// What the caller sees in lists and look-ups.
+    pub fn sight(&self) -> Sight {
+        Sight::new(&self.grants, &[Verb::Read])
+    }
+
+    /// What the caller sees where it asks as a client.
+    pub fn client_sight(&self) -> Sight {
+        Sight::new(&self.grants, SEEING)
+    }
+
+    /// The same caller by what this node knows now, if it is still let in.
+    pub fn again(&self, operations: &Operations) -> Result<Caller, Refusal> {
+        let holder = operations.holder(&self.credential, self.address).ok_or(Code::TokenNotExisted)?;
+        Ok(Caller { grants: holder.grants, ..self.clone() })
+    }
+
+    /// Refuses who may not do this on everything: what belongs to the cluster as a whole.
+    pub fn check_everywhere(&self, verb: Verb) -> Result<(), Refusal> {
+        match self.grants.may_everywhere(verb) {
+            true => Ok(()),
+            false => Err(Refusal::new(Code::NotAllowedAccess, format!("this needs {} on everything", verb.word()))),
+        }
+    }
+
+    /// A note of what this caller did, where there is no command.
+    pub fn signs(&self, note: AuditNote) -> AuditNote {
+        AuditNote {
+            user: self.name.clone(),
+            token: self.credential.token_id().to_owned(),
+            address: self.address,
+            request: self.request.clone(),
+            ..note
+        }
+    }
+
+    /// A command of this caller.
+    pub fn asks(&self, command: Command) -> Asked {
+        Asked {
+            credential: self.credential.clone(),
+            address: self.address,
+            request: self.request.clone(),
+            itself: false,
+            command,
+        }
+    }
+}
+
+impl Operations {
+    /// Who stands behind what was presented, by a state that is as fresh as it has to be.
+    pub async fn identify(
+        &self,
+        credential: Credential,
+        address: Option<IpAddr>,
+        request: String,
+    ) -> Result<Caller, Refusal> {
+        let found = self.holder(&credential, address);
+        let holder = match found {
+            Some(holder) => holder,
+            None => {
+                // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells. Where
+                // none is possible nobody can say that the token is wrong.
+                Box::pin(self.node.await_linearizable()).await?;
+                self.holder(&credential, address).ok_or(Code::TokenNotExisted)?
+            }
+        };
+        let Holder { name, grants, .. } = holder;
+        Ok(Caller { name, credential, grants, address, request })
+    }
+
+    /// Has something done that somebody asked for. One outcome per item; a token that was retired meanwhile
+    /// refuses all of it.
+    pub async fn ask(&self, by: &str, asked: Asked) -> Result<Vec<Outcome>, Refusal> {
+        let outcomes = self.node.ask(by, asked).await?;
+        match outcomes.first() {
+            Some(Outcome { code: Code::TokenNotExisted, .. }) => Err(Code::TokenNotExisted.into()),
+            _ => Ok(outcomes),
+        }
+    }
+
+    /// Has one thing done: refused where it is.
+    pub async fn ask_one(&self, by: &str, asked: Asked) -> Result<Code, Refusal> {
+        match self.ask(by, asked).await?.into_iter().next() {
+            Some(refused) if !refused.code.is_success() => Err(Refusal::new(refused.code, refused.detail)),
+            done => Ok(done.map_or(Code::ExecuteSuccess, |outcome| outcome.code)),
+        }
+    }
+
+    /// As far as this node may say: one that has been cut off for too long believes nobody, as it would not hear of
+    /// a revocation.
+    fn holder(&self, credential: &Credential, address: Option<IpAddr>) -> Option<Holder> {
+        if !self.node.was_led_within(self.bounds.token_trust) {
+            return None;
+        }
+        let now = self.node.now();
+        let catalog = self.node.state().catalog();
+        let holder = match credential {
+            Credential::Token(hash) => catalog.access.holder(hash, now)?,
+            Credential::Certificate(name) => catalog.access.holder_named(name)?,
+            Credential::Login => return None,
+        };
+        holder.is_for(address).then_some(holder)
+    }
+}
+
+/// A token that nobody can guess.
+pub fn new_token() -> String {
+    hex::encode(rand::random::<[u8; 32]>())
+}
+
+/// What is kept of a token.
+pub fn token_hash(token: &str) -> TokenHash {
+    TokenHash(hex::encode(Sha256::digest(token)))
+}

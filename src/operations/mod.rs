@@ -1,0 +1,74 @@
+//! What may be done, below every door: who asks, what for, which items, and what came of each.
+//!
+//! A door (JSON over HTTP, later others) reads what it is sent into drafts, filters and a [`Credential`], calls what
+//! stands here and writes down the answer in its own form. Here it is decided who a caller is ([`caller`]), how
+//! passwords are looked at ([`passwords`]), how items become a command and what becomes of each ([`write`]), what is
+//! looked at before it is published ([`publishing`]), how accounts are opened and closed ([`accounts`],
+//! [`sign_in`]), and how a long walk keeps nobody waiting ([`scan`]). What depends on the state is decided in apply.
+//!
+//! [`Credential`]: crate::catalog::Credential
+
+pub mod accounts;
+mod audit;
+pub mod caller;
+mod members;
+pub mod passwords;
+pub mod publishing;
+pub mod scan;
+pub mod sign_in;
+mod throttle;
+mod write;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use crate::raft::node::Node;
+use passwords::PasswordChecks;
+
+pub use caller::{Caller, new_token, token_hash};
+pub use passwords::hash_password;
+pub use scan::FAR;
+pub use write::Items;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use write::Parted;
+
+/// How operations are carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Characters of one config file.
+    pub config_content_chars_max: usize,
+    /// How long a node that hears no leader goes on believing tokens.
+    pub token_trust: Duration,
+}
+
+/// The operations of one node; cheap to clone.
+#[derive(Clone)]
+pub struct Operations(Arc<Shared>);
+
+pub struct Shared {
+    pub(crate) node: Node,
+    pub(crate) bounds: Bounds,
+    passwords: PasswordChecks,
+    scans: Arc<Semaphore>,
+}
+
+impl std::ops::Deref for Operations {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Operations {
+    pub fn new(node: Node, bounds: Bounds) -> Self {
+        Operations(Arc::new(Shared {
+            node,
+            bounds,
+            passwords: PasswordChecks::new(),
+            scans: Arc::new(Semaphore::new(scan::at_once())),
+        }))
+    }
+}

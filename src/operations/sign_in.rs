@@ -1,0 +1,105 @@
+//! Login and logout: the one way to a token.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::passwords::NotChecked;
+use super::{Caller, Operations, new_token, token_hash};
+use crate::catalog::{Asked, Command, Credential};
+use crate::model::access::User;
+use crate::model::code::{Code, Refusal};
+use crate::model::limits;
+use crate::origin::Origin;
+
+/// Who wants to log in.
+pub struct Applicant {
+    pub name: String,
+    pub password: String,
+    pub address: Option<IpAddr>,
+    /// Id of the request.
+    pub request: String,
+}
+
+/// A user who has logged in, and the token that says so.
+pub struct SignedIn {
+    pub user: Arc<User>,
+    pub token: String,
+}
+
+/// Why somebody is not logged in.
+#[derive(Debug)]
+pub enum NotSignedIn {
+    /// Not now: again after so long.
+    Later(Duration, Refusal),
+    Refused(Refusal),
+}
+
+impl<T: Into<Refusal>> From<T> for NotSignedIn {
+    fn from(refusal: T) -> Self {
+        NotSignedIn::Refused(refusal.into())
+    }
+}
+
+impl Operations {
+    /// A new token. A wrong name and a wrong password are answered alike.
+    pub async fn sign_in(&self, applicant: Applicant) -> Result<SignedIn, NotSignedIn> {
+        let Applicant { name, password, address, request } = applicant;
+        let is_too_long = |text: &str| text.chars().count() > limits::CREDENTIAL_CHARS_MAX;
+        let wrong = || {
+            self.node.metrics().login_failures.with_label_values(&["credentials"]).inc();
+            self.note_login(&name, address, &request, Code::NotAllowedAccess);
+            NotSignedIn::Refused(wrong())
+        };
+        if is_too_long(&name) {
+            // Nobody has such a name, so there is nothing to hash, and nothing to remember.
+            return Err(wrong());
+        }
+        // A user made, or a password changed, a moment ago on another node: this one may be behind. The login goes
+        // through the leader anyway, and without one it is not worth a hash.
+        self.node.await_linearizable().await?;
+        let user = self.node.state().catalog().access.user_named(&name);
+        let (password, hash) = match &user {
+            Some(user) if !is_too_long(&password) && !user.disabled => (password, Some(user.password_hash.clone())),
+            _ => (String::new(), None),
+        };
+        let is_right = match self.passwords.check(&name, Origin::of_any(address), password, hash).await {
+            Ok(is_right) => is_right,
+            Err(not_checked) => {
+                self.note_login(&name, address, &request, Code::TooManyLogins);
+                return Err(self.later(not_checked));
+            }
+        };
+        let user = user.filter(|_| is_right).ok_or_else(wrong)?;
+        let token = new_token();
+        let password = user.password_hash.clone();
+        let command = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone(), password };
+        let asked = Asked { credential: Credential::Login, address, request: request.clone(), itself: false, command };
+        let outcomes = self.ask(&user.name, asked).await?;
+        match outcomes.first() {
+            Some(outcome) if !outcome.code.is_success() => Err(self::wrong().into()),
+            _ => Ok(SignedIn { user, token }),
+        }
+    }
+
+    fn later(&self, not_checked: NotChecked) -> NotSignedIn {
+        let (reason, wait, why) = match not_checked {
+            NotChecked::Throttled(wait) => ("throttled", wait + Duration::from_secs(1), "too many failed logins"),
+            NotChecked::Busy => ("busy", Duration::from_secs(1), "too many logins are waiting"),
+        };
+        self.node.metrics().login_failures.with_label_values(&[reason]).inc();
+        NotSignedIn::Later(wait, Refusal::new(Code::TooManyLogins, why))
+    }
+
+    /// Revokes the token of the caller, on every node.
+    pub async fn sign_out(&self, caller: &Caller) -> Result<(), Refusal> {
+        if let Credential::Token(hash) = &caller.credential {
+            self.ask(&caller.name, caller.asks(Command::SignOut { hash: hash.clone() })).await?;
+        }
+        Ok(())
+    }
+}
+
+fn wrong() -> Refusal {
+    Refusal::new(Code::NotAllowedAccess, "name or password is wrong")
+}

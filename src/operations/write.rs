@@ -1,0 +1,89 @@
+//! Items to a command, and to what became of each.
+
+use super::{Caller, Operations};
+use crate::catalog::{Asked, Command, Outcome};
+use crate::model::code::Refusal;
+
+/// The items of a write as a door read them: each a draft, or why it is none.
+pub type Items<T> = Vec<Result<T, Refusal>>;
+
+impl Operations {
+    /// Proposes the acceptable items as one command: an outcome for each item, where it stood.
+    pub async fn write<T>(
+        &self,
+        caller: &Caller,
+        items: Items<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        self.carry_out(caller, items, command, false).await
+    }
+
+    /// The same of an instance that speaks of itself.
+    pub async fn write_of_itself<T>(
+        &self,
+        caller: &Caller,
+        items: Items<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        self.carry_out(caller, items, command, true).await
+    }
+
+    async fn carry_out<T>(
+        &self,
+        caller: &Caller,
+        items: Items<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+        itself: bool,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let (accepted, parted) = Parted::of(items);
+        let applied = match accepted.is_empty() {
+            true => Vec::new(),
+            false => self.ask(&caller.name, Asked { itself, ..caller.asks(command(accepted)) }).await?,
+        };
+        let outcomes = parted.whole(applied);
+        self.count(&outcomes);
+        Ok(outcomes)
+    }
+
+    pub(super) fn count(&self, outcomes: &[Outcome]) {
+        for outcome in outcomes {
+            let code = outcome.code.number().to_string();
+            self.node.metrics().outcomes.with_label_values(&[&code]).inc();
+        }
+    }
+}
+
+/// What becomes of the items of a batch, those that were refused already in their places.
+pub(crate) struct Parted {
+    /// Where in the batch each accepted one stood.
+    positions: Vec<usize>,
+    outcomes: Vec<Outcome>,
+}
+
+impl Parted {
+    /// What goes on to the catalog, and what does not.
+    pub(crate) fn of<T>(items: Items<T>) -> (Vec<T>, Parted) {
+        let count = items.len();
+        let mut accepted = Vec::with_capacity(count);
+        let mut parted = Parted { positions: Vec::with_capacity(count), outcomes: Vec::with_capacity(count) };
+        for (position, item) in items.into_iter().enumerate() {
+            match item {
+                Ok(item) => {
+                    parted.positions.push(position);
+                    accepted.push(item);
+                    parted.outcomes.push(Outcome::default());
+                }
+                Err(refusal) => parted.outcomes.push(refusal.into()),
+            }
+        }
+        (accepted, parted)
+    }
+
+    /// An outcome for each item, where it stood: those of what was accepted come from the catalog.
+    pub(crate) fn whole(mut self, applied: Vec<Outcome>) -> Vec<Outcome> {
+        for (position, outcome) in self.positions.into_iter().zip(applied) {
+            self.outcomes[position] = outcome;
+        }
+        self.outcomes
+    }
+}
