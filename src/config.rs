@@ -158,6 +158,10 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_DATA_KEY_FILE")]
     pub data_key_file: Option<PathBuf>,
 
+    /// Whether the management port has the console, at /ui
+    #[arg(long, env = "THUBAN_UI", value_enum, default_value_t = Switch::On)]
+    pub ui: Switch,
+
     /// Form of the log on stderr
     #[arg(long, env = "THUBAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -174,6 +178,12 @@ impl Tuning {
 pub enum CompatAuth {
     Optional,
     Required,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

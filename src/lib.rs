@@ -8,6 +8,7 @@
 //! ```text
 //! cli, server            the command line; settings to a running node and back down
 //!   offline              backups and the directories of stopped nodes: restore, recover, reset, inspect
+//!   console              pages for people, on the management port; of api it knows how rules are written as JSON
 //!   api      compat      the two public surfaces: management (8090), config clients (8890)
 //!   operations   view    what may be done: who asks, what for, what came of each item;  what config clients may read
 //!     \      /  address   who a client is behind a proxy;  request_id  what a request is called
@@ -156,6 +157,13 @@
 //! most. Of the rows memory holds only how many items each has, so that apply can prune; a list walks them in the
 //! store, newest first, on a blocking thread (`raft::trail`).
 //!
+//! # The path of a page
+//!
+//! A browser shows a cookie of the console's own; [`console`] makes a caller of it ([`operations::caller`]), and who has
+//! none is asked to sign in. A page reads the catalog with its caller's sight, as a list of the API does; a form carries
+//! a token that only its page knew and ends in the same operation as a request of the API: checked, judged and audited
+//! there. So a button may be shown in vain, but nothing is done that the caller may not do.
+//!
 //! # The path of a level
 //!
 //! Everything stored or sent belongs to a level ([`format::level`]). Every handshake between nodes says what
@@ -258,6 +266,7 @@ pub mod cli;
 pub mod compat;
 pub mod config;
 pub mod connections;
+pub mod console;
 pub mod data_key;
 pub mod descriptors;
 pub mod format;

@@ -18,8 +18,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::{self, ApiSettings, App};
 use crate::compat::{self, CompatSettings, Surface};
-use crate::config::{CompatAuth, Config, PeerTls};
+use crate::config::{CompatAuth, Config, PeerTls, Switch};
 use crate::connections::{self, Door, Places};
+use crate::console::{self, Console, ConsoleSettings};
 use crate::descriptors;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
@@ -131,7 +132,7 @@ impl Server {
         };
         let operations = Operations::new(node.clone(), bounds);
         let app = App::new(
-            operations,
+            operations.clone(),
             ApiSettings {
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
                 hosts: hosts(&config, bound.api),
@@ -141,13 +142,14 @@ impl Server {
                 })),
             },
         );
+        let console = (config.tuning.ui == Switch::On).then(|| console_router(&config, &node, operations, bound.api));
         let compat = compat_router(&config, &node, &app, bound.compat, metrics);
         let metrics = metrics_listener.map(|listener| {
             let router = api::metrics_router(app.clone());
             // No secret is told or asked for there.
             Door { name: "metrics", listener, router, tls: None }
         });
-        let api = api::router(app);
+        let api = api::router(app).merge(console.unwrap_or_default());
         let doors = [
             Door { name: "api", listener: api_listener, router: api, tls: config.tls.clone() },
             Door { name: "compat", listener: compat_listener, router: compat, tls: config.tls.clone() },
@@ -262,6 +264,13 @@ fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
     api::describe(&mut document);
     compat::describe::<LocalView>(&mut document);
     document
+}
+
+fn console_router(config: &Config, node: &Node, operations: Operations, bound: SocketAddr) -> Router {
+    let settings =
+        ConsoleSettings { is_secure: config.tls.is_some(), trusted_proxies: config.tuning.trusted_proxies.clone() };
+    let tracked = api::Tracked::new("ui", node, hosts(config, bound));
+    console::router(Console::new(operations, settings)).layer(from_fn_with_state(tracked, api::track))
 }
 
 fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, metrics: Arc<Metrics>) -> Router {

@@ -9,12 +9,11 @@ use super::contents::Contents;
 use super::doc::{Doc, PAGING, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
-use super::judged::note_faults;
+use super::extract::{Batch, answered};
 use super::query::{Fresh, Query};
 use super::view::{ConfigFileView, FileStatus};
 use crate::catalog::configs::FileFilter;
-use crate::catalog::{Catalog, Command, Op};
+use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey};
 use crate::openapi::Param;
@@ -109,7 +108,6 @@ pub(super) async fn create(
     caller: Caller,
     Contents(batch): Contents<ConfigFileDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = note_faults(&app, &caller, batch.checked(check(&app))).await?;
     write(&app, &caller, Op::Create, batch).await
 }
 
@@ -122,7 +120,6 @@ pub(super) async fn update(
     caller: Caller,
     Contents(batch): Contents<ConfigFileDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = note_faults(&app, &caller, batch.checked(check(&app))).await?;
     write(&app, &caller, Op::Update, batch).await
 }
 
@@ -134,7 +131,7 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<ConfigFileDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Delete, batch.checked(|draft| draft.key().check())).await
+    write(&app, &caller, Op::Delete, batch).await
 }
 
 pub(super) const DELETE_ONE: Doc =
@@ -147,5 +144,11 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).one_or_batch(batch, |items| Command::ConfigFiles(op, items)).await
+    let Batch { items, is_single, mut warnings } = batch;
+    let (outcomes, faults) = app.config_files(caller, op, items).await?;
+    warnings.resize(outcomes.len(), Vec::new());
+    for (warnings, faults) in warnings.iter_mut().zip(faults) {
+        warnings.extend(faults);
+    }
+    Ok(envelope::one_or_batch(is_single, &answered(app, outcomes, warnings)))
 }

@@ -14,16 +14,16 @@ use super::contents::NotedContents;
 use super::doc::{Doc, PAGING, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
-use super::judged::{self, Force};
+use super::extract::Batch;
+use super::judged::Force;
 use super::query::{Fresh, Query};
 use super::rules::answer_history;
 use super::unknown::Noted;
 use super::view::{ConfigReleaseView, EventView};
+use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::history::Thing;
 use crate::catalog::page::Listed;
-use crate::catalog::{Catalog, Command};
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
@@ -71,8 +71,7 @@ pub(super) async fn publish(
     force: Force,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(ConfigReleaseDraft::check);
-    judged::publish(&app, &caller, force, batch, Command::ConfigPublish).await
+    batch.published_by(&app, |items| app.publish_files(&caller, items, force.0)).await
 }
 
 /// A config file, and how it is published.
@@ -155,11 +154,8 @@ pub(super) async fn create_and_publish(
     force: Force,
     NotedContents(batch): NotedContents<PublishBody>,
 ) -> Result<Response, ApiError> {
-    let content_chars_max = app.bounds.config_content_chars_max;
-    let batch = batch.made(|body| Ok(ConfigPublish::from(body))).checked(|publish: &ConfigPublish| {
-        publish.file.check(content_chars_max).and_then(|()| publish.release.check())
-    });
-    judged::publish(&app, &caller, force, batch, Command::ConfigCreateAndPublish).await
+    let batch = batch.made(|body| Ok(ConfigPublish::from(body)));
+    batch.published_by(&app, |items| app.create_and_publish_files(&caller, items, force.0)).await
 }
 
 pub(super) const STOP_GRAY: Doc = WRITE
@@ -171,8 +167,7 @@ pub(super) async fn stop_gray(
     caller: Caller,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(ConfigReleaseDraft::check_named);
-    Write::new(&app, &caller).batch(batch, Command::ConfigStopGray).await
+    change(&app, &caller, ReleaseOp::StopGray, batch).await
 }
 
 pub(super) const PROMOTE: Doc = WRITE
@@ -184,8 +179,7 @@ pub(super) async fn promote(
     caller: Caller,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(ConfigReleaseDraft::check_named);
-    Write::new(&app, &caller).batch(batch, |items| Command::ConfigReleases(ReleaseOp::Promote, items)).await
+    change(&app, &caller, ReleaseOp::Promote, batch).await
 }
 
 pub(super) const WITHDRAW: Doc = WRITE
@@ -197,8 +191,7 @@ pub(super) async fn withdraw(
     caller: Caller,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(ConfigReleaseDraft::check_named);
-    Write::new(&app, &caller).batch(batch, |items| Command::ConfigReleases(ReleaseOp::Withdraw, items)).await
+    change(&app, &caller, ReleaseOp::Withdraw, batch).await
 }
 
 pub(super) const HISTORY: Doc = DOC
@@ -234,8 +227,7 @@ pub(super) async fn roll_back(
     caller: Caller,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(ConfigReleaseDraft::check_named);
-    Write::new(&app, &caller).batch(batch, Command::ConfigRollback).await
+    change(&app, &caller, ReleaseOp::Rollback, batch).await
 }
 
 pub(super) const DELETE: Doc = WRITE
@@ -247,12 +239,16 @@ pub(super) async fn delete(
     caller: Caller,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    delete_all(&app, &caller, batch).await
+    change(&app, &caller, ReleaseOp::Delete, batch).await
 }
 
-async fn delete_all(app: &App, caller: &Caller, batch: Batch<ConfigReleaseDraft>) -> Result<Response, ApiError> {
-    let batch = batch.checked(ConfigReleaseDraft::check_named);
-    Write::new(app, caller).batch(batch, Command::ConfigDeleteReleases).await
+async fn change(
+    app: &App,
+    caller: &Caller,
+    op: ReleaseOp,
+    batch: Batch<ConfigReleaseDraft>,
+) -> Result<Response, ApiError> {
+    batch.done_by(app, |items| app.change_config_releases(caller, op, items)).await
 }
 
 pub(super) const DELETE_ONE: Doc = WRITE
@@ -265,7 +261,7 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
     let name = Some(release_name(&query)?.to_owned());
     let draft = ConfigReleaseDraft { name, namespace, group, file_name: file, ..ConfigReleaseDraft::default() };
     let batch = Batch::of_one(draft);
-    delete_all(&app, &caller, batch).await
+    change(&app, &caller, ReleaseOp::Delete, batch).await
 }
 
 /// In queries about releases `name` is the release, so the file is `file_name` alone.

@@ -7,17 +7,16 @@ use axum::extract::{Extension, State};
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::App;
 use super::auth::Caller;
 use super::config_releases;
 use super::doc::Doc;
+use super::documents::written;
 use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::query::{Fresh, Query};
 use super::rules;
-use super::view::RuleView;
 use crate::catalog::Catalog;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, ConfigRelease, Format};
@@ -157,7 +156,7 @@ pub(super) async fn of_rule(
     };
     app.scan(FAR, find, |found: Result<_, Refusal>| {
         let ((from, before), (to, after)) = found?;
-        let changes = Some(diff::of_values(&shown(before.as_deref()), &shown(after.as_deref())));
+        let changes = Some(diff::of_values(&written(before.as_deref()), &written(after.as_deref())));
         Ok(envelope::single("diff", &Difference { from, to, changes, lines: None }))
     })
     .await?
@@ -175,15 +174,4 @@ fn rule_of(catalog: &Catalog, rule: &Arc<Rule>, word: &str) -> Result<(Side, Opt
         ACTIVE => Ok(book.active().normal(&rule.id).map_or_else(|| (nothing(), None), of_release)),
         name => book.release(&rule.id, name).map(of_release).ok_or_else(|| no_release(name)),
     }
-}
-
-/// What a person writes of a rule; of none, nothing.
-fn shown(rule: Option<&Rule>) -> Value {
-    const GIVEN: [&str; 8] = ["id", "disable", "revision", "ctime", "mtime", "etime", "editable", "deleteable"];
-    let Some(rule) = rule else { return Value::Object(serde_json::Map::new()) };
-    let mut value = serde_json::to_value(RuleView::new(rule, true)).unwrap_or_default();
-    if let Some(fields) = value.as_object_mut() {
-        fields.retain(|field, _| !GIVEN.contains(&field.as_str()));
-    }
-    value
 }

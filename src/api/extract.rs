@@ -120,6 +120,19 @@ impl<T> Batch<T> {
         Ok(envelope::batch(&answered(app, outcomes, self.warnings)))
     }
 
+    /// The envelope of a batch for an array, of one entity for an object.
+    pub(super) async fn published_by<F>(
+        self,
+        app: &App,
+        operation: impl FnOnce(Items<T>) -> F,
+    ) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Result<Vec<Outcome>, Refusal>>,
+    {
+        let outcomes = operation(self.items).await?;
+        Ok(envelope::one_or_batch(self.is_single, &answered(app, outcomes, self.warnings)))
+    }
+
     /// The same of an operation that draws something, which is told once.
     pub(super) async fn drawn_by<F>(
         self,

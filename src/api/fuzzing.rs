@@ -19,7 +19,6 @@ use super::config_releases::PublishBody;
 use super::discover;
 use super::envelope::{self, Item};
 use super::error::ApiError;
-use super::explain::{candidates, resolved};
 use super::extract::{Batch, parse_item, parse_object};
 use super::login;
 use super::query::Query;
@@ -48,6 +47,7 @@ use crate::model::service::ServiceDraft;
 use crate::model::settings::SettingsChange;
 use crate::model::time::Timestamp;
 use crate::operations::accounts::{PasswordRequest, UserRequest};
+use crate::operations::explain::{candidates, resolved};
 use crate::operations::{Parted, token_hash};
 use crate::raft::proposal::{Draft, open, stamp};
 

@@ -183,8 +183,7 @@ pub(super) async fn register(
     caller: Caller,
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(InstanceDraft::check_new);
-    Write::new(&app, &caller).batch(batch, |items| Command::Instances(Op::Create, items)).await
+    batch.done_by(&app, |items| app.instances(&caller, Op::Create, items)).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -192,15 +191,13 @@ pub(super) const UPDATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundInstance, Code::DataConflict]]);
 
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
-    let batch = batch.checked(InstanceDraft::check_update);
-    Write::new(&app, &caller).batch(batch, |items| Command::Instances(Op::Update, items)).await
+    batch.done_by(&app, |items| app.instances(&caller, Op::Update, items)).await
 }
 
 pub(super) const DELETE: Doc = WRITE.says("Deletes instances; one that is not there is success.").codes(&[FIELDS]);
 
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
-    let batch = batch.checked(InstanceDraft::check_named);
-    Write::new(&app, &caller).batch(batch, |items| Command::Instances(Op::Delete, items)).await
+    batch.done_by(&app, |items| app.instances(&caller, Op::Delete, items)).await
 }
 
 pub(super) const DELETE_HOST: Doc =

@@ -2,18 +2,14 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
-use super::envelope;
 use super::error::ApiError;
-use super::extract::{Batch, answered};
+use super::extract::Batch;
 use super::query::Query;
-use crate::catalog::Command;
 use crate::model::config_file::ConfigFileDraft;
 use crate::openapi::Param;
-use crate::operations::publishing::Publication;
 
 /// `?force=true`: what is not well-formed is published all the same.
 pub(super) struct Force(pub(super) bool);
@@ -47,17 +43,4 @@ pub(super) async fn note_faults(
         warnings.extend(faults);
     }
     Ok(Batch { items, is_single, warnings })
-}
-
-/// Publishes what is well-formed, by force also what is not.
-pub(super) async fn publish<T: Publication>(
-    app: &App,
-    caller: &Caller,
-    Force(force): Force,
-    batch: Batch<T>,
-    command: impl Fn(Vec<T>) -> Command,
-) -> Result<Response, ApiError> {
-    let Batch { items, is_single, warnings } = batch;
-    let outcomes = app.publish(caller, items, force, command).await?;
-    Ok(envelope::one_or_batch(is_single, &answered(app, outcomes, warnings)))
 }

@@ -18,6 +18,7 @@ mod contents;
 mod diffs;
 mod discover;
 mod doc;
+pub(crate) mod documents;
 mod envelope;
 mod error;
 mod explain;

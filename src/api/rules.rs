@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::auth::Caller;
 use super::envelope;
 use super::error::ApiError;
-use super::extract::{Batch, Write, read_body};
+use super::extract::{Batch, read_body};
 use super::query::{Fresh, Query};
 use super::unknown::{Noted, Unknown, parse_noting};
 use super::view::{EventView, RuleReleaseView, RuleView};
@@ -19,7 +19,7 @@ use super::{App, upstream};
 use crate::catalog::history::Thing;
 use crate::catalog::page::Listed;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
-use crate::catalog::{Catalog, Command, Op};
+use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Sight;
 use crate::model::limits;
@@ -102,21 +102,21 @@ pub(super) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, R
 
 /// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.
 pub(super) async fn create(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Create, batch.checked(RuleDraft::check_new)).await
+    write(&app, &caller, Op::Create, batch).await
 }
 
 /// Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
 pub(super) async fn update(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Update, batch.checked(RuleDraft::check_update)).await
+    write(&app, &caller, Op::Update, batch).await
 }
 
 /// Per item 200000, also if it was not there. The releases go with the rule.
 pub(super) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Delete, batch.checked(RuleDraft::check_named)).await
+    write(&app, &caller, Op::Delete, batch).await
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).batch(batch, |items| Command::Rules(op, items)).await
+    batch.done_by(app, |items| app.rules(caller, op, items)).await
 }
 
 // ---- releases ----
@@ -157,8 +157,7 @@ pub(super) async fn publish(
     caller: Caller,
     Noted(batch): Noted<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(|draft| draft.check_publish(family));
-    Write::new(&app, &caller).batch(batch, |items| Command::PublishRules(family, items)).await
+    batch.done_by(&app, |items| app.publish_rules(&caller, family, items)).await
 }
 
 /// Per item 200000; 200002 it is active; 400000 it is gray; 400202 missing.
@@ -218,8 +217,7 @@ async fn change_releases(
     op: ReleaseOp,
     batch: Batch<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(|draft| draft.check_named(family));
-    Write::new(app, caller).batch(batch, |items| Command::RuleReleases(family, op, items)).await
+    batch.done_by(app, |items| app.change_rule_releases(caller, family, op, items)).await
 }
 
 /// The one rule that a query is about: by `id` or `rule_id`, or by `rule_name` (with `namespace` where several

@@ -10,13 +10,13 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::ServiceView;
 use crate::catalog::instances::InstanceNeeds;
 use crate::catalog::page::Page;
 use crate::catalog::services::ServiceFilter;
-use crate::catalog::{Catalog, Command, Op};
+use crate::catalog::{Catalog, Op};
 use crate::model::code::Code;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
@@ -129,7 +129,7 @@ pub(super) const CREATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::ExistedResource]]);
 
 pub(super) async fn create(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Create, batch.checked(ServiceDraft::check_new)).await
+    write(&app, &caller, Op::Create, batch).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -137,7 +137,7 @@ pub(super) const UPDATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
 
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Update, batch.checked(ServiceDraft::check)).await
+    write(&app, &caller, Op::Update, batch).await
 }
 
 pub(super) const DELETE: Doc = WRITE
@@ -145,9 +145,9 @@ pub(super) const DELETE: Doc = WRITE
     .codes(&[NAMES, &[Code::ServiceExistedInstances, Code::ServiceExistedAlias]]);
 
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Delete, batch.checked(ServiceDraft::check_name)).await
+    write(&app, &caller, Op::Delete, batch).await
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).batch(batch, |items| Command::Services(op, items)).await
+    batch.done_by(app, |items| app.services(caller, op, items)).await
 }

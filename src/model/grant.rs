@@ -171,6 +171,10 @@ impl Grant {
 pub struct Grants(Arc<[Grant]>);
 
 impl Grants {
+    pub fn iter(&self) -> impl Iterator<Item = &Grant> {
+        self.0.iter()
+    }
+
     pub fn new(grants: impl Into<Arc<[Grant]>>) -> Grants {
         Grants(grants.into())
     }

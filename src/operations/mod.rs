@@ -11,10 +11,14 @@
 pub mod accounts;
 mod audit;
 pub mod caller;
+mod config;
+pub(crate) mod explain;
 mod members;
 pub mod passwords;
 pub mod publishing;
+mod rules;
 pub mod scan;
+mod services;
 pub mod sign_in;
 mod throttle;
 mod write;

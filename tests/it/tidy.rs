@@ -47,7 +47,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("format", &["tokio", "axum::", "rocksdb", "crate::model", "crate::catalog", "crate::store", "crate::raft"]),
     ("store", &["crate::model", "crate::catalog", "crate::raft", "axum::"]),
     ("operations", &["axum::", "crate::api", "crate::compat", "crate::store", "rocksdb"]),
-    ("api", &["crate::compat", "crate::store", "rocksdb"]),
+    ("api", &["crate::compat", "crate::console", "crate::store", "rocksdb"]),
+    ("console", &["crate::compat", "crate::store", "rocksdb"]),
     ("compat", &["crate::api", "crate::store", "rocksdb"]),
     ("offline", &["crate::api", "crate::compat", "crate::cli", "axum::", "openraft", "rocksdb", "reqwest"]),
 ];

@@ -1,0 +1,103 @@
+//! The audit trail: who did what, newest first.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::Console;
+use super::form::Fields;
+use super::frame::{Frame, Section, page, page_refused};
+use super::pager::Pager;
+use super::session::Visitor;
+use crate::catalog::audit::{AuditEvent, Filter};
+use crate::catalog::page::{Listed, Page};
+use crate::model::code::{Code, Refusal};
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+
+/// A row of the trail, in words.
+pub(super) struct Change {
+    pub(super) time: String,
+    pub(super) user: String,
+    pub(super) action: String,
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) code: u32,
+    pub(super) is_refused: bool,
+    pub(super) address: String,
+    pub(super) count: u32,
+}
+
+impl Change {
+    fn new(event: AuditEvent) -> Change {
+        Change {
+            time: event.time.text(),
+            user: event.user,
+            action: event.action.into_owned(),
+            kind: event.kind.into_owned(),
+            namespace: event.namespace,
+            name: event.name,
+            code: event.code,
+            is_refused: event.code >= 400_000,
+            address: event.address.map(|address| address.to_string()).unwrap_or_default(),
+            count: event.count,
+        }
+    }
+}
+
+/// What changed last.
+pub(super) async fn newest(console: &Console, limit: usize) -> Result<Vec<Change>, Refusal> {
+    console.audit(Filter::default(), Page::new(0, limit), changes).await.map(|listed| listed.rows)
+}
+
+fn changes(listed: Listed<AuditEvent>) -> Listed<Change> {
+    listed.map(Change::new)
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct Trail {
+    frame: Frame,
+    query: Fields,
+    rows: Vec<Change>,
+    pager: Pager,
+}
+
+pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let frame = visitor.frame(Section::Audit);
+    let found = match wanted(&visitor, &query) {
+        Ok(filter) => console.audit(filter, Pager::page_of(&query), changes).await,
+        Err(refusal) => Err(refusal),
+    };
+    match found {
+        Ok(listed) => {
+            let pager = Pager::new("/ui/audit", &query, &listed);
+            page(&Trail { frame, query, rows: listed.rows, pager })
+        }
+        Err(refusal) => {
+            let pager = Pager::new("/ui/audit", &query, &Listed::<()> { amount: 0, rows: Vec::new() });
+            let trail = Trail { frame: frame.refused(&refusal), query, rows: Vec::new(), pager };
+            page_refused(refusal.code, &trail)
+        }
+    }
+}
+
+fn wanted(visitor: &Visitor, query: &Fields) -> Result<Filter, Refusal> {
+    visitor.caller.check_everywhere(crate::model::grant::Verb::Manage)?;
+    let name = |key| query.given(key).map(|text| NameFilter::parse(&text));
+    let time = |key| query.given(key).map(|text| Timestamp::parse(&text).ok_or_else(|| not_a_time(key))).transpose();
+    Ok(Filter {
+        user: name("user"),
+        kind: query.given("kind"),
+        namespace: name("namespace"),
+        name: name("name"),
+        code: None,
+        since: time("since")?,
+        until: time("until")?,
+    })
+}
+
+fn not_a_time(key: &str) -> Refusal {
+    Refusal::new(Code::InvalidParameter, format!("{key} has to be YYYY-MM-DD HH:MM:SS in UTC, or a time of RFC 3339"))
+}

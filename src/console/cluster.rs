@@ -1,0 +1,71 @@
+//! The members of the cluster and its settings, for who operates it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::Console;
+use super::form::{Fields, Form};
+use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::session::Visitor;
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::Verb;
+use crate::raft::MembershipChange;
+use crate::raft::status::ClusterStatus;
+
+#[derive(Template)]
+#[template(path = "cluster.html")]
+struct Page {
+    frame: Frame,
+    status: ClusterStatus,
+    settings: Vec<(String, String)>,
+}
+
+impl Page {
+    fn is_leader(&self, id: &u64) -> bool {
+        self.status.leader == Some(*id)
+    }
+}
+
+pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
+    match shown(&console, &visitor).await {
+        Ok(cluster) => page(&cluster),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+async fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
+    visitor.caller.check_everywhere(Verb::Operate)?;
+    let status = console.node.cluster_survey().await;
+    let settings = serde_json::to_value(&console.node.state().catalog().settings).unwrap_or_default();
+    let settings = settings.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
+    Ok(Page { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
+}
+
+pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let done = match visitor.caller.check_everywhere(Verb::Operate) {
+        Ok(()) => changed(&console, &visitor, &fields).await,
+        Err(refusal) => Err(refusal),
+    };
+    match done {
+        Ok(()) => on_to("/ui/cluster"),
+        Err(refusal) => match shown(&console, &visitor).await {
+            Ok(cluster) => page_refused(refusal.code, &Page { frame: cluster.frame.refused(&refusal), ..cluster }),
+            Err(refusal) => failed(visitor.texts, &refusal),
+        },
+    }
+}
+
+async fn changed(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<(), Refusal> {
+    let node_id = fields.get("id").parse().map_err(|_| Refusal::new(Code::InvalidParameter, "id is a number"));
+    let change = match fields.get("change") {
+        "add" => MembershipChange::Add { node_id: node_id?, peer: fields.get("peer").to_owned() },
+        "promote" => MembershipChange::Promote { node_id: node_id? },
+        "remove" => MembershipChange::Remove { node_id: node_id? },
+        "transfer" => MembershipChange::Transfer { node_id: node_id? },
+        "snapshot" => return Ok(console.node.snapshot().await?),
+        _ => return Err(Code::InvalidParameter.into()),
+    };
+    console.change_membership(&visitor.caller, change).await
+}

@@ -1,0 +1,364 @@
+//! Config files: the tree that they stand in, and the page of one: edited, judged, compared, released.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::Console;
+use super::form::{Fields, Form};
+use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::pager::Pager;
+use super::releases::{EventRow, Line, ReleaseRow, Rollout, compared, wanted};
+use super::rules::{one, searched};
+use super::session::Visitor;
+use crate::catalog::configs::{FileFilter, GroupFilter};
+use crate::catalog::history::Thing;
+use crate::catalog::namespaces::NamespaceFilter;
+use crate::catalog::page::Page as Rows;
+use crate::catalog::{Catalog, Op, Outcome};
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigReleaseDraft, Format};
+use crate::model::grant::{Sight, Verb};
+use crate::model::limits;
+use crate::model::release::ReleaseOp;
+use crate::model::text::NameFilter;
+use crate::operations::FAR;
+use crate::raft::subscribers::Gathered;
+
+/// A file in a list.
+struct FileRow {
+    namespace: String,
+    group: String,
+    name: String,
+    format: &'static str,
+    time: String,
+    by: String,
+    link: String,
+    in_force: Option<(String, u64)>,
+    differs: bool,
+    has_gray: bool,
+}
+
+impl FileRow {
+    fn of(catalog: &Catalog, file: &ConfigFile) -> FileRow {
+        let in_force = catalog.configs.active_release(&file.key);
+        FileRow {
+            namespace: file.key.namespace.clone(),
+            group: file.key.group.clone(),
+            name: file.key.file.clone(),
+            format: file.format.word(),
+            time: file.modified.time.text(),
+            by: file.modified.by.clone(),
+            link: link(&file.key),
+            in_force: in_force.map(|release| (release.name.clone(), release.version)),
+            differs: in_force.is_some_and(|release| release.content != file.content),
+            has_gray: catalog.configs.has_gray(&file.key),
+        }
+    }
+}
+
+pub(super) fn link(key: &ConfigKey) -> String {
+    let mut pairs = url::form_urlencoded::Serializer::new(String::new());
+    pairs.append_pair("namespace", &key.namespace).append_pair("group", &key.group).append_pair("name", &key.file);
+    format!("/ui/config/file?{}", pairs.finish())
+}
+
+/// A namespace with its groups.
+struct Branch {
+    namespace: String,
+    groups: Vec<(String, usize)>,
+}
+
+#[derive(Template)]
+#[template(path = "config.html")]
+struct TreePage {
+    frame: Frame,
+    query: Fields,
+    branches: Vec<Branch>,
+    rows: Vec<FileRow>,
+    pager: Pager,
+    edits: bool,
+}
+
+impl TreePage {
+    fn is_open(&self, namespace: &str, group: &str) -> &'static str {
+        let is_it = self.query.get("namespace") == namespace && self.query.get("group") == group;
+        if is_it { "page" } else { "false" }
+    }
+}
+
+pub(super) async fn tree(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    match listed(&console, &visitor, query).await {
+        Ok(tree) => page(&tree),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<TreePage, Refusal> {
+    let sight = visitor.caller.sight();
+    let exactly = |key| query.given(key).map(NameFilter::Exact);
+    let filter = FileFilter {
+        namespace: exactly("namespace"),
+        group: exactly("group"),
+        file: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
+        content: query.given("content"),
+        sight: sight.clone(),
+        ..FileFilter::default()
+    };
+    let rows = Pager::page_of(&query);
+    let find = move |catalog: &Catalog| {
+        let files = catalog.configs.list_files(&filter, rows).map(|file| FileRow::of(catalog, &file));
+        (branches(catalog, &sight), files)
+    };
+    let (branches, files) = console.scan(FAR, find, |found| found).await?;
+    let pager = Pager::new("/ui/config", &query, &files);
+    let (frame, edits) = (visitor.frame(Section::Config), visitor.may_somewhere(Verb::Edit));
+    Ok(TreePage { frame, query, branches, rows: files.rows, pager, edits })
+}
+
+/// Namespaces that have groups, as many as fit on a page.
+fn branches(catalog: &Catalog, sight: &Sight) -> Vec<Branch> {
+    let all = Rows::new(0, limits::PAGE_ROWS_MAX);
+    let namespaces =
+        catalog.namespaces.list(&NamespaceFilter { sight: sight.clone(), ..Default::default() }, Rows::ALL);
+    let mut branches: Vec<_> = namespaces.rows.iter().filter(|one| catalog.configs.has_groups_in(&one.name)).collect();
+    branches.sort_by(|one, other| one.name.cmp(&other.name));
+    let branch = |namespace: &String| {
+        let filter = GroupFilter {
+            namespace: Some(NameFilter::Exact(namespace.clone())),
+            sight: sight.clone(),
+            ..GroupFilter::default()
+        };
+        let groups = catalog.configs.list_groups(&filter, all).rows.into_iter();
+        let mut groups: Vec<_> =
+            groups.map(|group| (group.name.clone(), catalog.configs.file_count_in(&group))).collect();
+        groups.sort();
+        Branch { namespace: namespace.clone(), groups }
+    };
+    branches.into_iter().take(limits::PAGE_ROWS_MAX).map(|namespace| branch(&namespace.name)).collect()
+}
+
+/// Makes an empty file.
+pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let key = key(&fields);
+    let draft = ConfigFileDraft {
+        namespace: key.namespace.clone(),
+        group: key.group.clone(),
+        name: key.file.clone(),
+        content: Some(String::new()),
+        ..ConfigFileDraft::default()
+    };
+    let made = console.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await.map(|(outcomes, _)| outcomes);
+    match one(made) {
+        Ok(_) => on_to(&link(&key)),
+        Err(refusal) => match listed(&console, &visitor, fields).await {
+            Ok(tree) => page_refused(refusal.code, &TreePage { frame: tree.frame.refused(&refusal), ..tree }),
+            Err(_) => failed(visitor.texts, &refusal),
+        },
+    }
+}
+
+fn key(fields: &Fields) -> ConfigKey {
+    ConfigKey::new(fields.get("namespace"), fields.get("group"), fields.get("name"))
+}
+
+/// Who has which release.
+struct HolderRow {
+    address: String,
+    agent: String,
+    labels: String,
+    version: u64,
+    since: String,
+    node: u64,
+    is_current: bool,
+}
+
+#[derive(Template)]
+#[template(path = "file.html")]
+struct FilePage {
+    frame: Frame,
+    row: FileRow,
+    text: String,
+    revision: String,
+    formats: Vec<(&'static str, bool)>,
+    /// From what is in force to what is saved.
+    diff: Vec<Line>,
+    /// Why what is saved cannot be published as it is.
+    faults: Vec<String>,
+    releases: Vec<ReleaseRow>,
+    history: Vec<EventRow>,
+    holders: Vec<HolderRow>,
+    amount: u64,
+    current: u64,
+    edits: bool,
+    releases_them: bool,
+    rollout: Fields,
+}
+
+pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    match shown(&console, &visitor, &key(&query)).await {
+        Ok(file) => page(&file),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<FilePage, Refusal> {
+    let frame = visitor.frame(Section::Config);
+    let edits = visitor.may(Verb::Edit, &key.namespace, &key.group);
+    let releases_them = visitor.may(Verb::Release, &key.namespace, &key.group);
+    let (sight, wanted) = (visitor.caller.sight(), key.clone());
+    let find = move |catalog: &Catalog| {
+        let file = catalog.configs.file(&wanted).filter(|_| sight.sees(&wanted.namespace, &wanted.group));
+        let file = file.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
+        Ok(of(catalog, frame, file, edits, releases_them))
+    };
+    let mut page: FilePage = console.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
+    let as_saved = ConfigFileDraft {
+        namespace: key.namespace.clone(),
+        group: key.group.clone(),
+        name: key.file.clone(),
+        ..ConfigFileDraft::default()
+    };
+    let (_, faults) = console.faults(&visitor.caller, vec![Ok(as_saved)]).await?;
+    page.faults = faults.into_iter().flatten().collect();
+    let Gathered { amount, current, clients, .. } = console.node.gather_subscribers(&Thing::File(key.clone())).await;
+    let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
+        address: client.address,
+        agent: client.agent,
+        labels: client.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", "),
+        version: client.version,
+        since: client.since.text(),
+        node,
+        is_current: client.is_current,
+    });
+    (page.holders, page.amount, page.current) = (rows.collect(), amount, current);
+    Ok(page)
+}
+
+fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_them: bool) -> FilePage {
+    let (text, in_force) = (file.content.to_string(), catalog.configs.active_release(&file.key));
+    let before = in_force.map(|release| release.content.to_string());
+    FilePage {
+        row: FileRow::of(catalog, file),
+        revision: file.revision.clone(),
+        formats: Format::ALL.iter().map(|format| (format.word(), *format == file.format)).collect(),
+        diff: before.map_or_else(Vec::new, |before| compared(&before, &text)),
+        text,
+        faults: Vec::new(),
+        releases: catalog.configs.versions_of(&file.key).iter().map(|release| ReleaseRow::of_file(release)).collect(),
+        history: catalog.history.of(&Thing::File(file.key.clone())).map(|event| EventRow::new(event)).collect(),
+        holders: Vec::new(),
+        amount: 0,
+        current: 0,
+        edits,
+        releases_them,
+        rollout: Fields::default(),
+        frame,
+    }
+}
+
+pub(super) async fn save(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let key = key(&fields);
+    // Browsers end lines in forms by two characters.
+    let text = fields.raw("text").replace("\r\n", "\n");
+    let draft = ConfigFileDraft {
+        namespace: key.namespace.clone(),
+        group: key.group.clone(),
+        name: key.file.clone(),
+        content: Some(text.clone()),
+        format: fields.given("format"),
+        revision: fields.given("revision"),
+        ..ConfigFileDraft::default()
+    };
+    let saved = console.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await.map(|(outcomes, _)| outcomes);
+    match one(saved) {
+        Ok(_) => on_to(&link(&key)),
+        Err(refusal) => {
+            let page = shown(&console, &visitor, &key).await.map(|page| FilePage { text, ..page });
+            refused(&visitor, page, &refusal)
+        }
+    }
+}
+
+pub(super) async fn delete(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let key = key(&fields);
+    let draft = ConfigFileDraft {
+        namespace: key.namespace.clone(),
+        group: key.group.clone(),
+        name: key.file.clone(),
+        ..ConfigFileDraft::default()
+    };
+    let deleted =
+        console.config_files(&visitor.caller, Op::Delete, vec![Ok(draft)]).await.map(|(outcomes, _)| outcomes);
+    match one(deleted) {
+        Ok(_) => on_to("/ui/config"),
+        Err(refusal) => refused(&visitor, shown(&console, &visitor, &key).await, &refusal),
+    }
+}
+
+pub(super) async fn release(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let key = key(&fields);
+    let released = match Rollout::read(&fields) {
+        Ok(rollout) => {
+            let draft = ConfigReleaseDraft {
+                name: rollout.name,
+                release_description: rollout.comment,
+                release_type: rollout.release_type,
+                beta_labels: rollout.labels,
+                client_percent: rollout.percent,
+                publish_at: rollout.at,
+                ..named(&key)
+            };
+            one(console.publish_files(&visitor.caller, vec![Ok(draft)], fields.is_set("force")).await)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    done(&console, &visitor, &key, released, fields).await
+}
+
+fn named(key: &ConfigKey) -> ConfigReleaseDraft {
+    let ConfigKey { namespace, group, file } = key.clone();
+    ConfigReleaseDraft { namespace, group, file_name: file, ..ConfigReleaseDraft::default() }
+}
+
+pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let key = key(&fields);
+    let changed = match wanted(&fields) {
+        Some(op) => {
+            let to_previous = (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous"));
+            let draft = ConfigReleaseDraft { name: fields.given("release"), to_previous, ..named(&key) };
+            one(console.change_config_releases(&visitor.caller, op, vec![Ok(draft)]).await)
+        }
+        None => Err(Code::InvalidParameter.into()),
+    };
+    done(&console, &visitor, &key, changed, Fields::default()).await
+}
+
+async fn done(
+    console: &Console,
+    visitor: &Visitor,
+    key: &ConfigKey,
+    outcome: Result<Outcome, Refusal>,
+    rollout: Fields,
+) -> Response {
+    match outcome {
+        Ok(_) => on_to(&link(key)),
+        Err(refusal) => {
+            let page = shown(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
+            refused(visitor, page, &refusal)
+        }
+    }
+}
+
+/// The page again, with why it was not done.
+fn refused(visitor: &Visitor, page: Result<FilePage, Refusal>, refusal: &Refusal) -> Response {
+    match page {
+        Ok(page) => page_refused(refusal.code, &FilePage { frame: page.frame.refused(refusal), ..page }),
+        Err(gone) => failed(visitor.texts, &gone),
+    }
+}

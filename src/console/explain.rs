@@ -1,0 +1,174 @@
+//! "Which rule takes this request, and why?": a sketch of a request, judged by what is saved beside what is released.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::Console;
+use super::form::Fields;
+use super::frame::{Frame, Section, page, page_refused};
+use super::rules::{Tab, family_of, tabs};
+use super::session::Visitor;
+use super::texts::Texts;
+use crate::model::code::{Code, Refusal};
+use crate::model::explain::{Explanation, Part, Sketch, Verdict};
+
+/// A rule with what became of it.
+struct JudgedRule {
+    id: String,
+    name: String,
+    release: String,
+    verdict: Verdict,
+    info: String,
+    parts: Vec<JudgedPart>,
+}
+
+struct JudgedPart {
+    number: usize,
+    name: String,
+    verdict: Verdict,
+    share: String,
+    info: String,
+    /// Of each condition: whether it is met, and why.
+    conditions: Vec<(bool, String)>,
+    effect: String,
+}
+
+/// What one side says: what is released, or what is saved.
+struct Side {
+    info: String,
+    rules: Vec<JudgedRule>,
+}
+
+impl Side {
+    fn of(explanation: &Explanation<'_>) -> Side {
+        let rules = explanation.candidates.iter().map(|judged| JudgedRule {
+            id: judged.rule_id.to_owned(),
+            name: judged.rule_name.to_owned(),
+            release: judged
+                .release
+                .map(|release| format!("{} v{}", release.release_name, release.version))
+                .unwrap_or_default(),
+            verdict: judged.verdict,
+            info: judged.info.clone(),
+            parts: judged.rules.iter().map(part).collect(),
+        });
+        Side { info: explanation.info.clone(), rules: rules.collect() }
+    }
+}
+
+fn part(part: &Part<'_>) -> JudgedPart {
+    let apis = part.apis.iter().map(|api| (api.matched, format!("API {} {}", api.api.protocol, api.api.method)));
+    let arguments = part.arguments.iter().map(|finding| (finding.matched, finding.info.clone()));
+    JudgedPart {
+        number: part.index,
+        name: part.name.to_owned(),
+        verdict: part.verdict,
+        share: serde_json::to_value(part.share).map(|share| share.to_string()).unwrap_or_default(),
+        info: part.info.clone(),
+        conditions: apis.chain(arguments).collect(),
+        effect: serde_json::to_string_pretty(&part.effect).unwrap_or_default(),
+    }
+}
+
+/// Colour and words of a verdict.
+fn badge(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Applies => "good",
+        Verdict::Shadowed | Verdict::Empty => "warn",
+        Verdict::Disabled | Verdict::NotMatched => "",
+    }
+}
+
+fn word(verdict: &Verdict, t: &Texts) -> &'static str {
+    match verdict {
+        Verdict::Applies => t.applies,
+        Verdict::Shadowed => t.shadowed,
+        Verdict::Empty => t.empty_rule,
+        Verdict::Disabled => t.disabled,
+        Verdict::NotMatched => t.not_matched,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "explain.html")]
+struct Page {
+    frame: Frame,
+    tabs: Vec<Tab>,
+    kind: &'static str,
+    query: Fields,
+    /// What is released, then what is saved.
+    sides: Vec<(&'static str, Side)>,
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    visitor: Visitor,
+    Path(kind): Path<String>,
+    query: Fields,
+) -> Response {
+    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let frame = visitor.frame(Section::Rules);
+    let mut shown = Page { tabs: tabs(frame.t, family), kind: family.kind(), frame, query, sides: Vec::new() };
+    if !shown.query.is_set("service") {
+        return page(&shown);
+    }
+    let sketch = match sketch(&shown.query) {
+        Ok(sketch) => sketch,
+        Err(refusal) => return refused(shown, &refusal),
+    };
+    for (name, draft) in [(shown.frame.t.released, false), (shown.frame.t.saved, true)] {
+        match console.explain(&visitor.caller, family, Sketch { draft, ..sketch.clone() }, Side::of).await {
+            Ok(side) => shown.sides.push((name, side)),
+            Err(refusal) => return refused(shown, &refusal),
+        }
+    }
+    page(&shown)
+}
+
+fn refused(shown: Page, refusal: &Refusal) -> Response {
+    page_refused(refusal.code, &Page { frame: shown.frame.refused(refusal), ..shown })
+}
+
+/// A request as a person sketches it; headers and the like a line each.
+fn sketch(query: &Fields) -> Result<Sketch, Refusal> {
+    let lines = |key: &str| query.get(key).lines().map(|line| pair(key, line)).collect::<Result<_, _>>();
+    Ok(Sketch {
+        service: query.get("service").to_owned(),
+        namespace: query.get("namespace").to_owned(),
+        protocol: query.given("protocol"),
+        method: query.given("method"),
+        path: query.given("path"),
+        headers: lines("headers")?,
+        query: lines("query")?,
+        cookies: lines("cookies")?,
+        labels: lines("labels")?,
+        caller_ip: query.given("caller_ip"),
+        caller_service: query.given("caller_service"),
+        caller_namespace: query.given("caller_namespace"),
+        caller_metadata: lines("caller_metadata")?,
+        client_labels: lines("client_labels")?,
+        ..Sketch::default()
+    })
+}
+
+fn pair(key: &str, line: &str) -> Result<(String, String), Refusal> {
+    let why = || Refusal::new(Code::InvalidParameter, format!("{key}: {line:?} has to be name=value, a line for each"));
+    let (name, value) = line.split_once('=').ok_or_else(why)?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_sketched_in_lines() {
+        let sketch = sketch(&Fields::parse(b"service=pay&namespace=shop&headers=x%3D1%0Ay+%3D+a%3Db&method=GET"));
+        let sketch = sketch.expect("a sketch");
+        assert_eq!((sketch.headers["x"].as_str(), sketch.headers["y"].as_str()), ("1", "a=b"));
+        assert_eq!((sketch.method.as_deref(), sketch.path), (Some("GET"), None));
+        assert!(super::sketch(&Fields::parse(b"headers=x")).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! What a person sends: pairs of a form, taken only from a page that was made for this very visitor.
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, Limited};
+
+use super::Console;
+use super::frame::failed;
+use super::session::{Stranger, Visitor};
+use crate::model::code::{Code, Refusal};
+use crate::model::limits;
+
+/// The field of every form that shows where it came from.
+const TOKEN: &str = "form_token";
+/// The way a browser says whether a page of ours sent this.
+const SITE: &str = "sec-fetch-site";
+
+/// Decoded pairs, of a form or of a query.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    pub(super) fn parse(text: &[u8]) -> Fields {
+        Fields(url::form_urlencoded::parse(text).into_owned().collect())
+    }
+
+    /// The first value, blanks around it cut off.
+    pub(super) fn get(&self, key: &str) -> &str {
+        self.raw(key).trim()
+    }
+
+    /// The first value, as it was sent.
+    pub(super) fn raw(&self, key: &str) -> &str {
+        self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value.as_str())
+    }
+
+    pub(super) fn given(&self, key: &str) -> Option<String> {
+        Some(self.get(key)).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        !self.get(key).is_empty()
+    }
+
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+}
+
+impl FromRequestParts<Console> for Fields {
+    type Rejection = std::convert::Infallible;
+
+    /// Of the query.
+    async fn from_request_parts(parts: &mut axum::http::request::Parts, _: &Console) -> Result<Self, Self::Rejection> {
+        Ok(Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()))
+    }
+}
+
+/// A form that a visitor sent from one of our pages.
+pub(super) struct Form {
+    pub(super) visitor: Visitor,
+    pub(super) fields: Fields,
+}
+
+impl FromRequest<Console> for Form {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, console: &Console) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        let visitor = Visitor::from_request_parts(&mut parts, console).await?;
+        let refuse = |code, why: &str| failed(visitor.texts, &Refusal::new(code, why));
+        let is_ours = comes_from_here(&parts.method, &parts.headers);
+        let fields = read(body).await.map_err(|refusal| failed(visitor.texts, &refusal))?;
+        if !is_ours || !is_equal(fields.raw(TOKEN), &visitor.form_token) {
+            return Err(refuse(Code::NotAllowedAccess, "this form is not of a page of yours: load the page again"));
+        }
+        Ok(Form { visitor, fields })
+    }
+}
+
+/// A form before anybody has signed in: there is no cookie that another site could make use of.
+pub(super) struct OpenForm {
+    pub(super) stranger: Stranger,
+    pub(super) fields: Fields,
+}
+
+impl FromRequest<Console> for OpenForm {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, console: &Console) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        let Ok(stranger) = Stranger::from_request_parts(&mut parts, console).await;
+        if !comes_from_here(&parts.method, &parts.headers) {
+            return Err(StatusCode::FORBIDDEN.into_response());
+        }
+        let fields = read(body).await.map_err(|refusal| failed(stranger.texts, &refusal))?;
+        Ok(OpenForm { stranger, fields })
+    }
+}
+
+/// Browsers say so of every request; what says nothing is an old one, or none.
+fn comes_from_here(method: &Method, headers: &HeaderMap) -> bool {
+    method.is_safe() || headers.get(SITE).is_none_or(|site| site == "same-origin")
+}
+
+async fn read(body: axum::body::Body) -> Result<Fields, Refusal> {
+    let bytes_max = limits::BODY_BYTES_MAX;
+    let collect = Limited::new(body, bytes_max).collect();
+    match collect.await {
+        Ok(collected) => Ok(Fields::parse(&collected.to_bytes())),
+        Err(_) => Err(Refusal::new(Code::RequestTooLarge, format!("at most {bytes_max} bytes"))),
+    }
+}
+
+/// In the time that it takes to compare all of it.
+fn is_equal(one: &str, other: &str) -> bool {
+    one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_decoded() {
+        let fields = Fields::parse(b"name=+a%20b&text=+x%0A&box=on");
+        assert_eq!((fields.get("name"), fields.raw("text"), fields.is_set("box")), ("a b", " x\n", true));
+        assert_eq!((fields.get("none"), fields.given("none"), fields.is_set("none")), ("", None, false));
+    }
+
+    #[test]
+    fn a_form_of_another_site_is_told_by_the_browser() {
+        let of = |site: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.extend(site.map(|site| (SITE.parse().expect("a name"), site.parse().expect("a value"))));
+            comes_from_here(&Method::POST, &headers)
+        };
+        assert!(of(None) && of(Some("same-origin")));
+        assert!(!of(Some("cross-site")) && !of(Some("same-site")) && !of(Some("none")));
+    }
+
+    #[test]
+    fn tokens_are_compared_whole() {
+        assert!(is_equal("ab", "ab") && !is_equal("ab", "ac") && !is_equal("ab", "abc") && !is_equal("", "a"));
+    }
+}

@@ -1,0 +1,118 @@
+//! What surrounds every page, and the answers that pages share: rendered, refused, done.
+
+use askama::Template;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::assets;
+use super::session::Visitor;
+use super::texts::Texts;
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::Verb;
+
+/// The part of the console that a page belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Section {
+    Overview,
+    Services,
+    Rules,
+    Config,
+    Audit,
+    Accounts,
+    Cluster,
+}
+
+/// What a template needs besides its own.
+pub(super) struct Frame {
+    pub(super) t: &'static Texts,
+    pub(super) user: String,
+    pub(super) form_token: String,
+    pub(super) section: Section,
+    pub(super) path: String,
+    pub(super) is_behind: bool,
+    /// The visitor may see users, tokens, keys and the audit trail.
+    pub(super) manages: bool,
+    /// The visitor may see and change the cluster.
+    pub(super) operates: bool,
+    /// What was just done.
+    pub(super) done: Option<String>,
+    /// Why something was not done.
+    pub(super) fault: Option<String>,
+}
+
+impl Frame {
+    pub(super) fn of(visitor: &Visitor, section: Section) -> Frame {
+        Frame {
+            t: visitor.texts,
+            user: visitor.caller.name.clone(),
+            form_token: visitor.form_token.clone(),
+            section,
+            path: visitor.path.clone(),
+            is_behind: visitor.is_behind,
+            manages: visitor.caller.grants.may_everywhere(Verb::Manage),
+            operates: visitor.caller.grants.may_everywhere(Verb::Operate),
+            done: None,
+            fault: None,
+        }
+    }
+
+    /// With why it was not done.
+    pub(super) fn refused(self, refusal: &Refusal) -> Frame {
+        Frame { fault: Some(told(refusal)), ..self }
+    }
+
+    pub(super) fn asset(&self, stem: &str, suffix: &str) -> String {
+        assets::path(stem, suffix)
+    }
+
+    /// `aria-current` for the link to where one is.
+    pub(super) fn current(&self, section: Section) -> &'static str {
+        if self.section == section { "page" } else { "false" }
+    }
+}
+
+/// A refusal in words, with the code under which the documentation has it.
+pub(super) fn told(refusal: &Refusal) -> String {
+    format!("{} ({})", refusal.info(), refusal.code.number())
+}
+
+/// A page as it is.
+pub(super) fn page(template: &impl Template) -> Response {
+    page_as(StatusCode::OK, template)
+}
+
+/// A page that says what was wrong, what was typed still in it.
+pub(super) fn page_refused(code: Code, template: &impl Template) -> Response {
+    page_as(StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), template)
+}
+
+fn page_as(status: StatusCode, template: &impl Template) -> Response {
+    match template.render() {
+        Ok(text) => (status, [(CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be made");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// Done: on to the page that shows it.
+pub(super) fn on_to(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
+/// Where there is no page to show a refusal on.
+#[derive(Template)]
+#[template(path = "failed.html")]
+struct Failed {
+    t: &'static Texts,
+    styles: String,
+    icon: String,
+    why: String,
+}
+
+pub(super) fn failed(t: &'static Texts, refusal: &Refusal) -> Response {
+    let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
+    page_refused(refusal.code, &Failed { t, styles, icon, why: told(refusal) })
+}

@@ -1,0 +1,126 @@
+//! The console at `/ui`: pages for people, over the same operations as every other door.
+//!
+//! Everything that a page needs is in the binary. A page is whole without scripts: links and forms do what they
+//! say; scripts only spare a person a reload or a key. A visitor is known by a cookie of the console's own, which no
+//! other surface takes ([`session`]); what is sent from a form carries a token that only the page knew ([`form`]).
+//! A module here is a page or a few: it reads a form or a query, calls [`crate::operations`] or reads the catalog, and
+//! hands what it found to a template in `pages/`. Texts are in [`texts`], in two languages.
+
+mod accounts;
+mod assets;
+mod audit;
+mod cluster;
+mod config;
+mod explain;
+mod form;
+mod frame;
+mod overview;
+mod pager;
+mod releases;
+mod rules;
+mod search;
+mod services;
+mod session;
+mod sign_in;
+mod texts;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use ipnet::IpNet;
+
+use crate::model::limits;
+use crate::operations::Operations;
+
+/// Nothing from elsewhere, nothing inline, nothing that frames it.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// Where the console begins.
+pub const ROOT: &str = "/ui";
+
+/// How the console behaves.
+pub struct ConsoleSettings {
+    /// Browsers come through TLS: the cookie is never sent otherwise.
+    pub is_secure: bool,
+    /// Peers whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// What pages get; cheap to clone.
+#[derive(Clone)]
+pub struct Console {
+    operations: Operations,
+    settings: Arc<ConsoleSettings>,
+}
+
+impl std::ops::Deref for Console {
+    type Target = Operations;
+
+    fn deref(&self) -> &Operations {
+        &self.operations
+    }
+}
+
+impl Console {
+    pub fn new(operations: Operations, settings: ConsoleSettings) -> Self {
+        Console { operations, settings: Arc::new(settings) }
+    }
+}
+
+/// The console, ready to be served beside the management surface.
+pub fn router(console: Console) -> Router {
+    Router::new()
+        .route("/", get(|| async { Redirect::to(ROOT) }))
+        .route("/ui", get(overview::show))
+        .route("/ui/sign-in", get(sign_in::show).post(sign_in::sign_in))
+        .route("/ui/sign-out", post(sign_in::sign_out))
+        .route("/ui/language", post(sign_in::choose_language))
+        .route("/ui/search", get(search::show))
+        .route("/ui/services", get(services::list).post(services::create))
+        .route("/ui/service", get(services::show))
+        .route("/ui/service/instance", post(services::change_instance))
+        .route("/ui/rules/{kind}", get(rules::list))
+        .route("/ui/rules/{kind}/new", get(rules::new).post(rules::create))
+        .route("/ui/rules/{kind}/explain", get(explain::show))
+        .route("/ui/rules/{kind}/{id}", get(rules::show).post(rules::save))
+        .route("/ui/rules/{kind}/{id}/release", post(rules::release))
+        .route("/ui/rules/{kind}/{id}/change", post(rules::change))
+        .route("/ui/rules/{kind}/{id}/delete", post(rules::delete))
+        .route("/ui/config", get(config::tree).post(config::create))
+        .route("/ui/config/file", get(config::show).post(config::save))
+        .route("/ui/config/file/release", post(config::release))
+        .route("/ui/config/file/change", post(config::change))
+        .route("/ui/config/file/delete", post(config::delete))
+        .route("/ui/audit", get(audit::show))
+        .route("/ui/accounts", get(accounts::show).post(accounts::change))
+        .route("/ui/cluster", get(cluster::show).post(cluster::change))
+        .route("/ui/assets/{name}", get(assets::serve))
+        .layer(from_fn_with_state(console.clone(), surround))
+        .with_state(console)
+}
+
+/// What holds for every page: a limit of time, and what browsers have to be told.
+async fn surround(State(console): State<Console>, request: Request, next: Next) -> Response {
+    let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
+    let mut response = match console.node.out_of_service() {
+        // A node whose state is not that of the others shows it to nobody.
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
+        None => match tokio::time::timeout(limit, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => (StatusCode::GATEWAY_TIMEOUT, "this took too long").into_response(),
+        },
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,86 @@
+//! The first page: who is in the cluster, what should wake somebody, what there is, what changed last.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::Console;
+use super::audit::{Change, newest};
+use super::frame::{Frame, Section, page};
+use super::session::Visitor;
+use super::texts::Texts;
+use crate::catalog::Catalog;
+use crate::catalog::configs::FileFilter;
+use crate::catalog::namespaces::NamespaceFilter;
+use crate::catalog::page::Page as Rows;
+use crate::catalog::rules::RuleFilter;
+use crate::catalog::services::ServiceFilter;
+use crate::model::grant::Sight;
+use crate::model::rule::Family;
+use crate::operations::FAR;
+use crate::raft::status::ClusterStatus;
+
+const CHANGES_SHOWN: usize = 10;
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Page {
+    frame: Frame,
+    status: ClusterStatus,
+    counts: Vec<Count>,
+    /// For who may see them.
+    changes: Option<Vec<Change>>,
+}
+
+/// So many of a kind, and where they are listed.
+struct Count {
+    what: &'static str,
+    link: String,
+    amount: usize,
+}
+
+impl Page {
+    /// How many entries a member is behind the one that is furthest.
+    fn lag(&self, applied: &Option<u64>) -> String {
+        let furthest = self.status.members.iter().filter_map(|member| member.applied).max().unwrap_or(0);
+        applied.map_or_else(|| "?".to_owned(), |applied| (furthest - applied.min(furthest)).to_string())
+    }
+
+    fn is_leader(&self, id: &u64) -> bool {
+        self.status.leader == Some(*id)
+    }
+}
+
+pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
+    let status = console.node.cluster_survey().await;
+    let frame = visitor.frame(Section::Overview);
+    let sight = visitor.caller.sight();
+    let texts = frame.t;
+    let find = move |catalog: &Catalog| counts(texts, catalog, &sight);
+    let counts = console.scan(FAR, find, |counts| counts).await.unwrap_or_default();
+    let changes = match frame.manages {
+        true => newest(&console, CHANGES_SHOWN).await.ok(),
+        false => None,
+    };
+    page(&Page { frame, status, counts, changes })
+}
+
+/// What the visitor sees of each kind.
+fn counts(t: &'static Texts, catalog: &Catalog, sight: &Sight) -> Vec<Count> {
+    let (none, sight) = (Rows::new(0, 0), || sight.clone());
+    let namespaces = catalog.namespaces.list(&NamespaceFilter { sight: sight(), ..Default::default() }, none);
+    let services = ServiceFilter { sight: sight(), ..Default::default() };
+    let services = catalog.services.list(&services, &catalog.instances, none);
+    let files = catalog.configs.list_files(&FileFilter { sight: sight(), ..Default::default() }, none);
+    let counted = |what, link: &str, amount| Count { what, link: link.to_owned(), amount };
+    let mut counts = vec![
+        counted(t.namespaces, "/ui/services", namespaces.amount),
+        counted(t.services, "/ui/services", services.amount),
+        counted(t.config_files, "/ui/config", files.amount),
+    ];
+    counts.extend(Family::ALL.iter().map(|family| {
+        let listed = catalog.rules.of(*family).list(&RuleFilter { sight: sight(), ..Default::default() }, none);
+        counted(super::texts::family(t, *family), &format!("/ui/rules/{}", family.kind()), listed.amount)
+    }));
+    counts
+}

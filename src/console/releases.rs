@@ -1,0 +1,249 @@
+//! Releases of rules and of files, which people handle alike: how they are shown, and what a form wants of them.
+
+use similar::{ChangeTag, TextDiff};
+
+use super::form::Fields;
+use super::texts::Texts;
+use crate::model::audience::{Audience, ClientLabel, ClientPercent};
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::ConfigRelease;
+use crate::model::release::{Event, GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::rule::matching::{MatchString, MatchType};
+use crate::model::rule::release::RuleRelease;
+use crate::model::time::Timestamp;
+use crate::model::wire::{Uint32, Words};
+
+/// A release as a row of a table.
+pub(super) struct ReleaseRow {
+    pub(super) name: String,
+    pub(super) version: u64,
+    pub(super) state: ReleaseState,
+    pub(super) is_gray: bool,
+    pub(super) audience: String,
+    pub(super) comment: String,
+    pub(super) time: String,
+    pub(super) by: String,
+    /// When it is published, or why it was not.
+    pub(super) plan: String,
+}
+
+impl ReleaseRow {
+    pub(super) fn of_rule(release: &RuleRelease) -> ReleaseRow {
+        ReleaseRow {
+            name: release.name.clone(),
+            version: release.version,
+            state: release.state(),
+            is_gray: release.release_type == ReleaseType::Gray,
+            audience: audience(&release.audience()),
+            comment: release.description.clone(),
+            time: release.modified.time.text(),
+            by: release.modified.by.clone(),
+            plan: plan(release.plan.as_ref()),
+        }
+    }
+
+    pub(super) fn of_file(release: &ConfigRelease) -> ReleaseRow {
+        ReleaseRow {
+            name: release.name.clone(),
+            version: release.version,
+            state: release.state(),
+            is_gray: release.release_type == ReleaseType::Gray,
+            audience: audience(&release.audience()),
+            comment: release.description.clone(),
+            time: release.modified.time.text(),
+            by: release.modified.by.clone(),
+            plan: plan(release.plan.as_ref()),
+        }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        matches!(self.state, ReleaseState::NormalActive | ReleaseState::GrayActive)
+    }
+
+    pub(super) fn badge(&self) -> &'static str {
+        match self.state {
+            ReleaseState::NormalActive => "good",
+            ReleaseState::GrayActive | ReleaseState::Scheduled => "warn",
+            ReleaseState::Failed => "fault",
+            _ => "",
+        }
+    }
+
+    pub(super) fn word(&self, t: &Texts) -> &'static str {
+        match self.state {
+            ReleaseState::NormalActive => t.in_force,
+            ReleaseState::GrayActive => t.gray,
+            ReleaseState::Scheduled => t.scheduled,
+            ReleaseState::Failed => t.failed_release,
+            _ => t.inactive,
+        }
+    }
+}
+
+fn plan(plan: Option<&Plan>) -> String {
+    plan.map_or_else(String::new, |plan| format!("{} {}", plan.at.text(), plan.failed))
+}
+
+/// Whom a gray release is for, in one line.
+fn audience(audience: &Audience<'_>) -> String {
+    let labels = audience.labels.iter().map(|label| format!("{}={}", label.key, label.value.value));
+    let percent = audience.percent.map(|share| format!("{} % ({})", share.percent.0, share.by));
+    labels.chain(percent).collect::<Vec<_>>().join(", ")
+}
+
+/// A row of the history.
+pub(super) struct EventRow {
+    pub(super) time: String,
+    pub(super) user: String,
+    pub(super) action: &'static str,
+    pub(super) release: String,
+    pub(super) version: u64,
+    pub(super) from_version: u64,
+    pub(super) comment: String,
+}
+
+impl EventRow {
+    pub(super) fn new(event: &Event) -> EventRow {
+        EventRow {
+            time: event.time.text(),
+            user: event.user.clone(),
+            action: event.action.word(),
+            release: event.release_name.clone(),
+            version: event.version,
+            from_version: event.from_version,
+            comment: event.comment.clone(),
+        }
+    }
+}
+
+/// How a person wants something released.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Rollout {
+    pub(super) name: Option<String>,
+    pub(super) comment: Option<String>,
+    pub(super) release_type: Option<String>,
+    pub(super) labels: Option<Vec<ClientLabel>>,
+    pub(super) percent: Option<ClientPercent>,
+    pub(super) at: Option<GivenTime>,
+}
+
+impl Rollout {
+    pub(super) fn read(fields: &Fields) -> Result<Rollout, Refusal> {
+        let is_gray = fields.get("type") == "gray";
+        let labels: Vec<_> = fields.get("labels").lines().map(label).collect::<Result<_, _>>()?;
+        let percent = fields.given("percent").map(|text| percent(&text, fields.get("by"))).transpose()?;
+        let at = fields.given("at").map(|text| time(&text)).transpose()?;
+        Ok(Rollout {
+            name: fields.given("release_name"),
+            comment: fields.given("comment"),
+            release_type: is_gray.then(|| ReleaseType::Gray.word().to_owned()),
+            labels: (is_gray && !labels.is_empty()).then_some(labels),
+            percent: percent.filter(|_| is_gray),
+            at,
+        })
+    }
+}
+
+/// `key=value`, or `key=a,b` for one of several.
+fn label(line: &str) -> Result<ClientLabel, Refusal> {
+    let refuse =
+        || Refusal::new(Code::InvalidMatchRule, format!("{line:?} has to be key=value, a line for each label"));
+    let (key, value) = line.split_once('=').ok_or_else(refuse)?;
+    let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+    let kind = if value.contains(',') { MatchType::In } else { MatchType::Exact };
+    Ok(ClientLabel { key, value: MatchString { kind, value, ..MatchString::default() } })
+}
+
+fn percent(text: &str, by: &str) -> Result<ClientPercent, Refusal> {
+    let percent: u32 = text.parse().map_err(|_| Refusal::new(Code::InvalidParameter, "percent is a whole number"))?;
+    let by = if by.is_empty() { crate::model::config_lookup::CLIENT_ADDRESS_LABEL } else { by };
+    Ok(ClientPercent { by: by.to_owned(), percent: Uint32(percent) })
+}
+
+fn time(text: &str) -> Result<GivenTime, Refusal> {
+    let why = "the time has to be YYYY-MM-DD HH:MM:SS in UTC, or of RFC 3339";
+    Timestamp::parse(text).map(GivenTime).ok_or_else(|| Refusal::new(Code::InvalidParameter, why))
+}
+
+/// What a button asks for of one release.
+pub(super) fn wanted(fields: &Fields) -> Option<ReleaseOp> {
+    match fields.get("change") {
+        "promote" => Some(ReleaseOp::Promote),
+        "withdraw" => Some(ReleaseOp::Withdraw),
+        "stop" => Some(ReleaseOp::StopGray),
+        "rollback" => Some(ReleaseOp::Rollback),
+        "delete" => Some(ReleaseOp::Delete),
+        _ => None,
+    }
+}
+
+/// A line of a comparison.
+#[derive(Debug, PartialEq)]
+pub(super) struct Line {
+    pub(super) class: &'static str,
+    pub(super) sign: char,
+    pub(super) text: String,
+}
+
+/// The lines that changed, with some around them.
+pub(super) fn compared(before: &str, after: &str) -> Vec<Line> {
+    const AROUND: usize = 3;
+    const WITHIN: std::time::Duration = std::time::Duration::from_millis(500);
+    let diff = TextDiff::configure().timeout(WITHIN).diff_lines(before, after);
+    let mut lines = Vec::new();
+    for group in diff.grouped_ops(AROUND) {
+        if !lines.is_empty() {
+            lines.push(Line { class: "gap", sign: '…', text: String::new() });
+        }
+        for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+            let (class, sign) = match change.tag() {
+                ChangeTag::Equal => ("", ' '),
+                ChangeTag::Insert => ("added", '+'),
+                ChangeTag::Delete => ("removed", '-'),
+            };
+            lines.push(Line { class, sign, text: change.value().trim_end_matches(['\n', '\r']).to_owned() });
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rollout_is_read_from_its_form() {
+        let fields =
+            Fields::parse(b"type=gray&labels=zone%3Da%0Aapp+%3D+x,y&percent=10&comment=+first+&at=2030-01-01+00:00:00");
+        let rollout = Rollout::read(&fields).expect("a rollout");
+        let labels = rollout.labels.expect("labels");
+        assert_eq!(
+            (labels[0].key.as_str(), labels[0].value.value.as_str(), labels[0].value.kind),
+            ("zone", "a", MatchType::Exact)
+        );
+        assert_eq!(
+            (labels[1].key.as_str(), labels[1].value.value.as_str(), labels[1].value.kind),
+            ("app", "x,y", MatchType::In)
+        );
+        let share = rollout.percent.expect("a share");
+        assert_eq!((share.by.as_str(), share.percent.0), ("CLIENT_IP", 10));
+        assert_eq!((rollout.comment.as_deref(), rollout.at.is_some()), (Some("first"), true));
+        // What stands in the fields for gray releases is not meant where it is none.
+        let normal = Rollout::read(&Fields::parse(b"type=normal&labels=zone%3Da&percent=10")).expect("a rollout");
+        assert_eq!(normal, Rollout::default());
+        for bad in [&b"labels=zone"[..], b"percent=x", b"at=tomorrow"] {
+            assert!(Rollout::read(&Fields::parse(bad)).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_changed_is_shown_and_what_stands_around_it() {
+        let before: String = (0..20).map(|line| format!("line {line}\n")).collect();
+        let lines = compared(&before, &before.replace("line 10\n", "another\n"));
+        assert_eq!(lines.len(), 8);
+        let changed: Vec<_> =
+            lines.iter().filter(|line| line.sign != ' ').map(|line| (line.sign, line.text.as_str())).collect();
+        assert_eq!(changed, [('-', "line 10"), ('+', "another")]);
+        assert_eq!(compared(&before, &before), []);
+    }
+}

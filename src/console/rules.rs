@@ -1,0 +1,412 @@
+//! Rules of all families: their lists, and the page of one: edited, compared, released.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::Console;
+use super::form::{Fields, Form};
+use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::pager::Pager;
+use super::releases::{EventRow, Line, ReleaseRow, Rollout, compared, wanted};
+use super::session::Visitor;
+use super::texts::{self, Texts};
+use crate::api::documents::{read_rule, written};
+use crate::catalog::history::Thing;
+use crate::catalog::rules::RuleFilter;
+use crate::catalog::{Catalog, Entity, Op, Outcome};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::{Sight, Verb};
+use crate::model::release::ReleaseOp;
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::text::NameFilter;
+
+/// The family that a path names.
+pub(super) fn family_of(kind: &str) -> Option<Family> {
+    Family::ALL.iter().copied().find(|family| family.kind() == kind)
+}
+
+/// The families as tabs.
+pub(super) struct Tab {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) is_current: bool,
+}
+
+pub(super) fn tabs(t: &Texts, current: Family) -> Vec<Tab> {
+    let tab =
+        |family: &Family| Tab { name: texts::family(t, *family), kind: family.kind(), is_current: *family == current };
+    Family::ALL.iter().map(tab).collect()
+}
+
+/// A rule in a list.
+pub(super) struct RuleRow {
+    pub(super) id: String,
+    pub(super) kind: &'static str,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) priority: u32,
+    pub(super) enable: bool,
+    pub(super) time: String,
+    /// Name and version of what clients see.
+    pub(super) in_force: Option<(String, u64)>,
+    /// What is saved is not what clients see.
+    pub(super) differs: bool,
+    pub(super) grays: usize,
+}
+
+impl RuleRow {
+    pub(super) fn of(catalog: &Catalog, rule: &Rule) -> RuleRow {
+        let book = catalog.rules.of(rule.family());
+        let normal = book.active().normal(&rule.id);
+        let grays = book.releases_of(&rule.id).map(|release| ReleaseRow::of_rule(release));
+        RuleRow {
+            id: rule.id.clone(),
+            kind: rule.family().kind(),
+            namespace: rule.namespace.clone(),
+            name: rule.name.clone(),
+            priority: rule.priority,
+            enable: rule.enable,
+            time: rule.modified.time.text(),
+            in_force: normal.map(|release| (release.name.clone(), release.version)),
+            differs: normal.is_some_and(|release| release.rule.revision != rule.revision),
+            grays: grays.filter(|row| row.is_gray && row.is_active()).count(),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "rules.html")]
+struct ListPage {
+    frame: Frame,
+    tabs: Vec<Tab>,
+    kind: &'static str,
+    query: Fields,
+    rows: Vec<RuleRow>,
+    pager: Pager,
+    edits: bool,
+}
+
+pub(super) async fn list(
+    State(console): State<Console>,
+    visitor: Visitor,
+    Path(kind): Path<String>,
+    query: Fields,
+) -> Response {
+    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let glob = |key| query.given(key).map(|text| NameFilter::parse(&searched(&text)));
+    let filter = RuleFilter {
+        name: glob("name"),
+        namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
+        service: query.given("service").map(|text| NameFilter::parse(&text)),
+        sight: visitor.caller.sight(),
+        ..RuleFilter::default()
+    };
+    let rows = Pager::page_of(&query);
+    let reach = console.node.state().catalog().rules.of(family).reach(&filter, rows);
+    let find =
+        move |catalog: &Catalog| catalog.rules.of(family).list(&filter, rows).map(|rule| RuleRow::of(catalog, &rule));
+    match console.scan(reach, find, |listed| listed).await {
+        Ok(listed) => {
+            let pager = Pager::new(&format!("/ui/rules/{kind}"), &query, &listed);
+            let (frame, edits) = (visitor.frame(Section::Rules), visitor.may_somewhere(Verb::Edit));
+            let tabs = tabs(frame.t, family);
+            page(&ListPage { frame, tabs, kind: family.kind(), query, rows: listed.rows, pager, edits })
+        }
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+/// Who types a part of a name means names that contain it.
+pub(super) fn searched(text: &str) -> String {
+    if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
+}
+
+#[derive(Template)]
+#[template(path = "rule.html")]
+struct RulePage {
+    frame: Frame,
+    tabs: Vec<Tab>,
+    kind: &'static str,
+    /// None of a rule that is to be made.
+    row: Option<RuleRow>,
+    revision: String,
+    text: String,
+    /// From what is in force to what is saved.
+    diff: Vec<Line>,
+    releases: Vec<ReleaseRow>,
+    history: Vec<EventRow>,
+    edits: bool,
+    releases_them: bool,
+    /// What was typed into the form of a release.
+    rollout: Fields,
+}
+
+impl RulePage {
+    fn of(catalog: &Catalog, visitor: &Visitor, rule: &Arc<Rule>) -> RulePage {
+        let family = rule.family();
+        let book = catalog.rules.of(family);
+        let text = pretty(Some(rule));
+        let in_force = book.active().normal(&rule.id);
+        let mut releases: Vec<_> = book.releases_of(&rule.id).map(|release| ReleaseRow::of_rule(release)).collect();
+        releases.sort_by_key(|release| std::cmp::Reverse(release.version));
+        let thing = Thing::Rule(family, rule.id.clone());
+        let frame = visitor.frame(Section::Rules);
+        RulePage {
+            tabs: tabs(frame.t, family),
+            kind: family.kind(),
+            row: Some(RuleRow::of(catalog, rule)),
+            revision: rule.revision.clone(),
+            diff: in_force.map_or_else(Vec::new, |release| compared(&pretty(Some(&release.rule)), &text)),
+            text,
+            releases,
+            history: catalog.history.of(&thing).map(|event| EventRow::new(event)).collect(),
+            edits: visitor.may(Verb::Edit, &rule.namespace, &rule.name),
+            releases_them: visitor.may(Verb::Release, &rule.namespace, &rule.name),
+            rollout: Fields::default(),
+            frame,
+        }
+    }
+
+    /// Where the buttons beside releases lead.
+    fn change_path(&self) -> String {
+        self.row.as_ref().map(|row| format!("/ui/rules/{}/{}/change", self.kind, row.id)).unwrap_or_default()
+    }
+}
+
+fn pretty(rule: Option<&Rule>) -> String {
+    serde_json::to_string_pretty(&written(rule)).unwrap_or_default()
+}
+
+/// What one begins with.
+fn blank(family: Family) -> String {
+    let body = match family {
+        Family::RateLimit => {
+            r#""service": "", "rules": [{"resource": "QPS", "amounts": [{"maxAmount": 100, "validDuration": "1s"}]}]"#
+        }
+        Family::Routing => {
+            r#""route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "", "arguments": [], "destinations": []}]}"#
+        }
+        Family::FaultDetect => {
+            r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1000, "protocol": "HTTP""#
+        }
+        Family::CircuitBreaker => {
+            r#""level": "SERVICE", "rule_matcher": {"destination": {"namespace": "", "service": ""}}"#
+        }
+    };
+    let text = format!(r#"{{"namespace": "default", "name": "", "enable": true, "priority": 0, {body}}}"#);
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    serde_json::to_string_pretty(&value).unwrap_or_default()
+}
+
+pub(super) async fn new(visitor: Visitor, Path(kind): Path<String>) -> Response {
+    match family_of(&kind) {
+        Some(family) => page(&unsaved(&visitor, family, blank(family))),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn unsaved(visitor: &Visitor, family: Family, text: String) -> RulePage {
+    let frame = visitor.frame(Section::Rules);
+    RulePage {
+        tabs: tabs(frame.t, family),
+        kind: family.kind(),
+        row: None,
+        revision: String::new(),
+        text,
+        diff: Vec::new(),
+        releases: Vec::new(),
+        history: Vec::new(),
+        edits: true,
+        releases_them: false,
+        rollout: Fields::default(),
+        frame,
+    }
+}
+
+/// The rule that a path names, as far as its visitor sees it.
+fn find(catalog: &Catalog, family: Family, id: &str, sight: &Sight) -> Result<Arc<Rule>, Refusal> {
+    let rule = catalog.rules.of(family).get(id).filter(|rule| sight.sees(&rule.namespace, &rule.name));
+    rule.cloned().ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such rule"))
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    visitor: Visitor,
+    Path((kind, id)): Path<(String, String)>,
+) -> Response {
+    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    match shown(&console, &visitor, family, &id) {
+        Ok(shown) => page(&shown),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+fn shown(console: &Console, visitor: &Visitor, family: Family, id: &str) -> Result<RulePage, Refusal> {
+    let catalog = console.node.state().view();
+    let rule = find(&catalog, family, id, &visitor.caller.sight())?;
+    Ok(RulePage::of(&catalog, visitor, &rule))
+}
+
+/// Makes what was typed.
+pub(super) async fn create(State(console): State<Console>, Path(kind): Path<String>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let text = fields.raw("text").to_owned();
+    let made = match read_rule(family, &text) {
+        Ok(draft) => one(console.rules(&visitor.caller, Op::Create, vec![Ok(draft)]).await),
+        Err(refusal) => Err(refusal),
+    };
+    match made {
+        Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&format!("/ui/rules/{kind}/{}", rule.id)),
+        Ok(_) => on_to(&format!("/ui/rules/{kind}")),
+        Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, text)), &refusal),
+    }
+}
+
+/// Saves what was typed, unless somebody changed the rule since the page was made.
+pub(super) async fn save(
+    State(console): State<Console>,
+    Path((kind, id)): Path<(String, String)>,
+    form: Form,
+) -> Response {
+    let Form { visitor, fields } = form;
+    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let text = fields.raw("text").to_owned();
+    let saved = match read_rule(family, &text) {
+        Ok(RuleDraft { mut head, body }) => {
+            (head.id, head.revision) = (Some(id.clone()), fields.given("revision"));
+            one(console.rules(&visitor.caller, Op::Update, vec![Ok(RuleDraft { head, body })]).await)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    match saved {
+        Ok(_) => on_to(&format!("/ui/rules/{kind}/{id}")),
+        Err(refusal) => {
+            let page = shown(&console, &visitor, family, &id).map(|page| RulePage { text, ..page });
+            refused(&visitor, page, &refusal)
+        }
+    }
+}
+
+pub(super) async fn delete(
+    State(console): State<Console>,
+    Path((kind, id)): Path<(String, String)>,
+    form: Form,
+) -> Response {
+    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let named = shown(&console, &form.visitor, family, &id);
+    let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.sight()) {
+        Ok(rule) => {
+            let draft = read_rule(family, &serde_json::json!({ "id": rule.id }).to_string());
+            one(console.rules(&form.visitor.caller, Op::Delete, vec![draft]).await)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    match deleted {
+        Ok(_) => on_to(&format!("/ui/rules/{kind}")),
+        Err(refusal) => refused(&form.visitor, named, &refusal),
+    }
+}
+
+/// Publishes the rule as it is saved.
+pub(super) async fn release(
+    State(console): State<Console>,
+    Path((kind, id)): Path<(String, String)>,
+    form: Form,
+) -> Response {
+    let Form { visitor, fields } = form;
+    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let released = match Rollout::read(&fields) {
+        Ok(rollout) => {
+            let draft = RuleReleaseDraft {
+                rule_id: Some(id.clone()),
+                release_name: rollout.name,
+                description: rollout.comment,
+                release_type: rollout.release_type,
+                client_labels: rollout.labels,
+                client_percent: rollout.percent,
+                publish_at: rollout.at,
+                revision: fields.given("revision"),
+                ..RuleReleaseDraft::default()
+            };
+            one(console.publish_rules(&visitor.caller, family, vec![Ok(draft)]).await)
+        }
+        Err(refusal) => Err(refusal),
+    };
+    done(&console, &visitor, family, &id, released, fields)
+}
+
+/// What a button beside a release asks for.
+pub(super) async fn change(
+    State(console): State<Console>,
+    Path((kind, id)): Path<(String, String)>,
+    form: Form,
+) -> Response {
+    let Form { visitor, fields } = form;
+    let (Some(family), Some(op)) = (family_of(&kind), wanted(&fields)) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let draft = RuleReleaseDraft {
+        rule_id: Some(id.clone()),
+        release_name: fields.given("release"),
+        to_previous: (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous")),
+        ..RuleReleaseDraft::default()
+    };
+    let changed = one(console.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
+    done(&console, &visitor, family, &id, changed, Fields::default())
+}
+
+fn done(
+    console: &Console,
+    visitor: &Visitor,
+    family: Family,
+    id: &str,
+    outcome: Result<Outcome, Refusal>,
+    rollout: Fields,
+) -> Response {
+    match outcome {
+        Ok(_) => on_to(&format!("/ui/rules/{}/{id}", family.kind())),
+        Err(refusal) => {
+            let page = shown(console, visitor, family, id).map(|page| RulePage { rollout, ..page });
+            refused(visitor, page, &refusal)
+        }
+    }
+}
+
+/// The page again, with why it was not done.
+fn refused(visitor: &Visitor, page: Result<RulePage, Refusal>, refusal: &Refusal) -> Response {
+    match page {
+        Ok(page) => page_refused(refusal.code, &RulePage { frame: page.frame.refused(refusal), ..page }),
+        Err(gone) => failed(visitor.texts, &gone),
+    }
+}
+
+/// The outcome of the only item.
+pub(super) fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Refusal> {
+    let outcome = outcomes?.into_iter().next().ok_or(Code::ExecuteException)?;
+    if outcome.code.is_success() { Ok(outcome) } else { Err(Refusal::new(outcome.code, outcome.detail)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_begins_with_is_a_rule_but_for_its_name() {
+        for family in Family::ALL {
+            let draft = read_rule(*family, &blank(*family)).expect("it can be read");
+            let refusal = draft.check_new().expect_err("it has no name");
+            assert!(refusal.info().contains("name"), "{}", refusal.info());
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_name_is_enough() {
+        assert_eq!((searched("pay").as_str(), searched("pay*").as_str()), ("*pay*", "pay*"));
+    }
+}

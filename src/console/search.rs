@@ -1,0 +1,88 @@
+//! Over everything: services, rules and config files whose names contain what was typed.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::Console;
+use super::form::Fields;
+use super::frame::{Frame, Section, failed, page};
+use super::rules::searched;
+use super::session::Visitor;
+use super::{services, texts};
+use crate::catalog::Catalog;
+use crate::catalog::configs::FileFilter;
+use crate::catalog::page::Page as Rows;
+use crate::catalog::rules::RuleFilter;
+use crate::catalog::services::ServiceFilter;
+use crate::model::grant::Sight;
+use crate::model::rule::Family;
+use crate::model::text::NameFilter;
+use crate::operations::FAR;
+
+/// Shown of each kind.
+const SHOWN: usize = 20;
+
+struct Hit {
+    kind: &'static str,
+    name: String,
+    link: String,
+}
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct Page {
+    frame: Frame,
+    query: Fields,
+    hits: Vec<Hit>,
+    /// How many more there are than are shown.
+    more: usize,
+}
+
+pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let frame = visitor.frame(Section::Overview);
+    let (t, sight, text) = (frame.t, visitor.caller.sight(), query.get("q").to_owned());
+    if text.is_empty() {
+        return page(&Page { frame, query, hits: Vec::new(), more: 0 });
+    }
+    let find = move |catalog: &Catalog| found(t, catalog, &sight, NameFilter::parse(&searched(&text)));
+    match console.scan(FAR, find, |found| found).await {
+        Ok((hits, more)) => page(&Page { frame, query, hits, more }),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+fn found(t: &'static texts::Texts, catalog: &Catalog, sight: &Sight, name: NameFilter) -> (Vec<Hit>, usize) {
+    let (rows, sight) = (Rows::new(0, SHOWN), || sight.clone());
+    let name = || Some(name.clone());
+    let services = ServiceFilter { name: name(), sight: sight(), ..ServiceFilter::default() };
+    let services = catalog.services.list(&services, &catalog.instances, rows);
+    let files = catalog.configs.list_files(&FileFilter { file: name(), sight: sight(), ..FileFilter::default() }, rows);
+    let mut amount = services.amount + files.amount;
+    let mut hits: Vec<_> = services
+        .rows
+        .iter()
+        .map(|service| Hit {
+            kind: t.services,
+            name: format!("{} / {}", service.namespace, service.name),
+            link: services::link(&service.namespace, &service.name),
+        })
+        .collect();
+    for family in Family::ALL {
+        let listed =
+            catalog.rules.of(*family).list(&RuleFilter { name: name(), sight: sight(), ..RuleFilter::default() }, rows);
+        amount += listed.amount;
+        hits.extend(listed.rows.iter().map(|rule| Hit {
+            kind: texts::family(t, *family),
+            name: format!("{} / {}", rule.namespace, rule.name),
+            link: format!("/ui/rules/{}/{}", family.kind(), rule.id),
+        }));
+    }
+    hits.extend(files.rows.iter().map(|file| Hit {
+        kind: t.config_files,
+        name: format!("{} / {} / {}", file.key.namespace, file.key.group, file.key.file),
+        link: super::config::link(&file.key),
+    }));
+    let more = amount - hits.len();
+    (hits, more)
+}

@@ -1,0 +1,235 @@
+//! Services: found, made, and the page of one with its instances, its aliases, and the rules that are about it.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::Console;
+use super::form::{Fields, Form};
+use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::pager::Pager;
+use super::rules::{RuleRow, one, searched};
+use super::session::Visitor;
+use crate::catalog::aliases::AliasFilter;
+use crate::catalog::instances::{InstanceCounts, InstanceFilter};
+use crate::catalog::page::Page as Rows;
+use crate::catalog::rules::RuleFilter;
+use crate::catalog::services::ServiceFilter;
+use crate::catalog::{Catalog, Op};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::{Sight, Verb};
+use crate::model::instance::InstanceDraft;
+use crate::model::limits;
+use crate::model::rule::Family;
+use crate::model::service::{Service, ServiceDraft};
+use crate::model::text::NameFilter;
+
+struct ServiceRow {
+    namespace: String,
+    name: String,
+    comment: String,
+    owners: String,
+    counts: InstanceCounts,
+    time: String,
+    link: String,
+}
+
+impl ServiceRow {
+    fn of(catalog: &Catalog, service: &Service) -> ServiceRow {
+        ServiceRow {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            comment: service.comment.clone(),
+            owners: service.owners.clone(),
+            counts: catalog.instances.of_service(&service.namespace, &service.name),
+            time: service.mtime.text(),
+            link: link(&service.namespace, &service.name),
+        }
+    }
+}
+
+pub(super) fn link(namespace: &str, name: &str) -> String {
+    let mut pairs = url::form_urlencoded::Serializer::new(String::new());
+    pairs.append_pair("namespace", namespace).append_pair("name", name);
+    format!("/ui/service?{}", pairs.finish())
+}
+
+#[derive(Template)]
+#[template(path = "services.html")]
+struct ListPage {
+    frame: Frame,
+    query: Fields,
+    rows: Vec<ServiceRow>,
+    pager: Pager,
+    edits: bool,
+}
+
+pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    match listed(&console, &visitor, query).await {
+        Ok(list) => page(&list),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<ListPage, Refusal> {
+    let filter = ServiceFilter {
+        name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
+        namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
+        sight: visitor.caller.sight(),
+        ..ServiceFilter::default()
+    };
+    let rows = Pager::page_of(&query);
+    let reach = {
+        let catalog = console.node.state().catalog();
+        catalog.services.reach(&filter, &catalog.instances, rows)
+    };
+    let find = move |catalog: &Catalog| {
+        let listed = catalog.services.list(&filter, &catalog.instances, rows);
+        listed.map(|service| ServiceRow::of(catalog, &service))
+    };
+    let listed = console.scan(reach, find, |listed| listed).await?;
+    let pager = Pager::new("/ui/services", &query, &listed);
+    let (frame, edits) = (visitor.frame(Section::Services), visitor.may_somewhere(Verb::Edit));
+    Ok(ListPage { frame, query, rows: listed.rows, pager, edits })
+}
+
+pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let draft = ServiceDraft {
+        namespace: fields.given("namespace"),
+        name: fields.given("name"),
+        comment: fields.given("comment"),
+        owners: fields.given("owners"),
+        ..ServiceDraft::default()
+    };
+    let named = link(fields.get("namespace"), fields.get("name"));
+    match one(console.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
+        Ok(_) => on_to(&named),
+        Err(refusal) => match listed(&console, &visitor, fields).await {
+            Ok(list) => page_refused(refusal.code, &ListPage { frame: list.frame.refused(&refusal), ..list }),
+            Err(_) => failed(visitor.texts, &refusal),
+        },
+    }
+}
+
+struct InstanceRow {
+    id: String,
+    address: String,
+    protocol: String,
+    version: String,
+    weight: u32,
+    healthy: bool,
+    isolate: bool,
+    place: String,
+    metadata: String,
+    time: String,
+}
+
+#[derive(Template)]
+#[template(path = "service.html")]
+struct ServicePage {
+    frame: Frame,
+    row: ServiceRow,
+    metadata: Vec<(String, String)>,
+    instances: Vec<InstanceRow>,
+    pager: Pager,
+    aliases: Vec<String>,
+    rules: Vec<RuleRow>,
+    edits: bool,
+}
+
+pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    match shown(&console, &visitor, &query).await {
+        Ok(service) => page(&service),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+async fn shown(console: &Console, visitor: &Visitor, query: &Fields) -> Result<ServicePage, Refusal> {
+    let (frame, sight) = (visitor.frame(Section::Services), visitor.caller.sight());
+    let edits = visitor.may(Verb::Edit, query.get("namespace"), query.get("name"));
+    let query = query.clone();
+    let find = move |catalog: &Catalog| whole(catalog, frame, &sight, &query, edits);
+    console.scan(crate::operations::FAR, find, |page| page).await?
+}
+
+fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: bool) -> Result<ServicePage, Refusal> {
+    let (namespace, name) = (query.get("namespace"), query.get("name"));
+    let service = catalog.services.get(namespace, name).filter(|_| sight.sees(namespace, name));
+    let service = service.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such service"))?;
+    let exactly = |text: &str| Some(NameFilter::Exact(text.to_owned()));
+    let instances = InstanceFilter {
+        namespace: exactly(namespace),
+        service: exactly(name),
+        sight: sight.clone(),
+        ..InstanceFilter::default()
+    };
+    let instances = catalog.instances.list(&instances, Pager::page_of(query)).map(|instance| InstanceRow {
+        id: instance.id.clone(),
+        address: format!("{}:{}", instance.host, instance.port),
+        protocol: instance.protocol.clone(),
+        version: instance.version.clone(),
+        weight: instance.weight,
+        healthy: instance.healthy,
+        isolate: instance.isolate,
+        place: [&instance.location.region, &instance.location.zone, &instance.location.campus]
+            .map(String::as_str)
+            .join(" "),
+        metadata: pairs(&instance.metadata),
+        time: instance.mtime.text(),
+    });
+    let aliases = AliasFilter {
+        service: exactly(name),
+        namespace: exactly(namespace),
+        sight: sight.clone(),
+        ..AliasFilter::default()
+    };
+    let aliases = catalog.aliases.list(&aliases, Rows::new(0, limits::PAGE_ROWS_MAX));
+    let about = |family: &Family| {
+        let filter = RuleFilter { service: exactly(name), sight: sight.clone(), ..RuleFilter::default() };
+        let book = catalog.rules.of(*family);
+        let listed = book.list(&filter, Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
+        let of_it = listed.into_iter().filter(|rule| rule.ends().iter().any(|end| end.covers(namespace, name)));
+        of_it.map(|rule| RuleRow::of(catalog, &rule)).collect::<Vec<_>>()
+    };
+    Ok(ServicePage {
+        row: ServiceRow::of(catalog, service),
+        metadata: service.metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        pager: Pager::new("/ui/service", query, &instances),
+        instances: instances.rows,
+        aliases: aliases.rows.iter().map(|alias| format!("{} / {}", alias.alias_namespace, alias.alias)).collect(),
+        rules: Family::ALL.iter().flat_map(about).collect(),
+        edits,
+        frame,
+    })
+}
+
+fn pairs(metadata: &std::collections::BTreeMap<String, String>) -> String {
+    metadata.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Isolates an instance or lets it back, changes its weight, or takes it out.
+pub(super) async fn change_instance(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let draft = InstanceDraft { id: fields.given("id"), ..InstanceDraft::default() };
+    let caller = &visitor.caller;
+    let done = match fields.get("change") {
+        "isolate" => {
+            console.instances(caller, Op::Update, vec![Ok(InstanceDraft { isolate: Some(true), ..draft })]).await
+        }
+        "join" => {
+            console.instances(caller, Op::Update, vec![Ok(InstanceDraft { isolate: Some(false), ..draft })]).await
+        }
+        "delete" => console.instances(caller, Op::Delete, vec![Ok(draft)]).await,
+        _ => Err(Refusal::new(Code::InvalidParameter, "change")),
+    };
+    match one(done) {
+        Ok(_) => on_to(&link(fields.get("namespace"), fields.get("name"))),
+        Err(refusal) => match shown(&console, &visitor, &fields).await {
+            Ok(service) => {
+                page_refused(refusal.code, &ServicePage { frame: service.frame.refused(&refusal), ..service })
+            }
+            Err(_) => failed(visitor.texts, &refusal),
+        },
+    }
+}

@@ -1,0 +1,144 @@
+//! Who looks at a page: a token in a cookie that is the console's alone.
+//!
+//! `HttpOnly` keeps it from scripts, and its path from every other route of the node. A link from elsewhere may bring
+//! it along, a form from elsewhere may not (`SameSite=Lax`), and what changes something has to come from a form that
+//! was made for its visitor ([`super::form`]).
+
+use axum::extract::FromRequestParts;
+use axum::http::header::COOKIE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Redirect, Response};
+use sha2::{Digest, Sha256};
+
+use super::Console;
+use super::frame::{Frame, Section};
+use super::texts::{Language, Texts};
+use crate::address::client_address;
+use crate::catalog::Credential;
+use crate::model::code::Code;
+use crate::model::grant::Verb;
+use crate::operations::{Caller, token_hash};
+
+const SESSION: &str = "thuban_session";
+const LANGUAGE: &str = "thuban_language";
+/// As long as a login is valid.
+const SESSION_SECONDS: u64 = 7 * 24 * 3600;
+const LANGUAGE_SECONDS: u64 = 365 * 24 * 3600;
+
+/// The value of a cookie.
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let pairs =
+        headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok()).flat_map(|text| text.split(';'));
+    let mut named = pairs.filter_map(|pair| pair.trim().split_once('=')).filter(|(key, _)| *key == name);
+    named.next().map(|(_, value)| value).filter(|value| !value.is_empty())
+}
+
+/// Sets a cookie for so many seconds; 0 takes it away.
+fn set(console: &Console, name: &str, value: &str, seconds: u64) -> HeaderValue {
+    let secure = if console.settings.is_secure { "; Secure" } else { "" };
+    let text = format!("{name}={value}; Path=/ui; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
+    HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
+}
+
+pub(super) fn begin(console: &Console, token: &str) -> HeaderValue {
+    set(console, SESSION, token, SESSION_SECONDS)
+}
+
+pub(super) fn end(console: &Console) -> HeaderValue {
+    set(console, SESSION, "", 0)
+}
+
+pub(super) fn choose(console: &Console, language: Language) -> HeaderValue {
+    set(console, LANGUAGE, language.tag(), LANGUAGE_SECONDS)
+}
+
+/// What pages of this visitor carry, and forms bring back: nobody knows it who does not know the cookie.
+fn form_token(token: &str) -> String {
+    hex::encode(Sha256::new().chain_update("form of the console\n").chain_update(token).finalize())
+}
+
+/// What can be told of a browser before anybody has signed in.
+pub(super) struct Stranger {
+    pub(super) texts: &'static Texts,
+}
+
+impl FromRequestParts<Console> for Stranger {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Console) -> Result<Self, Self::Rejection> {
+        let chosen = cookie(&parts.headers, LANGUAGE).and_then(Language::of_tag);
+        let language = chosen.unwrap_or_else(|| Language::accepted(&parts.headers));
+        Ok(Stranger { texts: language.texts() })
+    }
+}
+
+/// Who has signed in.
+pub(super) struct Visitor {
+    pub(super) texts: &'static Texts,
+    pub(super) caller: Caller,
+    pub(super) form_token: String,
+    /// The page that is asked for, with its query.
+    pub(super) path: String,
+    /// This node cannot tell whether it knows the newest: no leader answers.
+    pub(super) is_behind: bool,
+}
+
+impl Visitor {
+    pub(super) fn may(&self, verb: Verb, namespace: &str, name: &str) -> bool {
+        self.caller.grants.may(verb, namespace, name)
+    }
+
+    pub(super) fn may_somewhere(&self, verb: Verb) -> bool {
+        self.caller.grants.may_somewhere(verb)
+    }
+
+    /// What surrounds a page of this visitor.
+    pub(super) fn frame(&self, section: Section) -> Frame {
+        Frame::of(self, section)
+    }
+}
+
+impl FromRequestParts<Console> for Visitor {
+    type Rejection = Response;
+
+    /// Who is not known is asked to sign in, and comes back to the same page.
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Response> {
+        let Ok(Stranger { texts }) = Stranger::from_request_parts(parts, console).await;
+        let path = parts.uri.path_and_query().map_or(super::ROOT, |path| path.as_str()).to_owned();
+        let ask = || {
+            let query: String = url::form_urlencoded::Serializer::new(String::new()).append_pair("to", &path).finish();
+            Redirect::to(&format!("/ui/sign-in?{query}")).into_response()
+        };
+        let token = cookie(&parts.headers, SESSION).ok_or_else(ask)?;
+        let address = client_address(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
+        let request = crate::request_id::of(&parts.extensions);
+        // Pages show what was acknowledged before, on any node; where no leader answers, what this one knows, and say so.
+        let is_behind = parts.method.is_safe() && console.node.await_linearizable().await.is_err();
+        let credential = Credential::Token(token_hash(token));
+        match console.identify(credential, address, request).await {
+            Ok(caller) => Ok(Visitor { texts, caller, form_token: form_token(token), is_behind, path: path.clone() }),
+            Err(refusal) if refusal.code == Code::TokenNotExisted => Err(ask()),
+            Err(refusal) => Err(super::frame::failed(texts, &refusal)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_are_found_by_their_whole_name() {
+        let headers =
+            HeaderMap::from_iter([(COOKIE, HeaderValue::from_static("a=1; xthuban_session=2; thuban_session=3"))]);
+        assert_eq!(cookie(&headers, SESSION), Some("3"));
+        assert_eq!(cookie(&headers, LANGUAGE), None);
+    }
+
+    #[test]
+    fn forms_of_others_carry_another_token() {
+        assert_ne!(form_token("a"), form_token("b"));
+        assert_ne!(form_token("a"), token_hash("a").0);
+    }
+}

@@ -1,0 +1,114 @@
+//! Signing in and out, and the language.
+
+use askama::Template;
+use axum::extract::FromRequest;
+use axum::extract::{Request, State};
+use axum::http::HeaderValue;
+use axum::http::header::{RETRY_AFTER, SET_COOKIE};
+use axum::response::Response;
+
+use super::form::{Fields, Form, OpenForm};
+use super::frame::{on_to, page, page_refused, told};
+use super::session::{self, Stranger};
+use super::texts::{Language, Texts};
+use super::{Console, ROOT, assets};
+use crate::address::client_address;
+use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct Page {
+    t: &'static Texts,
+    styles: String,
+    icon: String,
+    to: String,
+    user: String,
+    fault: Option<String>,
+}
+
+impl Page {
+    fn new(stranger: &Stranger, fields: &Fields) -> Page {
+        let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
+        Page {
+            t: stranger.texts,
+            styles,
+            icon,
+            to: destination(fields),
+            user: fields.get("user").to_owned(),
+            fault: None,
+        }
+    }
+}
+
+/// Where one wanted to be: a page of ours, whatever the link says.
+fn destination(fields: &Fields) -> String {
+    let to = fields.get("to");
+    let is_ours = to == ROOT || to.starts_with("/ui/") || to.starts_with("/ui?");
+    let is_plain = to.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_ours && is_plain { to.to_owned() } else { ROOT.to_owned() }
+}
+
+pub(super) async fn show(stranger: Stranger, fields: Fields) -> Response {
+    page(&Page::new(&stranger, &fields))
+}
+
+pub(super) async fn sign_in(State(console): State<Console>, request: Request) -> Result<Response, Response> {
+    let (parts, body) = request.into_parts();
+    let address = client_address(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
+    let id = crate::request_id::of(&parts.extensions);
+    let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
+    let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
+    match console.sign_in(Applicant { name, password, address, request: id }).await {
+        Ok(SignedIn { token, .. }) => {
+            let mut response = on_to(&destination(&fields));
+            response.headers_mut().append(SET_COOKIE, session::begin(&console, &token));
+            Ok(response)
+        }
+        Err(not) => {
+            let (refusal, wait) = match not {
+                NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs())),
+                NotSignedIn::Refused(refusal) => (refusal, None),
+            };
+            let page = Page { fault: Some(told(&refusal)), ..Page::new(&stranger, &fields) };
+            let mut response = page_refused(refusal.code, &page);
+            response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
+            Ok(response)
+        }
+    }
+}
+
+pub(super) async fn sign_out(State(console): State<Console>, form: Form) -> Response {
+    // What cannot be told to the leader now ends with the cookie, here at least.
+    let _ = console.sign_out(&form.visitor.caller).await;
+    let mut response = on_to("/ui/sign-in");
+    response.headers_mut().append(SET_COOKIE, session::end(&console));
+    response
+}
+
+pub(super) async fn choose_language(State(console): State<Console>, form: OpenForm) -> Response {
+    let mut response = on_to(&destination(&form.fields));
+    let language = Language::of_tag(form.fields.get("language"));
+    response.headers_mut().extend(language.map(|language| (SET_COOKIE, session::choose(&console, language))));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_comes_back_to_pages_of_ours_only() {
+        let of = |to: &str| {
+            let query: String = url::form_urlencoded::Serializer::new(String::new()).append_pair("to", to).finish();
+            destination(&Fields::parse(query.as_bytes()))
+        };
+        for ours in ["/ui", "/ui/services?name=a&offset=100", "/ui?x=1"] {
+            assert_eq!(of(ours), ours);
+        }
+        for other in
+            ["", "//example.org/ui/", "https://example.org", "/uix", "/ui/\\\\example.org", "/ui/\r\nSet-Cookie: a"]
+        {
+            assert_eq!(of(other), ROOT, "{other}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! All words of the console, in English and in Chinese side by side. A template names a text by its field, so none is
+//! ever missing in one of the languages.
+
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT_LANGUAGE;
+
+use crate::model::rule::Family;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    English,
+    Chinese,
+}
+
+impl Language {
+    pub(super) fn tag(self) -> &'static str {
+        self.texts().tag
+    }
+
+    pub(super) fn of_tag(tag: &str) -> Option<Language> {
+        [Language::English, Language::Chinese].into_iter().find(|language| language.tag() == tag)
+    }
+
+    /// The first that the browser would have of those that there are.
+    pub(super) fn accepted(headers: &HeaderMap) -> Language {
+        let wanted = headers.get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let of = |tag: &str| match tag.trim().split(['-', ';']).next()? {
+            "en" => Some(Language::English),
+            "zh" => Some(Language::Chinese),
+            _ => None,
+        };
+        wanted.split(',').find_map(of).unwrap_or(Language::English)
+    }
+
+    pub(super) fn texts(self) -> &'static Texts {
+        match self {
+            Language::English => &ENGLISH,
+            Language::Chinese => &CHINESE,
+        }
+    }
+}
+
+macro_rules! texts {
+    ($( $name:ident: $english:literal, $chinese:literal; )+) => {
+        /// Every text of the console.
+        pub(super) struct Texts {
+            $( pub(super) $name: &'static str, )+
+        }
+
+        static ENGLISH: Texts = Texts { $( $name: $english, )+ };
+        static CHINESE: Texts = Texts { $( $name: $chinese, )+ };
+
+        #[cfg(test)]
+        const ALL: &[(&str, &str, &str)] = &[ $( (stringify!($name), $english, $chinese), )+ ];
+    };
+}
+
+texts! {
+    tag: "en", "zh";
+    other_tag: "zh", "en";
+    other_language: "中文", "English";
+    product: "Thuban", "Thuban";
+    skip: "Skip to the content", "跳到内容";
+    sign_in: "Sign in", "登录";
+    sign_out: "Sign out", "退出";
+    user: "User", "用户";
+    password: "Password", "密码";
+    failed: "That did not work", "操作未完成";
+    back: "Back", "返回";
+    behind: "No leader answers: this page shows what this node knows, and nothing can be changed now.", "没有主节点响应:本页显示此节点已知的内容,暂时无法修改。";
+    overview: "Overview", "概览";
+    services: "Services", "服务";
+    rules: "Rules", "规则";
+    config: "Config", "配置";
+    audit: "Audit", "审计";
+    accounts: "Accounts", "账户";
+    cluster: "Cluster", "集群";
+    search: "Search", "搜索";
+    members: "Members", "成员";
+    member: "Member", "成员";
+    role: "Role", "角色";
+    version: "Version", "版本";
+    behind_by: "Entries behind", "落后条目";
+    reachable: "Reachable", "可达";
+    yes: "yes", "是";
+    no: "no", "否";
+    none: "none", "无";
+    alarms: "Alarms", "告警";
+    no_alarms: "No alarms.", "没有告警。";
+    counts: "What is there", "现有内容";
+    instances: "Instances", "实例";
+    healthy: "healthy", "健康";
+    namespaces: "Namespaces", "命名空间";
+    namespace: "Namespace", "命名空间";
+    config_files: "Config files", "配置文件";
+    newest_changes: "Newest changes", "最近的更改";
+    time: "Time (UTC)", "时间 (UTC)";
+    action: "Action", "操作";
+    thing: "Object", "对象";
+    result: "Result", "结果";
+    name: "Name", "名称";
+    leader: "leader", "主节点";
+    level: "Level", "级别";
+    fault_detectors: "Fault detection", "故障检测";
+    rate_limits: "Rate limits", "限流";
+    routings: "Routing", "路由";
+    circuit_breakers: "Circuit breakers", "熔断";
+    service: "Service", "服务";
+    comment: "Comment", "备注";
+    owners: "Owners", "负责人";
+    changed: "Changed", "修改时间";
+    state: "State", "状态";
+    weight: "Weight", "权重";
+    place: "Region, zone, campus", "地域、可用区、园区";
+    metadata: "Metadata", "元数据";
+    isolated: "isolated", "已隔离";
+    unhealthy: "unhealthy", "不健康";
+    isolate: "Isolate", "隔离";
+    take_back: "Take back", "恢复";
+    delete: "Delete", "删除";
+    create: "Create", "创建";
+    save: "Save the draft", "保存草稿";
+    new_service: "New service", "新建服务";
+    new_rule: "New rule", "新建规则";
+    new_file: "New file", "新建文件";
+    new_user: "New user", "新建用户";
+    new_token: "New token", "新建令牌";
+    aliases: "Aliases", "别名";
+    rules_about_it: "Rules about this service", "与此服务有关的规则";
+    priority: "Priority", "优先级";
+    in_force: "In force", "生效中";
+    not_released: "not released", "未发布";
+    draft: "Draft", "草稿";
+    draft_differs: "draft differs", "草稿有改动";
+    draft_differs_why: "What is saved is not what clients get: release it, or leave it.", "已保存的内容与客户端得到的不同:可以发布,也可以不发布。";
+    draft_same: "The same as what is in force: nothing need be released.", "与生效内容相同:无需发布。";
+    never_released: "Nothing is in force yet: clients get it when it is released.", "尚无生效内容:发布后客户端才能得到。";
+    clients_see_none: "Clients get nothing.", "客户端得不到内容。";
+    rollback_needs_no_publish: "Promoting, stopping, withdrawing and rolling back take effect at once. The draft stays as it is, and nothing need be released afterwards.", "转全量、停止、撤回与回滚立即生效,草稿保持不变,之后无需再发布。";
+    gray: "gray", "灰度";
+    scheduled: "scheduled", "定时";
+    failed_release: "failed", "失败";
+    inactive: "inactive", "未生效";
+    disabled: "disabled", "已停用";
+    changes: "What changes for clients: from what is in force to the draft", "对客户端的改动:从生效内容到草稿";
+    release_it: "Release the draft", "发布草稿";
+    release_name: "Name of the release", "发布名称";
+    made_if_absent: "made if left empty", "留空则自动生成";
+    to_all: "to all clients", "对全部客户端";
+    to_some: "gray: to some clients first", "灰度:先对部分客户端";
+    gray_labels: "Labels that a client has to have (a line each; all of them)", "客户端须具备的标签(每行一个,须全部满足)";
+    percent: "Percent of them", "百分比";
+    percent_by: "by the value of", "依据";
+    publish_at: "Not before (UTC)", "定时发布 (UTC)";
+    releases: "Releases", "发布";
+    history: "History", "历史";
+    promote: "Promote to all", "转为全量";
+    stop: "Stop", "停止";
+    withdraw: "Withdraw", "撤回";
+    to_previous: "back to the one before", "回到上一个版本";
+    roll_back: "Roll back to this", "回滚到此版本";
+    sure_delete: "Delete it for good?", "确定永久删除?";
+    sure_delete_rule: "Delete the rule with all its releases? Clients lose it at once.", "删除规则及其所有发布?客户端会立即失去它。";
+    sure_delete_file: "Delete the file with all its releases? Clients lose it at once.", "删除文件及其所有发布?客户端会立即失去它。";
+    sure_withdraw: "Take this release from all clients?", "从所有客户端撤回此发布?";
+    sure_rollback: "Give this release to all clients again?", "让所有客户端重新使用此发布?";
+    sure_disable: "End all logins of this user, on every node?", "结束此用户在所有节点上的登录?";
+    sure_transfer: "Let this member lead? Writes wait for about a second.", "让此成员成为主节点?写入会等待约一秒。";
+    sure_promote_member: "Give this member a vote?", "给此成员投票权?";
+    sure_remove: "Let this member leave for good? Its id is spent.", "让此成员永久离开?其编号不能再用。";
+    explain: "Explain a request", "解释请求";
+    request: "Request", "请求";
+    protocol: "Protocol", "协议";
+    method: "Method", "方法";
+    path: "Path", "路径";
+    headers: "Headers", "请求头";
+    query: "Query", "查询参数";
+    labels: "Labels", "标签";
+    client_labels: "Labels of the client (for gray releases)", "客户端标签(用于灰度)";
+    caller_namespace: "Caller's namespace", "主调命名空间";
+    caller_service: "Caller's service", "主调服务";
+    caller_ip: "Caller's address", "主调地址";
+    released: "As released", "按已发布";
+    saved: "As saved", "按已保存";
+    applies: "applies", "生效";
+    shadowed: "shadowed", "被覆盖";
+    empty_rule: "empty", "空";
+    not_matched: "not matched", "不匹配";
+    all: "All", "全部";
+    group: "Group", "分组";
+    format: "Format", "格式";
+    content: "Content", "内容";
+    force: "release it though it is not well-formed", "即使格式有误也发布";
+    who_has_it: "Who has it", "谁在使用";
+    current: "current", "最新";
+    agent: "Program", "客户端程序";
+    users: "Users", "用户";
+    tokens: "Tokens of programs", "程序令牌";
+    access_keys: "Access keys of config clients", "配置客户端密钥";
+    grants: "May", "权限";
+    scope: "Names", "名称范围";
+    made_by: "Made by", "创建者";
+    expires: "Expires (UTC)", "过期时间 (UTC)";
+    enable: "Enable", "启用";
+    disable: "Disable", "停用";
+    app: "App", "应用";
+    mode: "Mode", "模式";
+    shown_once: "This is shown once and kept nowhere:", "仅显示一次,不会保存:";
+    cluster_id: "Cluster", "集群";
+    peer: "Address for other members", "成员间地址";
+    transfer: "Let it lead", "设为主节点";
+    promote_member: "Give it a vote", "授予投票权";
+    remove: "Remove", "移除";
+    add_member: "Add a member", "添加成员";
+    add_member_why: "The new node, started with the same cluster secret, receives the log without a vote; give it one when it has caught up.", "新节点用相同的集群密钥启动,先接收日志而无投票权;追上后再授予投票权。";
+    settings: "Settings", "设置";
+    backup: "Backup", "备份";
+    backup_why: "Taken from any node while it serves; with the command line:", "可在任一运行中的节点上进行;使用命令行:";
+    and_more: "and more:", "还有:";
+    pages: "Pages", "分页";
+    before: "before", "上一页";
+    after: "next", "下一页";
+    kind: "Kind", "类型";
+    since: "Since", "开始时间";
+    until: "Until", "结束时间";
+    address: "Address", "地址";
+}
+
+/// The family's name for people.
+pub(super) fn family(t: &Texts, family: Family) -> &'static str {
+    match family {
+        Family::FaultDetect => t.fault_detectors,
+        Family::RateLimit => t.rate_limits,
+        Family::Routing => t.routings,
+        Family::CircuitBreaker => t.circuit_breakers,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_gets_the_language_that_it_asks_for_first() {
+        let of = |wanted: &str| {
+            let headers = HeaderMap::from_iter([(ACCEPT_LANGUAGE, wanted.parse().expect("a value"))]);
+            Language::accepted(&headers)
+        };
+        assert_eq!(of("zh-CN,zh;q=0.9,en;q=0.8"), Language::Chinese);
+        assert_eq!(of("de,en;q=0.7,zh;q=0.3"), Language::English);
+        assert_eq!(of("fr"), Language::English);
+    }
+
+    #[test]
+    fn nothing_is_said_twice_under_one_name_and_nothing_is_empty() {
+        for (name, english, chinese) in ALL {
+            assert!(!english.is_empty() && !chinese.is_empty(), "{name}");
+        }
+        assert_eq!(Language::of_tag("zh"), Some(Language::Chinese));
+        assert_eq!(Language::of_tag("xx"), None);
+    }
+}

@@ -1,0 +1,63 @@
+//! Config files and their releases.
+
+use super::rules::checked;
+use super::{Caller, Items, Operations};
+use crate::catalog::{Command, Op, Outcome};
+use crate::model::code::Refusal;
+use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::release::ReleaseOp;
+
+/// What became of files, and what keeps each from being published as it is.
+pub(super) type Noted = (Vec<Outcome>, Vec<Vec<String>>);
+
+impl Operations {
+    pub async fn config_files(&self, caller: &Caller, op: Op, items: Items<ConfigFileDraft>) -> Result<Noted, Refusal> {
+        let (items, faults) = match op {
+            Op::Delete => (checked(items, |draft| draft.key().check()), Vec::new()),
+            Op::Create | Op::Update => {
+                let chars_max = self.bounds.config_content_chars_max;
+                self.faults(caller, checked(items, |draft| draft.check(chars_max))).await?
+            }
+        };
+        Ok((self.write(caller, items, |items| Command::ConfigFiles(op, items)).await?, faults))
+    }
+
+    /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not.
+    pub async fn publish_files(
+        &self,
+        caller: &Caller,
+        items: Items<ConfigReleaseDraft>,
+        force: bool,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        self.publish(caller, checked(items, ConfigReleaseDraft::check), force, Command::ConfigPublish).await
+    }
+
+    /// Writes files and publishes them: both or neither.
+    pub async fn create_and_publish_files(
+        &self,
+        caller: &Caller,
+        items: Items<ConfigPublish>,
+        force: bool,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let chars_max = self.bounds.config_content_chars_max;
+        let check = |publish: &ConfigPublish| publish.file.check(chars_max).and_then(|()| publish.release.check());
+        self.publish(caller, checked(items, check), force, Command::ConfigCreateAndPublish).await
+    }
+
+    /// Has something become of releases that are there.
+    pub async fn change_config_releases(
+        &self,
+        caller: &Caller,
+        op: ReleaseOp,
+        items: Items<ConfigReleaseDraft>,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        let items = checked(items, ConfigReleaseDraft::check_named);
+        let command = |items| match op {
+            ReleaseOp::StopGray => Command::ConfigStopGray(items),
+            ReleaseOp::Rollback => Command::ConfigRollback(items),
+            ReleaseOp::Delete => Command::ConfigDeleteReleases(items),
+            op => Command::ConfigReleases(op, items),
+        };
+        self.write(caller, items, command).await
+    }
+}

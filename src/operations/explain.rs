@@ -1,0 +1,68 @@
+//! Which rule would apply to a request, for doors that ask.
+
+use super::{Caller, FAR, Operations};
+use crate::catalog::Catalog;
+use crate::catalog::page::Page;
+use crate::catalog::rules::RuleFilter;
+use crate::model::code::Refusal;
+use crate::model::explain::{Candidate, Explanation, Sketch, explain as judge};
+use crate::model::grant::Sight;
+use crate::model::rule::Family;
+use crate::model::text::NameFilter;
+
+impl Operations {
+    /// The rules of the service in order, each with the verdict of its conditions, made into an answer where they were
+    /// judged. Judges what clients with the sketch's labels see, with `draft` what is saved; changes nothing.
+    pub async fn explain<A: Send + 'static>(
+        &self,
+        caller: &Caller,
+        family: Family,
+        sketch: Sketch,
+        answer: impl FnOnce(&Explanation<'_>) -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
+        sketch.check()?;
+        let sight = caller.sight();
+        let find = move |catalog: &Catalog| {
+            let sketch = resolved(catalog, sketch);
+            let judged = candidates(catalog, family, &sketch, sketch.draft, &sight);
+            let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &sight));
+            (sketch, judged, saved)
+        };
+        // Many rules have many expressions to compile.
+        self.scan(FAR, find, move |(sketch, judged, saved)| {
+            let explanation = judge(family, &sketch, &judged);
+            answer(&match &saved {
+                Some(saved) => explanation.beside(&judge(family, &sketch, saved)),
+                None => explanation,
+            })
+        })
+        .await
+    }
+}
+
+/// One called by its alias is called by its name from here on, as rules know no aliases.
+pub(crate) fn resolved(catalog: &Catalog, mut sketch: Sketch) -> Sketch {
+    if let Some(alias) = catalog.aliases.get(&sketch.namespace, &sketch.service) {
+        (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
+    }
+    sketch
+}
+
+/// The rules that may be about the service that is called: as they are saved, or as its clients see them.
+pub(crate) fn candidates(
+    catalog: &Catalog,
+    family: Family,
+    sketch: &Sketch,
+    as_saved: bool,
+    sight: &Sight,
+) -> Vec<Candidate> {
+    let book = catalog.rules.of(family);
+    if as_saved {
+        let service = Some(NameFilter::Exact(sketch.service.clone()));
+        let saved = book.list(&RuleFilter { service, sight: sight.clone(), ..RuleFilter::default() }, Page::ALL);
+        return saved.rows.into_iter().map(Candidate::saved).collect();
+    }
+    let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));
+    let seen = seen.iter().filter(|release| book.is_seen(&release.rule, sight));
+    seen.map(|release| Candidate::released(release)).collect()
+}
