@@ -84,7 +84,12 @@ pub(super) fn page(template: &impl Template) -> Response {
 
 /// A page that says what was wrong, what was typed still in it.
 pub(super) fn page_refused(code: Code, template: &impl Template) -> Response {
-    page_as(StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), template)
+    let status = match code {
+        // To a browser what is not there is not there.
+        Code::NotFoundResource => StatusCode::NOT_FOUND,
+        code => StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+    };
+    page_as(status, template)
 }
 
 fn page_as(status: StatusCode, template: &impl Template) -> Response {

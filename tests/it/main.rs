@@ -15,6 +15,7 @@ mod catch_up;
 mod clocks;
 mod config_surface;
 mod connections;
+mod console;
 mod contents;
 mod cut_off;
 mod discover;

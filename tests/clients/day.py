@@ -1,0 +1,182 @@
+"""A day of a person at the console, in a real browser: day.py URL PASSWORD PICTURES.
+
+A line is printed after each part of the day; after "half" and "published" one is read before it goes on. Whatever the
+page does not show in time ends the day, with a picture of it.
+"""
+
+import sys
+
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+LIMIT = 40
+LIMITED = """{"namespace": "shop", "name": "pay-limit", "service": "pay", "enable": true, "priority": 0,
+"rules": [{"resource": "QPS", "arguments": [{"type": "HEADER", "key": "x", "value": {"type": "EXACT", "value": "1"}}],
+"amounts": [{"maxAmount": %d, "validDuration": "1s"}]}]}"""
+
+
+class Day:
+    def __init__(self, url, password):
+        self.url, self.password = url, password
+        options = webdriver.ChromeOptions()
+        for flag in ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,1000", "--lang=en"]:
+            options.add_argument(flag)
+        options.binary_location = "/usr/bin/chromium"
+        self.page = webdriver.Chrome(options=options, service=webdriver.ChromeService("/usr/bin/chromedriver"))
+        self.page.set_page_load_timeout(LIMIT)
+
+    def open(self, path):
+        self.page.get(self.url + path)
+
+    def one(self, selector):
+        """The first that is there, waited for."""
+        return WebDriverWait(self.page, LIMIT).until(lambda page: page.find_element(By.CSS_SELECTOR, selector))
+
+    def there(self, selector):
+        return self.page.find_elements(By.CSS_SELECTOR, selector)
+
+    def fill(self, form, **fields):
+        for name, value in fields.items():
+            field = self.one(f"{form} [name={name}]")
+            if field.tag_name == "select":
+                Select(field).select_by_visible_text(value)
+            else:
+                self.page.execute_script("arguments[0].value = arguments[1]", field, value)
+
+    def press(self, selector):
+        """Goes on once another page is there."""
+        button, old = self.one(selector), self.one("html")
+        self.page.execute_script("window.confirm = () => true; arguments[0].click()", button)
+        WebDriverWait(self.page, LIMIT).until(lambda _: is_gone(old))
+        self.one("main")
+
+    def expect(self, text):
+        WebDriverWait(self.page, LIMIT).until(lambda page: text in self.text(), f"{text!r} is not shown")
+
+    def text(self):
+        return self.one("body").text
+
+    def sign_in(self, name, password):
+        self.open("/ui")
+        self.fill("form", user=name, password=password)
+        self.press("button.primary")
+        self.expect("Overview")
+
+
+def is_gone(element):
+    try:
+        element.is_enabled()
+        return False
+    except WebDriverException:
+        return True
+
+
+def tell(word):
+    print(word, flush=True)
+
+
+def hear():
+    if not sys.stdin.readline():
+        raise SystemExit("nobody listens")
+
+
+def rules(day):
+    day.open("/ui/services")
+    day.one("details summary").click()
+    day.fill("form[method=post][action='/ui/services']", namespace="shop", name="pay", owners="team-a")
+    day.press("form[action='/ui/services'] button.primary")
+    day.expect("shop / pay")
+    day.open("/ui/rules/ratelimits/new")
+    day.fill("form[data-keep]", text=LIMITED % 100)
+    day.press("form[data-keep] button.primary")
+    day.expect("Clients get nothing.")
+    rule = day.page.current_url[len(day.url):]
+    # What nobody can read is refused where it was typed.
+    day.fill("form[data-keep]", text="{")
+    day.press("form[data-keep] button.primary")
+    day.one(".notice.fault")
+    assert day.one("textarea[name=text]").get_property("value").strip() == "{", "what was typed is lost"
+    day.open("/ui/rules/ratelimits/explain?namespace=shop&service=pay&headers=x%3D1")
+    released, saved = day.there(".two > section")
+    assert "applies" in saved.text and "applies" not in released.text, day.text()
+    release = f"form[action='{rule}/release']"
+    day.open(rule)
+    day.page.execute_script("arguments[0].checked = true", day.one(f"{release} [value=gray]"))
+    day.fill(release, release_name="some", percent="10", comment="a tenth first")
+    day.press(f"{release} button.primary")
+    day.expect("10 % (CLIENT_IP)")
+    day.press("button[value=promote]")
+    day.expect("The same as what is in force")
+    day.fill("form[data-keep]", text=LIMITED % 200)
+    day.press("form[data-keep] button.primary")
+    day.expect("draft differs")
+    assert "200" in day.one(".diff .added").text
+    day.fill(release, release_name="more")
+    day.press(f"{release} button.primary")
+    day.expect("more v")
+    day.press("button[value=rollback]")
+    day.expect("draft differs")
+    assert "more" not in day.one(".two .card .badge").text, "it is rolled back"
+
+
+def files(day):
+    day.open("/ui/config")
+    day.one("details summary").click()
+    day.fill("form[method=post][action='/ui/config']", namespace="default", group="app", name="application.properties")
+    day.press("form[method=post][action='/ui/config'] button.primary")
+    day.expect("Nothing is in force yet")
+    # A mistake is told of where one edits, and is not published.
+    day.fill("form[data-keep]", text="number=1\nbad=\\u12")
+    day.press("form[data-keep] button.primary")
+    day.one(".notice.warn")
+    day.press("form[action='/ui/config/file/release'] button.primary")
+    day.one(".notice.fault")
+    day.fill("form[data-keep]", text="number=7\ngood=1")
+    day.press("form[data-keep] button.primary")
+    assert not day.there(".notice"), day.text()
+    day.press("form[action='/ui/config/file/release'] button.primary")
+    day.expect("The same as what is in force")
+
+
+def main(url, password, pictures):
+    day = Day(url, password)
+    try:
+        day.sign_in("admin", password)
+        day.open("/ui/accounts")
+        day.one("details summary").click()
+        day.fill("details form", name="eva", password="a password of eva", role="reader")
+        day.press("button[value=create]")
+        day.expect("reader * / *")
+        rules(day)
+        tell("half")
+        hear()
+        files(day)
+        tell("published")
+        hear()
+        day.page.refresh()
+        day.expect("1 / 1 current")
+        day.open("/ui/audit?user=admin&kind=configfile")
+        day.expect("default / app/application.properties")
+        assert any("publish" in row.text for row in day.there("tbody tr")), day.text()
+        file = "/ui/config/file?namespace=default&group=app&name=application.properties"
+        day.press("form[action='/ui/sign-out'] button")
+        day.sign_in("eva", "a password of eva")
+        day.open(file)
+        day.expect("The same as what is in force")
+        assert not day.there("form[data-keep] button") and not day.there("button[value=withdraw]"), "a reader only reads"
+        day.open("/ui/audit")
+        day.one(".notice.fault")
+        assert "configfile" not in day.text()
+        tell("done")
+    except BaseException:
+        day.page.save_screenshot(pictures)
+        print(day.page.current_url, day.text(), file=sys.stderr)
+        raise
+    finally:
+        day.page.quit()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

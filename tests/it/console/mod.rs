@@ -1,0 +1,277 @@
+//! The console: what it lets in, what it shows whom, and a day of a person in a real browser.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use reqwest::header::{COOKIE, HeaderMap, LOCATION, SET_COOKIE};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{ChildStdout, Command};
+
+use crate::harness::{ADMIN_PASSWORD, Balancer, Cluster, Kind, RealClient, http, python};
+
+/// A part of the day, on a machine that is busy with other tests.
+const PART_LIMIT: Duration = Duration::from_secs(120);
+const SEEN_LIMIT: Duration = Duration::from_secs(20);
+
+/// A browser's manners without a browser.
+struct Visit {
+    client: Client,
+    base: String,
+    cookie: String,
+}
+
+impl Visit {
+    fn of(cluster: &Cluster, node: u64) -> Visit {
+        let client = http().redirect(Policy::none()).build().expect("a client");
+        Visit { client, base: format!("http://{}", cluster.ports(node).api), cookie: String::new() }
+    }
+
+    async fn signed_in(cluster: &Cluster, node: u64, name: &str, password: &str) -> Visit {
+        let mut visit = Visit::of(cluster, node);
+        let answer = visit.post("/ui/sign-in", &[("user", name), ("password", password), ("to", "/ui/audit")]).await;
+        assert_eq!((answer.status(), place(&answer)), (StatusCode::SEE_OTHER, "/ui/audit"));
+        let cookie = answer.headers()[SET_COOKIE].to_str().expect("text").to_owned();
+        assert!(
+            cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/ui"),
+            "{cookie}"
+        );
+        visit.cookie = cookie.split(';').next().expect("a pair").to_owned();
+        visit
+    }
+
+    async fn get(&self, path: &str) -> Response {
+        let request = self.client.get(format!("{}{path}", self.base)).header(COOKIE, &self.cookie);
+        request.send().await.expect("an answer")
+    }
+
+    async fn page(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        answer.text().await.expect("text")
+    }
+
+    async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Response {
+        let body: String = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = self.client.post(format!("{}{path}", self.base)).header(COOKIE, &self.cookie);
+        request.body(body).send().await.expect("an answer")
+    }
+
+    /// The token that pages carry in their forms.
+    async fn form_token(&self) -> String {
+        let page = self.page("/ui").await;
+        let rest = page.split("name=\"form_token\" value=\"").nth(1).expect("a form");
+        rest.split('"').next().expect("a value").to_owned()
+    }
+}
+
+fn place(answer: &Response) -> &str {
+    answer.headers().get(LOCATION).map_or("", |place| place.to_str().expect("text"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_let_in_but_by_the_console_s_own_cookie_and_forms() {
+    let cluster = Cluster::start(1).await;
+    let stranger = Visit::of(&cluster, 1);
+    let root = stranger.get("/").await;
+    assert_eq!((root.status(), place(&root)), (StatusCode::SEE_OTHER, "/ui"));
+    let asked = stranger.get("/ui/services?name=a%26b").await;
+    let wanted = "/ui/sign-in?to=%2Fui%2Fservices%3Fname%3Da%2526b";
+    assert_eq!((asked.status(), place(&asked)), (StatusCode::SEE_OTHER, wanted));
+    let wrong = stranger.post("/ui/sign-in", &[("user", "admin"), ("password", "a guess")]).await;
+    assert_eq!((wrong.status(), wrong.headers().get(SET_COOKIE)), (StatusCode::UNAUTHORIZED, None));
+
+    let visit = Visit::signed_in(&cluster, 1, "admin", ADMIN_PASSWORD).await;
+    let form_token = visit.form_token().await;
+    // The API takes no cookie, and the console no token of the API's headers.
+    let api = visit.get("/naming/v1/services").await;
+    assert_eq!(api.status(), StatusCode::UNAUTHORIZED);
+    let by_header = visit.client.get(format!("{}/ui", visit.base)).header("authorization", cluster.token());
+    assert_eq!(by_header.send().await.expect("an answer").status(), StatusCode::SEE_OTHER);
+    // A form of another page, or of another site, does nothing.
+    let service = [("namespace", "shop"), ("name", "pay")];
+    for token in ["", "another"] {
+        let refused = visit.post("/ui/services", &[service[0], service[1], ("form_token", token)]).await;
+        assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    }
+    let foreign = visit.client.post(format!("{}/ui/services", visit.base)).header(COOKIE, &visit.cookie);
+    let body = format!("namespace=shop&name=pay&form_token={form_token}");
+    let foreign = foreign.header("sec-fetch-site", "cross-site").body(body).send().await.expect("an answer");
+    assert_eq!(foreign.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(cluster.api(1).get("/naming/v1/services/count").await.amount(), 0);
+    let made = visit.post("/ui/services", &[service[0], service[1], ("form_token", &form_token)]).await;
+    assert_eq!((made.status(), place(&made)), (StatusCode::SEE_OTHER, "/ui/service?namespace=shop&name=pay"));
+
+    // Out means out, on every page.
+    let out = visit.post("/ui/sign-out", &[("form_token", &form_token)]).await;
+    assert_eq!(place(&out), "/ui/sign-in");
+    assert_eq!(visit.get("/ui").await.status(), StatusCode::SEE_OTHER);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let evil = "<script>alert(1)</script>";
+    api.post("/naming/v1/services", &json!([{"namespace": "shop", "name": "pay", "comment": evil}]))
+        .await
+        .expect_code(200_000);
+    let rule = json!([{"namespace": "shop", "name": "<b>\"'&", "description": evil, "service": "pay", "rules": [
+        {"amounts": [{"maxAmount": 1, "validDuration": "1s"}]}]}]);
+    api.post("/naming/v1/ratelimits", &rule).await.expect_code(200_000);
+    api.publish("default", "app", "application.properties", "a=</textarea><script>alert(1)</script>").await;
+    let visit = Visit::signed_in(&cluster, 1, "admin", ADMIN_PASSWORD).await;
+    let pages = [
+        "/ui",
+        "/ui/services",
+        "/ui/service?namespace=shop&name=pay",
+        "/ui/rules/ratelimits",
+        "/ui/rules/routings/new",
+        "/ui/rules/ratelimits/explain?namespace=shop&service=pay",
+        "/ui/config",
+        "/ui/config?namespace=default&group=app",
+        "/ui/config/file?namespace=default&group=app&name=application.properties",
+        "/ui/audit",
+        "/ui/accounts",
+        "/ui/cluster",
+        "/ui/search?q=%3Cscript%3Ealert(1)%3C/script%3E",
+        &format!("/ui/rules/ratelimits/{}", rules_id(&cluster).await),
+    ];
+    for path in pages {
+        let answer = visit.get(path).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        expect_manners(answer.headers(), path);
+        let text = answer.text().await.expect("text");
+        assert!(!text.contains("alert(1)</script>"), "{path}: {text}");
+        // Nothing inline: the policy would forbid it anyway.
+        assert!(!text.contains(" style=") && !text.contains(" onclick=") && !text.contains("<script>"), "{path}");
+        for asset in text.split("/ui/assets/").skip(1).filter_map(|rest| rest.split('"').next()) {
+            assert_eq!(visit.get(&format!("/ui/assets/{asset}")).await.status(), StatusCode::OK, "{asset}");
+        }
+    }
+    for gone in ["/ui/rules/none", "/ui/assets/none.js", "/ui/rules/ratelimits/none"] {
+        assert_eq!(visit.get(gone).await.status(), StatusCode::NOT_FOUND, "{gone}");
+    }
+}
+
+async fn rules_id(cluster: &Cluster) -> String {
+    let rules = cluster.api(1).get("/naming/v1/ratelimits").await;
+    rules.body["data"][0]["id"].as_str().expect("an id").to_owned()
+}
+
+fn expect_manners(headers: &HeaderMap, path: &str) {
+    let of = |name: &str| headers.get(name).map_or("", |value| value.to_str().expect("text"));
+    assert!(of("content-security-policy").contains("default-src 'none'"), "{path}");
+    assert_eq!((of("x-frame-options"), of("cache-control")), ("DENY", "no-store"), "{path}");
+    assert_eq!((of("x-content-type-options"), of("request-id").is_empty()), ("nosniff", false), "{path}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_sees_what_it_may_and_changes_nothing() {
+    let cluster = Cluster::start(1).await;
+    let api = cluster.api(1);
+    let users =
+        json!([{"name": "eva", "password": "a password of eva", "grants": [{"role": "reader", "namespace": "shop"}]}]);
+    api.post("/auth/v1/users", &users).await.expect_code(200_000);
+    for namespace in ["shop", "other"] {
+        api.post("/naming/v1/services", &json!([{"namespace": namespace, "name": format!("{namespace}-pay")}])).await;
+        api.publish(namespace, "app", "application.properties", "a=1").await;
+    }
+    let visit = Visit::of(&cluster, 1);
+    let signed = visit.post("/ui/sign-in", &[("user", "eva"), ("password", "a password of eva")]).await;
+    let cookie = signed.headers()[SET_COOKIE].to_str().expect("text").split(';').next().expect("a pair").to_owned();
+    let visit = Visit { cookie, ..visit };
+    let services = visit.page("/ui/services").await;
+    assert!(services.contains("shop-pay") && !services.contains("other-pay"));
+    let files = visit.page("/ui/config").await;
+    assert!(files.contains("namespace=shop") && !files.contains("namespace=other"));
+    for path in [
+        "/ui/service?namespace=other&name=other-pay",
+        "/ui/config/file?namespace=other&group=app&name=application.properties",
+    ] {
+        assert_eq!(visit.get(path).await.status(), StatusCode::NOT_FOUND, "{path}: as if it were not there");
+    }
+    for path in ["/ui/audit", "/ui/accounts", "/ui/cluster"] {
+        let refused = visit.get(path).await;
+        assert_eq!(refused.status(), StatusCode::UNAUTHORIZED, "{path}");
+        assert!(!refused.text().await.expect("text").contains("200000"), "{path}");
+    }
+    // A button that is not shown can be pressed all the same.
+    let token = visit.form_token().await;
+    let key =
+        [("namespace", "shop"), ("group", "app"), ("name", "application.properties"), ("form_token", token.as_str())];
+    for (path, more) in [
+        ("/ui/config/file", ("text", "a=2")),
+        ("/ui/config/file/release", ("type", "normal")),
+        ("/ui/config/file/delete", ("", "")),
+    ] {
+        let fields = [key.as_slice(), &[more]].concat();
+        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
+    }
+    for (path, change) in [("/ui/accounts", "disable"), ("/ui/cluster", "snapshot")] {
+        let fields = [("form_token", token.as_str()), ("change", change), ("name", "admin"), ("id", "1")];
+        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
+    }
+    assert_eq!(
+        api.get("/config/v1/configfiles?namespace=shop&group=app&name=application.properties").await.body["configFile"]
+            ["content"],
+        "a=1"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn there_is_no_console_where_none_is_wanted() {
+    let cluster = Cluster::start_with(1, &["--ui", "off"]).await;
+    let stranger = Visit::of(&cluster, 1);
+    for path in ["/ui", "/", "/ui/sign-in"] {
+        assert_eq!(stranger.get(path).await.status(), StatusCode::NOT_FOUND, "{path}");
+    }
+}
+
+/// What the browser tells of its day.
+struct Told(Lines<BufReader<ChildStdout>>);
+
+impl Told {
+    async fn expect(&mut self, word: &str) {
+        let line = tokio::time::timeout(PART_LIMIT, self.0.next_line()).await;
+        let line = line.unwrap_or_else(|_| panic!("{word:?} was not told within {PART_LIMIT:?}"));
+        assert_eq!(line.expect("readable").as_deref(), Some(word), "the day ended early, see above");
+    }
+}
+
+/// Signs in, makes a service and a rule, explains, releases to a tenth, promotes, rolls back; the leader dies; edits a
+/// config file with a mistake, mends and publishes it; finds it in the audit; as a reader is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_of_a_person() {
+    let mut cluster = Cluster::start(3).await;
+    let backends = cluster.ids().into_iter().map(|id| cluster.ports(id).api).collect();
+    let balancer = Balancer::start(backends).await;
+    let picture = std::env::temp_dir().join(format!("thuban-console-{}.png", std::process::id()));
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/day.py");
+    let mut browser = Command::new(python("browser").await)
+        .arg(script)
+        .args([&format!("http://{}", balancer.address()), ADMIN_PASSWORD])
+        .arg(&picture)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("Python can be started");
+    let mut told = Told(BufReader::new(browser.stdout.take().expect("piped")).lines());
+    let mut stdin = browser.stdin.take().expect("piped");
+    told.expect("half").await;
+    let leader = cluster.leader().await;
+    cluster.kill(leader).await;
+    cluster.leader().await;
+    stdin.write_all(b"go on\n").await.expect("the browser listens");
+    told.expect("published").await;
+    let alive = cluster.running()[0];
+    let mut client = RealClient::start(Kind::Python, cluster.ports(alive).compat, "app", "application").await;
+    client.holds(SEEN_LIMIT, "number", "7").await;
+    stdin.write_all(b"go on\n").await.expect("the browser listens");
+    told.expect("done").await;
+    let ended = tokio::time::timeout(PART_LIMIT, browser.wait()).await.expect("the browser ends");
+    assert!(ended.expect("it can be waited for").success());
+}
