@@ -1,5 +1,5 @@
-//! Access keys between their two forms: clear where a caller gives or gets one and where a request is
-//! judged, sealed everywhere else.
+//! Access keys, and the secrets of webhooks, between their two forms: clear where a caller gives or gets one and
+//! where a request is judged or signed, sealed everywhere else.
 //!
 //! Sealing needs the data key, and so does reading. A node without it, or with another one than the
 //! key was sealed under, takes a key that it cannot read for one that nobody has signed with: what is
@@ -7,15 +7,19 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use zeroize::Zeroizing;
+
 use crate::catalog::Catalog;
 use crate::catalog::access_keys::HeldKey;
 use crate::data_key::{DataKey, generate_secret};
 use crate::model::access_key::{AccessKey, AccessKeyDraft, AccessKeyRequest, AccessMode, ClearSecret, SealedSecret};
 use crate::model::code::{Code, Refusal};
 use crate::model::signature::{AppKeys, SigningKey};
+use crate::model::webhook::{Webhook, WebhookDraft, WebhookRequest};
 
 /// The kind of secret, as the first part of its place.
 const KIND: &str = "access-key";
+const WEBHOOK: &str = "webhook";
 
 /// Seals and opens with the data key of this node, if it has one.
 #[derive(Debug, Default)]
@@ -44,12 +48,35 @@ impl Keyring {
     }
 
     fn sealed(&self, request: &AccessKeyRequest, secret: &ClearSecret) -> Result<SealedSecret, Refusal> {
+        self.sealed_for(&[KIND, &request.app_id, &request.name], secret)
+    }
+
+    fn sealed_for(&self, place: &[&str], secret: &ClearSecret) -> Result<SealedSecret, Refusal> {
         let Some(data_key) = &self.data_key else {
             let why = "secrets are kept encrypted only: start every node with the same file of 64 hex digits";
             return Err(Refusal::new(Code::NoDataKey, why));
         };
-        let place = [KIND, &request.app_id, &request.name];
-        Ok(SealedSecret(data_key.seal(&place, secret.expose())))
+        Ok(SealedSecret(data_key.seal(place, secret.expose())))
+    }
+
+    /// What is proposed of a change to a webhook.
+    pub fn seal_webhook(&self, request: WebhookRequest) -> Result<WebhookDraft, Refusal> {
+        let seal = |secret| self.sealed_for(&[WEBHOOK, &request.name], secret);
+        let sealed = request.secret.as_ref().map(seal).transpose()?;
+        Ok(request.into_draft(sealed))
+    }
+
+    /// What is proposed of a new webhook, and its secret, which is generated if none was given.
+    pub fn seal_new_webhook(&self, mut request: WebhookRequest) -> Result<(WebhookDraft, ClearSecret), Refusal> {
+        let secret = request.secret.take().unwrap_or_else(|| ClearSecret::from(generate_secret()));
+        let sealed = self.sealed_for(&[WEBHOOK, &request.name], &secret)?;
+        Ok((request.into_draft(Some(sealed)), secret))
+    }
+
+    /// The secret that a webhook is told with, or why this node cannot read it.
+    pub fn secret_of(&self, hook: &Webhook) -> Result<Zeroizing<Vec<u8>>, String> {
+        let opened = self.data_key.as_ref().and_then(|key| key.open(&[WEBHOOK, &hook.name], &hook.secret.0));
+        opened.ok_or_else(|| format!("the leader cannot read the secret: {}", self.remedy()))
     }
 
     /// The keys of an app that are on; `None` where there are none, and nothing is to be judged.

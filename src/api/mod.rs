@@ -48,6 +48,7 @@ mod unknown;
 mod upstream;
 mod users;
 mod view;
+mod webhooks;
 
 use std::sync::Arc;
 

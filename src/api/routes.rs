@@ -9,7 +9,7 @@ use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
     config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
-    reference, rule_docs, rules, services, settings, subscribers, tokens, users,
+    reference, rule_docs, rules, services, settings, subscribers, tokens, users, webhooks,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
@@ -229,6 +229,10 @@ fn fixed_routes() -> Vec<Route> {
         whole(Manage, GET, "/admin/v1/audit", audit::list, audit::LIST),
         whole(Operate, GET, "/admin/v1/settings", settings::show, settings::SHOW),
         whole(Operate, PUT, "/admin/v1/settings", settings::change, settings::CHANGE),
+        whole(Operate, GET, "/admin/v1/webhooks", webhooks::list, webhooks::LIST),
+        whole(Operate, POST, "/admin/v1/webhooks", webhooks::create, webhooks::CREATE),
+        whole(Operate, PUT, "/admin/v1/webhooks", webhooks::update, webhooks::UPDATE),
+        whole(Operate, POST, "/admin/v1/webhooks/delete", webhooks::delete, webhooks::DELETE),
         always(whole(Operate, GET, "/admin/v1/cluster", cluster::status, cluster::STATUS)),
         whole(Operate, POST, "/admin/v1/cluster/add", cluster::add, cluster::ADD),
         whole(Operate, POST, "/admin/v1/cluster/promote", cluster::promote, cluster::PROMOTE),

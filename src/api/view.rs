@@ -5,6 +5,7 @@ mod config;
 mod history;
 mod instance;
 mod rule;
+mod webhook;
 
 use std::collections::BTreeMap;
 
@@ -24,11 +25,12 @@ pub(super) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, File
 pub(super) use history::EventView;
 pub(super) use instance::InstanceView;
 pub(super) use rule::{RuleReleaseView, RuleView};
+pub(super) use webhook::WebhookView;
 
 /// What the view of an entity shows beside the entity itself, derived from the catalog.
 #[derive(Clone, Copy)]
 pub(super) struct Derived {
-    /// Services of a namespace, files of a group.
+    /// Services of a namespace, files of a group, events that wait for a webhook.
     members: usize,
     status: FileStatus,
     /// Of a service, or of all services of a namespace.
@@ -52,6 +54,7 @@ impl Derived {
             }
             Entity::ConfigGroup(group) => members = catalog.configs.file_count_in(group),
             Entity::ConfigFile(file) => status = FileStatus::of(file, catalog),
+            Entity::Webhook(hook) => members = catalog.webhooks.pending(&hook.name),
             Entity::None
             | Entity::Alias(_)
             | Entity::ConfigRelease(_)
@@ -82,6 +85,7 @@ pub(super) enum View<'a> {
     User(UserView<'a>),
     ServiceToken(ServiceTokenView<'a>),
     AccessKey(AccessKeyView<'a>),
+    Webhook(Box<WebhookView<'a>>),
 }
 
 impl<'a> View<'a> {
@@ -113,6 +117,7 @@ impl<'a> View<'a> {
             Entity::User(user) => View::User(UserView::new(user)),
             Entity::ServiceToken(token) => View::ServiceToken(ServiceTokenView::new(token, secret)),
             Entity::AccessKey(key) => View::AccessKey(AccessKeyView::new(key, secret)),
+            Entity::Webhook(hook) => View::Webhook(Box::new(WebhookView::new(hook, derived.members, secret))),
         })
     }
 
@@ -131,6 +136,7 @@ impl<'a> View<'a> {
             View::User(_) => "user",
             View::ServiceToken(_) => "token",
             View::AccessKey(_) => "accessKey",
+            View::Webhook(_) => "webhook",
         }
     }
 }

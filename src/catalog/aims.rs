@@ -13,6 +13,7 @@ use crate::model::namespace::NamespaceDraft;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::service::ServiceDraft;
+use crate::model::webhook::WebhookDraft;
 
 impl Place {
     pub(super) fn of_rule(rule: &Rule) -> Place {
@@ -134,6 +135,12 @@ impl Catalog {
                 None => Aim::new(family.element(), "", id),
             },
         }
+    }
+
+    /// Webhooks are the cluster's.
+    pub(super) fn aim_of_webhook(&self, draft: &WebhookDraft) -> Aim {
+        let before = self.webhooks.get(&draft.name).map(|hook| hook.revision.clone()).unwrap_or_default();
+        Aim::of_cluster("webhook", &draft.name).at(Place::Cluster, before)
     }
 
     fn version_in_force(&self, key: &ConfigKey) -> String {

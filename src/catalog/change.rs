@@ -17,6 +17,7 @@ use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{End, Family, Rule};
 use crate::model::service::Service;
+use crate::model::webhook::{News, Webhook};
 
 /// The answer to one item of a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +43,7 @@ pub enum Entity {
     User(Arc<User>),
     ServiceToken(Arc<ServiceToken>),
     AccessKey(Arc<AccessKey>),
+    Webhook(Arc<Webhook>),
 }
 
 impl Entity {
@@ -55,6 +57,7 @@ impl Entity {
             Entity::Alias(alias) => alias.revision.clone(),
             Entity::ConfigGroup(group) => group.revision.clone(),
             Entity::ConfigFile(file) => file.revision.clone(),
+            Entity::Webhook(hook) => hook.revision.clone(),
             Entity::RuleRelease(release) => release.version.to_string(),
             Entity::ConfigRelease(release) => release.version.to_string(),
             Entity::None | Entity::User(_) | Entity::ServiceToken(_) | Entity::AccessKey(_) => String::new(),
@@ -119,6 +122,8 @@ pub enum Change {
         namespace: String,
         service: String,
     },
+    /// A webhook, or that something waits for one.
+    Webhooks,
 }
 
 impl Change {
@@ -136,6 +141,9 @@ pub struct Journal {
     changes: Vec<Change>,
     deeds: Vec<Deed>,
     audit: Vec<AuditRow>,
+    /// For webhooks: what happened, and the instances whose health changed.
+    news: Vec<News>,
+    health: Vec<Arc<Instance>>,
 }
 
 /// What became of one thing that somebody asked for.
@@ -181,6 +189,20 @@ impl Journal {
     /// What was remembered of this entry, once.
     pub(super) fn take_deeds(&mut self) -> Vec<Deed> {
         std::mem::take(&mut self.deeds)
+    }
+
+    /// What webhooks are to be told of when the entry is applied.
+    pub(super) fn tell(&mut self, news: News) {
+        self.news.push(news);
+    }
+
+    pub(super) fn tell_of_health(&mut self, instance: Arc<Instance>) {
+        self.health.push(instance);
+    }
+
+    /// What webhooks are to be told of, once.
+    pub(super) fn take_news(&mut self) -> (Vec<News>, Vec<Arc<Instance>>) {
+        (std::mem::take(&mut self.news), std::mem::take(&mut self.health))
     }
 
     /// A row that goes and was not read.

@@ -25,6 +25,7 @@ use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::settings::SettingsChange;
+use crate::model::webhook::{WebhookDraft, WebhookTold};
 
 /// What to do with each item of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +111,10 @@ pub enum Command {
     PublishDue(Vec<Due>),
     /// What a node saw that is no command and belongs into the audit trail.
     Note(Vec<AuditNote>),
+    /// Their secrets are sealed.
+    Webhooks(Op, Vec<WebhookDraft>),
+    /// What the leader has told them, and how that went.
+    WebhooksTold(Vec<WebhookTold>),
 }
 
 impl Command {
@@ -138,6 +143,7 @@ impl Command {
             }
             Command::RuleReleases(family, op, _) => family.since().max(op.level()),
             Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
+            Command::Webhooks(..) | Command::WebhooksTold(_) => Level::CUSTODY,
             Command::Asked(asked) => asked.command.level().max(Level::TRUST),
             Command::Users(..)
             | Command::ChangePassword { .. }
@@ -174,6 +180,7 @@ impl Command {
             | Command::Users(op, _)
             | Command::ServiceTokens(op, _)
             | Command::AccessKeys(op, _)
+            | Command::Webhooks(op, _)
             | Command::Instances(op, _) => op.adds(),
             Command::Asked(asked) => asked.command.adds(),
             Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,
@@ -195,6 +202,7 @@ impl Command {
             | Command::PruneReleases(_)
             | Command::PublishDue(_)
             | Command::Note(_)
+            | Command::WebhooksTold(_)
             | Command::RemoveDeadInstances(_) => false,
         }
     }
@@ -215,6 +223,7 @@ impl Command {
             | Command::Users(op, _)
             | Command::ServiceTokens(op, _)
             | Command::AccessKeys(op, _)
+            | Command::Webhooks(op, _)
             | Command::Instances(op, _) => op.word(),
             Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => "publish",
             Command::ConfigRollback(_) => ReleaseOp::Rollback.word(),
@@ -237,6 +246,7 @@ impl Command {
             Command::Raise { .. } => "raise",
             Command::PruneReleases(_) => "prune",
             Command::Note(_) => "note",
+            Command::WebhooksTold(_) => "tell",
         }
     }
 }
@@ -255,6 +265,7 @@ impl Command {
                 | Command::PublishDue(_)
                 | Command::RemoveDeadInstances(_)
                 | Command::Note(_)
+                | Command::WebhooksTold(_)
         )
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn check(bench: &Bench) {
         ("settings", one.settings == other.settings),
         ("history", one.history == other.history),
         ("trail", one.trail == other.trail),
+        ("webhooks", one.webhooks == other.webhooks),
         ("requests", one.requests == other.requests),
     ];
     let unequal: Vec<_> = parts.iter().filter(|(_, is_equal)| !is_equal).map(|(part, _)| part).collect();
@@ -78,6 +79,8 @@ pub(crate) fn read_row(row: &[u8]) -> bool {
         Table::AccessKey => round_trip::<AccessKey>(value),
         Table::Audit => round_trip::<AuditRow>(value),
         Table::History => round_trip::<HistoryRow>(value),
+        Table::Webhook => round_trip::<Webhook>(value),
+        Table::WebhookEvent => round_trip::<WebhookEvent>(value),
     }
 }
 

@@ -140,7 +140,12 @@ impl Catalog {
         instance.mtime = ctx.time;
         instance.revision = ctx.draw_id();
         journal.changed(change_of(&instance));
-        self.instances.insert(instance, journal)
+        let was_healthy = self.instances.get(&instance.id).map(|old| old.healthy);
+        let instance = self.instances.insert(instance, journal);
+        if was_healthy.is_some_and(|was_healthy| was_healthy != instance.healthy) {
+            self.tell_of_health(&instance, journal);
+        }
+        instance
     }
 
     fn remove_instance(&mut self, instance: &Instance, journal: &mut Journal) {

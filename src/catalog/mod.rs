@@ -48,6 +48,7 @@ pub mod rules;
 pub mod services;
 mod settings;
 mod sheet;
+pub mod webhooks;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
@@ -67,7 +68,7 @@ use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ConfigReleaseDraft};
-use crate::model::grant::{Sight, Verb};
+use crate::model::grant::Verb;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::release::ReleaseOp;
@@ -76,6 +77,7 @@ use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
 use crate::model::settings::Settings;
 use crate::model::time::Timestamp;
+use crate::model::webhook::Webhook;
 use access::Access;
 use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
@@ -86,12 +88,13 @@ use config_rows::{ConfigMark, ConfigVersion};
 use configs::Configs;
 use contents::StoredContent;
 use history::{History, HistoryRow};
-use instances::{InstanceCounts, Instances};
+use instances::Instances;
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
 use requests::{Remembered, Requests};
 use rules::Rules;
 use services::Services;
+use webhooks::{WebhookEvent, Webhooks};
 
 /// Stored bytes that this version cannot read: fatal to a node, never shown to a caller.
 #[derive(Debug)]
@@ -120,6 +123,7 @@ pub struct Catalog {
     pub settings: Settings,
     pub history: History,
     pub trail: Trail,
+    pub webhooks: Webhooks,
     requests: Requests,
 }
 
@@ -136,6 +140,7 @@ impl Catalog {
             Command::Asked(asked) => self.dispatch_asked(ctx, *asked, &mut journal),
             command => self.dispatch_own(ctx, command, &mut journal),
         };
+        self.tell_webhooks(ctx, &mut journal);
         if self.level() >= Level::TRUST {
             self.trail.prune(ctx.time, &self.settings, &mut journal);
         }
@@ -230,6 +235,10 @@ impl Catalog {
             Command::AccessKeys(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
                 |_, item| Aim::of_cluster("accesskey", format!("{}/{}", item.app_id, item.name)),
                 |catalog, item, journal| catalog.write_access_key(ctx, op, &item, journal)),
+            Command::Webhooks(op, items) => self.each_judged(&job(&[Operate], op), items, journal,
+                |catalog, item| catalog.aim_of_webhook(item),
+                |catalog, item, journal| catalog.write_webhook(ctx, op, &item, journal)),
+            Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, journal)),
             Command::ChangePassword { name, password_hash, replaces } => {
                 // One's own needs no more than the old one.
                 let is_own = matches!(asker, Asker::Holder(holder) if holder.name == name && replaces.is_some());
@@ -312,18 +321,6 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// Services of a namespace, and their instances, as far as they are seen.
-    pub fn counts_in(&self, namespace: &str, sight: &Sight) -> (usize, InstanceCounts) {
-        if sight.is_whole() {
-            return (self.services.count_in(namespace), self.instances.of_namespace(namespace));
-        }
-        let seen = self.services.all_in(Some(namespace)).filter(|service| sight.sees(namespace, &service.name));
-        seen.fold((0, InstanceCounts::default()), |(services, mut counts), service| {
-            counts += self.instances.of_service(namespace, &service.name);
-            (services + 1, counts)
-        })
-    }
-
     /// The level in force: below it nothing newer is proposed, and apply means what it meant then.
     pub fn level(&self) -> Level {
         self.nodes.level()
@@ -346,6 +343,7 @@ impl Catalog {
             settings,
             history,
             trail: _,
+            webhooks,
             requests: _,
         } = self;
         Catalog {
@@ -361,6 +359,7 @@ impl Catalog {
             settings: settings.clone(),
             history: history.clone(),
             trail: Trail::default(),
+            webhooks: webhooks.clone(),
             requests: Requests::default(),
         }
     }
@@ -402,6 +401,8 @@ impl Catalog {
             Table::AccessKey => drop(self.access_keys.load(AccessKey::read(value)?)),
             Table::Audit => self.trail.load(value)?,
             Table::History => self.history.load(HistoryRow::read(value)?)?,
+            Table::Webhook => self.webhooks.load(Webhook::read(value)?),
+            Table::WebhookEvent => self.webhooks.load_event(WebhookEvent::read(value)?),
         }
         Ok(())
     }
@@ -412,7 +413,7 @@ impl Catalog {
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 17] {
+    pub fn counts(&self) -> [(&'static str, usize); 19] {
         let instances = self.instances.counts();
         [
             ("namespace", self.namespaces.len()),
@@ -431,6 +432,8 @@ impl Catalog {
             ("user", self.access.user_count()),
             ("service_token", self.access.service_token_count()),
             ("access_key", self.access_keys.len()),
+            ("webhook", self.webhooks.len()),
+            ("webhook_event", self.webhooks.event_count()),
             ("audit_row", usize::try_from(self.trail.rows()).unwrap_or(usize::MAX)),
         ]
     }

@@ -18,10 +18,12 @@ use super::config_rows::{ConfigMark, ConfigVersion};
 use super::history::HistoryRow;
 use super::nodes::{Cluster, NodeRecord};
 use super::row::{Edit, Row, Table};
+use super::webhooks;
 use crate::format::level::Level;
 use crate::model::config_file::{ConfigKey, ConfigRelease};
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
+use crate::model::webhook::Webhook;
 
 /// How far versions, notification ids and the log index are moved on.
 pub const LEAP: u64 = 1_000_000;
@@ -68,6 +70,9 @@ impl Rebirth {
                 leap_if_any(&mut event.from_version);
             })?,
             Table::Cl5Counter => changed::<Cl5Counter>(value, |counter| *counter = counter.far_ahead(LEAP))?,
+            // Who goes on tells whom it told; what is restored may stand beside who still does.
+            Table::Webhook if self.survivor.is_none() => changed::<Webhook>(value, webhooks::restored)?,
+            Table::WebhookEvent if self.survivor.is_none() => return Ok(None),
             Table::User
             | Table::ServiceToken
             | Table::Namespace
@@ -79,6 +84,8 @@ impl Rebirth {
             | Table::Settings
             | Table::Content
             | Table::AccessKey
+            | Table::Webhook
+            | Table::WebhookEvent
             | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))

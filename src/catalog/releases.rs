@@ -349,7 +349,9 @@ impl Catalog {
             from_version: from.map_or(0, Archived::version),
             comment: comment.to_owned(),
         };
-        self.history.add(release.of(), event, journal);
+        let thing = release.of();
+        self.tell_of_release(&thing, &event, journal);
+        self.history.add(thing, event, journal);
     }
 
     /// The release of a thing that has this version now.

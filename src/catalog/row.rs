@@ -47,10 +47,12 @@ pub enum Table {
     ServiceToken = 21,
     Audit = 22,
     History = 23,
+    Webhook = 27,
+    WebhookEvent = 28,
 }
 
 impl Table {
-    pub const ALL: [Table; 23] = [
+    pub const ALL: [Table; 25] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -74,6 +76,8 @@ impl Table {
         Table::ServiceToken,
         Table::Audit,
         Table::History,
+        Table::Webhook,
+        Table::WebhookEvent,
     ];
 
     /// What it holds, for people and their tools.
@@ -102,6 +106,8 @@ impl Table {
             Table::ServiceToken => "service_tokens",
             Table::Audit => "audit",
             Table::History => "history",
+            Table::Webhook => "webhooks",
+            Table::WebhookEvent => "webhook_events",
         }
     }
 

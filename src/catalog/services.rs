@@ -10,7 +10,7 @@ use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::fold::Fold;
-use super::instances::{InstanceNeeds, Instances};
+use super::instances::{InstanceCounts, InstanceNeeds, Instances};
 use super::ledger::{Entry, Ledger, Wish};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, cut_sorted};
@@ -234,6 +234,18 @@ fn newest_first(one: &Arc<Service>, other: &Arc<Service>) -> Ordering {
 }
 
 impl Catalog {
+    /// Services of a namespace, and their instances, as far as they are seen.
+    pub fn counts_in(&self, namespace: &str, sight: &Sight) -> (usize, InstanceCounts) {
+        if sight.is_whole() {
+            return (self.services.count_in(namespace), self.instances.of_namespace(namespace));
+        }
+        let seen = self.services.all_in(Some(namespace)).filter(|service| sight.sees(namespace, &service.name));
+        seen.fold((0, InstanceCounts::default()), |(services, mut counts), service| {
+            counts += self.instances.of_service(namespace, &service.name);
+            (services + 1, counts)
+        })
+    }
+
     pub(super) fn write_service(&mut self, ctx: &Ctx, op: Op, draft: &ServiceDraft, journal: &mut Journal) -> Outcome {
         match op {
             Op::Create => self.create_service(ctx, draft, journal),

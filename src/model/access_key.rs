@@ -68,7 +68,7 @@ impl ClearSecret {
     }
 
     /// Long enough not to be guessed, and fit for a header and a configuration file.
-    fn check(&self) -> Result<(), Refusal> {
+    pub(super) fn check(&self) -> Result<(), Refusal> {
         let chars = limits::ACCESS_KEY_SECRET_CHARS_MIN..=limits::ACCESS_KEY_SECRET_CHARS_MAX;
         if !chars.contains(&self.0.len()) || !self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
             let (least, most) = (chars.start(), chars.end());

@@ -150,6 +150,24 @@ pub const ACCESS_KEY_SECRET_CHARS_MAX: usize = 128;
 /// Milliseconds by which the clock of a client that signs may differ from the cluster's: less than this.
 pub const ACCESS_KEY_SKEW_MS: u64 = 60_000;
 
+/// Webhooks of a cluster.
+pub const WEBHOOKS_MAX: usize = 20;
+/// Characters of the URL of a webhook.
+pub const WEBHOOK_URL_CHARS_MAX: usize = 2048;
+/// Events that wait for one webhook; beyond that the oldest are dropped.
+pub const WEBHOOK_EVENTS_MAX: usize = 1000;
+/// Milliseconds after which an event that cannot be delivered is given up.
+pub const WEBHOOK_EVENT_AGE_MS_MAX: u64 = 24 * 3600 * 1000;
+/// Instances that one event names, and characters of the comment of a release in it.
+pub const WEBHOOK_INSTANCES_MAX: usize = 20;
+pub const WEBHOOK_COMMENT_CHARS_MAX: usize = 300;
+/// Characters that are kept of why a delivery failed.
+pub const WEBHOOK_FAILURE_CHARS_MAX: usize = 200;
+/// Milliseconds that one delivery may take, its connection and the head of its answer included.
+pub const WEBHOOK_TRY_MS_MAX: u64 = 10_000;
+/// Bytes that are read of the body of an answer to a webhook; with a longer one the connection ends.
+pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 16 * 1024;
+
 /// How long the state machine remembers a request id, in milliseconds of log time: six times what
 /// a node goes on retrying a command.
 pub const REQUEST_MEMORY_MS: u64 = 60_000;

@@ -22,6 +22,7 @@ pub mod name;
 pub mod namespace;
 pub mod properties;
 pub mod release;
+pub mod remote;
 pub mod rule;
 pub mod service;
 pub mod settings;
@@ -29,6 +30,7 @@ pub mod signature;
 pub mod text;
 pub mod texts;
 pub mod time;
+pub mod webhook;
 pub mod wire;
 
 /// Compare-and-set: an update that names a revision is for that one alone. An empty one names none.

@@ -249,6 +249,9 @@ impl Machine {
         }
         self.state.applied.send_replace(news.applied);
         self.state.beats.see_written(news.replies.iter().flat_map(|(_, reply)| &reply.outcomes));
+        if news.changes.contains(&Change::Webhooks) {
+            self.state.webhooks.send_replace(());
+        }
         // Before the herd: who wrote does not wait until a hundred thousand were told.
         self.state.replies.answer(news.replies);
         self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
@@ -265,6 +268,7 @@ impl Machine {
         *self.progress.lock() = progress;
         self.checkpoints.lock().clear();
         self.state.applied.send_replace(applied);
+        self.state.webhooks.send_replace(());
         self.state.hub().wake_all();
         // Here, where nobody waits: giving back a large state takes as long as making it.
         drop(old);
@@ -295,6 +299,7 @@ fn watch_keys(change: &Change) -> Vec<WatchKey> {
         Change::Rules(family, ends) => {
             ends.iter().map(|end| WatchKey::rules(*family, &end.namespace, &end.service)).collect()
         }
+        Change::Webhooks => Vec::new(),
         Change::Instances { namespace, service } => vec![WatchKey::instances(namespace, service)],
     }
 }

@@ -32,6 +32,8 @@ pub struct State {
     pub(super) replies: Replies,
     pub(super) beats: Beats,
     pub(super) clock: Clock,
+    /// A webhook changed, or something waits for one.
+    pub(super) webhooks: watch::Sender<()>,
     /// The catalog's, beside it: every proposal asks, and must not wait for an apply.
     level: AtomicU8,
     hub: Hub,
@@ -48,6 +50,7 @@ impl State {
             replies: Replies::default(),
             beats: Beats::default(),
             clock,
+            webhooks: watch::Sender::new(()),
             level,
             hub,
         }

@@ -17,6 +17,7 @@ mod room;
 mod rule_levels;
 mod rules;
 mod trust;
+mod webhooks;
 
 use std::collections::BTreeMap;
 

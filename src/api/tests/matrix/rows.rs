@@ -68,12 +68,18 @@ fn of_cluster() -> Vec<Row> {
         let path = format!("/admin/v1/cluster/{path}");
         Row::new("POST", path, Law::Whole(Operate, code), move |_| body(order.clone()))
     };
+    let hooks = "/admin/v1/webhooks";
+    let hook = |thing: &Thing| body(json!([{ "name": thing.tag, "url": "https://hooks.example.org/" }]));
     vec![
         Row::new("GET", "/admin/v1/audit", Law::Whole(Manage, 200_000), nothing),
         Row::new("GET", "/admin/v1/settings", Law::Whole(Operate, 200_000), nothing),
         Row::new("PUT", "/admin/v1/settings", Law::Whole(Operate, 200_000), |thing| {
             body(json!({ "releases_kept": 100 + thing.turn }))
         }),
+        Row::new("GET", hooks, Law::Whole(Operate, 200_000), nothing),
+        Row::new("POST", hooks, Law::Whole(Operate, 503_005), hook),
+        Row::new("PUT", hooks, Law::Whole(Operate, 400_202), hook),
+        Row::new("POST", "/admin/v1/webhooks/delete", Law::Whole(Operate, 200_000), hook),
         Row::new("GET", "/admin/v1/cluster", Law::Whole(Operate, 200_000), nothing),
         order("add", 400_103, json!({ "id": 0, "peer": "nowhere" })),
         order("promote", 400_000, json!({ "id": 99 })),

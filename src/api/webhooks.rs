@@ -1,0 +1,92 @@
+//! `/admin/v1/webhooks`: who is told by HTTP of what happens.
+//!
+//! A secret is in the answer of the create that made it and nowhere else.
+
+use axum::extract::State;
+use axum::response::Response;
+
+use super::App;
+use super::auth::Caller;
+use super::doc::{Doc, PAGING};
+use super::envelope::{self, Shape};
+use super::error::ApiError;
+use super::extract::{Batch, Write};
+use super::query::{Fresh, Query};
+use super::view::WebhookView;
+use crate::catalog::{Command, Op};
+use crate::model::code::Code;
+use crate::model::webhook::{WebhookDraft, WebhookRequest};
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Webhooks");
+const WRITE: Doc = DOC.gives(Shape::batch::<WebhookView>("webhook"));
+/// What the fields of an item may be refused with.
+const FIELDS: &[Code] = &[Code::InvalidParameter, Code::InvalidNamespaceName, Code::LevelNotReached];
+const FILTERS: &[Param] = &[Param::text("name", "Exact, or with `*` a glob that ignores case.")];
+
+pub(super) const LIST: Doc = DOC
+    .says("A page of the webhooks and how far each was told, newest change first; never with a secret.")
+    .query(&[FILTERS, PAGING])
+    .gives(Shape::list::<WebhookView>("data"));
+
+pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let (name, page) = (query.name("name"), query.page()?);
+    let hooks = app.node.state().catalog().webhooks.clone();
+    let listed = hooks.list(name.as_ref(), page);
+    Ok(envelope::list("data", &listed, |hook| WebhookView::new(hook, hooks.pending(&hook.name), None)))
+}
+
+pub(super) const CREATE: Doc = WRITE
+    .says(
+        "Creates webhooks, at most 20 in all. Events from now on are posted to the URL, signed with the secret: \
+         `X-Thuban-Signature: sha256=<hex HMAC-SHA256 of the body>`. The answer alone carries the secret, whether it \
+         was given or generated; it is kept encrypted under `--data-key-file`.",
+    )
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::BadRequest, Code::NoDataKey]]);
+
+pub(super) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    batch: Batch<WebhookRequest>,
+) -> Result<Response, ApiError> {
+    let sealed = batch.checked(WebhookRequest::check_new).made(|request| app.node.keyring().seal_new_webhook(request));
+    let secrets = sealed.items.iter().map(|item| item.as_ref().ok().map(|(_, secret)| secret.clone()));
+    let secrets: Vec<_> = secrets.collect();
+    let drafts = sealed.made(|(draft, _)| Ok(draft));
+    let items = Write::new(&app, &caller).items(drafts, |items| Command::Webhooks(Op::Create, items)).await?;
+    Ok(envelope::batch(&envelope::with_secrets(items, secrets)))
+}
+
+pub(super) const UPDATE: Doc = WRITE
+    .says(
+        "Updates webhooks: an absent field stays. What waits is delivered as it is asked for now; what is `disabled` \
+         drops it.",
+    )
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::NoDataKey]]);
+
+pub(super) async fn update(
+    State(app): State<App>,
+    caller: Caller,
+    batch: Batch<WebhookRequest>,
+) -> Result<Response, ApiError> {
+    let drafts = batch.checked(WebhookRequest::check).made(|request| app.node.keyring().seal_webhook(request));
+    write(&app, &caller, Op::Update, drafts).await
+}
+
+pub(super) const DELETE: Doc = WRITE
+    .says("Deletes webhooks by name, with what waits for them; one that is not there is success.")
+    .codes(&[FIELDS]);
+
+pub(super) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    batch: Batch<WebhookRequest>,
+) -> Result<Response, ApiError> {
+    let named = batch.checked(WebhookRequest::check_named);
+    let drafts = named.made(|WebhookRequest { name, .. }| Ok(WebhookDraft { name, ..WebhookDraft::default() }));
+    write(&app, &caller, Op::Delete, drafts).await
+}
+
+async fn write(app: &App, caller: &Caller, op: Op, drafts: Batch<WebhookDraft>) -> Result<Response, ApiError> {
+    Write::new(app, caller).batch(drafts, |items| Command::Webhooks(op, items)).await
+}

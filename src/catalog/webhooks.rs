@@ -1,0 +1,417 @@
+//! Webhooks: rules of change, the events that wait for them, and queries.
+//!
+//! An event is a row only while a webhook waits for it, and is held once however many wait. Of those that wait for
+//! one webhook the newest stay, [`limits::WEBHOOK_EVENTS_MAX`], so that one which fails costs no more than that and
+//! takes nothing from the others. Numbers of events go up with the log and are never used twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use imbl::{OrdMap, Vector};
+use serde::{Deserialize, Serialize};
+
+use super::Catalog;
+use super::change::{Change, Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::history::Thing;
+use super::page::{Listed, Page, cut_sorted};
+use super::row::{Key, Row, Table};
+use crate::model::code::{Code, Refusal};
+use crate::model::instance::Instance;
+use crate::model::limits;
+use crate::model::release::Event;
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+use crate::model::webhook::{
+    HealthNews, HookEvent, InstanceNews, News, Progress, ReleaseNews, Webhook, WebhookDraft, WebhookTold,
+};
+
+/// Events of one entry have numbers of their own up to this.
+const NUMBERS_PER_ENTRY: u64 = 1 << 16;
+
+impl Row for Webhook {
+    const TABLE: Table = Table::Webhook;
+    fn name(&self, key: &mut Key) {
+        key.part(&self.name);
+    }
+}
+
+/// An event that webhooks wait for, as it is stored.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebhookEvent {
+    pub number: u64,
+    /// The ids of the webhooks that wanted it when it happened.
+    pub to: Vec<String>,
+    pub news: Arc<News>,
+}
+
+impl Row for WebhookEvent {
+    const TABLE: Table = Table::WebhookEvent;
+    fn name(&self, key: &mut Key) {
+        // As wide as the widest, so that rows come in the order of their numbers.
+        key.part(format!("{:016x}", self.number));
+    }
+}
+
+/// A webhook, and the numbers of the events that wait for it, oldest first.
+#[derive(Clone, Debug, PartialEq)]
+struct Held {
+    hook: Arc<Webhook>,
+    queue: Vector<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Webhooks {
+    by_name: OrdMap<Arc<str>, Held>,
+    events: OrdMap<u64, Arc<WebhookEvent>>,
+}
+
+impl Webhooks {
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Events that wait for any webhook.
+    pub fn event_count(&self) -> usize {
+        self.events.len()
+    }
+
+    /// By name.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Webhook>> {
+        self.by_name.values().map(|held| &held.hook)
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Arc<Webhook>> {
+        self.by_name.get(name).map(|held| &held.hook)
+    }
+
+    /// Events that wait for one webhook.
+    pub fn pending(&self, name: &str) -> usize {
+        self.by_name.get(name).map_or(0, |held| held.queue.len())
+    }
+
+    /// Newest change first, then by name.
+    pub fn list(&self, name: Option<&NameFilter>, page: Page) -> Listed<Arc<Webhook>> {
+        let wanted = |hook: &&Arc<Webhook>| name.is_none_or(|filter| filter.matches(&hook.name));
+        let newest_first = |one: &Arc<Webhook>, other: &Arc<Webhook>| {
+            other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
+        };
+        cut_sorted(self.all().filter(wanted).collect(), newest_first, page)
+    }
+
+    /// The first event behind `after` that waits for a webhook.
+    pub fn next(&self, name: &str, after: u64) -> Option<&Arc<WebhookEvent>> {
+        let held = self.by_name.get(name)?;
+        let at = held.queue.binary_search(&after).map_or_else(|at| at, |at| at + 1);
+        self.events.get(held.queue.get(at)?)
+    }
+
+    /// The last of the events behind `after` that wait for a webhook since before `time`, and how many they are.
+    pub fn older(&self, name: &str, after: u64, time: Timestamp) -> Option<(u64, u64)> {
+        let queue = &self.by_name.get(name)?.queue;
+        let behind = queue.iter().filter(|number| **number > after).filter_map(|number| self.events.get(number));
+        let (mut last, mut count) = (None, 0);
+        for event in behind.take_while(|event| event.news.time < time) {
+            (last, count) = (Some(event.number), count + 1);
+        }
+        last.map(|last| (last, count))
+    }
+
+    /// Whether anybody is to be told of anything.
+    pub(super) fn is_listening(&self) -> bool {
+        self.all().any(|hook| !hook.disabled)
+    }
+
+    /// Hands what has happened to the webhooks that want it.
+    fn enqueue(&mut self, ctx: &Ctx, news: Vec<News>, journal: &mut Journal) {
+        let surplus = news.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX);
+        let mut dropped: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+        let mut told = false;
+        for (at, news) in news.into_iter().enumerate() {
+            let wanting = self.by_name.iter().filter(|(_, held)| held.hook.wants(&news));
+            let names: Vec<_> = wanting.map(|(name, _)| name.clone()).collect();
+            if at < surplus {
+                names.into_iter().for_each(|name| *dropped.entry(name).or_default() += 1);
+                continue;
+            }
+            if names.is_empty() {
+                continue;
+            }
+            let number = ctx.index * NUMBERS_PER_ENTRY + (at - surplus) as u64;
+            let mut to = Vec::with_capacity(names.len());
+            for name in names {
+                if let Some(held) = self.by_name.get_mut(&name) {
+                    held.queue.push_back(number);
+                    to.push(held.hook.id.clone());
+                }
+            }
+            let event = WebhookEvent { number, to, news: Arc::new(news) };
+            journal.put(&event);
+            self.events.insert(number, Arc::new(event));
+            told = true;
+        }
+        for (name, held) in &self.by_name {
+            let overfull = held.queue.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX) as u64;
+            if overfull > 0 {
+                *dropped.entry(name.clone()).or_default() += overfull;
+            }
+        }
+        for (name, count) in dropped {
+            self.cut(&name, count, journal);
+        }
+        if told {
+            journal.changed(Change::Webhooks);
+        }
+    }
+
+    /// Leaves a webhook no more than the newest events, and counts what it is not told of.
+    fn cut(&mut self, name: &str, dropped: u64, journal: &mut Journal) {
+        let Some(held) = self.by_name.get(name) else { return };
+        let overfull = held.queue.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX);
+        let last = overfull.checked_sub(1).and_then(|at| held.queue.get(at)).copied();
+        let mut hook = Webhook::clone(&held.hook);
+        hook.progress.dropped += dropped;
+        if let Some(last) = last {
+            hook.progress.through = last;
+            self.pass(name, last, journal);
+        }
+        self.put(hook, journal);
+    }
+
+    /// Takes the events up to a number from the queue of a webhook, and says how many they were. Those that nobody
+    /// waits for any more are gone.
+    fn pass(&mut self, name: &str, through: u64, journal: &mut Journal) -> u64 {
+        let Some(held) = self.by_name.get_mut(name) else { return 0 };
+        let count = held.queue.binary_search(&through).map_or_else(|at| at, |at| at + 1);
+        let passed = held.queue.slice(..count);
+        for number in &passed {
+            let is_awaited = self.by_name.values().any(|held| held.queue.binary_search(number).is_ok());
+            if !is_awaited && let Some(event) = self.events.remove(number) {
+                journal.delete(&*event);
+            }
+        }
+        count as u64
+    }
+
+    /// Takes all events from the queue of a webhook, which is not told of them.
+    fn drop_all(&mut self, hook: &mut Webhook, journal: &mut Journal) {
+        let last = self.by_name.get(hook.name.as_str()).and_then(|held| held.queue.last()).copied();
+        if let Some(last) = last {
+            hook.progress.dropped += self.pass(&hook.name, last, journal);
+            hook.progress.through = last;
+        }
+    }
+
+    fn put(&mut self, hook: Webhook, journal: &mut Journal) -> Arc<Webhook> {
+        journal.put(&hook);
+        let hook = Arc::new(hook);
+        match self.by_name.get_mut(hook.name.as_str()) {
+            Some(held) => held.hook = hook.clone(),
+            None => {
+                let held = Held { hook: hook.clone(), queue: Vector::new() };
+                self.by_name.insert(hook.name.as_str().into(), held);
+            }
+        }
+        hook
+    }
+
+    /// How the telling went, as the leader saw it; what was written down before counts once.
+    fn told(&mut self, ctx: &Ctx, told: &WebhookTold, journal: &mut Journal) -> Outcome {
+        let Some(hook) = self.all().find(|hook| hook.id == told.id).cloned() else {
+            return Code::NotFoundResource.into();
+        };
+        let passed = self.pass(&hook.name, told.through, journal);
+        if passed == 0 && told.failure.is_none() {
+            return Code::NoNeedUpdate.into();
+        }
+        let given_up = told.given_up.min(passed);
+        let delivered = passed - given_up;
+        let mut hook = Webhook::clone(&hook);
+        let progress = &mut hook.progress;
+        progress.through = progress.through.max(told.through);
+        progress.delivered += delivered;
+        progress.dropped += given_up;
+        if delivered > 0 {
+            progress.succeeded = Some(ctx.time);
+            progress.failing_since = None;
+        }
+        if let Some(why) = &told.failure {
+            progress.failing_since.get_or_insert(ctx.time);
+            progress.failed = Some((ctx.time, beginning(why, limits::WEBHOOK_FAILURE_CHARS_MAX)));
+        }
+        self.put(hook, journal);
+        Outcome::default()
+    }
+
+    pub(super) fn load(&mut self, hook: Webhook) {
+        let name = hook.name.as_str().into();
+        self.by_name.insert(name, Held { hook: Arc::new(hook), queue: Vector::new() });
+    }
+
+    /// Takes in a stored row; those of webhooks come before.
+    pub(super) fn load_event(&mut self, event: WebhookEvent) {
+        let waits = |hook: &Webhook| hook.progress.through < event.number && event.to.contains(&hook.id);
+        let names: Vec<_> = self.all().filter(|hook| waits(hook)).map(|hook| hook.name.clone()).collect();
+        for name in names {
+            if let Some(held) = self.by_name.get_mut(name.as_str()) {
+                held.queue.push_back(event.number);
+            }
+        }
+        self.events.insert(event.number, Arc::new(event));
+    }
+}
+
+fn beginning(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
+}
+
+impl Catalog {
+    pub(super) fn write_webhook(&mut self, ctx: &Ctx, op: Op, draft: &WebhookDraft, journal: &mut Journal) -> Outcome {
+        match (op, self.webhooks.get(&draft.name).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::Webhook(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => self.create_webhook(ctx, draft, journal).unwrap_or_else(Outcome::from),
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) => self.update_webhook(ctx, &old, draft, journal),
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => {
+                self.webhooks.drop_all(&mut Webhook::clone(&old), journal);
+                self.webhooks.by_name.remove(old.name.as_str());
+                journal.delete(&*old);
+                journal.changed(Change::Webhooks);
+                Outcome::done(Entity::Webhook(old))
+            }
+        }
+    }
+
+    fn create_webhook(&mut self, ctx: &Ctx, draft: &WebhookDraft, journal: &mut Journal) -> Result<Outcome, Refusal> {
+        if draft.url.is_none() || draft.secret.is_none() {
+            return Err(Refusal::new(Code::InvalidParameter, "a webhook without a url or a secret"));
+        }
+        if self.webhooks.len() >= limits::WEBHOOKS_MAX {
+            return Err(Refusal::new(Code::BadRequest, format!("there are at most {} webhooks", limits::WEBHOOKS_MAX)));
+        }
+        let mut hook = Webhook {
+            id: ctx.draw_id(),
+            name: draft.name.clone(),
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            revision: ctx.draw_id(),
+            ..Webhook::default()
+        };
+        draft.lay_over(&mut hook);
+        journal.changed(Change::Webhooks);
+        Ok(Outcome::done(Entity::Webhook(self.webhooks.put(hook, journal))))
+    }
+
+    fn update_webhook(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<Webhook>,
+        draft: &WebhookDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let mut hook = Webhook::clone(old);
+        draft.lay_over(&mut hook);
+        if hook == **old {
+            return Outcome::unchanged(Entity::Webhook(old.clone()));
+        }
+        if hook.disabled {
+            self.webhooks.drop_all(&mut hook, journal);
+            hook.progress.failing_since = None;
+        }
+        hook.modified = ctx.stamp();
+        hook.revision = ctx.draw_id();
+        journal.changed(Change::Webhooks);
+        Outcome::done(Entity::Webhook(self.webhooks.put(hook, journal)))
+    }
+
+    pub(super) fn note_told(&mut self, ctx: &Ctx, told: &WebhookTold, journal: &mut Journal) -> Outcome {
+        self.webhooks.told(ctx, told, journal)
+    }
+
+    /// Remembers for the end of the entry what became of a release.
+    pub(super) fn tell_of_release(&self, thing: &Thing, event: &Event, journal: &mut Journal) {
+        if !self.webhooks.is_listening() {
+            return;
+        }
+        let release = ReleaseNews {
+            user: event.user.clone(),
+            release_name: event.release_name.clone(),
+            version: event.version,
+            from_version: event.from_version,
+            comment: beginning(&event.comment, limits::WEBHOOK_COMMENT_CHARS_MAX),
+        };
+        let news =
+            News { event: HookEvent::from(event.action), time: event.time, release: Some(release), ..News::default() };
+        journal.tell(match thing {
+            Thing::File(key) => News {
+                kind: "configfile".into(),
+                namespace: key.namespace.clone(),
+                group: key.group.clone(),
+                name: key.file.clone(),
+                ..news
+            },
+            Thing::Rule(family, id) => {
+                let rule = self.rules.of(*family).get(id);
+                let (namespace, name) =
+                    rule.map(|rule| (rule.namespace.clone(), rule.name.clone())).unwrap_or_default();
+                News { kind: family.element().into(), namespace, name, ..news }
+            }
+        });
+    }
+
+    /// Remembers for the end of the entry that the health of an instance changed.
+    pub(super) fn tell_of_health(&self, instance: &Arc<Instance>, journal: &mut Journal) {
+        if self.webhooks.is_listening() {
+            journal.tell_of_health(instance.clone());
+        }
+    }
+
+    /// Hands what the entry did to the webhooks that want it; of the health of a service's instances there is one event.
+    pub(super) fn tell_webhooks(&mut self, ctx: &Ctx, journal: &mut Journal) {
+        let (mut news, changed) = journal.take_news();
+        let mut by_service: BTreeMap<(&str, &str), Vec<&Instance>> = BTreeMap::new();
+        for instance in &changed {
+            by_service.entry((&instance.namespace, &instance.service)).or_default().push(instance);
+        }
+        news.extend(by_service.into_iter().map(|((namespace, service), changed)| {
+            let counts = self.instances.of_service(namespace, service);
+            let named = changed.iter().take(limits::WEBHOOK_INSTANCES_MAX);
+            let health = HealthNews {
+                total: counts.total as u64,
+                healthy: counts.healthy as u64,
+                changed: changed.len() as u64,
+                instances: named.map(|instance| told_of(instance)).collect(),
+            };
+            News {
+                event: HookEvent::Health,
+                time: ctx.time,
+                kind: "service".into(),
+                namespace: namespace.to_owned(),
+                name: service.to_owned(),
+                health: Some(health),
+                ..News::default()
+            }
+        }));
+        if !news.is_empty() {
+            self.webhooks.enqueue(ctx, news, journal);
+        }
+    }
+}
+
+fn told_of(instance: &Instance) -> InstanceNews {
+    let Instance { id, host, port, healthy, .. } = instance;
+    InstanceNews { id: id.clone(), host: host.clone(), port: *port, healthy: *healthy }
+}
+
+/// A webhook as a cluster has it that was restored from a backup: that may be another one beside the first, which
+/// still tells its receivers. So it is switched off, and begins anew.
+pub(super) fn restored(hook: &mut Webhook) {
+    hook.disabled = true;
+    hook.progress = Progress::default();
+}
