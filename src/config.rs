@@ -162,6 +162,11 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_UI", value_enum, default_value_t = Switch::On)]
     pub ui: Switch,
 
+    /// File with the authorities that may vouch for https:// receivers of webhooks (PEM), read again for each new
+    /// connection [default: those the system trusts]
+    #[arg(long, env = "THUBAN_WEBHOOK_CA_FILE", value_name = "FILE")]
+    pub webhook_ca_file: Option<PathBuf>,
+
     /// Form of the log on stderr
     #[arg(long, env = "THUBAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,

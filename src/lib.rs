@@ -13,6 +13,7 @@
 //!   operations   view    what may be done: who asks, what for, what came of each item;  what config clients may read
 //!     \      /  address   who a client is behind a proxy;  request_id  what a request is called
 //!             hosts      which names a listener on this machine answers to
+//!   webhooks             what the leader tells others by HTTP of what happened
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   keyring              access keys between clear and sealed
 //!   subscribers          which client has what, as far as this node has served it
@@ -164,6 +165,19 @@
 //! a token that only its page knew and ends in the same operation as a request of the API: checked, judged and audited
 //! there. So a button may be shown in vain, but nothing is done that the caller may not do.
 //!
+//! # The path of a webhook
+//!
+//! Somebody who may manage the cluster says whom to tell of what (`api::webhooks`); the secret that it is signed with
+//! is sealed as those of access keys are. Apply collects what became of releases, and whose health changed
+//! (`catalog::change::Journal`), and at the end of the entry makes an event of it for the webhooks that want it
+//! ([`catalog::webhooks`]): a row while one of them waits, and of those that wait for one the newest thousand. So an
+//! event is there exactly if the write is, on every node, and nothing is kept where nobody is told. The leader's
+//! [`webhooks`] has a task for each, which posts what waits in its order, one at a time, until it is taken; how far each
+//! came is one entry for all, once a second at most. The leader that comes next goes on behind that: some events are told
+//! twice, under ids that go up, and none is left out. A URL is the choice of a user: its name is resolved here, the
+//! addresses are judged ([`model::remote`]), and the connection goes to one of those and nowhere else. A cluster that
+//! is restored from a backup has its webhooks switched off, as the first one may still be there.
+//!
 //! # The path of a level
 //!
 //! Everything stored or sent belongs to a level ([`format::level`]). Every handshake between nodes says what
@@ -234,6 +248,7 @@
 //!   come whole, logins that wait and strangers at the peer port are counted by [`origin`] too, before anything
 //!   is known of who it is. What is begun for a client and cannot be stopped keeps its place when the client
 //!   is gone ([`operations::passwords`]).
+//! * A receiver that is slow or away delays no other one, and takes no more than its thousand events.
 //! * There is no global state: two nodes live in one test process.
 //!
 //! # How the gaps of the specification are filled
@@ -289,4 +304,5 @@ pub mod subscribers;
 pub mod tls;
 pub mod view;
 pub mod watch;
+pub mod webhooks;
 pub mod well_formed;

@@ -3,7 +3,8 @@
 //! A row is a field, its Prometheus name, its labels and its help text; nothing else in the program
 //! spells a series name. The set is owned by the node (no globals), so that several nodes in one
 //! test process do not collide. Labels are route templates, method and code names and member ids:
-//! never text that a caller chose, but for the ids of apps that have access keys, which are few.
+//! never text that a caller chose, but for the ids of apps that have access keys and the names of webhooks,
+//! which are few.
 
 use std::sync::Arc;
 
@@ -185,6 +186,16 @@ metrics! {
     access_keys_unreadable: IntGauge "thuban_access_keys_unreadable";
     /// Requests of config clients that were let in, and would not be if the access keys of their app were enforced.
     access_key_would_refuse: IntCounterVec "thuban_access_key_would_refuse_total" ["app"];
+    /// On the leader: tries to tell a webhook of an event, by outcome: delivered, failed.
+    webhook_deliveries: IntCounterVec "thuban_webhook_deliveries_total" ["outcome"];
+    /// On the leader: duration of these tries.
+    webhook_duration: Histogram "thuban_webhook_delivery_duration_seconds" in LATENCY_BUCKETS;
+    /// Events that wait for a webhook.
+    webhook_pending: IntGaugeVec "thuban_webhook_pending" ["webhook"];
+    /// Events that a webhook was not told of, since it was made.
+    webhook_dropped: IntGaugeVec "thuban_webhook_dropped" ["webhook"];
+    /// 1 while nothing can be delivered to a webhook, else 0.
+    webhook_failing: IntGaugeVec "thuban_webhook_failing" ["webhook"];
     /// Failed logins by reason: credentials, throttled, busy (too many waited).
     login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
     /// Notes for the audit trail that are told of with others or in a count alone, by who caused them: done, refused, stranger.

@@ -34,6 +34,7 @@ use crate::store::Store;
 use crate::tls::Listening;
 use crate::view::LocalView;
 use crate::watch::Hub;
+use crate::webhooks::{self, WebhookSettings};
 
 /// What is still open after this time at shutdown is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
@@ -125,6 +126,9 @@ impl Server {
             data_key: config.data_key.clone(),
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
+        let telling = webhooks::tell(node.clone(), WebhookSettings { ca_file: config.tuning.webhook_ca_file.clone() });
+        let until = shutdown.clone();
+        tasks.spawn(async move { until.run_until_cancelled(telling).await });
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let bounds = Bounds {
             config_content_chars_max: config.tuning.config_content_max,

@@ -275,6 +275,15 @@ impl Node {
         let unreadable = self.keyring().unreadable(&view);
         metrics.keep_apps(|app| view.access_keys.has_any_of(app));
         metrics.access_keys_unreadable.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
+        for family in [&metrics.webhook_pending, &metrics.webhook_dropped, &metrics.webhook_failing] {
+            family.reset();
+        }
+        for hook in view.webhooks.all() {
+            let (name, progress) = ([hook.name.as_str()], &hook.progress);
+            metrics.webhook_pending.with_label_values(&name).set(as_gauge(view.webhooks.pending(&hook.name)));
+            metrics.webhook_dropped.with_label_values(&name).set(number(Some(progress.dropped)));
+            metrics.webhook_failing.with_label_values(&name).set(i64::from(progress.failing_since.is_some()));
+        }
         let weight = self.inner().machine.weight();
         metrics.state_bytes.set(number(Some(weight.counted())));
         metrics.audit_bytes.set(number(Some(weight.trail_bytes())));

@@ -48,3 +48,4 @@ mod subscribers;
 mod tidy;
 mod tls;
 mod users;
+mod webhooks;

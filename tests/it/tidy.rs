@@ -50,6 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("api", &["crate::compat", "crate::console", "crate::store", "rocksdb"]),
     ("console", &["crate::compat", "crate::store", "rocksdb"]),
     ("compat", &["crate::api", "crate::store", "rocksdb"]),
+    ("webhooks", &["crate::api", "crate::compat", "crate::store", "crate::server", "openraft", "axum::", "rocksdb"]),
     ("offline", &["crate::api", "crate::compat", "crate::cli", "axum::", "openraft", "rocksdb", "reqwest"]),
 ];
 

@@ -18,6 +18,7 @@ mod load;
 mod ports;
 mod process;
 mod raw;
+mod receiver;
 mod wait;
 
 pub(crate) use api::{Answer, Api, http, https};
@@ -33,4 +34,5 @@ pub(crate) use load::{Attempt, Journal, Load, Outcome};
 pub(crate) use ports::Ports;
 pub(crate) use process::{Exited, Process, thuban};
 pub(crate) use raw::{Raw, RawAnswer};
+pub(crate) use receiver::{Posted, Receiver};
 pub(crate) use wait::{eventually, percentile, report, setting};

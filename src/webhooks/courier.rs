@@ -1,0 +1,209 @@
+//! One post to one URL, which somebody chose: so the request goes to an address that was looked at, and to no other.
+//!
+//! The name is resolved here, every address is judged ([`Reach`]), and the connection goes to one of those that
+//! passed: the client has no other way to turn the name into an address, follows no redirect and knows no proxy. Of
+//! the answer its status counts; of its body a little is read, and nothing is kept or told.
+
+use std::error::Error;
+use std::future::ready;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
+use tokio::net::lookup_host;
+use tokio::time::{Instant, timeout};
+use url::{Host, Url};
+
+use super::message::Message;
+use crate::model::limits;
+use crate::model::remote::Reach;
+use crate::model::webhook::{Webhook, literal, read_url, refused_address};
+use crate::tls;
+
+const TRY_WITHIN: Duration = Duration::from_millis(limits::WEBHOOK_TRY_MS_MAX);
+const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
+/// How long the rest of an answer is waited for that has said what matters.
+const BODY_WITHIN: Duration = Duration::from_secs(1);
+/// How long addresses are believed, and their connections used.
+const ROUTE_LASTS: Duration = Duration::from_secs(60);
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 4;
+
+const AGENT: &str = concat!("thuban/", env!("CARGO_PKG_VERSION"));
+
+/// The addresses of a name and a port.
+pub(super) type Resolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// As the system does.
+fn by_system() -> Resolver {
+    Arc::new(|name, port| Box::pin(async move { Ok(lookup_host((name, port)).await?.collect()) }))
+}
+
+pub(super) struct Courier {
+    url: String,
+    allows_private: bool,
+    ca_file: Option<PathBuf>,
+    resolver: Resolver,
+    limit: Duration,
+    route: Option<Route>,
+}
+
+/// A client that reaches addresses that were judged, and no other.
+struct Route {
+    client: Client,
+    url: Url,
+    made: Instant,
+}
+
+/// What the client asks for addresses: it gets those that were judged, whatever it asks for.
+struct Judged(Vec<SocketAddr>);
+
+impl Resolve for Judged {
+    fn resolve(&self, _: Name) -> Resolving {
+        let addresses: Addrs = Box::new(self.0.clone().into_iter());
+        Box::pin(ready(Ok(addresses)))
+    }
+}
+
+impl Courier {
+    pub(super) fn new(hook: &Webhook, ca_file: Option<PathBuf>) -> Self {
+        let (url, allows_private) = (hook.url.clone(), hook.allow_private);
+        Courier { url, allows_private, ca_file, resolver: by_system(), limit: TRY_WITHIN, route: None }
+    }
+
+    #[cfg(test)]
+    pub(super) fn resolving(self, resolver: Resolver) -> Self {
+        Courier { resolver, ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn within(self, limit: Duration) -> Self {
+        Courier { limit, ..self }
+    }
+
+    /// Sends once; an error says in few words why the receiver may not have it.
+    pub(super) async fn post(&mut self, message: Message) -> Result<(), String> {
+        let limit = self.limit;
+        let posted = timeout(limit, self.post_without_limit(message)).await;
+        let posted = posted.unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs_f32())));
+        if posted.is_err() {
+            // The name may have moved, and the connection is not to be trusted.
+            self.route = None;
+        }
+        posted
+    }
+
+    async fn post_without_limit(&mut self, message: Message) -> Result<(), String> {
+        let Route { client, url, .. } = self.route().await?;
+        let Message { id, event, time, signature, body } = message;
+        let request = client
+            .post(url.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header("X-Thuban-Signature", signature)
+            .header("X-Thuban-Event", event)
+            .header("X-Thuban-Event-Id", id)
+            .header("X-Thuban-Event-Time", time)
+            .body(body);
+        let response = request.send().await.map_err(|error| in_words(&error))?;
+        let status = response.status();
+        // What is left of it would be in the way of the next one.
+        let is_done = timeout(BODY_WITHIN, read_little(response)).await.unwrap_or(false);
+        if !is_done {
+            self.route = None;
+        }
+        match status.as_u16() {
+            200..300 => Ok(()),
+            300..400 => Err(format!("answered {}, and redirects are not followed", status.as_u16())),
+            other => Err(format!("answered {other}")),
+        }
+    }
+
+    async fn route(&mut self) -> Result<&Route, String> {
+        if self.route.as_ref().is_none_or(|route| route.made.elapsed() > ROUTE_LASTS) {
+            self.route = None;
+            self.route = Some(self.new_route().await?);
+        }
+        self.route.as_ref().ok_or_else(|| "no route".to_owned())
+    }
+
+    async fn new_route(&self) -> Result<Route, String> {
+        let url = read_url(&self.url).map_err(|refusal| refusal.detail)?;
+        let addresses = self.addresses(&url).await?;
+        let (is_tls, ca_file) = (url.scheme() == "https", self.ca_file.clone());
+        // Reads files.
+        let trust = move || if is_tls { tls::trusting(ca_file.as_deref()) } else { tls::trusting_nobody() };
+        let trust = tokio::task::spawn_blocking(trust).await.map_err(|error| error.to_string())?;
+        let trust = trust.map_err(|error| format!("TLS cannot be set up: {error}"))?;
+        #[expect(clippy::disallowed_methods, reason = "its TLS is given to it here")]
+        let builder = Client::builder();
+        let client = builder
+            .tls_backend_preconfigured(trust)
+            .dns_resolver(Arc::new(Judged(addresses)))
+            .redirect(Policy::none())
+            .no_proxy()
+            .http1_only()
+            .user_agent(AGENT)
+            .pool_max_idle_per_host(1)
+            .build()
+            .map_err(|error| in_words(&error))?;
+        Ok(Route { client, url, made: Instant::now() })
+    }
+
+    /// Where the URL leads that a request may go to.
+    async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, String> {
+        let port = url.port_or_known_default().ok_or("the url has no port")?;
+        let found = match (literal(url), url.host()) {
+            (Some(address), _) => vec![SocketAddr::new(address, port)],
+            (None, Some(Host::Domain(name))) => {
+                let resolving = (self.resolver)(name.to_owned(), port);
+                let resolved = timeout(RESOLVE_WITHIN, resolving).await;
+                let resolved = resolved.map_err(|_| format!("{name} could not be resolved in time"))?;
+                resolved.map_err(|error| format!("{name} cannot be resolved: {error}"))?
+            }
+            (None, _) => return Err("the url has no host".to_owned()),
+        };
+        let is_allowed = |address: &SocketAddr| Reach::of(address.ip()).is_allowed(self.allows_private);
+        let allowed: Vec<_> = found.iter().copied().filter(is_allowed).take(ADDRESSES_MAX).collect();
+        match (allowed.is_empty(), found.first()) {
+            (false, _) => Ok(allowed),
+            (true, Some(first)) => Err(refused(first.ip())),
+            (true, None) => Err("the name has no address".to_owned()),
+        }
+    }
+}
+
+fn refused(address: IpAddr) -> String {
+    format!("not sent: {}", refused_address(address))
+}
+
+/// Whether the body ended within what is read.
+async fn read_little(mut response: Response) -> bool {
+    let mut read = 0;
+    while let Ok(Some(chunk)) = response.chunk().await {
+        read += chunk.len();
+        if read > limits::WEBHOOK_ANSWER_BYTES_MAX {
+            return false;
+        }
+    }
+    true
+}
+
+/// The innermost cause: those around it repeat the URL, which may hold what is nobody's business.
+fn in_words(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    match error {
+        error if error.is_connect() => format!("cannot connect: {cause}"),
+        error if error.is_timeout() => "no answer in time".to_owned(),
+        _ => cause.to_string(),
+    }
+}

@@ -1,0 +1,192 @@
+//! Telling webhooks what has happened: the leader posts the events that wait for them ([`crate::catalog::webhooks`]).
+//!
+//! One task for each webhook takes its events in their order, one at a time, so that none waits for another one's
+//! receiver. An event stays first until its receiver has answered with 2xx; after a failure the next try is a second
+//! later, then two, four and so on, at most [`PAUSE_MAX`], each up to half of it earlier. An event that happened
+//! [`crate::model::limits::WEBHOOK_EVENT_AGE_MS_MAX`] before a try that failed is given up, with all that are as old.
+//!
+//! What was told is written down by one entry of the log for all webhooks, at most one a second; a leader that comes
+//! begins behind what is written down. So a receiver may be told again of the events of the last moments before the
+//! leader changed, under the same ids, and knows by them: they go up.
+//!
+//! Nothing is kept here but where each task is. While nothing waits, nobody works, and nothing is appended.
+
+mod courier;
+mod message;
+mod teller;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::model::webhook::{Webhook, WebhookTold};
+use crate::raft::node::Node;
+use courier::Courier;
+use teller::Teller;
+
+/// Between two looks at whether this node leads.
+const ROUND: Duration = Duration::from_millis(500);
+/// Between two entries that write down what was told.
+const WRITE_PAUSE: Duration = Duration::from_secs(1);
+/// Before the second try; doubled from then on,
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// up to this.
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+
+/// How webhooks are told.
+#[derive(Clone, Debug, Default)]
+pub struct WebhookSettings {
+    /// Authorities that may vouch for https receivers; none for those that the system trusts.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// What was told since it was written down last, by the ids of webhooks.
+#[derive(Default)]
+struct Ledger {
+    told: Mutex<BTreeMap<String, WebhookTold>>,
+    has_more: Notify,
+}
+
+impl Ledger {
+    fn note(&self, id: &str, change: impl FnOnce(&mut WebhookTold)) {
+        let mut all = self.told.lock();
+        let told =
+            all.entry(id.to_owned()).or_insert_with(|| WebhookTold { id: id.to_owned(), ..WebhookTold::default() });
+        change(told);
+        drop(all);
+        self.has_more.notify_one();
+    }
+
+    fn delivered(&self, id: &str, through: u64) {
+        self.note(id, |told| told.through = told.through.max(through));
+    }
+
+    fn failed(&self, id: &str, why: String) {
+        self.note(id, |told| told.failure = Some(why));
+    }
+
+    fn given_up(&self, id: &str, through: u64, count: u64) {
+        self.note(id, |told| {
+            told.through = told.through.max(through);
+            told.given_up += count;
+        });
+    }
+
+    fn take(&self) -> Vec<WebhookTold> {
+        std::mem::take(&mut *self.told.lock()).into_values().collect()
+    }
+
+    /// What could not be written down, and is older than what has come since.
+    fn put_back(&self, told: Vec<WebhookTold>) {
+        for old in told {
+            self.note(&old.id, |told| {
+                told.through = told.through.max(old.through);
+                told.given_up += old.given_up;
+                told.failure = told.failure.take().or(old.failure);
+            });
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.told.lock().is_empty()
+    }
+}
+
+/// The task of a webhook as it was asked for in one revision; it ends with this.
+struct Running(AbortHandle);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What is done as the leader of one term.
+struct Lead {
+    term: u64,
+    /// By revision of the webhook.
+    running: HashMap<String, Running>,
+    ledger: Arc<Ledger>,
+}
+
+impl Lead {
+    fn new(term: u64) -> Self {
+        Lead { term, running: HashMap::new(), ledger: Arc::default() }
+    }
+
+    /// Has a task for every webhook that is on, and for no other.
+    fn follow(&mut self, node: &Node, settings: &WebhookSettings) {
+        let hooks: Vec<Arc<Webhook>> =
+            node.state().catalog().webhooks.all().filter(|hook| !hook.disabled).cloned().collect();
+        self.running.retain(|revision, _| hooks.iter().any(|hook| hook.revision == *revision));
+        for hook in hooks {
+            if self.running.contains_key(&hook.revision) {
+                continue;
+            }
+            let revision = hook.revision.clone();
+            let courier = Courier::new(&hook, settings.ca_file.clone());
+            let teller = Teller::new(node.clone(), self.term, hook, courier, self.ledger.clone());
+            self.running.insert(revision, Running(tokio::spawn(teller.tell()).abort_handle()));
+        }
+    }
+
+    async fn write_down(&self, node: &Node) {
+        let told = self.ledger.take();
+        if !told.is_empty() && !node.write_down_told(self.term, told.clone()).await {
+            self.ledger.put_back(told);
+        }
+    }
+}
+
+/// On nodes that do not lead it waits to become that. Does not end by itself.
+pub async fn tell(node: Node, settings: WebhookSettings) {
+    let mut changed = node.webhooks_changed();
+    let mut lead: Option<Lead> = None;
+    let mut next_write = Instant::now();
+    loop {
+        let term = node.term_of_lead();
+        if lead.as_ref().map(|lead| lead.term) != term {
+            lead = term.map(Lead::new);
+        }
+        let Some(lead) = &mut lead else {
+            sleep(ROUND).await;
+            continue;
+        };
+        changed.mark_unchanged();
+        lead.follow(&node, &settings);
+        if Instant::now() >= next_write && !lead.ledger.is_empty() {
+            lead.write_down(&node).await;
+            next_write = Instant::now() + WRITE_PAUSE;
+        }
+        let to_write = async {
+            if lead.ledger.is_empty() {
+                lead.ledger.has_more.notified().await;
+            }
+            sleep_until(next_write).await;
+        };
+        tokio::select! {
+            () = to_write => {}
+            seen = changed.changed() => {
+                if seen.is_err() {
+                    return;
+                }
+            }
+            () = sleep(ROUND) => {}
+        }
+    }
+}
+
+/// How long to wait after so many failures in a row; `chance` is from 0 to 1.
+fn pause_after(failures: u32, chance: f64) -> Duration {
+    let doubled = PAUSE_MIN.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(PAUSE_MAX).mul_f64(1.0 - chance / 2.0)
+}
+
+#[cfg(test)]
+mod tests;

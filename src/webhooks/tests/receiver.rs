@@ -1,0 +1,167 @@
+//! A receiver of webhooks on the loopback interface, which answers as it is told.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::tls::Listening;
+
+/// How it answers.
+#[derive(Clone, Debug)]
+pub(super) enum Manner {
+    Status(u16),
+    Redirect(String),
+    /// 200, and a body that does not end.
+    Endless,
+    /// The connection ends without an answer.
+    Close,
+    /// Nothing comes.
+    Silent,
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(super) struct Got {
+    /// In small letters.
+    pub(super) head: String,
+    pub(super) body: Vec<u8>,
+}
+
+impl Got {
+    pub(super) fn header(&self, name: &str) -> &str {
+        let value = |line: &'_ str| line.strip_prefix(name)?.strip_prefix(": ").map(str::len);
+        let line = self.head.lines().find(|line| value(line).is_some()).unwrap_or_default();
+        line.get(name.len() + 2..).unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    got: Mutex<Vec<Got>>,
+    connections: Mutex<usize>,
+    /// Bytes of endless answers that somebody took.
+    sent: Mutex<usize>,
+}
+
+pub(super) struct Receiver {
+    pub(super) address: SocketAddr,
+    manner: Arc<Mutex<Manner>>,
+    seen: Arc<Seen>,
+    task: AbortHandle,
+}
+
+impl Receiver {
+    pub(super) async fn start(manner: Manner) -> Receiver {
+        Receiver::start_with(manner, None).await
+    }
+
+    /// With TLS, if there is any.
+    pub(super) async fn start_with(manner: Manner, tls: Option<Arc<Listening>>) -> Receiver {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let (manner, seen) = (Arc::new(Mutex::new(manner)), Arc::new(Seen::default()));
+        let (how, into) = (manner.clone(), seen.clone());
+        let accept = async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                *into.connections.lock() += 1;
+                let (how, into, tls) = (how.clone(), into.clone(), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => serve(stream, &how, &into).await,
+                        Some(tls) => match tls.acceptor().accept(stream).await {
+                            Ok(stream) => serve(stream, &how, &into).await,
+                            Err(_) => None,
+                        },
+                    }
+                });
+            }
+        };
+        Receiver { address, manner, seen, task: tokio::spawn(accept).abort_handle() }
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/hook?x=1", self.address)
+    }
+
+    pub(super) fn answer(&self, manner: Manner) {
+        *self.manner.lock() = manner;
+    }
+
+    pub(super) fn got(&self) -> Vec<Got> {
+        self.seen.got.lock().clone()
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        *self.seen.connections.lock()
+    }
+
+    pub(super) fn sent(&self) -> usize {
+        *self.seen.sent.lock()
+    }
+
+    /// Waits until it has seen so many requests.
+    pub(super) async fn wait_for(&self, count: usize) -> Vec<Got> {
+        eventually(|| self.got().len() >= count, || format!("{} of {count} requests", self.got().len())).await;
+        self.got()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+pub(super) async fn eventually(is_done: impl Fn() -> bool, told: impl Fn() -> String) {
+    let begun = Instant::now();
+    while !is_done() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "not in time: {}", told());
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// `None` when the connection is over.
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, how: &Mutex<Manner>, seen: &Seen) -> Option<()> {
+    loop {
+        let got = read(&mut stream).await?;
+        seen.got.lock().push(got);
+        let manner = how.lock().clone();
+        let answer = match manner {
+            Manner::Status(status) => format!("HTTP/1.1 {status} X\r\ncontent-length: 2\r\n\r\nok"),
+            Manner::Redirect(to) => format!("HTTP/1.1 302 X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"),
+            Manner::Close => return None,
+            Manner::Silent => std::future::pending().await,
+            Manner::Endless => {
+                stream.write_all(b"HTTP/1.1 200 X\r\ncontent-length: 1000000000000\r\n\r\n").await.ok()?;
+                loop {
+                    stream.write_all(&[b'x'; 4096]).await.ok()?;
+                    *seen.sent.lock() += 4096;
+                }
+            }
+        };
+        stream.write_all(answer.as_bytes()).await.ok()?;
+    }
+}
+
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> Option<Got> {
+    let mut bytes = Vec::new();
+    let head_end = loop {
+        if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        (stream.read_buf(&mut bytes).await.ok()? > 0).then_some(())?;
+    };
+    let mut got = Got { head: String::from_utf8_lossy(&bytes[..head_end]).to_lowercase(), body: Vec::new() };
+    let length: usize = got.header("content-length").parse().ok()?;
+    while bytes.len() < head_end + length {
+        (stream.read_buf(&mut bytes).await.ok()? > 0).then_some(())?;
+    }
+    got.body = bytes[head_end..].to_vec();
+    Some(got)
+}
