@@ -3,35 +3,72 @@
 //!
 //! XChaCha20-Poly1305 with a random nonce. A sealed text is bound to what it is the secret of, its
 //! *place*: the one of another place, or a changed one, does not open. Knows nothing of what is sealed.
+//!
+//! What has to be compared while it is sealed has a nonce that is the HMAC of place and text ([`DataKey::seal_alike`]):
+//! equal texts of one place are sealed alike, so that the sealed ones tell who has no key whether two are the same,
+//! and nothing else; without the key nobody can try texts. Texts of different places share nothing. Such a text begins
+//! with the name of its key, by which any node knows at once whether it can be opened there.
 
 use std::fmt;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 /// First byte of everything sealed: how it was.
 const SCHEME: u8 = 1;
+/// What stands there where the nonce was made of the text.
+const SCHEME_ALIKE: u8 = 2;
+/// Bytes of the name of a key.
+const ID_BYTES: usize = 8;
+/// What stands between the name of the key and what is sealed under it.
+const ID_END: char = '.';
 
 /// The key, ready for use; wiped from memory when it goes.
 #[derive(Clone)]
-pub struct DataKey(XChaCha20Poly1305);
+pub struct DataKey {
+    cipher: XChaCha20Poly1305,
+    /// For what is sealed alike: a key of its own,
+    cipher_alike: XChaCha20Poly1305,
+    /// and the one that makes the nonces.
+    nonces: Hmac<Sha256>,
+    id: String,
+}
 
 impl DataKey {
     /// From 64 hex digits; anything else is no key.
     pub fn of_hex(text: &str) -> Option<Self> {
         let mut bytes = Zeroizing::new([0; KEY_BYTES]);
         hex::decode_to_slice(text, &mut *bytes).ok()?;
-        Some(DataKey(XChaCha20Poly1305::new(Key::from_slice(&*bytes))))
+        let derived = |purpose: &str| {
+            let of_key = mac(&*bytes).chain_update(purpose).finalize().into_bytes();
+            Zeroizing::new(<[u8; KEY_BYTES]>::from(of_key))
+        };
+        Some(DataKey {
+            cipher: XChaCha20Poly1305::new(Key::from_slice(&*bytes)),
+            cipher_alike: XChaCha20Poly1305::new(Key::from_slice(&*derived("sealed alike: encryption"))),
+            nonces: mac(&*derived("sealed alike: nonces")),
+            id: hex::encode(&derived("name")[..ID_BYTES]),
+        })
+    }
+
+    /// The name of the key, of which the key cannot be had.
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Encrypts `text` for `place`; the answer is hex.
     pub fn seal(&self, place: &[&str], text: &str) -> String {
         let nonce: [u8; NONCE_BYTES] = rand::random();
         let payload = Payload { msg: text.as_bytes(), aad: &bound_to(place) };
-        let sealed = self.0.encrypt(XNonce::from_slice(&nonce), payload).expect("a text of this size can be encrypted");
+        let sealed =
+            self.cipher.encrypt(XNonce::from_slice(&nonce), payload).expect("a text of this size can be encrypted");
         hex::encode([&[SCHEME], nonce.as_slice(), &sealed].concat())
     }
 
@@ -42,8 +79,40 @@ impl DataKey {
         let (scheme, rest) = sealed.split_first()?;
         let (nonce, text) = rest.split_at_checked(NONCE_BYTES).filter(|_| *scheme == SCHEME)?;
         let payload = Payload { msg: text, aad: &bound_to(place) };
-        self.0.decrypt(XNonce::from_slice(nonce), payload).ok().map(Zeroizing::new)
+        self.cipher.decrypt(XNonce::from_slice(nonce), payload).ok().map(Zeroizing::new)
     }
+
+    /// Encrypts `text` for `place`, the same text always to the same: the name of the key, a dot, and base64.
+    pub fn seal_alike(&self, place: &[&str], text: &str) -> String {
+        let place = bound_to(place);
+        let length = (place.len() as u64).to_be_bytes();
+        let nonces = self.nonces.clone().chain_update(length).chain_update(&place).chain_update(text);
+        let nonce = nonces.finalize().into_bytes();
+        let nonce = XNonce::from_slice(&nonce[..NONCE_BYTES]);
+        let payload = Payload { msg: text.as_bytes(), aad: &place };
+        let sealed = self.cipher_alike.encrypt(nonce, payload).expect("a text of this size can be encrypted");
+        let sealed = [&[SCHEME_ALIKE], nonce.as_slice(), &sealed].concat();
+        format!("{}{ID_END}{}", self.id, STANDARD_NO_PAD.encode(sealed))
+    }
+
+    /// The inverse, as [`DataKey::open`] is that of [`DataKey::seal`].
+    pub fn open_alike(&self, place: &[&str], sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let (_, sealed) = sealed.split_once(ID_END).filter(|_| key_of(sealed) == self.id)?;
+        let sealed = STANDARD_NO_PAD.decode(sealed).ok()?;
+        let (scheme, rest) = sealed.split_first()?;
+        let (nonce, text) = rest.split_at_checked(NONCE_BYTES).filter(|_| *scheme == SCHEME_ALIKE)?;
+        let payload = Payload { msg: text, aad: &bound_to(place) };
+        self.cipher_alike.decrypt(XNonce::from_slice(nonce), payload).ok().map(Zeroizing::new)
+    }
+}
+
+/// The name of the key under which a text was sealed alike; empty for what is no such text.
+pub fn key_of(sealed: &str) -> &str {
+    sealed.split_once(ID_END).map_or("", |(id, _)| id)
+}
+
+fn mac(key: &[u8]) -> Hmac<Sha256> {
+    <Hmac<Sha256> as Mac>::new_from_slice(key).expect("a key of any length will do")
 }
 
 impl fmt::Debug for DataKey {
@@ -109,6 +178,38 @@ mod tests {
         assert_ne!(key("a").seal(&place, "the secret"), key("a").seal(&place, "the secret"));
         assert_ne!(*generate_secret(), *generate_secret());
         assert_eq!(generate_secret().len(), 32);
+    }
+
+    #[test]
+    fn what_is_sealed_alike_can_be_compared_and_opened_in_its_place_alone() {
+        let place = ["config-file", "default", "app", "db.yaml"];
+        let sealed = key("a").seal_alike(&place, "password: x");
+        assert_eq!(sealed, key("A").seal_alike(&place, "password: x"), "the same text in the same place");
+        assert_eq!((key_of(&sealed), key_of("no name")), (key("a").id(), ""));
+        assert_eq!(key("a").open_alike(&place, &sealed).map(|text| text.to_vec()), Some(b"password: x".to_vec()));
+        let others = [
+            key("a").seal_alike(&place, "password: y"),
+            key("a").seal_alike(&["config-file", "default", "app", "db.yml"], "password: x"),
+            key("a").seal_alike(&["config-file", "default", "ap", "pdb.yaml"], "password: x"),
+            key("b").seal_alike(&place, "password: x"),
+        ];
+        for other in &others {
+            // Name and scheme apart, nothing of one is found in another.
+            assert_ne!(other[19..43], sealed[19..43], "the nonce is another one");
+            assert_ne!(other[51..], sealed[51..]);
+        }
+        for other in &others[1..] {
+            assert_eq!(key("a").open_alike(&place, other), None, "{other}");
+        }
+        assert_eq!(key("b").open_alike(&place, &sealed), None);
+        let renamed = format!("{}{}", key("b").id(), &sealed[16..]);
+        assert_eq!(key("b").open_alike(&place, &renamed), None, "the name is no proof");
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone().into_bytes();
+            changed[at] = if changed[at] == b'0' { b'1' } else { b'0' };
+            let changed = String::from_utf8(changed).expect("base64");
+            assert_eq!(key("a").open_alike(&place, &changed), None, "character {at}");
+        }
     }
 
     #[test]
