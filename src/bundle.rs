@@ -6,7 +6,7 @@
 //! | in the archive | is |
 //! |---|---|
 //! | `group/file` | a file; without a group in front where one group was asked for by its files |
-//! | `META` | JSON: by the path of a file its `tags` (an object), its `comment`, and from here its `format` |
+//! | `META` | JSON: by the path of a file its `tags` (an object), its `comment`, and from here its `format`; of a sealed text `sealed_for`, the file it was sealed for |
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -17,7 +17,7 @@ use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use crate::format::level::Level;
-use crate::model::config_file::{Format, Tag};
+use crate::model::config_file::{ConfigKey, Format, Tag};
 
 /// What an archive may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +155,9 @@ struct Meta {
     /// Polaris neither writes nor reads it.
     #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<Format>,
+    /// Nor this: the text is sealed, as the content of this file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sealed_for: Option<ConfigKey>,
 }
 
 /// A file of an archive in Polaris' layout.
@@ -164,6 +167,8 @@ pub struct Bundled {
     pub group: String,
     pub name: String,
     pub text: Result<String, Unreadable>,
+    /// Where the text is sealed: as the content of this file.
+    pub sealed_for: Option<ConfigKey>,
     pub comment: Option<String>,
     pub tags: Option<Vec<Tag>>,
     /// Absent where the name says it.
@@ -193,10 +198,10 @@ pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result
         };
         let (group, name) = (group.to_owned(), name.to_owned());
         let tag = |(key, value): (String, String)| Tag { key, value };
-        let Meta { tags, comment, format } = meta.unwrap_or_default();
+        let Meta { tags, comment, format, sealed_for } = meta.unwrap_or_default();
         let tags = tags.map(|tags| tags.into_iter().map(tag).collect());
         let format = format.or_else(|| format_of(&name));
-        Bundled { group, name, text, comment, tags, format }
+        Bundled { group, name, text, sealed_for, comment, tags, format }
     });
     Ok(bundled.collect())
 }
@@ -212,7 +217,10 @@ pub fn write_polaris(files: &[Bundled]) -> std::io::Result<Vec<u8>> {
     let meta = |file: &Bundled| {
         let tags = file.tags.iter().flatten().map(|tag| (tag.key.clone(), tag.value.clone())).collect();
         let comment = file.comment.clone().unwrap_or_default();
-        (file.path(), Meta { tags: Some(tags), comment: Some(comment), format: file.format })
+        (
+            file.path(),
+            Meta { tags: Some(tags), comment: Some(comment), format: file.format, sealed_for: file.sealed_for.clone() },
+        )
     };
     let metas: BTreeMap<_, _> = files.iter().map(meta).collect();
     let metas = serde_json::to_string_pretty(&metas)?;
@@ -230,7 +238,15 @@ mod tests {
     fn bundled(group: &str, name: &str, text: &str) -> Bundled {
         let tags = Some(vec![Tag { key: "k".into(), value: "v".into() }]);
         let (comment, format) = (Some("c".into()), Some(Format::Properties));
-        Bundled { group: group.into(), name: name.into(), text: Ok(text.into()), comment, tags, format }
+        Bundled {
+            group: group.into(),
+            name: name.into(),
+            text: Ok(text.into()),
+            sealed_for: None,
+            comment,
+            tags,
+            format,
+        }
     }
 
     #[test]

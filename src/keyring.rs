@@ -3,7 +3,9 @@
 //!
 //! Sealing needs the data key, and so does reading. A node without it, or with another one than the
 //! key was sealed under, takes a key that it cannot read for one that nobody has signed with: what is
-//! enforced stays shut.
+//! enforced stays shut. Contents of config files that are kept encrypted go through here too ([`Keyring::seal_file`]).
+
+mod files;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,11 +29,13 @@ pub struct Keyring {
     data_key: Option<DataKey>,
     /// The log says once that keys cannot be read.
     has_told: AtomicBool,
+    /// And once that encrypted files cannot.
+    has_told_of_files: AtomicBool,
 }
 
 impl Keyring {
     pub fn new(data_key: Option<DataKey>) -> Self {
-        Keyring { data_key, has_told: AtomicBool::new(false) }
+        Keyring { data_key, ..Keyring::default() }
     }
 
     /// What is proposed of a change to a key.

@@ -15,7 +15,7 @@
 //!             hosts      which names a listener on this machine answers to
 //!   webhooks             what the leader tells others by HTTP of what happened
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
-//!   keyring              access keys between clear and sealed
+//!   keyring              access keys and encrypted config files between clear and sealed
 //!   subscribers          which client has what, as far as this node has served it
 //!   catalog   watch      all replicated state as plain maps;  who waits for which change
 //!   connections          who gets in and how long each may do nothing
@@ -131,6 +131,15 @@
 //! found together with what it looked at: apply publishes that very content and format, or answers that it has changed
 //! (409000), and the node looks again. So no parser of others decides what the state becomes.
 //!
+//! # The path of an encrypted file
+//!
+//! A file may be kept encrypted ([`model::sealing`]). The node that takes a draft looks, in a state that no node is
+//! ahead of, whether it is, and has the [`keyring`] seal the content before it is proposed (`api::sealed`): a sealed
+//! content is a content like any other to everything below. Equal ones of a file are sealed alike ([`data_key`]), so apply
+//! can tell that nothing has changed; and apply refuses what was made for another state of the file, clear or
+//! sealed (409000). A publish is judged by what the content says, on the node. It is opened again where a client pulls
+//! it ([`compat`]), once for each release in force, and where one file is read by who may edit it.
+//!
 //! # The path of a permission
 //!
 //! A caller is what its token, or its certificate, stands for: a user or a service token, with grants
@@ -167,7 +176,7 @@
 //!
 //! # The path of a webhook
 //!
-//! Somebody who may manage the cluster says whom to tell of what (`api::webhooks`); the secret that it is signed with
+//! Somebody who may manage the cluster says whom to tell of what (`operations::webhooks`); the secret that it is signed with
 //! is sealed as those of access keys are. Apply collects what became of releases, and whose health changed
 //! (`catalog::change::Journal`), and at the end of the entry makes an event of it for the webhooks that want it
 //! ([`catalog::webhooks`]): a row while one of them waits, and of those that wait for one the newest thousand. So an
@@ -244,6 +253,8 @@
 //!   them ends a node.
 //! * No secret of an access key is proposed, written or logged in clear; a node that cannot read a key takes it for one
 //!   that nobody has signed with.
+//! * Nor is any content of a file that is encrypted; no list, search or export shows one, and a node that cannot read
+//!   it answers its clients with an error.
 //! * No client can take what all need: connections, held requests with their keys and bytes, heads that have not
 //!   come whole, logins that wait and strangers at the peer port are counted by [`origin`] too, before anything
 //!   is known of who it is. What is begun for a client and cannot be stopped keeps its place when the client

@@ -184,6 +184,8 @@ metrics! {
     notification_id: IntGauge "thuban_config_notification_id";
     /// Access keys that are on and that this node cannot read, see --data-key-file.
     access_keys_unreadable: IntGauge "thuban_access_keys_unreadable";
+    /// Drafts and releases of encrypted config files that this node cannot read, see --data-key-file.
+    config_unreadable: IntGauge "thuban_config_unreadable";
     /// Requests of config clients that were let in, and would not be if the access keys of their app were enforced.
     access_key_would_refuse: IntCounterVec "thuban_access_key_would_refuse_total" ["app"];
     /// On the leader: tries to tell a webhook of an event, by outcome: delivered, failed.

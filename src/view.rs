@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
 use crate::catalog::audit::AuditNote;
 use crate::compat::{ConfigSource, LiveMember};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released};
-use crate::model::grant::Sight;
+use crate::model::grant::{Sight, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::operations::token_hash;
@@ -85,6 +86,18 @@ impl ConfigSource for LocalView {
         }
         let holder = self.node.state().catalog().access.holder(&token_hash(token), self.node.now())?;
         holder.is_for(address).then(|| Sight::new(&holder.grants, SEEING))
+    }
+
+    fn may_have_sealed(&self, token: &str, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {
+        let holder = self.node.state().catalog().access.holder(&token_hash(token), self.node.now());
+        let may = |holder: &Holder| {
+            [Verb::Discover, Verb::Edit].iter().any(|verb| holder.grants.may(*verb, namespace, group))
+        };
+        holder.is_some_and(|holder| holder.is_for(address) && may(&holder))
+    }
+
+    fn opens(&self, released: &Released) -> bool {
+        released.is_open(|released| self.node.keyring().open_released(released))
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {

@@ -21,6 +21,7 @@ use super::error::ApiError;
 use super::extract::{Batch, Object, read_body_within};
 use super::judged::note_faults;
 use super::query::{Fresh, Query};
+use super::sealed;
 use crate::bundle::{self, Bundled, Limits};
 use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Page;
@@ -109,7 +110,7 @@ impl Selection {
 }
 
 pub(super) const EXPORT: Doc = DOC
-    .says("Files as they are edited, as a zip archive in Polaris' layout: `group/file`, without the group where files are named, and `META` with tags and comments.")
+    .says("Files as they are edited, as a zip archive in Polaris' layout: `group/file`, without the group where files are named, and `META` with tags and comments. Encrypted files come as they are kept, sealed, and can be imported where the data key is the same.")
     .gives_raw(&[(200, ZIP, "The archive.")])
     .codes(&[&[Code::InvalidParameter, Code::BadRequest, Code::NotFoundResource, Code::TooManyWaiters]]);
 
@@ -126,7 +127,9 @@ pub(super) async fn export(
         let bundled = |file: &Arc<ConfigFile>| Bundled {
             group: if selection.names.is_empty() { file.key.group.clone() } else { String::new() },
             name: file.key.file.clone(),
+            // As it is kept: what is encrypted stays so.
             text: Ok(file.content.to_string()),
+            sealed_for: file.encrypted.then(|| file.key.clone()),
             comment: Some(file.comment.clone()),
             tags: Some(file.tags.clone()),
             format: Some(file.format),
@@ -227,6 +230,7 @@ const SAVES: Doc = DOC.gives(Shape::whole::<AllSaved>()).codes(&[
     KEY_FIELDS,
     FIELDS,
     PROPOSED,
+    sealed::CODES,
     &[Code::NoNeedUpdate, Code::BadRequest, Code::ParseException, Code::NotFoundResource, Code::NotAllowedAccess],
     &[Code::RequestTooLarge, Code::TooManyWaiters],
 ]);
@@ -255,11 +259,17 @@ pub(super) async fn import(
     let read = move || bundle::read_polaris(&archive, group.as_deref(), limits);
     let bundled = app.on_scan_turn(read).await?;
     let bundled = bundled.map_err(|refused| ApiError::new(Code::BadRequest, refused.to_string()))?;
-    let drafts = bundled.into_iter().map(|Bundled { group, name, text, comment, tags, format }| {
+    let drafts = bundled.into_iter().map(|Bundled { group, name, text, sealed_for, comment, tags, format }| {
         let key = ConfigKey::new(namespace.as_str(), group, name);
-        let draft = text.map(|text| draft_of(&key, text, comment, tags, format));
-        (key, draft.map_err(|why| Refusal::new(Code::InvalidParameter, format!("the content is {why}"))))
+        let text = text.map_err(|why| Refusal::new(Code::InvalidParameter, format!("the content is {why}")));
+        let encrypted = sealed_for.is_some().then_some(true);
+        let clear = text.and_then(|text| match sealed_for {
+            Some(place) => Ok(app.needed_content(&caller, &place, (true, &text.as_str().into()))?.to_string()),
+            None => Ok(text),
+        });
+        (clear.map(|text| ConfigFileDraft { encrypted, ..draft_of(&key, text, comment, tags, format) }), key)
     });
+    let drafts = drafts.map(|(draft, key)| (key, draft));
     save_all(&app, &caller, drafts.collect(), conflict).await
 }
 
@@ -272,7 +282,8 @@ fn draft_of(
 ) -> ConfigFileDraft {
     let ConfigKey { namespace, group, file } = key.clone();
     let format = format.map(|format| format.word().to_owned());
-    ConfigFileDraft { namespace, group, name: file, content: Some(content), format, comment, tags, revision: None }
+    let content = Some(content);
+    ConfigFileDraft { namespace, group, name: file, content, format, comment, tags, ..ConfigFileDraft::default() }
 }
 
 /// Which files are copied, and where to.
@@ -291,7 +302,7 @@ pub(super) struct CopyOrder {
 }
 
 pub(super) const COPY: Doc = SAVES
-    .says("Copies files of a namespace, as they are edited, to another one, or of a group to another one, as drafts; each has its result.");
+    .says("Copies files of a namespace, as they are edited, to another one, or of a group to another one, as drafts; each has its result. Encrypted files are copied by who may edit them, and stay encrypted.");
 
 pub(super) async fn copy(
     State(app): State<App>,
@@ -321,8 +332,12 @@ pub(super) async fn copy(
         let group = to_group.as_ref().unwrap_or(&file.key.group);
         let key = ConfigKey::new(to_namespace.as_str(), group.as_str(), file.key.file.as_str());
         let (comment, tags) = (Some(file.comment.clone()), Some(file.tags.clone()));
-        let draft = draft_of(&key, file.content.to_string(), comment, tags, Some(file.format));
-        (key, Ok(draft))
+        let clear = app.needed_content(&caller, &file.key, (file.encrypted, &file.content));
+        let draft = clear.map(|clear| ConfigFileDraft {
+            encrypted: file.encrypted.then_some(true),
+            ..draft_of(&key, clear.to_string(), comment, tags, Some(file.format))
+        });
+        (key, draft)
     });
     save_all(&app, &caller, drafts.collect(), conflict_handling).await
 }
@@ -337,6 +352,7 @@ async fn save_all(
     let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
     let batch = Batch { items, is_single: false, warnings: Vec::new() }.checked(check(app));
     let Batch { items, warnings, .. } = note_faults(app, caller, batch).await?;
+    let items = app.seal_files(caller, items).await?;
     let mut saving = Saving { app, caller, conflict, failed: None };
     let mut became: Vec<(Became, Outcome)> = Vec::with_capacity(items.len());
     let mut part = Vec::new();

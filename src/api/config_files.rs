@@ -11,6 +11,7 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Batch, answered};
 use super::query::{Fresh, Query};
+use super::sealed;
 use super::view::{ConfigFileView, FileStatus};
 use crate::catalog::configs::FileFilter;
 use crate::catalog::{Catalog, Op};
@@ -35,7 +36,10 @@ const FILTERS: &[Param] = &[
     Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
     Param::text("group", "Exact, or with `*` a glob that ignores case."),
     Param::text("name", "Name of the file; with `*` a glob that ignores case."),
-    Param::text("content", "A text that the content of the file holds; letter case counts."),
+    Param::text(
+        "content",
+        "A text that the content of the file holds; letter case counts. Encrypted contents are never searched.",
+    ),
 ];
 /// What [`key`] reads.
 const KEY: &[Param] = &[
@@ -52,10 +56,10 @@ fn key(query: &Query) -> Result<ConfigKey, ApiError> {
 }
 
 pub(super) const GET: Doc = DOC
-    .says("One file.")
+    .says("One file; the content of one that is kept encrypted for who may edit it.")
     .query(&[KEY])
     .gives(Shape::single::<ConfigFileView>("configFile"))
-    .codes(&[&[Code::NotFoundResource]]);
+    .codes(&[&[Code::NotFoundResource], sealed::READ_CODES]);
 
 pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let key = key(&query)?;
@@ -66,7 +70,8 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
         let status = FileStatus::of(&file, &catalog);
         (file, status)
     };
-    Ok(envelope::single("configFile", &ConfigFileView::new(&file, status)))
+    let content = app.shown_content(&caller, &key, (file.encrypted, &file.content))?;
+    Ok(envelope::single("configFile", &ConfigFileView::new(&file, status).with_content(content.as_deref())))
 }
 
 pub(super) const LIST: Doc = DOC
@@ -100,8 +105,8 @@ pub(super) fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusa
 }
 
 pub(super) const CREATE: Doc = WRITE
-    .says("Creates files, which clients see when they are published; a missing namespace and group are made. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column.")
-    .codes(&[KEY_FIELDS, FIELDS, &[Code::ExistedResource]]);
+    .says("Creates files, which clients see when they are published; a missing namespace and group are made. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column. With `encrypted` the content is kept encrypted under `--data-key-file`: no list, search, export or backup shows it.")
+    .codes(&[KEY_FIELDS, FIELDS, sealed::CODES, &[Code::ExistedResource, Code::NotFoundResource]]);
 
 pub(super) async fn create(
     app: State<App>,
@@ -112,8 +117,8 @@ pub(super) async fn create(
 }
 
 pub(super) const UPDATE: Doc = WRITE
-    .says("Updates files: an absent field stays. Clients see nothing of it until it is published. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column.")
-    .codes(&[KEY_FIELDS, FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource]]);
+    .says("Updates files: an absent field stays. Clients see nothing of it until it is published. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column. `encrypted` turns encryption on or off for the draft and for what is released of it from then on.")
+    .codes(&[KEY_FIELDS, FIELDS, sealed::CODES, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
 
 pub(super) async fn update(
     app: State<App>,

@@ -18,6 +18,7 @@ use super::extract::Batch;
 use super::judged::Force;
 use super::query::{Fresh, Query};
 use super::rules::answer_history;
+use super::sealed;
 use super::unknown::Noted;
 use super::view::{ConfigReleaseView, EventView};
 use crate::catalog::Catalog;
@@ -63,7 +64,7 @@ const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::No
 pub(super) const PUBLISH: Doc = DOC
     .says("Publishes files as they stand, if they are well-formed by their format; without a name, one is made. With `md5`, only if that is of the published content.")
     .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
-    .codes(&[NAMED, PUBLISHED, &[Code::NotFoundResource]]);
+    .codes(&[NAMED, PUBLISHED, sealed::READ_CODES, &[Code::NotFoundResource]]);
 
 pub(super) async fn publish(
     app: State<App>,
@@ -89,6 +90,11 @@ pub(super) struct PublishBody {
     file_name: String,
     /// Absent, that of the file stays.
     content: Option<String>,
+    /// Whether the content is kept encrypted, from here on; absent, as the file is.
+    encrypted: Option<bool>,
+    /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
+    #[serde(rename = "encryptAlgo", alias = "encrypt_algo")]
+    encrypt_algo: Option<String>,
     /// At most 1024 characters.
     comment: Option<String>,
     /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
@@ -138,6 +144,9 @@ impl From<PublishBody> for ConfigPublish {
             comment: body.comment,
             tags: body.tags,
             revision: body.revision,
+            encrypted: body.encrypted,
+            encrypt_algo: body.encrypt_algo,
+            ..ConfigFileDraft::default()
         };
         ConfigPublish { file, release, md5: body.md5 }
     }
@@ -146,7 +155,7 @@ impl From<PublishBody> for ConfigPublish {
 pub(super) const CREATE_AND_PUBLISH: Doc = DOC
     .says("Writes files and publishes them if they are well-formed by their format: both or neither. With `md5`, only if that is of the published content.")
     .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
-    .codes(&[KEY_FIELDS, FILE_FIELDS, PUBLISHED, &[Code::InvalidMatchRule]]);
+    .codes(&[KEY_FIELDS, FILE_FIELDS, PUBLISHED, sealed::CODES, &[Code::InvalidMatchRule]]);
 
 pub(super) async fn create_and_publish(
     app: State<App>,
@@ -277,10 +286,10 @@ fn release_name(query: &Query) -> Result<&str, ApiError> {
 }
 
 pub(super) const GET: Doc = DOC
-    .says("The named release of a file, or without a name the active one.")
+    .says("The named release of a file, or without a name the active one; the content of one that is kept encrypted for who may edit the file.")
     .query(&[KEY, &[RELEASE]])
     .gives(Shape::single::<ConfigReleaseView>("configFileRelease"))
-    .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource]]);
+    .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource], sealed::READ_CODES]);
 
 pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let key = key(&query)?;
@@ -293,7 +302,8 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
     };
     let seen = caller.sight().sees(&key.namespace, &key.group);
     let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
-    Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release)))
+    let content = app.shown_content(&caller, &key, (release.encrypted, &release.content))?;
+    Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release).with_content(content.as_deref())))
 }
 
 pub(super) const LIST: Doc = DOC

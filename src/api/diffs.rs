@@ -17,6 +17,7 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::query::{Fresh, Query};
 use super::rules;
+use super::sealed;
 use crate::catalog::Catalog;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigKey, ConfigRelease, Format};
@@ -74,10 +75,10 @@ fn no_release(name: &str) -> Refusal {
 }
 
 pub(super) const OF_FILE: Doc = Doc::new("Config releases")
-    .says("What is different between two of: the draft of a file, what is in force, and any release of it.")
+    .says("What is different between two of: the draft of a file, what is in force, and any release of it. If one of them is encrypted, this needs edit.")
     .query(&[config_releases::KEY, SIDES])
     .gives(Shape::single::<Difference>("diff"))
-    .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource]]);
+    .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource, Code::NotAllowedAccess], sealed::READ_CODES]);
 
 pub(super) async fn of_file(
     State(app): State<App>,
@@ -86,14 +87,18 @@ pub(super) async fn of_file(
     caller: Caller,
 ) -> Result<Response, ApiError> {
     let (key, sight, (from, to)) = (config_releases::key(&query)?, caller.sight(), sides(&query));
+    let (reader, named) = (app.clone(), key.clone());
     let find = move |catalog: &Catalog| {
         if !sight.sees(&key.namespace, &key.group) {
             return Err(Code::NotFoundResource.into());
         }
         Ok((text_of(catalog, &key, &from)?, text_of(catalog, &key, &to)?))
     };
-    app.scan(FAR, find, |found: Result<_, Refusal>| {
-        let (from, to) = found?;
+    app.scan(FAR, find, move |found: Result<_, Refusal>| {
+        let (mut from, mut to) = found?;
+        for side in [&mut from, &mut to].into_iter().filter(|side| side.encrypted) {
+            side.content = (&*reader.needed_content(&caller, &named, (true, &side.content))?).into();
+        }
         Ok(envelope::single("diff", &between_texts(from, to)))
     })
     .await?
@@ -103,6 +108,7 @@ pub(super) async fn of_file(
 struct Text {
     side: Side,
     content: Content,
+    encrypted: bool,
     format: Format,
 }
 
@@ -110,17 +116,21 @@ fn text_of(catalog: &Catalog, key: &ConfigKey, word: &str) -> Result<Text, Refus
     let of_release = |release: &Arc<ConfigRelease>| Text {
         side: Side { release_name: release.name.clone(), version: release.version },
         content: release.content.clone(),
+        encrypted: release.encrypted,
         format: Format::of_suffix(&key.file).unwrap_or(release.format),
     };
     let file = catalog.configs.file(key).ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
-    let nothing = |content: Content| Text {
+    let nothing = |encrypted: bool, content: Content| Text {
         side: Side { release_name: String::new(), version: 0 },
         content,
+        encrypted,
         format: Format::of_suffix(&key.file).unwrap_or(file.format),
     };
     match word {
-        DRAFT => Ok(nothing(file.content.clone())),
-        ACTIVE => Ok(catalog.configs.active_release(key).map_or_else(|| nothing(Content::default()), of_release)),
+        DRAFT => Ok(nothing(file.encrypted, file.content.clone())),
+        ACTIVE => {
+            Ok(catalog.configs.active_release(key).map_or_else(|| nothing(false, Content::default()), of_release))
+        }
         name => catalog.configs.release(key, name).map(of_release).ok_or_else(|| no_release(name)),
     }
 }

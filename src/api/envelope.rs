@@ -12,7 +12,6 @@ use super::error::status;
 use super::view::{Derived, View};
 use crate::catalog::page::Listed;
 use crate::catalog::{Catalog, Outcome};
-use crate::model::access_key::ClearSecret;
 use crate::model::code::{Code, Refusal};
 use crate::openapi::{SchemaOf, schema_of};
 
@@ -120,15 +119,6 @@ impl Item {
     pub(super) fn with_warnings(self, warnings: Vec<String>) -> Self {
         Item { warnings, ..self }
     }
-}
-
-/// Each item with what was drawn for it.
-pub(super) fn with_secrets(items: Vec<Item>, secrets: Vec<Option<ClearSecret>>) -> Vec<Item> {
-    let with = |(item, secret): (Item, Option<ClearSecret>)| match secret {
-        Some(secret) => item.with_secret(secret.expose().to_owned()),
-        None => item,
-    };
-    items.into_iter().zip(secrets).map(with).collect()
 }
 
 #[derive(Serialize)]

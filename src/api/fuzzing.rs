@@ -35,6 +35,7 @@ use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
 use crate::model::alias::AliasDraft;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::explain::{Sketch, explain};
 use crate::model::grant::{Grant, Grants, Role, Sight, Verb};
 use crate::model::instance::InstanceDraft;
@@ -181,11 +182,14 @@ impl Desk {
     }
 
     fn files(&mut self, op: Op, body: &[u8]) -> Answer {
-        self.batch(
-            body,
-            |draft: &ConfigFileDraft| draft.check(CONTENT_CHARS_MAX),
-            |items| Command::ConfigFiles(op, items),
-        )
+        let batch = Batch::<ConfigFileDraft>::parse(body)?.checked(|draft| draft.check(CONTENT_CHARS_MAX));
+        batch.items.iter().flatten().for_each(check_round_trip);
+        let catalog = &self.bench.catalog;
+        let sealed = batch.made(|draft| {
+            let there = catalog.configs.file(&draft.key()).cloned();
+            keyring().seal_file(draft, there.as_deref(), true)
+        });
+        self.write(sealed, |items| Command::ConfigFiles(op, items))
     }
 }
 
@@ -264,6 +268,9 @@ const ROUTES: &[(u8, Handler)] = &[
         Ok(done())
     }),
     (b'p', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, |items| Command::ConfigReleases(ReleaseOp::Promote, items))),
+    (b'r', |desk, body| desk.batch(body, ConfigTemplateDraft::check, |items| Command::ConfigTemplates(Op::Create, items))),
+    (b's', |desk, body| desk.batch(body, ConfigTemplateDraft::check, |items| Command::ConfigTemplates(Op::Update, items))),
+    (b't', |desk, body| desk.batch(body, ConfigTemplateDraft::check_named, |items| Command::ConfigTemplates(Op::Delete, items))),
     (b'q', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, |items| Command::ConfigReleases(ReleaseOp::Withdraw, items))),
 ];
 
@@ -281,6 +288,8 @@ const PREPARED: &[&str] = &[
     r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=3","release_name":"r3","release_type":"gray","betaLabels":[{"key":"zone","value":{"type":"IN","value":"a,b"}}]}]"#,
     r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r4","publish_at":"2099-01-01T00:00:00Z"}]"#,
     r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r5","release_type":"gray","client_percent":{"by":"CLIENT_IP","percent":10}}]"#,
+    r#"S[{"name":"sealed.yml","group":"g","namespace":"n","content":"k: v","encrypted":true}]"#,
+    r#"r[{"name":"t","content":"k: v","format":"yaml"}]"#,
     r#"W[{"file_name":"w.yml","group":"g","namespace":"n","content":"k: v","release_name":"r1"}]"#,
     r#"q[{"file_name":"w.yml","group":"g","namespace":"n","name":"r1"}]"#,
     r#"a[{"name":"eva","password":"password of eva","grants":[{"role":"editor","namespace":"n","name":"s*"}]}]"#,

@@ -38,9 +38,11 @@ mod reference;
 mod routes;
 mod rule_docs;
 mod rules;
+mod sealed;
 mod services;
 mod settings;
 mod subscribers;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod tokens;

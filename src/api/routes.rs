@@ -9,7 +9,7 @@ use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
     config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
-    reference, rule_docs, rules, services, settings, subscribers, tokens, users, webhooks,
+    reference, rule_docs, rules, sealed, services, settings, subscribers, templates, tokens, users, webhooks,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
@@ -203,6 +203,11 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/config/v1/configfiles/batchdelete", files::delete, files::DELETE),
         guarded(GET, "/config/v1/configfiles/search", files::list, files::LIST),
         guarded(GET, "/config/v1/configfiles/by-group", files::list, files::LIST),
+        guarded(GET, "/config/v1/configfiles/encryptalgorithm", sealed::algorithms, sealed::ALGORITHMS),
+        guarded(GET, "/config/v1/configfiletemplates", templates::list, templates::LIST),
+        guarded(POST, "/config/v1/configfiletemplates", templates::create, templates::CREATE),
+        guarded(PUT, "/config/v1/configfiletemplates", templates::update, templates::UPDATE),
+        guarded(POST, "/config/v1/configfiletemplates/delete", templates::delete, templates::DELETE),
         guarded(POST, layers::EXPORT, bundles::export, bundles::EXPORT),
         guarded(POST, "/config/v1/configfiles/import", bundles::import, bundles::IMPORT),
         guarded(POST, "/config/v1/configfiles/copy", bundles::copy, bundles::COPY),

@@ -19,6 +19,7 @@ use tower::ServiceExt;
 
 use super::routes::Access;
 use super::*;
+use crate::data_key::DataKey;
 use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
 use crate::model::limits;
@@ -34,6 +35,8 @@ mod audit;
 mod bundles;
 mod judged;
 mod matrix;
+mod sealed;
+mod templates;
 mod told;
 mod unknown;
 
@@ -53,10 +56,17 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Self {
+        Bench::start_with(None).await
+    }
+
+    /// With a data key of this digit, or with none.
+    async fn start_with(data_key: Option<&str>) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
-        let setup = Setup { admin_password_hash: hash_password(PASSWORD).expect("a hash"), ..lone_setup() };
+        let data_key = data_key.and_then(|digit| DataKey::of_hex(&digit.repeat(64)));
+        let admin_password_hash = hash_password(PASSWORD).expect("a hash");
+        let setup = Setup { admin_password_hash, data_key, ..lone_setup() };
         let shutdown = CancellationToken::new();
         let hub = Hub::new(10);
         let (node, _failed) = start(setup, store, hub, metrics, &TaskTracker::new(), &shutdown).await.expect("a node");

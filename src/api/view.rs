@@ -5,6 +5,7 @@ mod config;
 mod history;
 mod instance;
 mod rule;
+mod template;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub(super) use config::{ConfigFileView, ConfigGroupView, ConfigReleaseView, File
 pub(super) use history::EventView;
 pub(super) use instance::InstanceView;
 pub(super) use rule::{RuleReleaseView, RuleView};
+pub(super) use template::ConfigTemplateView;
 pub(super) use webhook::WebhookView;
 
 /// What the view of an entity shows beside the entity itself, derived from the catalog.
@@ -58,6 +60,7 @@ impl Derived {
             Entity::None
             | Entity::Alias(_)
             | Entity::ConfigRelease(_)
+            | Entity::ConfigTemplate(_)
             | Entity::Rule(_)
             | Entity::RuleRelease(_)
             | Entity::User(_)
@@ -81,6 +84,7 @@ pub(super) enum View<'a> {
     ConfigGroup(ConfigGroupView<'a>),
     ConfigFile(ConfigFileView<'a>),
     ConfigRelease(ConfigReleaseView<'a>),
+    ConfigTemplate(ConfigTemplateView<'a>),
     Instance(InstanceView<'a>),
     User(UserView<'a>),
     ServiceToken(ServiceTokenView<'a>),
@@ -113,6 +117,7 @@ impl<'a> View<'a> {
             Entity::ConfigGroup(group) => View::ConfigGroup(ConfigGroupView::new(group, derived.members)),
             Entity::ConfigFile(file) => View::ConfigFile(ConfigFileView::new(file, derived.status)),
             Entity::ConfigRelease(release) => View::ConfigRelease(ConfigReleaseView::new(release)),
+            Entity::ConfigTemplate(template) => View::ConfigTemplate(ConfigTemplateView::new(template)),
             Entity::Instance(instance) => View::Instance(InstanceView::new(instance)),
             Entity::User(user) => View::User(UserView::new(user)),
             Entity::ServiceToken(token) => View::ServiceToken(ServiceTokenView::new(token, secret)),
@@ -132,6 +137,7 @@ impl<'a> View<'a> {
             View::ConfigGroup(_) => "configFileGroup",
             View::ConfigFile(_) => "configFile",
             View::ConfigRelease(_) => "configFileRelease",
+            View::ConfigTemplate(_) => "configFileTemplate",
             View::Instance(_) => "instance",
             View::User(_) => "user",
             View::ServiceToken(_) => "token",

@@ -10,12 +10,11 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::WebhookView;
-use crate::catalog::{Command, Op};
 use crate::model::code::Code;
-use crate::model::webhook::{WebhookDraft, WebhookRequest};
+use crate::model::webhook::WebhookRequest;
 use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Webhooks");
@@ -49,12 +48,7 @@ pub(super) async fn create(
     caller: Caller,
     batch: Batch<WebhookRequest>,
 ) -> Result<Response, ApiError> {
-    let sealed = batch.checked(WebhookRequest::check_new).made(|request| app.node.keyring().seal_new_webhook(request));
-    let secrets = sealed.items.iter().map(|item| item.as_ref().ok().map(|(_, secret)| secret.clone()));
-    let secrets: Vec<_> = secrets.collect();
-    let drafts = sealed.made(|(draft, _)| Ok(draft));
-    let items = Write::new(&app, &caller).items(drafts, |items| Command::Webhooks(Op::Create, items)).await?;
-    Ok(envelope::batch(&envelope::with_secrets(items, secrets)))
+    batch.drawn_by(&app, |items| app.create_webhooks(&caller, items)).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -69,8 +63,7 @@ pub(super) async fn update(
     caller: Caller,
     batch: Batch<WebhookRequest>,
 ) -> Result<Response, ApiError> {
-    let drafts = batch.checked(WebhookRequest::check).made(|request| app.node.keyring().seal_webhook(request));
-    write(&app, &caller, Op::Update, drafts).await
+    batch.done_by(&app, |items| app.update_webhooks(&caller, items)).await
 }
 
 pub(super) const DELETE: Doc = WRITE
@@ -82,11 +75,5 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<WebhookRequest>,
 ) -> Result<Response, ApiError> {
-    let named = batch.checked(WebhookRequest::check_named);
-    let drafts = named.made(|WebhookRequest { name, .. }| Ok(WebhookDraft { name, ..WebhookDraft::default() }));
-    write(&app, &caller, Op::Delete, drafts).await
-}
-
-async fn write(app: &App, caller: &Caller, op: Op, drafts: Batch<WebhookDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).batch(drafts, |items| Command::Webhooks(op, items)).await
+    batch.done_by(&app, |items| app.delete_webhooks(&caller, items)).await
 }

@@ -8,6 +8,7 @@ use super::history::Thing;
 use super::releases::Due;
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
@@ -107,6 +108,12 @@ impl Catalog {
             Some(file) => aim.at(place, &file.revision),
             None => aim,
         }
+    }
+
+    pub(super) fn aim_of_template(&self, draft: &ConfigTemplateDraft) -> Aim {
+        let aim = Aim::of_cluster("configtemplate", &draft.name);
+        let revision = self.templates.get(&draft.name).map(|template| template.revision.clone());
+        Aim { before: revision.unwrap_or_default(), ..aim }
     }
 
     /// Making and publishing at once: both verbs are asked for.

@@ -271,9 +271,11 @@ impl Catalog {
             Entity::ConfigFile(file) => Some(Place::thing(&file.key.namespace, &file.key.group)),
             Entity::ConfigRelease(release) => Some(Place::thing(&release.key.namespace, &release.key.group)),
             Entity::Instance(instance) => Some(Place::thing(&instance.namespace, &instance.service)),
-            Entity::User(_) | Entity::ServiceToken(_) | Entity::AccessKey(_) | Entity::Webhook(_) => {
-                Some(Place::Cluster)
-            }
+            Entity::ConfigTemplate(_)
+            | Entity::User(_)
+            | Entity::ServiceToken(_)
+            | Entity::AccessKey(_)
+            | Entity::Webhook(_) => Some(Place::Cluster),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
+use crate::model::config_template::ConfigTemplate;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
@@ -39,6 +40,7 @@ pub enum Entity {
     ConfigGroup(Arc<ConfigGroup>),
     ConfigFile(Arc<ConfigFile>),
     ConfigRelease(Arc<ConfigRelease>),
+    ConfigTemplate(Arc<ConfigTemplate>),
     Instance(Arc<Instance>),
     User(Arc<User>),
     ServiceToken(Arc<ServiceToken>),
@@ -58,6 +60,7 @@ impl Entity {
             Entity::ConfigGroup(group) => group.revision.clone(),
             Entity::ConfigFile(file) => file.revision.clone(),
             Entity::Webhook(hook) => hook.revision.clone(),
+            Entity::ConfigTemplate(template) => template.revision.clone(),
             Entity::RuleRelease(release) => release.version.to_string(),
             Entity::ConfigRelease(release) => release.version.to_string(),
             Entity::None | Entity::User(_) | Entity::ServiceToken(_) | Entity::AccessKey(_) => String::new(),

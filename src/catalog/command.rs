@@ -18,6 +18,7 @@ use crate::model::access::{Founder, PasswordHash, ServiceTokenDraft, TokenHash, 
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::release::ReleaseOp;
@@ -109,6 +110,7 @@ pub enum Command {
     ConfigReleases(ReleaseOp, Vec<ConfigReleaseDraft>),
     /// What the leader found to be published by now.
     PublishDue(Vec<Due>),
+    ConfigTemplates(Op, Vec<ConfigTemplateDraft>),
     /// What a node saw that is no command and belongs into the audit trail.
     Note(Vec<AuditNote>),
     /// Their secrets are sealed.
@@ -144,6 +146,7 @@ impl Command {
             Command::RuleReleases(family, op, _) => family.since().max(op.level()),
             Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
             Command::Webhooks(..) | Command::WebhooksTold(_) => Level::CUSTODY,
+            Command::ConfigTemplates(..) => Level::CUSTODY,
             Command::Asked(asked) => asked.command.level().max(Level::TRUST),
             Command::Users(..)
             | Command::ChangePassword { .. }
@@ -175,6 +178,7 @@ impl Command {
             | Command::Services(op, _)
             | Command::ConfigGroups(op, _)
             | Command::ConfigFiles(op, _)
+            | Command::ConfigTemplates(op, _)
             | Command::Aliases(op, _)
             | Command::Rules(op, _)
             | Command::Users(op, _)
@@ -218,6 +222,7 @@ impl Command {
             | Command::Services(op, _)
             | Command::ConfigGroups(op, _)
             | Command::ConfigFiles(op, _)
+            | Command::ConfigTemplates(op, _)
             | Command::Aliases(op, _)
             | Command::Rules(op, _)
             | Command::Users(op, _)

@@ -39,7 +39,8 @@ impl Active {
     fn new(release: Arc<ConfigRelease>) -> Self {
         let ConfigKey { namespace, group, file } = &release.key;
         let content = release.content.text();
-        let released = Arc::new(Released::new(namespace, group, file, release.version, release.format, content));
+        let released = Released::new(namespace, group, file, release.version, release.format, content);
+        let released = Arc::new(if release.encrypted { released.sealed() } else { released });
         Active { release, released, judge: Judge::default() }
     }
 }

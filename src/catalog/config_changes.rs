@@ -3,8 +3,9 @@
 //! What becomes of a release is in `releases`, the same as for rules. With the file its releases and their history
 //! go; versions and notification ids live on.
 //!
-//! Three more rules: a release name that is taken for the file is 400201, what no client could
-//! read is not published, and neither is another content than the one that was judged before.
+//! Four more rules: a release name that is taken for the file is 400201, what no client could
+//! read is not published, and neither is another content than the one that was judged before; and no content is
+//! kept in clear of a file that is encrypted, nor sealed of one that is not.
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
     ConfigReleaseDraft, Format,
 };
+use crate::model::content::Content;
 use crate::model::is_stale;
 use crate::model::properties;
 use crate::model::release::{ReleaseOp, publishable};
@@ -81,14 +83,20 @@ impl Catalog {
     ) -> Outcome {
         match (op, self.configs.file(&draft.key()).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, journal))),
+            (Op::Create, None) => match refuse_unfit(None, draft) {
+                Some(refused) => refused,
+                None => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, journal))),
+            },
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigFile(old))
             }
-            (Op::Update, Some(old)) => match self.update_config_file(ctx, &old, draft, journal) {
-                Some(file) => Outcome::done(Entity::ConfigFile(file)),
-                None => Outcome::unchanged(Entity::ConfigFile(old)),
+            (Op::Update, Some(old)) => match refuse_unfit(Some(&old), draft) {
+                Some(refused) => refused,
+                None => match self.update_config_file(ctx, &old, draft, journal) {
+                    Some(file) => Outcome::done(Entity::ConfigFile(file)),
+                    None => Outcome::unchanged(Entity::ConfigFile(old)),
+                },
             },
             (Op::Delete, None) => Outcome::default(),
             (Op::Delete, Some(old)) => self.delete_config_file(&old, journal),
@@ -140,7 +148,7 @@ impl Catalog {
         };
         let refused = self.refuse_other_published(&file.key, draft.given_md5());
         let refused = refused.or_else(|| self.refuse_release(ctx, draft)).or_else(|| refuse_unjudged(&file, draft));
-        match refused.or_else(|| refuse_unreadable(&file)) {
+        match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
             None => self.release(ctx, ConfigFile::clone(&file), draft, journal),
         }
@@ -163,8 +171,12 @@ impl Catalog {
         if is_stale(&publish.file.revision, old.as_ref().map_or("", |file| &file.revision)) {
             return Outcome::stale(old.map_or(Entity::None, Entity::ConfigFile));
         }
+        if let Some(refused) = refuse_unfit(old.as_deref(), &publish.file) {
+            return refused;
+        }
         let file = edited(ctx, old.as_ref(), &publish.file, journal.level());
-        if let Some(refused) = refuse_unjudged(&file, &publish.release).or_else(|| refuse_unreadable(&file)) {
+        let refused = refuse_unjudged(&file, &publish.release);
+        if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
             return refused;
         }
         self.ensure_group(ctx, &key, journal);
@@ -200,6 +212,7 @@ impl Catalog {
             key: file.key.clone(),
             content: file.content.clone(),
             md5: md5_of(&file.content),
+            encrypted: file.encrypted,
             format: file.format,
             comment: file.comment.clone(),
             tags: file.tags.clone(),
@@ -282,10 +295,33 @@ fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outc
     (!judged.is_of(file)).then(|| refusal().into())
 }
 
-/// What no client could read is not published: properties that cannot be parsed.
-fn refuse_unreadable(file: &ConfigFile) -> Option<Outcome> {
+/// What was sealed, or was not, fits the file as it stands from then on, and was made of what is there. So no
+/// content is kept in a form that it should not have, however nodes and callers overtake each other.
+fn refuse_unfit(old: Option<&ConfigFile>, draft: &ConfigFileDraft) -> Option<Outcome> {
+    let before = old.is_some_and(|old| old.encrypted);
+    let after = draft.encrypted.unwrap_or(before);
+    let is_fit = match &draft.content {
+        Some(_) => draft.sealing.as_ref().is_some_and(|sealing| sealing.is_sealed) == after,
+        None => before == after,
+    };
+    let made_of = draft.sealing.as_ref().and_then(|sealing| sealing.made_of.as_ref());
+    let is_of = |made_of: &Content| old.map_or_else(Content::default, |old| old.content.reference()) == *made_of;
+    if is_fit && made_of.is_none_or(is_of) {
+        return None;
+    }
+    let why = "whether the file is encrypted, or its content, was changed while it was written: try again";
+    Some(Refusal::new(Code::DataConflict, why).into())
+}
+
+/// What no client could read is not published: properties that cannot be parsed. Sealed ones were judged by the node
+/// that took the request, or are not published.
+fn refuse_unreadable(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outcome> {
     if Format::read_as(&file.key.file, file.format) != Format::Properties {
         return None;
+    }
+    if file.encrypted {
+        let refusal = || Refusal::new(Code::DataConflict, "the file was encrypted while it was published: try again");
+        return draft.judged.is_none().then(|| refusal().into());
     }
     let error = properties::parse(&file.content).err()?;
     Some(Refusal::new(Code::NotMatchContentToFormat, error.to_string()).into())

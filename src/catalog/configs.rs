@@ -12,16 +12,17 @@ use super::Corrupt;
 use super::archive::Archive;
 use super::change::{Change, Journal};
 use super::config_active::ActiveConfigs;
+pub use super::config_filters::{FileFilter, GroupFilter};
 use super::config_rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
 use super::contents::{Contents, StoredContent};
 use super::ledger::{Ledger, Wish};
 use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
+use super::sealed::Sealed;
 use crate::format::level::Level;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
 use crate::model::config_lookup::{ClientLabels, Released};
 use crate::model::content::ContentDigest;
-use crate::model::grant::Sight;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
@@ -45,62 +46,13 @@ pub struct Configs {
     files: Ledger<ConfigFile>,
     releases: Archive<ConfigRelease>,
     contents: Contents,
+    sealed: Sealed,
     active: ActiveConfigs,
     marks: OrdMap<Arc<ConfigKey>, u32>,
     versions: OrdMap<Arc<ConfigKey>, Versions>,
     newest_notification_id: u32,
     /// Only while rows are loaded, by what they wait for.
     waiting: BTreeMap<ContentDigest, Vec<Waiting>>,
-}
-
-/// Which groups a list wants.
-#[derive(Clone, Debug, Default)]
-pub struct GroupFilter {
-    pub namespace: Option<NameFilter>,
-    pub name: Option<NameFilter>,
-    pub business: Option<String>,
-    pub department: Option<String>,
-    /// Whether it may be seen.
-    pub sight: Sight,
-}
-
-/// Which files, or releases of which files, a list wants.
-#[derive(Clone, Debug, Default)]
-pub struct FileFilter {
-    pub namespace: Option<NameFilter>,
-    pub group: Option<NameFilter>,
-    pub file: Option<NameFilter>,
-    /// A part of the content; of files alone.
-    pub content: Option<String>,
-    pub release: Option<NameFilter>,
-    pub only_active: bool,
-    /// Whether the group may be seen.
-    pub sight: Sight,
-}
-
-impl FileFilter {
-    fn matches_key(&self, key: &ConfigKey) -> bool {
-        NameFilter::passes(&self.namespace, &key.namespace)
-            && NameFilter::passes(&self.group, &key.group)
-            && NameFilter::passes(&self.file, &key.file)
-            && self.sight.sees(&key.namespace, &key.group)
-    }
-
-    /// The group whose files alone are wanted.
-    fn one_group(&self) -> Option<(&str, &str)> {
-        match (&self.namespace, &self.group) {
-            (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(group))) => Some((namespace, group)),
-            _ => None,
-        }
-    }
-
-    /// The file whose releases alone are wanted.
-    fn one_file(&self) -> Option<ConfigKey> {
-        match (self.one_group(), &self.file) {
-            (Some((namespace, group)), Some(NameFilter::Exact(file))) => Some(ConfigKey::new(namespace, group, file)),
-            _ => None,
-        }
-    }
 }
 
 impl Configs {
@@ -198,8 +150,9 @@ impl Configs {
     /// Newest change first, then by key. A filter that names a group walks that alone.
     pub fn list_files(&self, filter: &FileFilter, page: Page) -> Listed<Arc<ConfigFile>> {
         let part = filter.content.as_deref().map(memmem::Finder::new);
-        let has_part =
-            |file: &ConfigFile| part.as_ref().is_none_or(|part| part.find(file.content.as_bytes()).is_some());
+        let has_part = |file: &ConfigFile| {
+            part.as_ref().is_none_or(|part| !file.encrypted && part.find(file.content.as_bytes()).is_some())
+        };
         if let Some((namespace, group)) = filter.one_group() {
             let wanted = |file: &&Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
             let of_group = self.files_in_group(namespace, group).filter(wanted);
@@ -263,6 +216,16 @@ impl Configs {
         self.contents.len()
     }
 
+    /// Drafts and releases whose content is sealed.
+    pub fn sealed_count(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// Those of them that are sealed under another data key than the one of this name.
+    pub fn sealed_under_another(&self, key: Option<&str>) -> usize {
+        self.sealed.under_another(key)
+    }
+
     #[cfg(test)]
     pub(super) fn content_bytes(&self) -> usize {
         self.contents.bytes()
@@ -291,7 +254,7 @@ impl Configs {
         file.content = self.contents.keep(&file.content, journal);
         journal.put(&file);
         let file = Arc::new(file);
-        if let Some(old) = self.files.insert(file.clone()) {
+        if let Some(old) = self.insert_file(file.clone()) {
             self.contents.let_go(&old.content, journal);
         }
         file
@@ -305,6 +268,7 @@ impl Configs {
     pub(super) fn remove_file(&mut self, file: &ConfigFile, journal: &mut Journal) {
         journal.delete(file);
         if let Some(old) = self.files.remove(&file.key) {
+            self.sealed.remove(old.encrypted, &old.content);
             self.contents.let_go(&old.content, journal);
         }
     }
@@ -323,6 +287,7 @@ impl Configs {
         journal.delete(release);
         self.active.remove(release);
         if let Some(old) = self.releases.remove(&release.key, &release.name) {
+            self.sealed.remove(old.encrypted, &old.content);
             self.contents.let_go(&old.content, journal);
         }
     }
@@ -378,7 +343,7 @@ impl Configs {
         match self.contents.share(&file.content) {
             Some(content) => {
                 file.content = content;
-                self.files.insert(Arc::new(file));
+                self.insert_file(Arc::new(file));
             }
             None => self.waiting.entry(*file.content.digest()).or_default().push(Waiting::File(file)),
         }
@@ -412,10 +377,21 @@ impl Configs {
         }
     }
 
+    fn insert_file(&mut self, file: Arc<ConfigFile>) -> Option<Arc<ConfigFile>> {
+        self.sealed.add(file.encrypted, &file.content);
+        let old = self.files.insert(file)?;
+        self.sealed.remove(old.encrypted, &old.content);
+        Some(old)
+    }
+
     fn insert_release(&mut self, release: ConfigRelease) -> (Arc<ConfigRelease>, Option<Arc<ConfigRelease>>) {
         let release = Arc::new(release);
         self.active.insert(&release);
+        self.sealed.add(release.encrypted, &release.content);
         let old = self.releases.insert(release.clone());
+        if let Some(old) = &old {
+            self.sealed.remove(old.encrypted, &old.content);
+        }
         (release, old)
     }
 

@@ -41,6 +41,7 @@ pub(crate) fn check(bench: &Bench) {
         ("rules", one.rules == other.rules),
         ("instances", one.instances == other.instances),
         ("settings", one.settings == other.settings),
+        ("templates", one.templates == other.templates),
         ("history", one.history == other.history),
         ("trail", one.trail == other.trail),
         ("webhooks", one.webhooks == other.webhooks),
@@ -81,6 +82,7 @@ pub(crate) fn read_row(row: &[u8]) -> bool {
         Table::History => round_trip::<HistoryRow>(value),
         Table::Webhook => round_trip::<Webhook>(value),
         Table::WebhookEvent => round_trip::<WebhookEvent>(value),
+        Table::ConfigTemplate => round_trip::<ConfigTemplate>(value),
     }
 }
 

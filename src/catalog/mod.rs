@@ -23,6 +23,7 @@ pub mod change;
 pub mod command;
 mod config_active;
 mod config_changes;
+mod config_filters;
 mod config_rows;
 pub mod configs;
 mod contents;
@@ -45,9 +46,11 @@ pub mod retention;
 pub mod row;
 mod rule_changes;
 pub mod rules;
+mod sealed;
 pub mod services;
 mod settings;
 mod sheet;
+pub mod templates;
 pub mod webhooks;
 
 #[cfg(any(test, feature = "fuzzing"))]
@@ -67,7 +70,8 @@ use crate::model::access::{Founder, ServiceToken, Token, User};
 use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::Code;
-use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, ConfigReleaseDraft};
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
+use crate::model::config_template::ConfigTemplate;
 use crate::model::grant::Verb;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
@@ -94,6 +98,7 @@ use nodes::{Cluster, NodeRecord, Nodes};
 use requests::{Remembered, Requests};
 use rules::Rules;
 use services::Services;
+use templates::Templates;
 use webhooks::{WebhookEvent, Webhooks};
 
 /// Stored bytes that this version cannot read: fatal to a node, never shown to a caller.
@@ -122,6 +127,7 @@ pub struct Catalog {
     pub instances: Instances,
     pub settings: Settings,
     pub history: History,
+    pub templates: Templates,
     pub trail: Trail,
     pub webhooks: Webhooks,
     requests: Requests,
@@ -217,6 +223,9 @@ impl Catalog {
             Command::ConfigDeleteReleases(items) => self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, asker, journal),
             Command::ConfigStopGray(items) => self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, asker, journal),
             Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, asker, journal),
+            Command::ConfigTemplates(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+                |catalog, item| catalog.aim_of_template(item),
+                |catalog, item, journal| catalog.write_config_template(ctx, op, &item, journal)),
             Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, journal,
                 |catalog, item| catalog.aim_of_instance(op, item),
                 |catalog, item, journal| catalog.write_instance(ctx, op, &item, journal)),
@@ -292,24 +301,6 @@ impl Catalog {
         }
     }
 
-    fn dispatch_config_releases(
-        &mut self,
-        ctx: &Ctx,
-        op: ReleaseOp,
-        items: Vec<ConfigReleaseDraft>,
-        asker: &Asker,
-        journal: &mut Journal,
-    ) -> Vec<Outcome> {
-        let job = Job { asker, verbs: &[Verb::Release], missing: asked::missing_release(op) };
-        self.each_judged(
-            &job,
-            items,
-            journal,
-            |catalog, item| catalog.aim_of_config_release(item),
-            |catalog, item, journal| catalog.change_config_release(ctx, op, &item, journal),
-        )
-    }
-
     /// The first entry of a cluster that counts; any later one changes nothing.
     fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: Founder, journal: &mut Journal) -> Outcome {
         if self.nodes.cluster_id().is_some() {
@@ -342,6 +333,7 @@ impl Catalog {
             instances,
             settings,
             history,
+            templates,
             trail: _,
             webhooks,
             requests: _,
@@ -358,6 +350,7 @@ impl Catalog {
             instances: instances.clone(),
             settings: settings.clone(),
             history: history.clone(),
+            templates: templates.clone(),
             trail: Trail::default(),
             webhooks: webhooks.clone(),
             requests: Requests::default(),
@@ -403,6 +396,7 @@ impl Catalog {
             Table::History => self.history.load(HistoryRow::read(value)?)?,
             Table::Webhook => self.webhooks.load(Webhook::read(value)?),
             Table::WebhookEvent => self.webhooks.load_event(WebhookEvent::read(value)?),
+            Table::ConfigTemplate => drop(self.templates.load(ConfigTemplate::read(value)?)),
         }
         Ok(())
     }
@@ -413,7 +407,7 @@ impl Catalog {
     }
 
     /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 19] {
+    pub fn counts(&self) -> [(&'static str, usize); 21] {
         let instances = self.instances.counts();
         [
             ("namespace", self.namespaces.len()),
@@ -427,6 +421,8 @@ impl Catalog {
             ("config_group", self.configs.group_count()),
             ("config_file", self.configs.file_count()),
             ("config_release", self.configs.release_count()),
+            ("config_sealed", self.configs.sealed_count()),
+            ("config_template", self.templates.len()),
             ("config_content", self.configs.content_count()),
             ("token", self.access.token_count()),
             ("user", self.access.user_count()),

@@ -86,6 +86,7 @@ impl Rebirth {
             | Table::AccessKey
             | Table::Webhook
             | Table::WebhookEvent
+            | Table::ConfigTemplate
             | Table::Audit => return Ok(Some(Cow::Borrowed(value))),
         };
         Ok(Some(Cow::Owned(row)))

@@ -47,12 +47,13 @@ pub enum Table {
     ServiceToken = 21,
     Audit = 22,
     History = 23,
+    ConfigTemplate = 24,
     Webhook = 27,
     WebhookEvent = 28,
 }
 
 impl Table {
-    pub const ALL: [Table; 25] = [
+    pub const ALL: [Table; 26] = [
         Table::Cluster,
         Table::Node,
         Table::User,
@@ -76,6 +77,7 @@ impl Table {
         Table::ServiceToken,
         Table::Audit,
         Table::History,
+        Table::ConfigTemplate,
         Table::Webhook,
         Table::WebhookEvent,
     ];
@@ -108,6 +110,7 @@ impl Table {
             Table::History => "history",
             Table::Webhook => "webhooks",
             Table::WebhookEvent => "webhook_events",
+            Table::ConfigTemplate => "config_templates",
         }
     }
 

@@ -51,6 +51,10 @@ pub(super) enum Refusal {
     Behind,
     #[error("the released file cannot be read: {0}")]
     Damaged(String),
+    #[error("the file is kept encrypted, and this node does not have the data key to read it")]
+    Sealed,
+    #[error("the file is kept encrypted, and this token is neither a client's nor one that may edit it")]
+    Withheld,
     #[error("too many polls: {0}")]
     Full(#[from] HubFull),
     #[error("{0}")]
@@ -69,8 +73,11 @@ impl Refusal {
             // Another node may be able to say.
             Refusal::Unsigned(Flaw::Unreadable) => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Unauthorized | Refusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
+            Refusal::Withheld => StatusCode::FORBIDDEN,
             Refusal::NotFound => StatusCode::NOT_FOUND,
-            Refusal::Behind | Refusal::Full(_) | Refusal::OutOfService(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Refusal::Behind | Refusal::Full(_) | Refusal::Sealed | Refusal::OutOfService(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Refusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }

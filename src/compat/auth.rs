@@ -13,6 +13,7 @@ use axum::http::{
 };
 
 use super::{ConfigSource, Surface, answer::Refusal, ask::Ask};
+use crate::model::config_lookup::Released;
 use crate::model::grant::Sight;
 use crate::model::signature::{self, AppKeys, Flaw, KeyMark, Signature};
 
@@ -132,6 +133,17 @@ impl<S: ConfigSource> Surface<S> {
             (Some(keys), Admitted::Signed(mark)) => keys.judge_again(*mark).map_err(Refusal::Unsigned),
             (Some(_), _) => Err(Refusal::Unsigned(Flaw::Unsigned)),
         }
+    }
+
+    /// What is kept encrypted is for the clients of the app and for who may edit it. A token that lets see that it is
+    /// there is not enough.
+    pub(super) fn admit_to_sealed(&self, admitted: &Admitted, released: &Released) -> Result<(), Refusal> {
+        if let Admitted::Token { token, address, .. } = admitted
+            && !self.source.may_have_sealed(token, *address, &released.namespace, &released.group)
+        {
+            return Err(Refusal::Withheld);
+        }
+        if self.source.opens(released) { Ok(()) } else { Err(Refusal::Sealed) }
     }
 
     /// A reader without a token, of an app without keys.

@@ -20,7 +20,10 @@ use super::{
     lookup::{Known, Named, lookup},
 };
 use crate::{
-    model::{config_file::Format, config_lookup::Released, properties::PropertiesError},
+    model::{
+        config_file::Format,
+        config_lookup::{Released, Unreadable},
+    },
     openapi::{Reply, Security, schema_of},
     origin::Origin,
 };
@@ -33,10 +36,13 @@ const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'non
 
 type PathResult = Result<Path<Named>, PathRejection>;
 
-impl From<PropertiesError> for Refusal {
+impl From<Unreadable> for Refusal {
     /// An error keeps clients on what they have; a guess at the pairs would take settings away.
-    fn from(error: PropertiesError) -> Self {
-        Refusal::Damaged(error.to_string())
+    fn from(error: Unreadable) -> Self {
+        match error {
+            Unreadable::Damaged(error) => Refusal::Damaged(error.to_string()),
+            Unreadable::Sealed => Refusal::Sealed,
+        }
     }
 }
 
@@ -152,6 +158,9 @@ impl<S: ConfigSource> Surface<S> {
         let known = Known::of(ask.query());
         self.catch_up(Origin::of_any(ask.address), &lookup, &known).await?;
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
+        if released.encrypted {
+            self.admit_to_sealed(&admitted, &released)?;
+        }
         self.source.note_pulled(&lookup, ask.agent(), &released);
         Ok(Pulled { file: lookup.file, known, released })
     }

@@ -58,11 +58,15 @@ impl Doc {
 }
 
 /// Statuses of refusals, and what they mean on this surface.
-const REFUSALS: [(u16, &str); 4] = [
+const REFUSALS: [(u16, &str); 5] = [
     (400, "A parameter is missing or cannot be read."),
     (401, "The token is not known, or no access key of the app has signed the request and one has to."),
+    (403, "The file is kept encrypted, and the token is neither a client's nor one that may edit it."),
     (500, "What was released cannot be read."),
-    (503, "This node has not what the client knows of, cannot read the keys of the app, or holds too many polls."),
+    (
+        503,
+        "This node has not what the client knows of, cannot read the keys of the app or an encrypted file, or holds too many polls.",
+    ),
 ];
 const MISSING: (u16, &str) = (404, "Nothing is released under this name.");
 
@@ -84,7 +88,7 @@ pub(super) fn bare_refusals() -> impl Iterator<Item = (u16, Reply)> {
 
 pub(super) fn poll_refusals(schemas: &mut SchemaGenerator) -> impl Iterator<Item = (u16, Reply)> {
     let schema = schema_of::<Exception>()(schemas);
-    let refusals = REFUSALS.into_iter().filter(|(status, _)| *status != 500);
+    let refusals = REFUSALS.into_iter().filter(|(status, _)| ![403, 500].contains(status));
     refusals.map(move |(status, about)| (status, Reply::new(about, JSON, schema.clone())))
 }
 

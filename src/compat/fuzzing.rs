@@ -81,6 +81,14 @@ impl ConfigSource for Still {
         (token == TOKEN).then(|| Sight::new(&Grants::new([reader]), &[Verb::Read]))
     }
 
+    fn may_have_sealed(&self, _: &str, _: Option<IpAddr>, _: &str, _: &str) -> bool {
+        false
+    }
+
+    fn opens(&self, released: &Released) -> bool {
+        released.is_open(|released| self.keyring.open_released(released))
+    }
+
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
         self.keyring.of_app(&self.catalog, app_id)
     }

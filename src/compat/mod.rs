@@ -126,6 +126,12 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// What the holder of a token may read, where it may be used from the address; `None` for one that is none.
     fn sight_of(&self, token: &str, address: Option<IpAddr>) -> Option<Sight>;
 
+    /// Whether the holder of a token may have what an encrypted file says: a client, and who may edit it.
+    fn may_have_sealed(&self, token: &str, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
+
+    /// Whether this node can read an encrypted file.
+    fn opens(&self, released: &Released) -> bool;
+
     /// The access keys of an app that are on; `None` where there are none.
     fn access_keys(&self, app_id: &str) -> Option<AppKeys>;
 

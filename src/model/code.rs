@@ -86,6 +86,8 @@ codes! {
     InvalidConfigFileFormat = 400804 "invalid config file format, only support json,xml,html,properties,text,toml,yaml";
     InvalidConfigFileTags = 400805 "invalid config file tags, they come in key,value pairs and are not blank";
     NotFoundResourceConfigFile = 400807 "config file not existed";
+    InvalidConfigFileTemplateName = 400808 "invalid config file template name";
+    DecryptConfigFileException = 400811 "config file content cannot be decrypted";
     NotMatchContentToFormat = 400813 "config file content does not match its format";
     InvalidMatchRule = 400904 "invalid labels of a gray release";
 
@@ -104,7 +106,7 @@ codes! {
     TooManyWaiters = 503002 "too many held requests, try another node";
     LevelNotReached = 503003 "not yet: every member of the cluster has to run a version that knows this";
     StateDiverged = 503004 "this node does not serve any more, ask another one";
-    NoDataKey = 503005 "this node was started without --data-key-file, nothing was changed";
+    NoDataKey = 503005 "this node does not have the data key that this needs, see --data-key-file, nothing was changed";
     NodeBehind = 503006 "this node has not applied yet what the client has seen, ask again or another node";
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
     ReadTimedOut = 504002 "the answer took too long, nothing was changed, it is safe to ask again";

@@ -1,6 +1,5 @@
 //! The configuration store: groups, files (drafts that nobody sees) and their releases.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -10,8 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::audience::{Audience, ClientLabel, ClientPercent};
 use super::code::{Code, Refusal};
 pub use super::config_format::Format;
+pub use super::config_group::{ConfigGroup, ConfigGroupDraft};
 use super::content::Content;
 use super::release::{GivenTime, Plan, ReleaseState, ReleaseType};
+use super::sealing::{self, Sealing};
 use super::time::Timestamp;
 use super::wire::optional_number;
 use super::{limits, name};
@@ -58,24 +59,6 @@ pub fn canonical_file(file: &str) -> String {
 /// The suffix that a client may leave out.
 pub const PROPERTIES_SUFFIX: &str = ".properties";
 
-/// A group of config files: the app id of a config client.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ConfigGroup {
-    pub id: u64,
-    pub namespace: String,
-    pub name: String,
-    pub comment: String,
-    pub owner: String,
-    pub business: String,
-    pub department: String,
-    pub metadata: BTreeMap<String, String>,
-    pub created: Stamp,
-    pub modified: Stamp,
-    /// Empty while nothing was changed since [`Level::ROLLOUT`](crate::format::level::Level) came.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub revision: String,
-}
-
 /// Who did something, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
@@ -107,6 +90,9 @@ pub struct ConfigFile {
     /// As that of a group; publishing is no change.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
+    /// The content is sealed, see [`super::sealing`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
 }
 
 /// An immutable copy of a file as it stood when it was published; only `active`, `version` and
@@ -117,7 +103,11 @@ pub struct ConfigRelease {
     pub name: String,
     pub key: ConfigKey,
     pub content: Content,
+    /// Of the content as it is kept: of a sealed one it tells nothing to who has no key.
     pub md5: String,
+    /// As that of the file was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
     pub format: Format,
     pub comment: String,
     pub tags: Vec<Tag>,
@@ -154,62 +144,6 @@ impl ConfigRelease {
     }
 }
 
-/// What a caller says of a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct ConfigGroupDraft {
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    pub namespace: String,
-    /// Letters, digits and `- . / : _`, at most 128 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    #[serde(alias = "group")]
-    pub name: String,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-    /// At most 1024 characters.
-    #[serde(alias = "owners", skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-    /// At most 128 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub business: Option<String>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub department: Option<String>,
-    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// An update is refused with 409000 if this is not the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-}
-
-impl ConfigGroupDraft {
-    pub fn check(&self) -> Result<(), Refusal> {
-        name::check_namespace(&self.namespace)?;
-        name::check_config_group(&self.name)?;
-        let limits = [
-            ("comment", &self.comment, limits::COMMENT_CHARS_MAX),
-            ("owner", &self.owner, limits::SERVICE_TEXT_CHARS_MAX),
-            ("business", &self.business, limits::BUSINESS_CHARS_MAX),
-            ("department", &self.department, limits::SERVICE_TEXT_CHARS_MAX),
-        ];
-        for (field, value, chars_max) in limits {
-            name::check_length(field, value.as_deref().unwrap_or(""), chars_max, Code::InvalidParameter)?;
-        }
-        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
-    }
-
-    pub fn lay_over(&self, group: &mut ConfigGroup) {
-        super::replace(&mut group.comment, &self.comment);
-        super::replace(&mut group.owner, &self.owner);
-        super::replace(&mut group.business, &self.business);
-        super::replace(&mut group.department, &self.department);
-        super::replace(&mut group.metadata, &self.metadata);
-    }
-}
-
 /// What a caller says of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -226,6 +160,15 @@ pub struct ConfigFileDraft {
     /// At most 1048576 characters, unless the operator set another limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// Whether the content is kept encrypted, from here on; releases from before stay as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encrypted: Option<bool>,
+    /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
+    #[serde(rename = "encryptAlgo", alias = "encrypt_algo", skip_serializing_if = "Option::is_none")]
+    pub encrypt_algo: Option<String>,
+    /// Of a create: the name of the template that gives content and format where they are absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
@@ -238,6 +181,10 @@ pub struct ConfigFileDraft {
     /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// What the node that took the request did to the content. Never a caller's.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
+    #[schemars(skip)]
+    pub sealing: Option<Sealing>,
 }
 
 impl ConfigFileDraft {
@@ -256,6 +203,7 @@ impl ConfigFileDraft {
         }
         let comment = self.comment.as_deref().unwrap_or("");
         name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        sealing::check_algorithm(self.encrypt_algo.as_deref())?;
         self.format.as_deref().filter(|word| !word.is_empty()).map_or(Ok(Format::Text), Format::of_word)?;
         check_tags(self.tags.as_deref().unwrap_or_default())
     }
@@ -267,6 +215,9 @@ impl ConfigFileDraft {
 
     /// The lowest level at which all nodes read it as it is meant.
     pub fn level(&self) -> Level {
+        if self.encrypted.is_some() || self.sealing.is_some() {
+            return Level::CUSTODY;
+        }
         let has_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
         if has_revision || self.given_format() == Some(Format::Toml) { Level::ROLLOUT } else { Level::FIRST }
     }
@@ -277,6 +228,7 @@ impl ConfigFileDraft {
         {
             file.content = content.as_str().into();
         }
+        super::replace(&mut file.encrypted, &self.encrypted);
         super::replace(&mut file.format, &self.given_format());
         super::replace(&mut file.comment, &self.comment);
         super::replace(&mut file.tags, &self.tags);
@@ -354,7 +306,7 @@ pub struct ConfigReleaseDraft {
 }
 
 /// What nodes write for each other, and no caller: to one who sends it, it is not known.
-fn of_no_caller<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<Judged>, D::Error> {
+fn of_no_caller<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Option<T>, D::Error> {
     if reader.is_human_readable() { IgnoredAny::deserialize(reader).map(|_| None) } else { Option::deserialize(reader) }
 }
 

@@ -74,7 +74,11 @@ pub struct Released {
     pub version: u64,
     /// By the suffix of the file where that says something, whatever its format field says.
     pub format: Format,
+    /// As it is kept: sealed, if the file is encrypted.
     pub content: Arc<str>,
+    pub encrypted: bool,
+    /// What a sealed content says, as far as this node could open it.
+    clear: OnceLock<Option<Arc<str>>>,
     /// Names this release to clients, who compare it as a whole and never look inside.
     pub release_key: String,
     configurations: OnceLock<Rendering>,
@@ -82,7 +86,16 @@ pub struct Released {
     shown: [OnceLock<(String, Rendering)>; SHOWN_NAMES],
 }
 
-type Rendering = Result<Bytes, PropertiesError>;
+type Rendering = Result<Bytes, Unreadable>;
+
+/// Why there is nothing to read for clients.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error(transparent)]
+    Damaged(#[from] PropertiesError),
+    #[error("the content is encrypted, and was not opened")]
+    Sealed,
+}
 
 impl Released {
     pub fn new(namespace: &str, group: &str, file: &str, version: u64, format: Format, content: Arc<str>) -> Self {
@@ -93,10 +106,32 @@ impl Released {
             version,
             format: Format::read_as(file, format),
             content,
+            encrypted: false,
+            clear: OnceLock::new(),
             release_key: format!("{namespace}-{group}-{file}-{version}"),
             configurations: OnceLock::new(),
             properties_text: OnceLock::new(),
             shown: Default::default(),
+        }
+    }
+
+    /// The same, of a content that is sealed.
+    pub fn sealed(self) -> Self {
+        Released { encrypted: true, ..self }
+    }
+
+    /// Whether it can be rendered. A sealed content is opened by the first who asks, and what it says, or that it
+    /// cannot be opened here, is kept for as long as the release is in force.
+    pub fn is_open(&self, open: impl FnOnce(&Released) -> Option<Arc<str>>) -> bool {
+        !self.encrypted || self.clear.get_or_init(|| open(self)).is_some()
+    }
+
+    /// What clients read.
+    fn text(&self) -> Result<&Arc<str>, Unreadable> {
+        match self.clear.get() {
+            Some(Some(clear)) => Ok(clear),
+            _ if self.encrypted => Err(Unreadable::Sealed),
+            _ => Ok(&self.content),
         }
     }
 
@@ -130,14 +165,14 @@ impl Released {
         if self.format == Format::Properties {
             self.properties_text()
         } else {
-            Ok(Bytes::from_owner(Text(self.content.clone())))
+            Ok(Bytes::from_owner(Text(self.text()?.clone())))
         }
     }
 
-    fn pairs(&self) -> Result<Pairs, PropertiesError> {
+    fn pairs(&self) -> Result<Pairs, Unreadable> {
         match self.format {
-            Format::Properties => properties::parse(&self.content),
-            _ => Ok(Pairs::from([(CONTENT_KEY.to_owned(), self.content.to_string())])),
+            Format::Properties => Ok(properties::parse(self.text()?)?),
+            _ => Ok(Pairs::from([(CONTENT_KEY.to_owned(), self.text()?.to_string())])),
         }
     }
 }
@@ -237,7 +272,7 @@ mod tests {
     #[test]
     fn damaged_properties_are_an_error_not_an_empty_set() {
         let released = Released::new("default", "app", "application", 1, Format::Properties, "a=1\nb=\\u12".into());
-        assert_eq!(released.configurations().expect_err("bad escape").line, 2);
+        assert_eq!(released.configurations().expect_err("bad escape").to_string().split(':').next(), Some("line 2"));
         assert!(released.properties_text().is_err() && released.raw().is_err());
     }
 

@@ -104,6 +104,10 @@ pub const JUDGED_INLINE_BYTES_MAX: usize = 16 * 1024;
 pub const PUBLISH_ROUNDS_MAX: usize = 3;
 /// Default of `--config-content-max`, characters of one config file.
 pub const CONFIG_CONTENT_CHARS_MAX: usize = 1024 * 1024;
+/// Templates of config files,
+pub const CONFIG_TEMPLATES_MAX: usize = 1000;
+/// and characters of the content of one.
+pub const CONFIG_TEMPLATE_CHARS_MAX: usize = 65_536;
 /// Namespaces that one long poll may watch.
 pub const POLL_NAMESPACES_MAX: usize = 200;
 /// Milliseconds that a discovery is held at most, as the poll of a config client is by default.

@@ -32,6 +32,11 @@ impl Caller {
         Sight::new(&self.grants, &[Verb::Read])
     }
 
+    /// Whether the caller may edit the files of a group, and so have what those say that are kept encrypted.
+    pub fn edits(&self, namespace: &str, group: &str) -> bool {
+        self.grants.may(Verb::Edit, namespace, group)
+    }
+
     /// What the caller sees where it asks as a client.
     pub fn client_sight(&self) -> Sight {
         Sight::new(&self.grants, SEEING)

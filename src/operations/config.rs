@@ -1,6 +1,7 @@
 //! Config files and their releases.
 
 use super::rules::checked;
+use super::sealing::refuse_template;
 use super::{Caller, Items, Operations};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::code::Refusal;
@@ -14,12 +15,28 @@ impl Operations {
     pub async fn config_files(&self, caller: &Caller, op: Op, items: Items<ConfigFileDraft>) -> Result<Noted, Refusal> {
         let (items, faults) = match op {
             Op::Delete => (checked(items, |draft| draft.key().check()), Vec::new()),
-            Op::Create | Op::Update => {
-                let chars_max = self.bounds.config_content_chars_max;
-                self.faults(caller, checked(items, |draft| draft.check(chars_max))).await?
+            Op::Create => {
+                // What is given, then what comes of it.
+                let items = self.fill_files(self.checked_files(items)).await?;
+                self.judged_files(caller, self.checked_files(items)).await?
             }
+            Op::Update => self.judged_files(caller, checked(self.checked_files(items), refuse_template)).await?,
         };
         Ok((self.write(caller, items, |items| Command::ConfigFiles(op, items)).await?, faults))
+    }
+
+    /// Told of their faults while they are clear, then sealed where they are kept so.
+    async fn judged_files(
+        &self,
+        caller: &Caller,
+        items: Items<ConfigFileDraft>,
+    ) -> Result<(Items<ConfigFileDraft>, Vec<Vec<String>>), Refusal> {
+        let (items, faults) = self.faults(caller, items).await?;
+        Ok((self.seal_files(caller, items).await?, faults))
+    }
+
+    fn checked_files(&self, items: Items<ConfigFileDraft>) -> Items<ConfigFileDraft> {
+        checked(items, |draft| draft.check(self.bounds.config_content_chars_max))
     }
 
     /// Publishes files as they stand, if they are well-formed by their format; by `force` also if they are not.

@@ -18,9 +18,11 @@ pub mod passwords;
 pub mod publishing;
 mod rules;
 pub mod scan;
+pub mod sealing;
 mod services;
 pub mod sign_in;
 mod throttle;
+mod webhooks;
 mod write;
 
 use std::sync::Arc;

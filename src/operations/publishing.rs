@@ -3,13 +3,19 @@
 //! What is published may depend on what is there: the content of a draft, the format of a file. So the node looks
 //! at it first and proposes the publish for what it saw alone. Where somebody changed it meanwhile, apply says
 //! so, and the node looks again.
+//!
+//! A content that is kept encrypted is judged like any other, and sealed afterwards. What is wrong with one that the
+//! caller may not have is not told, only where.
 
 use super::write::Items;
 use super::{Caller, Operations};
 use crate::catalog::{Catalog, Command, Outcome};
 use crate::format::level::Level;
+use crate::keyring::Keyring;
 use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Format, Judged};
+use crate::model::config_file::{
+    ConfigFile, ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Format, Judged,
+};
 use crate::model::content::Content;
 use crate::model::grant::Sight;
 use crate::model::limits;
@@ -20,6 +26,12 @@ pub trait Publication: Clone + Send + 'static {
     fn key(&self) -> ConfigKey;
     fn file(&self) -> Option<&ConfigFileDraft>;
     fn release(&mut self) -> &mut ConfigReleaseDraft;
+    fn is_judged(&self) -> bool;
+
+    /// As it is proposed for the file as it stands, if it writes one.
+    fn sealed(self, _keyring: &Keyring, _there: Option<&ConfigFile>, _may_see: bool) -> Result<Self, Refusal> {
+        Ok(self)
+    }
 }
 
 impl Publication for ConfigReleaseDraft {
@@ -33,6 +45,10 @@ impl Publication for ConfigReleaseDraft {
 
     fn release(&mut self) -> &mut ConfigReleaseDraft {
         self
+    }
+
+    fn is_judged(&self) -> bool {
+        self.judged.is_some()
     }
 }
 
@@ -48,6 +64,22 @@ impl Publication for ConfigPublish {
     fn release(&mut self) -> &mut ConfigReleaseDraft {
         &mut self.release
     }
+
+    fn is_judged(&self) -> bool {
+        self.release.judged.is_some()
+    }
+
+    /// What was judged is known by what is kept of it.
+    fn sealed(self, keyring: &Keyring, there: Option<&ConfigFile>, may_see: bool) -> Result<Self, Refusal> {
+        let ConfigPublish { file, mut release, md5 } = self;
+        let file = keyring.seal_file(file, there, may_see)?;
+        if let (Some(sealing), Some(judged), Some(content)) = (&file.sealing, &mut release.judged, &file.content)
+            && sealing.made_of.as_ref().is_none_or(|made_of| *made_of == judged.content)
+        {
+            judged.content = Content::from(content.as_str()).reference();
+        }
+        Ok(ConfigPublish { file, release, md5 })
+    }
 }
 
 /// A file as it will be, as far as this node can see.
@@ -55,6 +87,11 @@ struct Outlook {
     /// What is there, unless another content is written.
     kept: Option<Content>,
     format: Format,
+    key: ConfigKey,
+    /// What is kept is sealed.
+    is_sealed: bool,
+    /// The file is kept encrypted from then on.
+    encrypted: bool,
 }
 
 impl Outlook {
@@ -73,9 +110,17 @@ impl Outlook {
             (Some(None), None) => Some(Content::default()),
             (None, None) => return None,
         };
-        Some(Outlook { kept, format: Format::read_as(&key.file, format) })
+        let is_encrypted = there.is_some_and(|file| file.encrypted);
+        Some(Outlook {
+            is_sealed: is_encrypted && kept.is_some(),
+            encrypted: draft.and_then(|draft| draft.encrypted).unwrap_or(is_encrypted),
+            kept,
+            format: Format::read_as(&key.file, format),
+            key: key.clone(),
+        })
     }
 
+    /// As it is kept.
     fn text<'a>(&'a self, draft: Option<&'a ConfigFileDraft>) -> &'a str {
         match &self.kept {
             Some(content) => content,
@@ -87,6 +132,25 @@ impl Outlook {
     fn weight(&self, draft: Option<&ConfigFileDraft>) -> usize {
         if well_formed::has_rules(self.format) { self.text(draft).len() } else { 0 }
     }
+
+    /// Judges what it says; a sealed content is opened for that.
+    fn check(&self, draft: Option<&ConfigFileDraft>, keyring: &Keyring, may_see: bool) -> Result<(), Unfit> {
+        let Some(sealed) = self.kept.as_ref().filter(|_| self.is_sealed && well_formed::has_rules(self.format)) else {
+            return well_formed::check(self.format, self.text(draft)).map_err(Unfit::Faulty);
+        };
+        let clear = keyring.open_content(&self.key, sealed).map_err(Unfit::Unreadable)?;
+        well_formed::check(self.format, &clear).map_err(|fault| {
+            let why = if may_see { fault.why } else { "what it says is not told without edit".to_owned() };
+            Unfit::Faulty(Fault { why, ..fault })
+        })
+    }
+}
+
+/// Why a content is not published.
+enum Unfit {
+    Faulty(Fault),
+    /// This node cannot say what it says.
+    Unreadable(Refusal),
 }
 
 /// Whether a publication of this file is about more than it brings along.
@@ -99,7 +163,7 @@ fn depends_on_state(item: &impl Publication) -> bool {
 
 impl Operations {
     /// Does what reads many bytes on a blocking thread.
-    async fn judge<A: Send + 'static>(
+    pub(crate) async fn judge<A: Send + 'static>(
         &self,
         weight: usize,
         work: impl FnOnce() -> A + Send + 'static,
@@ -123,11 +187,21 @@ impl Operations {
         let drafts = items.iter().map(|item| item.as_ref().ok());
         let weights = outlooks.iter().zip(drafts).filter_map(|(outlook, draft)| Some(outlook.as_ref()?.weight(draft)));
         let weight = weights.sum();
+        let (node, caller) = (self.node.clone(), caller.clone());
         let note = move || {
             let fault = |(item, outlook): (&Result<ConfigFileDraft, Refusal>, Option<Outlook>)| {
                 let (draft, outlook) = (item.as_ref().ok()?, outlook?);
-                let fault = well_formed::check(outlook.format, outlook.text(Some(draft))).err()?;
-                Some(format!("{fault}; as {} it cannot be published like this", outlook.format.word()))
+                let may_see = caller.edits(&draft.namespace, &draft.group);
+                // What is sealed and kept is judged for who may have it: others are refused where it is applied.
+                if outlook.is_sealed && !may_see {
+                    return None;
+                }
+                match outlook.check(Some(draft), node.keyring(), may_see) {
+                    Err(Unfit::Faulty(fault)) => {
+                        Some(format!("{fault}; as {} it cannot be published like this", outlook.format.word()))
+                    }
+                    Err(Unfit::Unreadable(_)) | Ok(()) => None,
+                }
             };
             let faults = items.iter().zip(outlooks).map(|pair| fault(pair).into_iter().collect()).collect();
             (items, faults)
@@ -153,8 +227,16 @@ impl Operations {
         }
         for round in 1..=limits::PUBLISH_ROUNDS_MAX {
             let judged = judge(self, caller, open, force).await?;
+            let mut again: Vec<(usize, T)> = Vec::new();
+            if round < limits::PUBLISH_ROUNDS_MAX {
+                let of_judged = |(position, item): &(usize, Result<T, Refusal>)| {
+                    let item = item.as_ref().ok().filter(|item| item.is_judged())?;
+                    Some((*position, item.clone()))
+                };
+                again.extend(judged.iter().filter_map(of_judged));
+            }
             let (mut positions, mut accepted) = (Vec::new(), Vec::new());
-            for (position, item) in judged {
+            for (position, item) in seal(self, caller, judged).await? {
                 match item {
                     Ok(item) => {
                         positions.push(position);
@@ -165,13 +247,6 @@ impl Operations {
             }
             if accepted.is_empty() {
                 break;
-            }
-            let mut again: Vec<(usize, T)> = Vec::new();
-            if round < limits::PUBLISH_ROUNDS_MAX {
-                let pairs = positions.iter().copied().zip(accepted.iter_mut());
-                let depending =
-                    pairs.filter_map(|(position, item)| item.release().judged.is_some().then_some((position, item)));
-                again.extend(depending.map(|(position, item)| (position, item.clone())));
             }
             let applied = self.ask(&caller.name, caller.asks(command(accepted))).await?;
             for (position, outcome) in positions.into_iter().zip(applied) {
@@ -188,6 +263,26 @@ impl Operations {
         self.count(&outcomes);
         Ok(outcomes)
     }
+}
+
+/// Items as they are proposed, with what they write of encrypted files sealed.
+async fn seal<T: Publication>(
+    operations: &Operations,
+    caller: &Caller,
+    items: Vec<(usize, Result<T, Refusal>)>,
+) -> Result<Vec<(usize, Result<T, Refusal>)>, Refusal> {
+    let files = items.iter().filter_map(|(_, item)| item.as_ref().ok()?.file());
+    let weight = files.filter_map(|file| file.content.as_ref()).map(String::len).sum();
+    let (node, caller) = (operations.node.clone(), caller.clone());
+    let seal_one = move |(position, item): (usize, Result<T, Refusal>)| {
+        let sealed = item.and_then(|item| {
+            let key = item.key();
+            let there = node.state().catalog().configs.file(&key).cloned();
+            item.sealed(node.keyring(), there.as_deref(), caller.edits(&key.namespace, &key.group))
+        });
+        (position, sealed)
+    };
+    operations.judge(weight, move || items.into_iter().map(seal_one).collect()).await
 }
 
 /// Whether the file is another one by now than the one that was judged.
@@ -207,11 +302,9 @@ async fn judge<T: Publication>(
     items: Vec<(usize, T)>,
     force: bool,
 ) -> Result<Vec<(usize, Result<T, Refusal>)>, Refusal> {
-    if force {
-        return Ok(items.into_iter().map(|(position, item)| (position, Ok(item))).collect());
-    }
     let mut sight = caller.sight();
-    if items.iter().any(|(_, item)| depends_on_state(item)) {
+    // Whether a file is encrypted is for who writes it to know, see `sealed`.
+    if items.iter().any(|(_, item)| item.file().is_some() || !force) {
         operations.node.await_linearizable().await?;
         sight = caller.again(operations)?.sight();
     }
@@ -223,32 +316,59 @@ async fn judge<T: Publication>(
     let weights =
         outlooks.iter().zip(&items).filter_map(|(outlook, (_, item))| Some(outlook.as_ref()?.weight(item.file())));
     let weight = weights.sum();
+    let (node, caller) = (operations.node.clone(), caller.clone());
     let work = move || {
         let judge_one = |((position, item), outlook): ((usize, T), Option<Outlook>)| {
-            (position, judged(item, outlook, has_conditions))
+            let key = item.key();
+            let judgement = Judgement {
+                keyring: node.keyring(),
+                may_see: caller.edits(&key.namespace, &key.group),
+                force,
+                has_conditions,
+            };
+            (position, judgement.of(item, outlook))
         };
         items.into_iter().zip(outlooks).map(judge_one).collect()
     };
     operations.judge(weight, work).await
 }
 
-fn judged<T: Publication>(mut item: T, outlook: Option<Outlook>, has_conditions: bool) -> Result<T, Refusal> {
-    let Some(outlook) = outlook else {
-        // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was judged by
-        // nobody.
-        item.release().judged = has_conditions.then(|| Judged::new(&Content::default(), Format::Text));
-        return Ok(item);
-    };
-    // Apply judges properties.
-    if outlook.format != Format::Properties {
-        well_formed::check(outlook.format, outlook.text(item.file()))
-            .map_err(|fault| refusal(outlook.format, &fault))?;
+/// How a publication is judged.
+struct Judgement<'a> {
+    keyring: &'a Keyring,
+    /// The caller may have the content in clear.
+    may_see: bool,
+    force: bool,
+    /// Apply knows of conditions.
+    has_conditions: bool,
+}
+
+impl Judgement<'_> {
+    fn of<T: Publication>(&self, mut item: T, outlook: Option<Outlook>) -> Result<T, Refusal> {
+        let Some(outlook) = outlook else {
+            // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was judged
+            // by nobody.
+            let has_conditions = self.has_conditions && !self.force;
+            item.release().judged = has_conditions.then(|| Judged::new(&Content::default(), Format::Text));
+            return Ok(item);
+        };
+        // Apply judges properties, unless they are sealed by then.
+        let is_hidden = outlook.format == Format::Properties && outlook.encrypted;
+        let is_judged = is_hidden || (outlook.format != Format::Properties && !self.force);
+        if is_judged {
+            outlook.check(item.file(), self.keyring, self.may_see).map_err(|unfit| match unfit {
+                Unfit::Faulty(fault) if is_hidden => Refusal::new(Code::NotMatchContentToFormat, fault.to_string()),
+                Unfit::Faulty(fault) => refusal(outlook.format, &fault),
+                Unfit::Unreadable(refusal) => refusal,
+            })?;
+        }
+        let is_conditional = is_hidden || (depends_on_state(&item) && !self.force);
+        if self.has_conditions && is_conditional {
+            let content = outlook.kept.clone().unwrap_or_else(|| Content::from(outlook.text(item.file())));
+            item.release().judged = Some(Judged::new(&content, outlook.format));
+        }
+        Ok(item)
     }
-    if has_conditions && depends_on_state(&item) {
-        let content = outlook.kept.clone().unwrap_or_else(|| Content::from(outlook.text(item.file())));
-        item.release().judged = Some(Judged::new(&content, outlook.format));
-    }
-    Ok(item)
 }
 
 fn refusal(format: Format, fault: &Fault) -> Refusal {

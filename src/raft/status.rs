@@ -146,7 +146,9 @@ impl Node {
             }
         });
         futures_util::future::join_all(ask).await;
-        status.alarms.extend(self.keyring().alarm(&self.state().view()));
+        let view = self.state().view();
+        status.alarms.extend(self.keyring().alarm(&view));
+        status.alarms.extend(self.keyring().alarm_of_files(&view));
         status
     }
 
@@ -273,6 +275,7 @@ impl Node {
         let view = catalog.view();
         drop(catalog);
         let unreadable = self.keyring().unreadable(&view);
+        metrics.config_unreadable.set(as_gauge(self.keyring().unreadable_files(&view)));
         metrics.keep_apps(|app| view.access_keys.has_any_of(app));
         metrics.access_keys_unreadable.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
         for family in [&metrics.webhook_pending, &metrics.webhook_dropped, &metrics.webhook_failing] {

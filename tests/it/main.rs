@@ -41,6 +41,7 @@ mod real_clients;
 mod rollout;
 mod room;
 mod rules;
+mod sealed_configs;
 mod services;
 mod settings;
 mod start;

@@ -150,7 +150,7 @@ impl Expected {
 fn kept(catalog: &Catalog) -> impl PartialEq + use<> {
     let all = catalog.view();
     let registry = (all.namespaces, all.services, all.aliases, all.instances);
-    (registry, all.configs, all.rules, all.access, all.settings)
+    (registry, all.configs, all.templates, all.rules, all.access, all.settings)
 }
 
 struct Cell<'a> {

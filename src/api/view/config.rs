@@ -10,6 +10,7 @@ use crate::catalog::Catalog;
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Format, Tag};
 use crate::model::release::ReleaseType;
+use crate::model::sealing::ALGORITHM;
 
 /// A group of config files: the app id of a config client.
 #[derive(Serialize, JsonSchema)]
@@ -91,7 +92,13 @@ pub(in crate::api) struct ConfigFileView<'a> {
     name: &'a str,
     namespace: &'a str,
     group: &'a str,
-    content: &'a str,
+    /// Of an encrypted file absent, but where that file alone is read by who may edit it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+    /// Whether the content is kept encrypted.
+    encrypted: bool,
+    /// How; empty where it is not.
+    encrypt_algo: &'static str,
     format: Format,
     comment: &'a str,
     status: FileStatus,
@@ -116,7 +123,9 @@ impl<'a> ConfigFileView<'a> {
             name: &file.key.file,
             namespace: &file.key.namespace,
             group: &file.key.group,
-            content: &file.content,
+            content: (!file.encrypted).then_some(&*file.content),
+            encrypted: file.encrypted,
+            encrypt_algo: algorithm(file.encrypted),
             format: file.format,
             comment: &file.comment,
             status,
@@ -130,6 +139,15 @@ impl<'a> ConfigFileView<'a> {
             revision: &file.revision,
         }
     }
+
+    /// With what the caller may see of the content.
+    pub(in crate::api) fn with_content(self, content: Option<&'a str>) -> Self {
+        ConfigFileView { content, ..self }
+    }
+}
+
+fn algorithm(encrypted: bool) -> &'static str {
+    if encrypted { ALGORITHM } else { "" }
 }
 
 /// An immutable copy of a config file as it stood when it was published.
@@ -142,8 +160,15 @@ pub(in crate::api) struct ConfigReleaseView<'a> {
     namespace: &'a str,
     group: &'a str,
     file_name: &'a str,
-    content: &'a str,
+    /// Of an encrypted file absent, but where that release alone is read by who may edit the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'a str>,
+    /// Of the content; of an encrypted one, of what is kept in its place.
     md5: &'a str,
+    /// Whether the content is kept encrypted.
+    encrypted: bool,
+    /// How; empty where it is not.
+    encrypt_algo: &'static str,
     format: Format,
     comment: &'a str,
     tags: &'a [Tag],
@@ -177,8 +202,10 @@ impl<'a> ConfigReleaseView<'a> {
             namespace: &release.key.namespace,
             group: &release.key.group,
             file_name: &release.key.file,
-            content: &release.content,
+            content: (!release.encrypted).then_some(&*release.content),
             md5: &release.md5,
+            encrypted: release.encrypted,
+            encrypt_algo: algorithm(release.encrypted),
             format: release.format,
             comment: &release.comment,
             tags: &release.tags,
@@ -195,5 +222,10 @@ impl<'a> ConfigReleaseView<'a> {
             modify_time: release.modified.time.text(),
             modify_by: &release.modified.by,
         }
+    }
+
+    /// With what the caller may see of the content.
+    pub(in crate::api) fn with_content(self, content: Option<&'a str>) -> Self {
+        ConfigReleaseView { content, ..self }
     }
 }

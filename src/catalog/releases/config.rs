@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use super::{Releasable, Standing, Wish, free, says_of_itself};
 use crate::catalog::Catalog;
-use crate::catalog::change::{Entity, Journal};
+use crate::catalog::asked::{self, Asker, Job};
+use crate::catalog::change::{Entity, Journal, Outcome};
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
-use crate::model::release::{Plan, ReleaseState, ReleaseType};
+use crate::model::grant::Verb;
+use crate::model::release::{Plan, ReleaseOp, ReleaseState, ReleaseType};
 
 impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
     fn from(draft: &'a ConfigReleaseDraft) -> Self {
@@ -83,5 +85,26 @@ impl Releasable for ConfigRelease {
 
     fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
         catalog.retain_config_releases(&self.key, journal);
+    }
+}
+
+impl Catalog {
+    /// Does to releases of config files what may be done to one that is there.
+    pub(in crate::catalog) fn dispatch_config_releases(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        items: Vec<ConfigReleaseDraft>,
+        asker: &Asker,
+        journal: &mut Journal,
+    ) -> Vec<Outcome> {
+        let job = Job { asker, verbs: &[Verb::Release], missing: asked::missing_release(op) };
+        self.each_judged(
+            &job,
+            items,
+            journal,
+            |catalog, item| catalog.aim_of_config_release(item),
+            |catalog, item, journal| catalog.change_config_release(ctx, op, &item, journal),
+        )
     }
 }

@@ -16,6 +16,7 @@ mod retention;
 mod room;
 mod rule_levels;
 mod rules;
+mod sealed;
 mod trust;
 mod webhooks;
 

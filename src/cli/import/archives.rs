@@ -72,11 +72,20 @@ fn metadata_of(entry: &Entry) -> Result<BTreeMap<(String, String), Fields>, Stri
     Ok(all)
 }
 
+/// The way for what is sealed.
+const BY_NODES: &str = "send the archive to POST /config/v1/configfiles/import";
+
 pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -> anyhow::Result<Source> {
     let mut source = Source::default();
-    for Bundled { group, name, text, comment, tags, format } in bundle::read_polaris(archive, group, LIMITS)? {
+    for Bundled { group, name, text, sealed_for, comment, tags, format } in
+        bundle::read_polaris(archive, group, LIMITS)?
+    {
         match text {
             Err(why) => source.leave_out(&format!("{group}/{name}"), why.to_string()),
+            // Nodes can open it, who have the data key.
+            Ok(_) if sealed_for.is_some() => {
+                source.leave_out(&format!("{group}/{name}"), format!("kept encrypted: {BY_NODES}"));
+            }
             Ok(_) if group.is_empty() => source.leave_out(&name, "no group: name one with --group".to_owned()),
             Ok(text) => source.files.push(Found {
                 comment: comment.unwrap_or_default(),

@@ -57,6 +57,9 @@ struct Node {
     keys: Mutex<BTreeMap<String, AppKeys>>,
     /// What the holder of the token may read.
     sight: Mutex<Sight>,
+    /// Whether the holder of the token may have what is sealed, and whether this node can open it.
+    is_client: AtomicBool,
+    has_key: AtomicBool,
     /// Milliseconds since 1970.
     now: AtomicU64,
     /// Of which apps readers were refused, as it was written down.
@@ -87,6 +90,8 @@ impl Fake {
             is_at_horizon: AtomicBool::default(),
             keys: Mutex::default(),
             sight: Mutex::default(),
+            is_client: AtomicBool::default(),
+            has_key: AtomicBool::default(),
             now: AtomicU64::default(),
             refused: Mutex::default(),
         }))
@@ -96,6 +101,15 @@ impl Fake {
     fn publish(&self, namespace: &str, file: &str, content: &str) {
         self.change(namespace, file, |slot, version| {
             slot.normal = Some(released(namespace, file, version, content));
+        });
+    }
+
+    /// The same of a file that is kept encrypted: what is kept is the text turned around.
+    fn publish_sealed(&self, file: &str, content: &str) {
+        let sealed: String = content.chars().rev().collect();
+        self.change("default", file, |slot, version| {
+            let new = Released::new("default", "app", file, version, Format::Properties, sealed.into());
+            slot.normal = Some(Arc::new(new.sealed()));
         });
     }
 
@@ -198,6 +212,15 @@ impl ConfigSource for Fake {
 
     fn sight_of(&self, token: &str, _: Option<IpAddr>) -> Option<Sight> {
         (token == TOKEN).then(|| self.0.sight.lock().clone())
+    }
+
+    fn may_have_sealed(&self, _: &str, _: Option<IpAddr>, _: &str, _: &str) -> bool {
+        self.0.is_client.load(Ordering::Relaxed)
+    }
+
+    fn opens(&self, released: &Released) -> bool {
+        let has_key = self.0.has_key.load(Ordering::Relaxed);
+        released.is_open(|sealed| has_key.then(|| sealed.content.chars().rev().collect::<String>().into()))
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {

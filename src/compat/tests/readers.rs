@@ -76,6 +76,30 @@ async fn a_token_reads_what_it_was_granted() {
     }
 }
 
+/// In clear to clients alone, from nodes alone that have the data key; an error keeps clients on what they have.
+#[tokio::test(start_paused = true)]
+async fn an_encrypted_file_is_for_clients() {
+    for (is_client, has_key) in [(true, true), (true, false), (false, true), (false, false)] {
+        let served = Served::new();
+        let source = &served.source.0;
+        source.is_client.store(is_client, Ordering::Relaxed);
+        source.has_key.store(has_key, Ordering::Relaxed);
+        served.source.publish_sealed("application", "k=secret");
+        served.source.publish("default", "other", "k=1");
+        let by_key = if has_key { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        for path in &PATHS[..4] {
+            let got = served.get(path).await;
+            assert_eq!(got.status, by_key, "{path}");
+            assert_eq!((got.text().contains("secret"), got.text().contains("terces")), (has_key, false), "{path}");
+            let expected = if is_client { by_key } else { StatusCode::FORBIDDEN };
+            let got = served.get_with(path, &[("authorization", TOKEN)]).await;
+            assert_eq!((got.status, got.text().contains("secret")), (expected, has_key && is_client), "{path}");
+        }
+        assert_eq!(served.get_with(PATHS[4], &[("authorization", TOKEN)]).await.status, StatusCode::OK, "ids are told");
+        assert_eq!(served.get("/configs/app/default/other").await.status, StatusCode::OK, "the rest goes on");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn live_members_are_found_by_everyone() {
     let served = Served::new();

@@ -64,6 +64,10 @@ impl Api {
         self
     }
 
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     pub(crate) fn without_token(mut self) -> Self {
         self.token = None;
         self

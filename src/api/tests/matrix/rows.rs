@@ -16,7 +16,7 @@ pub(super) fn rows() -> Vec<Row> {
     let rules = kinds().flat_map(of_rules);
     let namespaces = ["naming", "core"].into_iter().flat_map(of_namespaces);
     let fixed = [of_everybody(), of_accounts(), of_cluster(), of_services(), of_instances(), of_discovery()];
-    let configs = [of_groups(), of_files(), of_file_releases()];
+    let configs = [of_templates(), of_groups(), of_files(), of_file_releases()];
     fixed.into_iter().chain(configs).flatten().chain(namespaces).chain(rules).collect()
 }
 
@@ -254,6 +254,20 @@ fn of_groups() -> Vec<Row> {
             body(json!([named(thing)]))
         })
         .needs(Need::Group),
+    ]
+}
+
+fn of_templates() -> Vec<Row> {
+    let templates = "/config/v1/configfiletemplates";
+    let made = |thing: &Thing| body(json!({ "name": format!("template-{}", thing.turn), "content": "k=1" }));
+    vec![
+        Row::new("GET", "/config/v1/configfiles/encryptalgorithm", Law::Holder(200_000), nothing),
+        Row::new("GET", templates, Law::Holder(200_000), nothing),
+        Row::new("POST", templates, Law::Whole(Edit, 200_000), made),
+        Row::new("PUT", templates, Law::Whole(Edit, 400_202), |_| body(json!([{ "name": "gone" }]))),
+        Row::new("POST", format!("{templates}/delete"), Law::Whole(Edit, 200_000), |_| {
+            body(json!([{ "name": "gone" }]))
+        }),
     ]
 }
 

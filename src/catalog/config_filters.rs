@@ -1,0 +1,55 @@
+//! What the lists of the configuration store may be asked for.
+
+use crate::model::config_file::ConfigKey;
+use crate::model::grant::Sight;
+use crate::model::text::NameFilter;
+
+/// Which groups a list wants.
+#[derive(Clone, Debug, Default)]
+pub struct GroupFilter {
+    pub namespace: Option<NameFilter>,
+    pub name: Option<NameFilter>,
+    pub business: Option<String>,
+    pub department: Option<String>,
+    /// Whether it may be seen.
+    pub sight: Sight,
+}
+
+/// Which files, or releases of which files, a list wants.
+#[derive(Clone, Debug, Default)]
+pub struct FileFilter {
+    pub namespace: Option<NameFilter>,
+    pub group: Option<NameFilter>,
+    pub file: Option<NameFilter>,
+    /// A part of the content; of files alone, and never of one that is kept encrypted.
+    pub content: Option<String>,
+    pub release: Option<NameFilter>,
+    pub only_active: bool,
+    /// Whether the group may be seen.
+    pub sight: Sight,
+}
+
+impl FileFilter {
+    pub(super) fn matches_key(&self, key: &ConfigKey) -> bool {
+        NameFilter::passes(&self.namespace, &key.namespace)
+            && NameFilter::passes(&self.group, &key.group)
+            && NameFilter::passes(&self.file, &key.file)
+            && self.sight.sees(&key.namespace, &key.group)
+    }
+
+    /// The group whose files alone are wanted.
+    pub(super) fn one_group(&self) -> Option<(&str, &str)> {
+        match (&self.namespace, &self.group) {
+            (Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(group))) => Some((namespace, group)),
+            _ => None,
+        }
+    }
+
+    /// The file whose releases alone are wanted.
+    pub(super) fn one_file(&self) -> Option<ConfigKey> {
+        match (self.one_group(), &self.file) {
+            (Some((namespace, group)), Some(NameFilter::Exact(file))) => Some(ConfigKey::new(namespace, group, file)),
+            _ => None,
+        }
+    }
+}

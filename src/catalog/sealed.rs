@@ -1,0 +1,43 @@
+//! How many drafts and releases of config files are sealed, and under which data key: any node can say at once how
+//! many of them it cannot read.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use crate::data_key::key_of;
+use crate::model::content::Content;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sealed {
+    /// By the name of the key.
+    counts: OrdMap<Arc<str>, usize>,
+}
+
+impl Sealed {
+    /// One more has this content.
+    pub(super) fn add(&mut self, encrypted: bool, content: &Content) {
+        if encrypted {
+            *self.counts.entry(key_of(content).into()).or_default() += 1;
+        }
+    }
+
+    /// One who had it has it no more.
+    pub(super) fn remove(&mut self, encrypted: bool, content: &Content) {
+        let key = key_of(content);
+        let Some(count) = self.counts.get_mut(key).filter(|_| encrypted) else { return };
+        *count -= 1;
+        if *count == 0 {
+            self.counts.remove(key);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.counts.values().sum()
+    }
+
+    /// Those that are sealed under another key than this one.
+    pub(super) fn under_another(&self, key: Option<&str>) -> usize {
+        self.len() - key.and_then(|key| self.counts.get(key)).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,131 @@
+//! Templates of config files: rules of change and queries. They belong to the cluster as a whole.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::Catalog;
+use super::change::{Entity, Journal, Outcome};
+use super::command::Op;
+use super::ctx::Ctx;
+use super::page::{Listed, Page, cut_sorted};
+use super::row::{Key, Row, Table};
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::Format;
+use crate::model::config_template::{ConfigTemplate, ConfigTemplateDraft};
+use crate::model::text::NameFilter;
+use crate::model::{is_stale, limits};
+
+impl Row for ConfigTemplate {
+    const TABLE: Table = Table::ConfigTemplate;
+    fn name(&self, key: &mut Key) {
+        key.part(&self.name);
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Templates {
+    by_name: OrdMap<Arc<str>, Arc<ConfigTemplate>>,
+}
+
+impl Templates {
+    pub fn get(&self, name: &str) -> Option<&Arc<ConfigTemplate>> {
+        self.by_name.get(name)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Newest change first, then by name.
+    pub fn list(&self, name: &Option<NameFilter>, page: Page) -> Listed<Arc<ConfigTemplate>> {
+        let wanted = |template: &&Arc<ConfigTemplate>| NameFilter::passes(name, &template.name);
+        cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
+    }
+
+    fn insert(&mut self, template: ConfigTemplate, journal: &mut Journal) -> Arc<ConfigTemplate> {
+        journal.put(&template);
+        self.load(template)
+    }
+
+    pub(super) fn load(&mut self, template: ConfigTemplate) -> Arc<ConfigTemplate> {
+        let template = Arc::new(template);
+        self.by_name.insert(template.name.as_str().into(), template.clone());
+        template
+    }
+
+    fn remove(&mut self, template: &ConfigTemplate, journal: &mut Journal) {
+        journal.delete(template);
+        self.by_name.remove(template.name.as_str());
+    }
+}
+
+/// The order of a list.
+fn newest_first(one: &Arc<ConfigTemplate>, other: &Arc<ConfigTemplate>) -> Ordering {
+    other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))
+}
+
+impl Catalog {
+    pub(super) fn write_config_template(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &ConfigTemplateDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        match (op, self.templates.get(&draft.name).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigTemplate(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => self.create_config_template(ctx, draft, journal),
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, journal),
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) => {
+                self.templates.remove(&old, journal);
+                Outcome::done(Entity::ConfigTemplate(old))
+            }
+        }
+    }
+
+    fn create_config_template(&mut self, ctx: &Ctx, draft: &ConfigTemplateDraft, journal: &mut Journal) -> Outcome {
+        if self.templates.len() >= limits::CONFIG_TEMPLATES_MAX {
+            let why = format!("there are at most {} templates", limits::CONFIG_TEMPLATES_MAX);
+            return Refusal::new(Code::BadRequest, why).into();
+        }
+        let mut template = ConfigTemplate {
+            id: ctx.draw_number(),
+            name: draft.name.clone(),
+            format: Format::Text,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            revision: ctx.draw_id(),
+            ..ConfigTemplate::default()
+        };
+        draft.lay_over(&mut template);
+        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, journal)))
+    }
+
+    fn update_config_template(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<ConfigTemplate>,
+        draft: &ConfigTemplateDraft,
+        journal: &mut Journal,
+    ) -> Outcome {
+        if is_stale(&draft.revision, &old.revision) {
+            return Outcome::stale(Entity::ConfigTemplate(old.clone()));
+        }
+        let mut template = ConfigTemplate::clone(old);
+        draft.lay_over(&mut template);
+        if template == **old {
+            return Outcome::unchanged(Entity::ConfigTemplate(old.clone()));
+        }
+        template.modified = ctx.stamp();
+        template.revision = ctx.draw_id();
+        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, journal)))
+    }
+}

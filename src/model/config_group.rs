@@ -1,0 +1,84 @@
+//! Groups of the configuration store, and what a caller says of one.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+use super::config_file::Stamp;
+use super::{limits, name};
+
+/// A group of config files: the app id of a config client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigGroup {
+    pub id: u64,
+    pub namespace: String,
+    pub name: String,
+    pub comment: String,
+    pub owner: String,
+    pub business: String,
+    pub department: String,
+    pub metadata: BTreeMap<String, String>,
+    pub created: Stamp,
+    pub modified: Stamp,
+    /// Empty while nothing was changed since [`Level::ROLLOUT`](crate::format::level::Level) came.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+}
+
+/// What a caller says of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ConfigGroupDraft {
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    pub namespace: String,
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    #[serde(alias = "group")]
+    pub name: String,
+    /// At most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// At most 1024 characters.
+    #[serde(alias = "owners", skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// At most 128 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub business: Option<String>,
+    /// At most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub department: Option<String>,
+    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// An update is refused with 409000 if this is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl ConfigGroupDraft {
+    pub fn check(&self) -> Result<(), Refusal> {
+        name::check_namespace(&self.namespace)?;
+        name::check_config_group(&self.name)?;
+        let limits = [
+            ("comment", &self.comment, limits::COMMENT_CHARS_MAX),
+            ("owner", &self.owner, limits::SERVICE_TEXT_CHARS_MAX),
+            ("business", &self.business, limits::BUSINESS_CHARS_MAX),
+            ("department", &self.department, limits::SERVICE_TEXT_CHARS_MAX),
+        ];
+        for (field, value, chars_max) in limits {
+            name::check_length(field, value.as_deref().unwrap_or(""), chars_max, Code::InvalidParameter)?;
+        }
+        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
+    }
+
+    pub fn lay_over(&self, group: &mut ConfigGroup) {
+        super::replace(&mut group.comment, &self.comment);
+        super::replace(&mut group.owner, &self.owner);
+        super::replace(&mut group.business, &self.business);
+        super::replace(&mut group.department, &self.department);
+        super::replace(&mut group.metadata, &self.metadata);
+    }
+}

@@ -1,0 +1,71 @@
+//! Templates of config files: what a new file may begin with.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::code::{Code, Refusal};
+use super::config_file::{Format, Stamp};
+use super::{limits, name};
+
+/// A template as it is kept. Its identity is its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigTemplate {
+    pub id: u64,
+    pub name: String,
+    pub content: String,
+    pub format: Format,
+    pub comment: String,
+    pub created: Stamp,
+    pub modified: Stamp,
+    pub revision: String,
+}
+
+/// What a caller says of a template; an absent field stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ConfigFileTemplateDraft")]
+#[serde(default)]
+pub struct ConfigTemplateDraft {
+    /// Letters, digits and `- . / : _`, at most 128 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    pub name: String,
+    /// At most 65536 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
+    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; `text` of a create that does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// At most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// An update is refused with 409000 if this is not the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl ConfigTemplateDraft {
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        name::check_identifier("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidConfigFileTemplateName)
+    }
+
+    pub fn check(&self) -> Result<(), Refusal> {
+        self.check_named()?;
+        let content = self.content.as_deref().unwrap_or("");
+        let chars_max = limits::CONFIG_TEMPLATE_CHARS_MAX;
+        name::check_length("content", content, chars_max, Code::InvalidConfigFileContentLength)?;
+        let comment = self.comment.as_deref().unwrap_or("");
+        name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        self.format.as_deref().filter(|word| !word.is_empty()).map_or(Ok(()), |word| Format::of_word(word).map(drop))
+    }
+
+    /// The format that the caller named.
+    pub fn given_format(&self) -> Option<Format> {
+        self.format.as_deref().and_then(|word| Format::of_word(word).ok())
+    }
+
+    /// Lays the given fields over `template`; absent ones stay.
+    pub fn lay_over(&self, template: &mut ConfigTemplate) {
+        super::replace(&mut template.content, &self.content);
+        super::replace(&mut template.format, &self.given_format());
+        super::replace(&mut template.comment, &self.comment);
+    }
+}

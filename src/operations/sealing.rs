@@ -1,0 +1,95 @@
+//! Config files that are kept encrypted: sealed before anything is proposed, shown in clear where one of them is asked
+//! for and the caller may edit it. Lists, answers to writes and searches never have what they say.
+
+use std::sync::Arc;
+
+use super::write::Items;
+use super::{Caller, Operations};
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigFileDraft, ConfigKey};
+use crate::model::content::Content;
+
+impl Operations {
+    /// Drafts as they are proposed. Whether a file is encrypted is looked up in a state that no node is ahead of:
+    /// nothing that is to be sealed gets into the log in clear because this node is behind.
+    pub async fn seal_files(
+        &self,
+        caller: &Caller,
+        items: Items<ConfigFileDraft>,
+    ) -> Result<Items<ConfigFileDraft>, Refusal> {
+        let mut drafts = items.iter().flatten();
+        if drafts.any(|draft| draft.content.is_some() || draft.encrypted.is_some()) {
+            self.node.await_linearizable().await?;
+        }
+        let (node, caller) = (self.node.clone(), caller.clone());
+        let weight = items.iter().flatten().filter_map(|draft| draft.content.as_ref()).map(String::len).sum();
+        self.judge(weight, move || {
+            let seal = |draft: ConfigFileDraft| {
+                let key = draft.key();
+                let there = node.state().catalog().configs.file(&key).cloned();
+                node.keyring().seal_file(draft, there.as_deref(), caller.edits(&key.namespace, &key.group))
+            };
+            items.into_iter().map(|item| item.and_then(seal)).collect()
+        })
+        .await
+    }
+
+    /// Gives files that are to be made of a template its content and format, where they say none.
+    pub(super) async fn fill_files(&self, items: Items<ConfigFileDraft>) -> Result<Items<ConfigFileDraft>, Refusal> {
+        let named = |draft: &ConfigFileDraft| draft.template.as_deref().is_some_and(|name| !name.is_empty());
+        if !items.iter().flatten().any(named) {
+            return Ok(items);
+        }
+        self.node.await_linearizable().await?;
+        let catalog = self.node.state().catalog();
+        let fill = |mut draft: ConfigFileDraft| {
+            let Some(name) = draft.template.take().filter(|name| !name.is_empty()) else { return Ok(draft) };
+            let none = || Refusal::new(Code::NotFoundResource, format!("no template is called {name:?}"));
+            let template = catalog.templates.get(&name).ok_or_else(none)?;
+            draft.content.get_or_insert_with(|| template.content.clone());
+            if draft.given_format().is_none() {
+                draft.format = Some(template.format.word().to_owned());
+            }
+            Ok(draft)
+        };
+        Ok(items.into_iter().map(|item| item.and_then(fill)).collect())
+    }
+
+    /// What a caller gets to see of a content: `None` of one that is sealed and that it may not have.
+    pub fn shown_content(
+        &self,
+        caller: &Caller,
+        key: &ConfigKey,
+        (encrypted, content): (bool, &Content),
+    ) -> Result<Option<Arc<str>>, Refusal> {
+        if !encrypted {
+            return Ok(Some(content.text()));
+        }
+        let may_see = caller.edits(&key.namespace, &key.group);
+        may_see.then(|| self.node.keyring().open_content(key, content)).transpose()
+    }
+
+    /// The same for who needs it.
+    pub fn needed_content(
+        &self,
+        caller: &Caller,
+        key: &ConfigKey,
+        content: (bool, &Content),
+    ) -> Result<Arc<str>, Refusal> {
+        self.shown_content(caller, key, content)?.ok_or_else(withheld)
+    }
+}
+
+pub(crate) fn withheld() -> Refusal {
+    Refusal::new(Code::NotAllowedAccess, "the file is kept encrypted: to have its content needs edit")
+}
+
+/// Only what is created has a template.
+pub(super) fn refuse_template(draft: &ConfigFileDraft) -> Result<(), Refusal> {
+    match &draft.template {
+        Some(name) if !name.is_empty() => {
+            Err(Refusal::new(Code::InvalidParameter, "template: a file is made of one when it is created"))
+        }
+        _ => Ok(()),
+    }
+}
