@@ -12,6 +12,7 @@ mod away;
 mod backup;
 mod bad_input;
 mod catch_up;
+mod client_walk;
 mod clocks;
 mod config_surface;
 mod connections;

@@ -1,5 +1,6 @@
-//! What stands between clients and nodes in the field: a TCP balancer that goes round the nodes and
-//! skips those that do not say they are ready. Connections to a node that dies, die with it.
+//! What stands between clients and nodes in the field: a TCP balancer that goes round the nodes, or prefers the
+//! first, and skips those that do not say they are ready. Connections to a node that dies, die with it. It counts
+//! what is answered through it, by status.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,29 +9,54 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use super::Api;
 
 const CHECK_LIMIT: Duration = Duration::from_millis(500);
+/// How an answer begins; behind it comes the status.
+const HEAD: &[u8] = b"HTTP/1.1 ";
 
 pub(crate) struct Balancer {
     address: SocketAddr,
-    open: Arc<Mutex<BTreeMap<SocketAddr, usize>>>,
+    told: Arc<Told>,
     _accepting: JoinSet<()>,
+}
+
+/// What it tells of.
+#[derive(Default)]
+struct Told {
+    open: Mutex<BTreeMap<SocketAddr, usize>>,
+    answers: Mutex<BTreeMap<u16, usize>>,
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    Round,
+    FirstReady,
 }
 
 impl Balancer {
     /// Listens on a port of its own and spreads connections over the backends.
     pub(crate) async fn start(backends: Vec<SocketAddr>) -> Balancer {
+        Balancer::start_in(Order::Round, backends).await
+    }
+
+    /// The same, but that each connection goes to the first of the backends that is ready.
+    pub(crate) async fn start_preferring_the_first(backends: Vec<SocketAddr>) -> Balancer {
+        Balancer::start_in(Order::FirstReady, backends).await
+    }
+
+    async fn start_in(order: Order, backends: Vec<SocketAddr>) -> Balancer {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("a bound listener has an address");
-        let open: Arc<Mutex<BTreeMap<SocketAddr, usize>>> = Arc::default();
+        let told: Arc<Told> = Arc::default();
         let mut accepting = JoinSet::new();
-        accepting.spawn(accept(listener, Arc::new(backends), open.clone()));
-        Balancer { address, open, _accepting: accepting }
+        accepting.spawn(accept(listener, order, Arc::new(backends), told.clone()));
+        Balancer { address, told, _accepting: accepting }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -39,38 +65,68 @@ impl Balancer {
 
     /// The backends that carry at least one connection now.
     pub(crate) fn busy(&self) -> Vec<SocketAddr> {
-        self.open.lock().iter().filter(|(_, count)| **count > 0).map(|(backend, _)| *backend).collect()
+        self.told.open.lock().iter().filter(|(_, count)| **count > 0).map(|(backend, _)| *backend).collect()
+    }
+
+    /// How many requests were answered, by status.
+    pub(crate) fn answers(&self) -> BTreeMap<u16, usize> {
+        self.told.answers.lock().clone()
     }
 }
 
-async fn accept(listener: TcpListener, backends: Arc<Vec<SocketAddr>>, open: Arc<Mutex<BTreeMap<SocketAddr, usize>>>) {
-    let turn = Arc::new(AtomicUsize::new(0));
+async fn accept(listener: TcpListener, order: Order, backends: Arc<Vec<SocketAddr>>, told: Arc<Told>) {
+    let turn = AtomicUsize::new(0);
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        connections.spawn(serve(client, backends.clone(), turn.clone(), open.clone()));
+        let first = match order {
+            Order::Round => turn.fetch_add(1, Ordering::Relaxed),
+            Order::FirstReady => 0,
+        };
+        connections.spawn(serve(client, backends.clone(), first, told.clone()));
         while connections.try_join_next().is_some() {}
     }
 }
 
 /// Carries one connection on the next ready backend; with none ready the client sees it closed.
-async fn serve(
-    mut client: TcpStream,
-    backends: Arc<Vec<SocketAddr>>,
-    turn: Arc<AtomicUsize>,
-    open: Arc<Mutex<BTreeMap<SocketAddr, usize>>>,
-) {
-    for _ in 0..backends.len() {
-        let backend = backends[turn.fetch_add(1, Ordering::Relaxed) % backends.len()];
+async fn serve(client: TcpStream, backends: Arc<Vec<SocketAddr>>, first: usize, told: Arc<Told>) {
+    for number in 0..backends.len() {
+        let backend = backends[(first + number) % backends.len()];
         if !is_ready(backend).await {
             continue;
         }
-        let Ok(mut server) = TcpStream::connect(backend).await else { continue };
-        *open.lock().entry(backend).or_default() += 1;
-        // An error is an end like any other: one side is gone.
-        let _ = copy_bidirectional(&mut client, &mut server).await;
-        *open.lock().entry(backend).or_default() -= 1;
+        let Ok(server) = TcpStream::connect(backend).await else { continue };
+        *told.open.lock().entry(backend).or_default() += 1;
+        let (mut questions, to_client) = client.into_split();
+        let (answers, mut to_server) = server.into_split();
+        let ask = async {
+            // An error is an end like any other: one side is gone.
+            let _ = copy(&mut questions, &mut to_server).await;
+            let _ = to_server.shutdown().await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            () = ask => {}
+            () = carry_back(answers, to_client, &told) => {}
+        }
+        *told.open.lock().entry(backend).or_default() -= 1;
         return;
     }
+}
+
+async fn carry_back(mut answers: OwnedReadHalf, mut to_client: OwnedWriteHalf, told: &Told) {
+    let (mut piece, mut tail) = (vec![0; 16 * 1024], Vec::new());
+    while let Ok(read @ 1..) = answers.read(&mut piece).await {
+        // A head may lie across two pieces.
+        tail.extend_from_slice(&piece[..read]);
+        let heads = tail.windows(HEAD.len() + 3).filter_map(|bytes| bytes.strip_prefix(HEAD));
+        let statuses = heads.filter_map(|status| std::str::from_utf8(status).ok()?.parse::<u16>().ok());
+        statuses.for_each(|status| *told.answers.lock().entry(status).or_default() += 1);
+        tail.drain(..tail.len().saturating_sub(HEAD.len() + 2));
+        if to_client.write_all(&piece[..read]).await.is_err() {
+            break;
+        }
+    }
+    let _ = to_client.shutdown().await;
 }
 
 async fn is_ready(backend: SocketAddr) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -31,10 +31,37 @@ pub(crate) struct RealClient {
     running: JoinHandle<()>,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// The packages, as they are published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// `apollo-config-client` of PyPI.
     Python,
+    /// The crate `apollo-client`, by its watch stream.
     Rust,
+    /// `apollo-client-python` of PyPI.
+    ApolloClientPython,
+    /// `apollo-python` of PyPI; tells of the key `number` alone, and of what changes.
+    ApolloPython,
+    /// `papollo` of PyPI.
+    Papollo,
+    /// The crate `apollo-rust-client`, which does not poll but pulls; tells of the key `number` alone.
+    ApolloRustClient,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 6] =
+        [Kind::Python, Kind::Rust, Kind::ApolloClientPython, Kind::ApolloPython, Kind::Papollo, Kind::ApolloRustClient];
+
+    /// The name of a package of PyPI.
+    fn of_pypi(self) -> Option<&'static str> {
+        match self {
+            Kind::Python => Some("apollo-config-client"),
+            Kind::ApolloClientPython => Some("apollo-client-python"),
+            Kind::ApolloPython => Some("apollo-python"),
+            Kind::Papollo => Some("papollo"),
+            Kind::Rust | Kind::ApolloRustClient => None,
+        }
+    }
 }
 
 impl RealClient {
@@ -50,9 +77,19 @@ impl RealClient {
         namespace: &str,
         secret: Option<&str>,
     ) -> RealClient {
+        let url = format!("http://{address}");
+        match kind.of_pypi() {
+            Some(package) => watching_python(package, &url, None, app, namespace, secret).await,
+            None if kind == Kind::Rust => rust(address, app, namespace, secret),
+            None => other_rust(&url, app, namespace, Pace::Fast).await,
+        }
+    }
+
+    /// A client of which nothing is asked but what it does by itself.
+    pub(crate) async fn start_idle(kind: Kind, address: SocketAddr, app: &str, namespace: &str) -> RealClient {
         match kind {
-            Kind::Python => watching_python(&format!("http://{address}"), None, app, namespace, secret).await,
-            Kind::Rust => rust(address, app, namespace, secret),
+            Kind::ApolloRustClient => other_rust(&format!("http://{address}"), app, namespace, Pace::Own).await,
+            _ => RealClient::start(kind, address, app, namespace).await,
         }
     }
 
@@ -64,7 +101,7 @@ impl RealClient {
         namespace: &str,
         secret: Option<&str>,
     ) -> RealClient {
-        watching_python(&format!("https://{address}"), Some(ca), app, namespace, secret).await
+        watching_python("apollo-config-client", &format!("https://{address}"), Some(ca), app, namespace, secret).await
     }
 
     /// What the client has told of since it was asked last.
@@ -97,17 +134,46 @@ impl Drop for RealClient {
     }
 }
 
-/// `apollo-config-client` of PyPI.
-async fn watching_python(url: &str, ca: Option<&Path>, app: &str, namespace: &str, secret: Option<&str>) -> RealClient {
+/// A package of PyPI, in the driver tests/clients/watch.py.
+async fn watching_python(
+    package: &str,
+    url: &str,
+    ca: Option<&Path>,
+    app: &str,
+    namespace: &str,
+    secret: Option<&str>,
+) -> RealClient {
     let cache = TempDir::new().expect("a temporary directory can be made");
     let mut command = Command::new(python("apollo").await);
-    command.arg(client_file("watch.py")).args([url, app, "default", namespace]);
+    command.arg(client_file("watch.py")).args([package, url, app, "default", namespace]);
     if let Some(ca) = ca {
         // The variable of its HTTP library.
         command.env("REQUESTS_CA_BUNDLE", ca);
     }
-    command.arg(cache.path()).args(secret).stdout(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().expect("Python can be started");
+    command.arg(cache.path()).args(secret);
+    driven(command, cache)
+}
+
+/// How often the crate `apollo-rust-client` is made to ask.
+#[derive(Clone, Copy)]
+enum Pace {
+    Fast,
+    Own,
+}
+
+/// The crate `apollo-rust-client`, in the driver under tests/clients/rust.
+async fn other_rust(url: &str, app: &str, namespace: &str, pace: Pace) -> RealClient {
+    let cache = TempDir::new().expect("a temporary directory can be made");
+    let program = made(client_file("rust/build"), &[], "cargo and a reachable registry of crates").await;
+    let mut command = Command::new(program);
+    command.args([url, app, "default", namespace]).arg(cache.path());
+    command.args(matches!(pace, Pace::Own).then_some("patient"));
+    driven(command, cache)
+}
+
+/// Runs a driver, which prints what its client holds.
+fn driven(mut command: Command, cache: TempDir) -> RealClient {
+    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("the driver can be started");
     let stdout = child.stdout.take().expect("stdout is piped");
     let (tell, held) = unbounded_channel();
     let running = tokio::spawn(async move {
@@ -129,17 +195,19 @@ async fn watching_python(url: &str, ca: Option<&Path>, app: &str, namespace: &st
 /// A Python that has `packages`, one of the sets that tests/clients/python knows; without one this
 /// fails: a test that is skipped proves nothing.
 pub(crate) async fn python(packages: &str) -> String {
-    let output = Command::new(client_file("python")).arg(packages).output().await;
-    let output = output.expect("tests/clients/python can be run");
+    made(client_file("python"), &[packages], "python3 with venv and a reachable package index").await
+}
+
+/// What a script that makes something, if it is not there yet, says of where it is.
+async fn made(script: PathBuf, arguments: &[&str], needs: &str) -> String {
+    let output = Command::new(&script).args(arguments).output().await;
+    let output = output.unwrap_or_else(|error| panic!("{script:?} cannot be run: {error}"));
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.success(),
-        "{packages} could not be installed; it needs python3 with venv and a reachable package index:\n{errors}"
-    );
+    assert!(output.status.success(), "{script:?} {arguments:?} needs {needs}:\n{errors}");
     String::from_utf8(output.stdout).expect("a path is text").trim().to_owned()
 }
 
-fn client_file(name: &str) -> std::path::PathBuf {
+fn client_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
 }
 
