@@ -121,8 +121,9 @@
 //! in memory (`raft::beats`) and never reaches the log. Twice a second the leader looks at those who might have been
 //! silent for three times their ttl by now, each of whom has a place on an agenda; only who became unhealthy, or has
 //! beaten again, is proposed, many in one command. Where very many change at once, as a zone dies or comes back,
-//! the rest of them is waited for, six seconds at most, and they are one entry. From there on it is a write like
-//! any other, and wakes those who watch the service; one so large is applied beside what readers see.
+//! the rest of them is waited for, six seconds at most, and they are one entry. Who stays away for as long as it
+//! says itself, or its service, or the settings, is removed by one as well. From there on it is a write like any
+//! other, and wakes those who watch the service; one so large is applied beside what readers see.
 //!
 //! # The path of a config file to its clients
 //!

@@ -210,6 +210,9 @@ pub(super) struct ServiceView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<&'a str>,
     export_to: &'a [String],
+    /// Seconds; 0 for never. Left out where the settings say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_instances_removed_after_s: Option<u64>,
     total_instance_count: usize,
     healthy_instance_count: usize,
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
@@ -239,6 +242,7 @@ impl<'a> ServiceView<'a> {
             owners: &service.owners,
             token: None,
             export_to: &service.export_to,
+            dead_instances_removed_after_s: service.dead_instances_removed_after_s.said(),
             total_instance_count: instances.total,
             healthy_instance_count: instances.healthy,
             ctime: service.ctime.text(),

@@ -132,6 +132,8 @@ impl Command {
             }
             Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
+            Command::Services(_, items) => highest(items.iter().map(ServiceDraft::level)),
+            Command::Instances(_, items) => highest(items.iter().map(InstanceDraft::level)),
             Command::Rules(_, items) => highest(items.iter().map(RuleDraft::level)),
             Command::Aliases(_, items) => highest(items.iter().map(AliasDraft::level)),
             Command::ConfigGroups(_, items) => since_rollout(items.iter().map(|item| &item.revision)),

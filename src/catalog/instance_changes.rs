@@ -129,6 +129,14 @@ impl Catalog {
         Outcome::default()
     }
 
+    /// For how many seconds this instance may be without a heartbeat before it is removed; nothing for ever.
+    pub fn removes_after(&self, instance: &Instance) -> Option<u64> {
+        let of_service = || self.services.get(&instance.namespace, &instance.service);
+        let said = instance.dead_removed_after_s.said();
+        let said = said.or_else(|| of_service()?.dead_instances_removed_after_s.said());
+        Some(said.unwrap_or(self.settings.dead_instances_removed_after_s)).filter(|after| *after > 0)
+    }
+
     fn instances_of_host(&self, draft: &InstanceDraft) -> Vec<Arc<Instance>> {
         let (namespace, service) = draft.service_name();
         let on_host = |instance: &&Arc<Instance>| draft.host.as_ref() == Some(&instance.host);

@@ -8,8 +8,9 @@ use sha1::{Digest, Sha1};
 
 use super::code::{Code, Refusal};
 use super::time::Timestamp;
-use super::wire::{Uint32, wire_enum};
+use super::wire::{Int64, Uint32, wire_enum};
 use super::{limits, name};
+use crate::format::level::Level;
 
 /// An instance as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,50 @@ pub struct Instance {
     pub ctime: Timestamp,
     pub mtime: Timestamp,
     pub revision: String,
+    /// From [`Level::CUSTODY`] on.
+    #[serde(default, skip_serializing_if = "RemovedAfter::is_unsaid")]
+    pub dead_removed_after_s: RemovedAfter,
+}
+
+/// For how many seconds an instance has to have been without a heartbeat to be removed. An instance may say it, its
+/// service, and the settings: the nearest that says something counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct RemovedAfter(Int64);
+
+impl RemovedAfter {
+    const UNSAID: RemovedAfter = RemovedAfter(Int64(-1));
+
+    /// 0 for never.
+    pub fn seconds(seconds: u32) -> Self {
+        RemovedAfter(Int64(i64::from(seconds)))
+    }
+
+    /// 0 for never, nothing where nothing is said.
+    pub fn said(self) -> Option<u64> {
+        u64::try_from(self.0.0).ok()
+    }
+
+    pub fn is_unsaid(&self) -> bool {
+        self.said().is_none()
+    }
+
+    /// What a caller may say.
+    pub(super) fn check(field: &str, given: Option<RemovedAfter>) -> Result<(), Refusal> {
+        let most = limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX;
+        let fits = |given: RemovedAfter| given.said().map_or(given == RemovedAfter::UNSAID, |seconds| seconds <= most);
+        if given.is_none_or(fits) {
+            return Ok(());
+        }
+        let why = format!("{field} has to be a number of seconds up to {most}, 0 for never, or -1 to leave it unsaid");
+        Err(Refusal::new(Code::InvalidParameter, why))
+    }
+}
+
+impl Default for RemovedAfter {
+    fn default() -> Self {
+        RemovedAfter::UNSAID
+    }
 }
 
 /// Where an instance runs.
@@ -126,12 +171,21 @@ pub struct InstanceDraft {
     pub metadata: Option<BTreeMap<String, String>>,
     #[serde(alias = "logicSet", skip_serializing_if = "Option::is_none")]
     pub logic_set: Option<String>,
+    /// Seconds after which it is removed if no heartbeat of it comes: 0 for never, -1 for what its service says, else
+    /// the setting `dead_instances_removed_after_s`. Absent in a registration it is -1.
+    #[serde(alias = "deadRemovedAfterS", skip_serializing_if = "Option::is_none")]
+    pub dead_removed_after_s: Option<RemovedAfter>,
     /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }
 
 impl InstanceDraft {
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        if self.dead_removed_after_s.is_some() { Level::CUSTODY } else { Level::FIRST }
+    }
+
     /// The id, where the caller gave one; an empty one counts as none.
     fn given_id(&self) -> Option<&str> {
         self.id.as_deref().filter(|id| !id.is_empty())
@@ -227,6 +281,7 @@ impl InstanceDraft {
         for (field, value, chars_max, code) in texts {
             name::check_length(field, value, chars_max, code)?;
         }
+        RemovedAfter::check("dead_removed_after_s", self.dead_removed_after_s)?;
         self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
     }
 
@@ -259,6 +314,7 @@ impl InstanceDraft {
         super::replace(&mut instance.location, &self.location);
         super::replace(&mut instance.metadata, &self.metadata);
         super::replace(&mut instance.logic_set, &self.logic_set);
+        super::replace(&mut instance.dead_removed_after_s, &self.dead_removed_after_s);
         instance.heartbeat_ttl = self.heartbeat_ttl(instance.heartbeat_ttl);
     }
 

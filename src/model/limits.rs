@@ -68,6 +68,8 @@ pub const HEARTBEAT_TTL_SECONDS_MAX: u32 = 60;
 pub const HEARTBEATS_MISSED_MAX: u32 = 3;
 /// Identifiers that a caller gives.
 pub const ID_CHARS_MAX: usize = 128;
+/// Seconds after which a dead instance is removed, at most: a year.
+pub const DEAD_INSTANCES_REMOVED_AFTER_S_MAX: u64 = 31_536_000;
 /// Entries of a metadata map, of an export list, of the tags of a config file.
 pub const METADATA_ENTRIES_MAX: usize = 64;
 /// Keys and values of a metadata map.

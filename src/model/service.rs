@@ -6,8 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
+use super::instance::RemovedAfter;
 use super::time::Timestamp;
 use super::{limits, name, namespace};
+use crate::format::level::Level;
 
 /// A service as it is kept. Instance counts are not here: they are derived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +31,9 @@ pub struct Service {
     pub ctime: Timestamp,
     pub mtime: Timestamp,
     pub revision: String,
+    /// Of its instances that do not say it themselves; from [`Level::CUSTODY`] on.
+    #[serde(default, skip_serializing_if = "RemovedAfter::is_unsaid")]
+    pub dead_instances_removed_after_s: RemovedAfter,
 }
 
 /// What a caller says of a service; an absent field stays as it is. It names the service by
@@ -80,12 +85,21 @@ pub struct ServiceDraft {
     /// Namespaces that it is meant for, or `*`; at most 64. Kept and shown: who may see it, grants say alone.
     #[serde(alias = "exportTo", skip_serializing_if = "Option::is_none")]
     pub export_to: Option<Vec<String>>,
+    /// Seconds after which an instance without heartbeats is removed, unless it says that itself: 0 for never, -1 for
+    /// what the setting of this name says, which is how a service begins.
+    #[serde(alias = "deadInstancesRemovedAfterS", skip_serializing_if = "Option::is_none")]
+    pub dead_instances_removed_after_s: Option<RemovedAfter>,
     /// An update is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }
 
 impl ServiceDraft {
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        if self.dead_instances_removed_after_s.is_some() { Level::CUSTODY } else { Level::FIRST }
+    }
+
     /// What can be judged without the state of the registry: on create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_name()?;
@@ -104,6 +118,7 @@ impl ServiceDraft {
             name::check_length(field, value.as_deref().unwrap_or(""), chars_max, code)?;
         }
         self.metadata.as_ref().map_or(Ok(()), name::check_metadata)?;
+        RemovedAfter::check("dead_instances_removed_after_s", self.dead_instances_removed_after_s)?;
         namespace::check_export(self.export_to.as_deref())
     }
 
@@ -145,5 +160,6 @@ impl ServiceDraft {
         super::replace(&mut service.owners, &self.owners);
         super::replace(&mut service.token, &self.token);
         super::replace(&mut service.export_to, &self.export_to);
+        super::replace(&mut service.dead_instances_removed_after_s, &self.dead_instances_removed_after_s);
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::code::{Code, Refusal};
+use super::limits;
 use crate::format::level::Level;
 
 /// A row of the table of settings.
@@ -24,7 +25,7 @@ pub struct Setting {
 
 macro_rules! settings {
     ($( $(#[doc = $about:literal])+
-        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:literal, from $level:expr; )+) => {
+        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr, from $level:expr; )+) => {
         /// All settings as they stand.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
@@ -84,9 +85,10 @@ macro_rules! settings {
 settings! {
     /// Inactive releases that stay of every rule and of every config file: the newest ones, by version.
     releases_kept: "releases", 100, 1..=10_000, from Level::SETTINGS;
-    /// How long an instance is without a heartbeat after it became unhealthy until it is removed; 0 is never.
+    /// How long an instance is without a heartbeat after it became unhealthy until it is removed; 0 is never. What the
+    /// instance says itself, or its service, counts before this.
     /// The present leader counts, so with another leader it begins anew.
-    dead_instances_removed_after_s: "seconds", 0, 0..=31_536_000, from Level::SETTINGS;
+    dead_instances_removed_after_s: "seconds", 0, 0..=limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX, from Level::SETTINGS;
     /// How long a row of the audit trail stays.
     audit_kept_days: "days", 90, 1..=3650, from Level::TRUST;
     /// Rows that stay of the audit trail at most: the newest ones.

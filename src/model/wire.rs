@@ -128,6 +128,11 @@ macro_rules! whole_number {
                         fitting.map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
                     }
 
+                    fn visit_i64<E: de::Error>(self, number: i64) -> Result<$name, E> {
+                        let fitting = <$inner>::try_from(number).map($name);
+                        fitting.map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+                    }
+
                     fn visit_str<E: de::Error>(self, text: &str) -> Result<$name, E> {
                         text.parse().map($name).map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
                     }
@@ -161,6 +166,11 @@ whole_number! {
 whole_number! {
     /// A whole number from 0 to 2^64 - 1, read as a number or as its text.
     Uint64(u64), "0 to 18446744073709551615"
+}
+
+whole_number! {
+    /// A whole number of 64 bits, read as a number or as its text.
+    Int64(i64), "-9223372036854775808 to 9223372036854775807"
 }
 
 /// For `deserialize_with`: a number that may also come as its text.

@@ -1,6 +1,6 @@
 //! Heartbeats of instances: kept in the memory of the leader, never in the log. What is replicated is
-//! only who became unhealthy, or healthy again, or stayed away for so long that the settings have it
-//! removed, many in one command.
+//! only who became unhealthy, or healthy again, or stayed away for so long that it is to be removed, by
+//! its own word, its service's or the settings', many in one command.
 //!
 //! A node gathers the heartbeats of its clients for a moment and sends them to the leader in one call;
 //! a client is answered when the leader has them. The leader finds out in rounds who has fallen silent
@@ -236,13 +236,13 @@ fn look_at(node: &Node, ids: &[Arc<str>], now: Instant) -> Findings {
     let mut found = Findings::default();
     for part in ids.chunks(LOOK_INSTANCES) {
         let catalog = node.state().catalog();
-        let dead_after = Some(catalog.settings.dead_instances_removed_after_s).filter(|after| *after > 0);
-        let dead_after = dead_after.map(Duration::from_secs);
         let mut keeper = node.state().beats.keeper.lock();
         for id in part {
             let instance = catalog.instances.get(id);
             let seen = instance.and_then(|instance| Seen::of(instance));
             let change = |healthy| InstanceHealth { id: id.as_ref().to_owned(), healthy };
+            let ill = instance.filter(|instance| !instance.healthy);
+            let dead_after = ill.and_then(|instance| catalog.removes_after(instance)).map(Duration::from_secs);
             match (keeper.look(id, seen, dead_after, now), instance) {
                 (Some(Verdict::Silent), _) => found.silent.push(change(false)),
                 (Some(Verdict::Back), _) => found.back.push(change(true)),

@@ -1,7 +1,7 @@
 //! Settings of the whole cluster, and what they do: releases that go when newer ones are kept, instances
 //! that go when they stay away.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -196,4 +196,47 @@ async fn instances_that_stay_away_are_removed_if_the_settings_say_so() {
     api.put(SETTINGS, &json!({"dead_instances_removed_after_s": 1})).await.expect_code(200_000);
     await_hosts("who stays away is removed", &["unhealthy-by-hand"]).await;
     cluster.expect_equal_state().await;
+}
+
+/// The nearest word counts; and what has passed under one leader is nothing to the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_instances_go_when_they_or_their_service_say_so_and_never_early_under_a_new_leader() {
+    const OF_SERVICE: Duration = Duration::from_secs(6);
+    let mut cluster = Cluster::start(3).await;
+    let (leader, follower) = (cluster.leader().await, cluster.followers().await[0]);
+    let api = cluster.api(follower);
+    let service = json!({"namespace": "fleet", "name": "s", "dead_instances_removed_after_s": OF_SERVICE.as_secs()});
+    api.post("/naming/v1/services", &json!([service])).await.expect_code(200_000);
+    let instance = |host: &str, more: Value| {
+        let mut item = json!({"namespace": "fleet", "service": "s", "host": host, "port": 80,
+                              "healthCheck": {"heartbeat": {"ttl": 1}}});
+        item.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        item
+    };
+    let items = json!([
+        instance("by-its-service", json!({})),
+        instance("by-itself", json!({"dead_removed_after_s": 1})),
+        instance("never", json!({"dead_removed_after_s": 0})),
+    ]);
+    api.post(INSTANCES, &items).await.expect_code(200_000);
+    api.post(INSTANCES, &instance("x", json!({"dead_removed_after_s": -2}))).await.expect_code(400_103);
+    let shown = api.get("/naming/v1/services?namespace=fleet").await.expect_code(200_000);
+    assert_eq!(shown.body["services"][0]["dead_instances_removed_after_s"], OF_SERVICE.as_secs(), "{shown}");
+    let await_hosts = async |api: &Api, what: &str, expected: &[&str]| {
+        eventually(WORKED_OFF_LIMIT, what, || async {
+            let answer = api.get(&format!("{INSTANCES}?namespace=fleet&service=s")).await.expect_code(200_000);
+            let rows = answer.body["instances"].as_array().expect("a list");
+            let mut hosts: Vec<_> = rows.iter().map(|row| row["host"].as_str().expect("a text")).collect();
+            hosts.sort_unstable();
+            if hosts == expected { Ok(()) } else { Err(answer.to_string()) }
+        })
+        .await;
+    };
+    await_hosts(&api, "its own word is the nearest", &["by-its-service", "never"]).await;
+    cluster.kill(leader).await;
+    let killed = Instant::now();
+    cluster.leader().await;
+    await_hosts(&api, "the word of the service counts for the rest", &["never"]).await;
+    let passed = killed.elapsed();
+    assert!(passed >= OF_SERVICE, "removed {passed:?} after the leader that counted before was gone");
 }

@@ -34,6 +34,9 @@ pub(in crate::api) struct InstanceView<'a> {
     ctime: String,
     mtime: String,
     revision: &'a str,
+    /// Seconds; 0 for never. Left out where its service, or the settings, say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_removed_after_s: Option<u64>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -74,6 +77,7 @@ impl<'a> InstanceView<'a> {
             ctime: instance.ctime.text(),
             mtime: instance.mtime.text(),
             revision: &instance.revision,
+            dead_removed_after_s: instance.dead_removed_after_s.said(),
         }
     }
 }

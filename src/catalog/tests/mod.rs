@@ -4,6 +4,7 @@ mod access_keys;
 mod audit;
 mod cluster;
 mod contents;
+mod custody;
 mod golden;
 mod house;
 mod instances;

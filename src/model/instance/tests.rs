@@ -97,6 +97,22 @@ fn a_health_check_is_kept_where_it_is_on() {
 }
 
 #[test]
+fn the_seconds_to_a_removal_are_read_as_numbers_are() {
+    let rows = [
+        (json!(null), None),
+        (json!(-1), Some(None)),
+        (json!("-1"), Some(None)),
+        (json!(0), Some(Some(0))),
+        (json!("60"), Some(Some(60))),
+    ];
+    for (given, expected) in rows {
+        let draft = with(json!({ "dead_removed_after_s": given }));
+        assert_eq!(draft.dead_removed_after_s.map(RemovedAfter::said), expected, "{given}");
+    }
+    assert!(RemovedAfter::default().is_unsaid() && RemovedAfter::seconds(0).said() == Some(0));
+}
+
+#[test]
 fn what_is_not_given_has_its_default() {
     let instance = with(json!({})).registered();
     assert_eq!((instance.weight, instance.priority, instance.healthy, instance.isolate), (100, 0, true, false));

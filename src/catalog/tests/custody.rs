@@ -1,0 +1,71 @@
+//! What came with the level of custody.
+
+use super::*;
+use crate::model::instance::RemovedAfter;
+use crate::model::wire::Uint32;
+
+fn removed_after(seconds: Option<i64>) -> Option<RemovedAfter> {
+    seconds.map(|seconds| serde_json::from_value(serde_json::json!(seconds)).expect("a number"))
+}
+
+#[test]
+fn the_nearest_says_when_a_dead_instance_is_removed() {
+    // Of the settings, the service and the instance; then what counts.
+    let rows = [
+        (0, None, None, None),
+        (60, None, None, Some(60)),
+        (60, Some(30), None, Some(30)),
+        (60, Some(0), None, None),
+        (60, Some(-1), None, Some(60)),
+        (60, Some(30), Some(10), Some(10)),
+        (60, Some(30), Some(0), None),
+        (60, Some(30), Some(-1), Some(30)),
+        (0, None, Some(10), Some(10)),
+    ];
+    for (of_all, of_service, of_instance, expected) in rows {
+        let mut bench = Bench::founded(Level::CUSTODY);
+        let change = SettingsChange { dead_instances_removed_after_s: Some(of_all), ..SettingsChange::default() };
+        bench.codes(Command::Settings(change));
+        let service = ServiceDraft { dead_instances_removed_after_s: removed_after(of_service), ..service("n", "s") };
+        let instance = InstanceDraft {
+            id: Some("i".into()),
+            dead_removed_after_s: removed_after(of_instance),
+            ..super::instances::instance("n", "s", "h", 80)
+        };
+        let said = |given: Option<i64>| if given.is_some() { Level::CUSTODY } else { Level::FIRST };
+        let commands =
+            [Command::Services(Op::Create, vec![service]), Command::Instances(Op::Create, vec![instance.clone()])];
+        assert_eq!(commands.each_ref().map(Command::level), [said(of_service), said(of_instance)]);
+        for command in commands {
+            assert_eq!(bench.codes(command), [200000]);
+        }
+        let kept = bench.catalog.instances.get("i").expect("registered").clone();
+        assert_eq!(bench.catalog.removes_after(&kept), expected, "{of_all} {of_service:?} {of_instance:?}");
+        assert_eq!(bench.reloaded(), bench.catalog);
+        // An update that does not say it leaves it, a registration that does not say it takes it back.
+        let update = InstanceDraft { dead_removed_after_s: None, weight: Some(Uint32(7)), ..instance.clone() };
+        bench.codes(Command::Instances(Op::Update, vec![update.clone()]));
+        let updated = bench.catalog.instances.get("i").expect("there");
+        assert_eq!((updated.weight, updated.dead_removed_after_s), (7, kept.dead_removed_after_s));
+        bench.codes(Command::Instances(Op::Create, vec![update]));
+        let again = bench.catalog.instances.get("i").expect("there");
+        assert!(again.dead_removed_after_s.is_unsaid());
+    }
+}
+
+#[test]
+fn seconds_are_said_within_bounds() {
+    for (seconds, is_taken) in [(-2, false), (-1, true), (0, true), (31_536_000, true), (31_536_001, false)] {
+        let service =
+            ServiceDraft { dead_instances_removed_after_s: removed_after(Some(seconds)), ..service("n", "s") };
+        let instance = InstanceDraft {
+            dead_removed_after_s: removed_after(Some(seconds)),
+            ..super::instances::instance("n", "s", "h", 80)
+        };
+        for verdict in [service.check_new(), instance.check_new(), instance.check_update()] {
+            assert_eq!(verdict.is_ok(), is_taken, "{seconds}");
+            let told = verdict.err().is_none_or(|refusal| refusal.detail.contains("removed_after_s has to be"));
+            assert!(told, "{seconds}");
+        }
+    }
+}
