@@ -81,7 +81,8 @@
 //!
 //! Every pull, and every discovery of rules, writes down on its node what its client was given ([`subscribers`], a
 //! bounded register in memory); a poll says that the client is still there. Who asks has every member asked
-//! (`raft::subscribers`), each of which judges its own clients by what its catalog says that they should have.
+//! (`raft::subscribers`), each of which judges its own clients by what its catalog says that they should have; of very
+//! many a node tells some and marks the rest, so that each client counts once, where it was heard of last.
 //!
 //! # The path of an access key
 //!

@@ -8,7 +8,7 @@
 //!
 //! Knows nothing of HTTP and of other nodes, see `raft::subscribers` for those.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,14 @@ use crate::model::time::Timestamp;
 pub const FORGET_AFTER: Duration = Duration::from_secs(660);
 /// Between two looks at who is to be forgotten, which new clients set off.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Who polls, or waits for rules, comes back within this; who has not is gone, or went to another node. Longer than
+/// the longest hold of a poll.
+pub const PRESENT_WITHIN: Duration = Duration::from_secs(120);
+/// Between two counts of who is current.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
 const SHARDS: usize = 16;
+/// The kind of what config clients have.
+const FILES: &str = "config_files";
 
 /// Who asks.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +66,20 @@ pub struct Subscription {
     pub is_current: bool,
 }
 
+/// How many clients of a kind of thing are there, and how many of them have what they should have by now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    pub present: usize,
+    pub current: usize,
+}
+
 /// Every client that this node has heard of.
 pub struct Subscribers {
     hashing: RandomState,
     shards: [Mutex<Shard>; SHARDS],
     kept: AtomicUsize,
     turned_away: AtomicUsize,
+    counted: Mutex<Option<Instant>>,
 }
 
 struct Shard {
@@ -81,6 +96,8 @@ struct Entry {
     given: Given,
     since: Timestamp,
     heard: Instant,
+    /// It waits for changes, so it is heard of often.
+    waits: bool,
 }
 
 /// What a client asks for.
@@ -117,6 +134,7 @@ impl Default for Subscribers {
             shards: std::array::from_fn(|_| shard()),
             kept: AtomicUsize::new(0),
             turned_away: AtomicUsize::new(0),
+            counted: Mutex::new(None),
         }
     }
 }
@@ -165,7 +183,7 @@ impl Subscribers {
         let who = self.who(client);
         let mut shard = self.shard(who).lock();
         if let Some(entry) = shard.topics.get_mut(&topic).and_then(|clients| clients.get_mut(&who)) {
-            entry.heard = Instant::now();
+            (entry.heard, entry.waits) = (Instant::now(), true);
         }
     }
 
@@ -211,7 +229,7 @@ impl Subscribers {
             Some(entry) => {
                 let (wants, labels, given) = make();
                 let (address, agent) = (std::mem::take(&mut entry.address), std::mem::take(&mut entry.agent));
-                *entry = Entry { wants, address, agent, labels, given, since: now, heard };
+                *entry = Entry { wants, address, agent, labels, given, since: now, heard, waits: entry.waits };
             }
             None => {
                 self.sweep_if_due(&mut shard, heard);
@@ -221,7 +239,8 @@ impl Subscribers {
                 }
                 let (wants, labels, given) = make();
                 let (address, agent) = (client.address.into(), cut(client.agent).into());
-                let entry = Entry { wants, address, agent, labels, given, since: now, heard };
+                let waits = matches!(wants, Wants::Rules { .. });
+                let entry = Entry { wants, address, agent, labels, given, since: now, heard, waits };
                 shard.topics.entry(topic).or_default().insert(who, entry);
                 self.kept.fetch_add(1, Ordering::Relaxed);
             }
@@ -260,9 +279,7 @@ impl Subscribers {
             if **group != *key.group || **file != *canonical {
                 return None;
             }
-            let client = ClientLabels { address: entry.address.to_string(), labels: entry.labels.to_vec() };
-            let find = |namespace: &String| catalog.configs.find(namespace, group, file, &client);
-            let due = namespaces.iter().find_map(find);
+            let due = entry.due_file(catalog, namespaces, group, file);
             let has = (**namespace == *key.namespace).then_some(*version);
             let should = due.filter(|due| due.namespace == key.namespace && due.file == key.file);
             let is_current = match due {
@@ -286,14 +303,40 @@ impl Subscribers {
             if has.is_none() && !active.is_about(id, &ends_of(namespace, service)) {
                 return None;
             }
-            let label = |key: &str| match entry.labels.iter().find(|(known, _)| known == key) {
-                Some((_, value)) => Some(value.as_str()),
-                None => (key == CLIENT_ADDRESS_LABEL).then_some(&*entry.address),
-            };
+            let label = |key: &str| entry.label(key);
             let due = active.of_service(namespace, service, label).into_iter().find(|release| release.rule.id == id);
             let should = due.filter(|release| release.rule.enable).map(|release| release.version);
             (has.is_some() || should.is_some()).then_some((has.unwrap_or_default(), has == should))
         })
+    }
+
+    /// Whether it is time again for [`Subscribers::shares`]; true for one who asks.
+    pub fn is_to_be_counted(&self) -> bool {
+        let (mut counted, now) = (self.counted.lock(), Instant::now());
+        let is_due = counted.is_none_or(|counted| now - counted >= COUNT_EVERY);
+        if is_due {
+            *counted = Some(now);
+        }
+        is_due
+    }
+
+    /// Of all clients that are there now, by kind of thing: `config_files`, else the kind of the rules. Each that waits
+    /// for changes is counted by the node where it waits.
+    pub fn shares(&self, catalog: &Catalog) -> BTreeMap<&'static str, Share> {
+        let kinds = Family::ALL.iter().map(|family| family.kind()).chain([FILES]);
+        let mut shares: BTreeMap<_, _> = kinds.map(|kind| (kind, Share::default())).collect();
+        let now = Instant::now();
+        for shard in &self.shards {
+            for entry in shard.lock().topics.values().flat_map(HashMap::values) {
+                let is_present = now - entry.heard < if entry.waits { PRESENT_WITHIN } else { FORGET_AFTER };
+                if let Some(is_current) = is_present.then(|| entry.is_current(catalog)).flatten() {
+                    let share = shares.entry(entry.kind()).or_default();
+                    share.present += 1;
+                    share.current += usize::from(is_current);
+                }
+            }
+        }
+        shares
     }
 
     /// Those that want this, or all, as far as `judge` has something to say of them.
@@ -337,6 +380,48 @@ impl Subscribers {
 }
 
 impl Entry {
+    fn kind(&self) -> &'static str {
+        if let Wants::Rules { family, .. } = &self.wants { family.kind() } else { FILES }
+    }
+
+    /// Whether it has what it should have by now; nothing where there is nothing to have.
+    fn is_current(&self, catalog: &Catalog) -> Option<bool> {
+        match (&self.wants, &self.given) {
+            (Wants::File { group, file, namespaces }, Given::File { namespace, version }) => {
+                let due = self.due_file(catalog, namespaces, group, file)?;
+                Some(*due.namespace == **namespace && due.version == *version)
+            }
+            (Wants::Rules { family, namespace, service }, Given::Rules(given)) => {
+                let label = |key: &str| self.label(key);
+                let due = catalog.rules.of(*family).active().of_service(namespace, service, label);
+                let due = due.iter().filter(|release| release.rule.enable);
+                let due: HashSet<_> = due.map(|release| (release.rule.id.as_str(), release.version)).collect();
+                let is_current = due.len() == given.len();
+                let is_current = is_current && given.iter().all(|(id, version)| due.contains(&(&**id, *version)));
+                (!(due.is_empty() && given.is_empty())).then_some(is_current)
+            }
+            _ => None,
+        }
+    }
+
+    fn due_file<'a>(
+        &self,
+        catalog: &'a Catalog,
+        namespaces: &[String],
+        group: &str,
+        file: &str,
+    ) -> Option<&'a Arc<Released>> {
+        let client = ClientLabels { address: self.address.to_string(), labels: self.labels.to_vec() };
+        namespaces.iter().find_map(|namespace| catalog.configs.find(namespace, group, file, &client))
+    }
+
+    fn label(&self, key: &str) -> Option<&str> {
+        match self.labels.iter().find(|(known, _)| known == key) {
+            Some((_, value)) => Some(value.as_str()),
+            None => (key == CLIENT_ADDRESS_LABEL).then_some(&*self.address),
+        }
+    }
+
     fn told(&self, (version, is_current): (u64, bool), now: Instant) -> Subscription {
         Subscription {
             address: self.address.to_string(),
@@ -360,75 +445,4 @@ fn cut(agent: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::catalog::Command;
-    use crate::catalog::testing::Bench;
-    use crate::format::level::Level;
-    use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
-
-    fn publish(bench: &mut Bench, content: &str) -> Arc<Released> {
-        let [namespace, group, name] = ["default", "app", "application"].map(str::to_owned);
-        let release = ConfigReleaseDraft {
-            namespace: namespace.clone(),
-            group: group.clone(),
-            file_name: name.clone(),
-            ..ConfigReleaseDraft::default()
-        };
-        let content = Some(content.to_owned());
-        let file = ConfigFileDraft { namespace, group, name, content, ..ConfigFileDraft::default() };
-        bench.codes(Command::ConfigCreateAndPublish(vec![ConfigPublish { file, release, md5: None }]));
-        let client = ClientLabels::default();
-        bench.catalog.configs.find("default", "app", "application", &client).expect("published").clone()
-    }
-
-    fn pull(subscribers: &Subscribers, address: &str, released: &Released, at: u64) {
-        let client = Client { address, agent: "a client" };
-        let namespaces = ["default".to_owned()];
-        subscribers.pulled(client, &[], &namespaces, "application", released, Timestamp(at));
-    }
-
-    fn told(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, u64, u64, bool)> {
-        let thing = Thing::File(ConfigKey::new("default", "app", "application"));
-        let mut told: Vec<_> = subscribers
-            .of(&bench.catalog, &thing)
-            .into_iter()
-            .map(|one| (one.address, one.version, one.since.0, one.is_current))
-            .collect();
-        told.sort();
-        told
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_has_pulled_has_what_it_was_given_until_it_is_not_heard_of() {
-        let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
-        let first = publish(&mut bench, "a=1");
-        pull(&subscribers, "10.0.0.1", &first, 1);
-        pull(&subscribers, "10.0.0.2", &first, 2);
-        pull(&subscribers, "10.0.0.1", &first, 3);
-        let row = |address: &str, version, since, is_current| (address.to_owned(), version, since, is_current);
-        assert_eq!(told(&subscribers, &bench), [row("10.0.0.1", 1, 1, true), row("10.0.0.2", 1, 2, true)]);
-        let second = publish(&mut bench, "a=2");
-        pull(&subscribers, "10.0.0.2", &second, 4);
-        assert_eq!(told(&subscribers, &bench), [row("10.0.0.1", 1, 1, false), row("10.0.0.2", 2, 4, true)]);
-        tokio::time::advance(FORGET_AFTER - SWEEP_EVERY).await;
-        subscribers.polled(Client { address: "10.0.0.2", agent: "a client" }, "app", "application.properties");
-        subscribers.polled(Client { address: "10.0.0.9", agent: "a client" }, "app", "application");
-        tokio::time::advance(2 * SWEEP_EVERY).await;
-        assert_eq!(told(&subscribers, &bench), [row("10.0.0.2", 2, 4, true)], "who polls still has it");
-        assert_eq!(subscribers.len(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn there_are_never_too_many() {
-        let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
-        let released = publish(&mut bench, "a=1");
-        for number in 0..limits::SUBSCRIPTIONS_MAX + 7 {
-            pull(&subscribers, &number.to_string(), &released, 1);
-        }
-        assert_eq!((subscribers.len(), subscribers.turned_away()), (limits::SUBSCRIPTIONS_MAX, 7));
-        tokio::time::advance(FORGET_AFTER).await;
-        pull(&subscribers, "later", &released, 1);
-        assert!(subscribers.len() < limits::SUBSCRIPTIONS_MAX, "who is gone makes room");
-    }
-}
+mod tests;

@@ -52,5 +52,6 @@ pub(super) const METRICS: Doc = DOC.says("All series of this node in Prometheus'
 /// All series in Prometheus' text format.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
     app.node.record_metrics();
+    app.node.record_shares().await;
     ([(CONTENT_TYPE, METRICS_TYPE)], app.node.metrics().render()).into_response()
 }

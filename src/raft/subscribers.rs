@@ -1,18 +1,20 @@
 //! Who has what, over all nodes: each is asked which of its clients have a release of something.
 //!
-//! A client that went from one node to another is known to both for a while; it is where it was heard of last. Of a
-//! thing that more than [`limits::SUBSCRIPTIONS_TOLD_MAX`] clients of one node have, that node tells of so many, those
-//! that lag first, and counts the rest: one of these that went to another node is counted twice until it is forgotten.
+//! A client that went from one node to another is known to both for a while; it is where it was heard of last, and
+//! counted there. Of a thing that more than [`limits::SUBSCRIPTIONS_TOLD_MAX`] clients of one node have, that node
+//! tells of so many, those that lag first, and leaves a mark of each of the rest, by which it is counted once too.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use sha2::{Digest, Sha256};
 
 use super::members;
 use super::node::Node;
-use super::peer::Subscribed;
+use super::peer::{Mark, Subscribed};
 use crate::catalog::history::Thing;
+use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::model::limits;
 use crate::subscribers::Subscription;
@@ -40,11 +42,39 @@ pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     let current = clients.iter().filter(|client| client.is_current).count() as u64;
     // Who lags is who is looked for.
     clients.sort_by_key(|client| client.is_current);
-    clients.truncate(limits::SUBSCRIPTIONS_TOLD_MAX);
-    Subscribed { amount, current, clients }
+    let rest = clients.split_off(clients.len().min(limits::SUBSCRIPTIONS_TOLD_MAX));
+    let has_marks = node.state().catalog().level() >= Level::CUSTODY;
+    let marks = if has_marks { rest.iter().map(mark_of).collect() } else { Vec::new() };
+    Subscribed { amount, current, clients, marks }
+}
+
+/// Who a client is, for all nodes alike.
+fn mark_of(client: &Subscription) -> Mark {
+    let mut digest = Sha256::new();
+    digest.update((client.address.len() as u64).to_be_bytes());
+    digest.update(&client.address);
+    digest.update(&client.agent);
+    let who = digest.finalize().iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    Mark(who, client.heard_ms_ago, client.is_current)
 }
 
 impl Node {
+    /// Brings the gauges up to date that say how many clients are current; all clients are judged for it, so not more
+    /// often than every few seconds.
+    pub async fn record_shares(&self) {
+        if !self.subscribers().is_to_be_counted() {
+            return;
+        }
+        let asked = self.clone();
+        let count = move || asked.subscribers().shares(&asked.state().view());
+        let metrics = self.metrics();
+        for (kind, share) in tokio::task::spawn_blocking(count).await.unwrap_or_default() {
+            let as_gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+            metrics.subscribers_present.with_label_values(&[kind]).set(as_gauge(share.present));
+            metrics.subscribers_current.with_label_values(&[kind]).set(as_gauge(share.current));
+        }
+    }
+
     /// Asks every member.
     pub async fn gather_subscribers(&self, thing: &Thing) -> Gathered {
         let members = members::addresses(self.raft_metrics().membership_config.membership()).into_keys();
@@ -60,31 +90,31 @@ impl Node {
 
 fn merged(told: Vec<(NodeId, Option<Subscribed>)>) -> Gathered {
     let mut gathered = Gathered::default();
-    let mut newest: HashMap<(String, String), (NodeId, Subscription)> = HashMap::new();
+    let mut newest: HashMap<u64, (Mark, NodeId, Option<Subscription>)> = HashMap::new();
     for (id, told) in told {
-        let Some(Subscribed { amount, current, clients }) = told else {
+        let Some(Subscribed { amount, current, clients, marks }) = told else {
             gathered.silent.push(id);
             continue;
         };
-        gathered.amount += amount;
-        gathered.current += current;
-        for client in clients {
-            let key = (client.address.clone(), client.agent.clone());
-            let Some((_, known)) = newest.get(&key) else {
-                newest.insert(key, (id, client));
-                continue;
-            };
-            // It is counted once.
-            gathered.amount -= 1;
-            let is_newer = client.heard_ms_ago < known.heard_ms_ago;
-            let outdated = if is_newer { known } else { &client };
-            gathered.current -= u64::from(outdated.is_current);
-            if is_newer {
-                newest.insert(key, (id, client));
+        // Of a node below the level that has marks, all that it does not tell of is counted as it says.
+        let known = clients.iter().map(|client| client.is_current).chain(marks.iter().map(|mark| mark.2));
+        let (mut known_amount, mut known_current) = (0, 0);
+        known.for_each(|is_current| {
+            (known_amount, known_current) = (known_amount + 1, known_current + u64::from(is_current))
+        });
+        gathered.amount += amount.saturating_sub(known_amount);
+        gathered.current += current.saturating_sub(known_current);
+        let clients = clients.into_iter().map(|client| (mark_of(&client), Some(client)));
+        for (mark, client) in clients.chain(marks.into_iter().map(|mark| (mark, None))) {
+            let known = newest.get(&mark.0);
+            if known.is_none_or(|(known, ..)| mark.1 < known.1) {
+                newest.insert(mark.0, (mark, id, client));
             }
         }
     }
-    gathered.clients = newest.into_values().collect();
+    gathered.amount += newest.len() as u64;
+    gathered.current += newest.values().filter(|(mark, ..)| mark.2).count() as u64;
+    gathered.clients = newest.into_values().filter_map(|(_, id, client)| Some((id, client?))).collect();
     gathered.clients.sort_by(|(_, one), (_, other)| (&one.address, &one.agent).cmp(&(&other.address, &other.agent)));
     gathered
 }
@@ -101,7 +131,7 @@ mod tests {
 
     fn told(clients: Vec<Subscription>) -> Option<Subscribed> {
         let current = clients.iter().filter(|client| client.is_current).count() as u64;
-        Some(Subscribed { amount: clients.len() as u64, current, clients })
+        Some(Subscribed { amount: clients.len() as u64, current, clients, marks: Vec::new() })
     }
 
     #[test]
@@ -112,5 +142,29 @@ mod tests {
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str(), client.version)).collect();
         assert_eq!((amount, current, silent), (3, 2, vec![3]));
         assert_eq!(rows, [(1, "a", 2), (2, "b", 2), (2, "c", 1)]);
+    }
+
+    #[test]
+    fn who_is_not_told_of_counts_once_too() {
+        let marked = |rest: &[Subscription], told: Option<Subscribed>| {
+            let told = told.expect("told");
+            let current = told.current + rest.iter().filter(|client| client.is_current).count() as u64;
+            let amount = told.amount + rest.len() as u64;
+            Some(Subscribed { amount, current, marks: rest.iter().map(mark_of).collect(), ..told })
+        };
+        // `b` was told of by the first node and went to the second; `c` the other way round; `d` is a mark of both.
+        let one = [client("c", 2, 10, true), client("d", 2, 10, true)];
+        let one = marked(&one, told(vec![client("a", 1, 5, false), client("b", 1, 900, false)]));
+        let two = [client("b", 2, 20, true), client("d", 1, 500, false)];
+        let two = marked(&two, told(vec![client("c", 1, 800, false)]));
+        let Gathered { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
+        let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str())).collect();
+        assert_eq!((amount, current), (4, 3));
+        assert_eq!(rows, [(1, "a")], "what is known of the others is outdated, or a mark");
+        // A node that leaves no marks.
+        let older =
+            Some(Subscribed { amount: 12, current: 7, clients: vec![client("x", 1, 1, true)], marks: Vec::new() });
+        let Gathered { amount, current, .. } = merged(vec![(1, older)]);
+        assert_eq!((amount, current), (12, 7));
     }
 }

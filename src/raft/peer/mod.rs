@@ -50,7 +50,7 @@ pub use handshake::IntroduceError;
 pub use introductions::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
 pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, REACHABLE_WITHIN};
 pub use messages::{
-    BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, PeerProgress, ReadIndexAnswer, Shortage, Subscribed,
+    BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, Mark, PeerProgress, ReadIndexAnswer, Shortage, Subscribed,
 };
 pub use network::{PeerClient, PeerNetwork};
 pub use peers::Peers;

@@ -159,7 +159,7 @@ impl PeerService for Proposer {
     }
 
     async fn subscribers(&self, _: Thing) -> Subscribed {
-        Subscribed { amount: 3, current: 2, clients: Vec::new() }
+        Subscribed { amount: 3, current: 2, clients: Vec::new(), marks: Vec::new() }
     }
 
     fn beats(&self, ids: &[String]) -> BeatsAnswer {
