@@ -93,18 +93,34 @@ impl Desk {
         done
     }
 
+    /// The requests by which it is prepared.
+    #[cfg(test)]
+    pub(super) fn preparation() -> &'static [&'static str] {
+        PREPARED
+    }
+
+    /// What is answered to a request.
+    #[cfg(test)]
+    pub(super) fn answer(&mut self, request: &[u8]) -> Value {
+        self.answered(request).map(read).expect("a route")
+    }
+
     /// The letter of a route, then what it is sent.
     fn serve(&mut self, request: &[u8]) -> bool {
-        let Some((letter, body)) = request.split_first() else { return false };
+        self.answered(request).is_some_and(is_success)
+    }
+
+    fn answered(&mut self, request: &[u8]) -> Option<Response> {
+        let (letter, body) = request.split_first()?;
         let family = letter.checked_sub(b'0').and_then(|number| Family::ALL.get(usize::from(number)));
         let answer = match (family, body.split_first()) {
             (Some(family), Some((operation, body))) => self.serve_rules(*family, *operation, body),
             _ => match ROUTES.iter().find(|(known, _)| known == letter) {
                 Some((_, serve)) => serve(self, body),
-                None => return false,
+                None => return None,
             },
         };
-        is_success(answer.unwrap_or_else(IntoResponse::into_response))
+        Some(answer.unwrap_or_else(IntoResponse::into_response))
     }
 
     fn serve_rules(&mut self, family: Family, operation: u8, body: &[u8]) -> Answer {
@@ -323,10 +339,14 @@ fn done() -> Response {
 /// Every answer is the envelope under its own status, and none says that something broke.
 fn is_success(response: Response) -> bool {
     let status = response.status();
-    let body: Bytes = response.into_body().collect().now_or_never().expect("at hand").expect("whole").to_bytes();
-    let answer: Value = serde_json::from_slice(&body).expect("JSON");
+    let answer = read(response);
     let code = answer["code"].as_u64().expect("a code");
     assert_eq!(code / 1000, u64::from(status.as_u16()), "{answer}");
     assert!(answer["info"].is_string() && !status.is_server_error(), "{answer}");
     status.is_success()
+}
+
+fn read(response: Response) -> Value {
+    let body: Bytes = response.into_body().collect().now_or_never().expect("at hand").expect("whole").to_bytes();
+    serde_json::from_slice(&body).expect("JSON")
 }

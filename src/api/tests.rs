@@ -37,6 +37,7 @@ mod judged;
 mod matrix;
 mod sealed;
 mod templates;
+mod nulls;
 mod told;
 mod unknown;
 

@@ -132,10 +132,10 @@ impl Setting {
 }
 
 impl SettingsChange {
-    /// What a caller gives: every key names a setting, every value is within its range.
+    /// What a caller gives: every key names a setting, every value is within its range. One that is null is absent.
     pub fn read(given: &Map<String, Value>) -> Result<SettingsChange, Refusal> {
         let mut change = SettingsChange::default();
-        for (name, value) in given {
+        for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
             let Some(setting) = Settings::TABLE.iter().find(|setting| setting.name == name) else {
                 let names: Vec<_> = Settings::TABLE.iter().map(|setting| setting.name).collect();
                 let why = format!("{name:?} is not a setting, there are {}", names.join(", "));
@@ -193,6 +193,7 @@ mod tests {
             (json!({ "releases_kept": "10000" }), kept(10_000)),
             (json!({ "dead_instances_removed_after_s": 60 }), after(60)),
             (json!({ "dead_instances_removed_after_s": 0 }), after(0)),
+            (json!({ "releases_kept": null, "dead_instances_removed_after_s": 60, "x": null }), after(60)),
         ];
         for (given, expected) in done {
             assert_eq!(read(&given), Ok(expected), "{given}");
@@ -204,7 +205,6 @@ mod tests {
             (json!({ "releases_kept": 10_001 }), "releases_kept is 10001"),
             (json!({ "releases_kept": -1 }), "releases_kept is -1"),
             (json!({ "releases_kept": 1.5 }), "releases_kept is 1.5"),
-            (json!({ "releases_kept": null }), "releases_kept is null"),
             (json!({ "releases_kept": [7] }), "releases_kept is [7]"),
             (json!({ "releases_kept": "many" }), "releases_kept is \"many\""),
         ];
