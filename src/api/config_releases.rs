@@ -24,12 +24,12 @@ use super::view::{ConfigReleaseView, EventView};
 use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::history::Thing;
-use crate::catalog::page::Listed;
+use crate::catalog::page::{Listed, Page};
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
-use crate::model::name;
 use crate::model::release::{GivenTime, ReleaseOp};
+use crate::model::{limits, name};
 use crate::openapi::Param;
 use crate::operations::FAR;
 
@@ -329,8 +329,8 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 }
 
 pub(super) const VERSIONS: Doc = DOC
-    .says("All releases of one file, highest version first.")
-    .query(&[KEY])
+    .says("The releases of one file, highest version first: without `offset` and `limit` all of them, but not more than 1000. `amount` counts all.")
+    .query(&[KEY, PAGING])
     .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"))
     .codes(&[&[Code::InvalidConfigFileName]]);
 
@@ -341,12 +341,15 @@ pub(super) async fn versions(
     caller: Caller,
 ) -> Result<Response, ApiError> {
     let (key, sight) = (key(&query)?, caller.sight());
+    let is_paged = query.get("offset").or_else(|| query.get("limit")).is_some();
+    let unpaged = Page { offset: 0, limit: limits::VERSIONS_UNPAGED_MAX };
+    let page = if is_paged { query.page()? } else { unpaged };
     let find = move |catalog: &Catalog| {
         if !sight.sees(&key.namespace, &key.group) {
             return (Listed { amount: 0, rows: Vec::new() }, Some(0));
         }
         let rows = catalog.configs.versions_of(&key);
-        (Listed { amount: rows.len(), rows }, Some(catalog.configs.removed_through_version(&key)))
+        (Listed::cut(rows.iter(), page), Some(catalog.configs.removed_through_version(&key)))
     };
     answer_list(&app, find).await
 }

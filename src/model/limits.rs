@@ -26,6 +26,8 @@ pub const HEAD_BYTES_PENDING_PER_ADDRESS: usize = 16 * 1024 * 1024;
 pub const BATCH_ITEMS_MAX: usize = 100;
 /// Rows of a page: a larger `limit` is cut down to it.
 pub const PAGE_ROWS_MAX: usize = 100;
+/// Releases of one file that are listed for who asks for no page.
+pub const VERSIONS_UNPAGED_MAX: usize = 1000;
 /// Depth of nesting in a JSON body; beyond it 400001.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Seconds that a management request may take, whatever it waits for.
@@ -66,10 +68,10 @@ pub const HEARTBEAT_TTL_SECONDS: u32 = 5;
 pub const HEARTBEAT_TTL_SECONDS_MAX: u32 = 60;
 /// Times the ttl without a heartbeat before an instance counts as unhealthy.
 pub const HEARTBEATS_MISSED_MAX: u32 = 3;
-/// Identifiers that a caller gives.
-pub const ID_CHARS_MAX: usize = 128;
 /// Seconds after which a dead instance is removed, at most: a year.
 pub const DEAD_INSTANCES_REMOVED_AFTER_S_MAX: u64 = 31_536_000;
+/// Identifiers that a caller gives.
+pub const ID_CHARS_MAX: usize = 128;
 /// Entries of a metadata map, of an export list, of the tags of a config file.
 pub const METADATA_ENTRIES_MAX: usize = 64;
 /// Keys and values of a metadata map.

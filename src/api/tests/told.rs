@@ -101,3 +101,33 @@ async fn a_config_release_is_named_by_a_number_or_its_text() {
     }
     bench.stop().await;
 }
+
+/// All versions of a file at once, as ever; and by pages.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_versions_of_a_file_are_listed_whole_or_by_pages() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    bench.send("PUT", "/admin/v1/settings", Some(&token), json!({ "releases_kept": 1000 })).await;
+    for number in 1..=105 {
+        let file = json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "content": number.to_string() });
+        let (_, answer) = bench.send("POST", "/config/v1/configfiles/createandpub", Some(&token), file).await;
+        assert_eq!(answer["code"], 200000, "{answer}");
+    }
+    let path = "/config/v1/configfiles/release/versions?namespace=n&group=g&file_name=f.txt";
+    for (query, first, count) in [
+        ("", 105, 105),
+        ("&offset=0", 105, 100),
+        ("&offset=99&limit=10", 6, 6),
+        ("&limit=2", 105, 2),
+        ("&limit=0", 0, 0),
+        ("&offset=1000", 0, 0),
+    ] {
+        let (_, answer) = bench.send("GET", &format!("{path}{query}"), Some(&token), Value::Null).await;
+        let rows = answer["configFileReleases"].as_array().expect("a list");
+        let version = rows.first().map_or(0, |row| row["version"].as_u64().expect("a number"));
+        assert_eq!((&answer["amount"], version, rows.len()), (&json!(105), first, count), "{query}");
+    }
+    let (_, refused) = bench.send("GET", &format!("{path}&limit=x"), Some(&token), Value::Null).await;
+    assert_eq!(refused["code"], 400103, "{refused}");
+    bench.stop().await;
+}
