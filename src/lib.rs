@@ -284,6 +284,7 @@
 //! | filters by instance | host, port and metadata may each be true of another instance of the service |
 //! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |
 //! | health of an instance | by heartbeats, where it asks for that; unhealthy after three times its ttl |
+//! | names in paths | nothing new is called `.` or `..` |
 //! | releases that are too many | the oldest inactive ones go; lists of one thing's releases say up to which version |
 
 mod address;

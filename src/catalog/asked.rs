@@ -239,10 +239,13 @@ impl Catalog {
                 Asker::Gone => Code::TokenNotExisted.into(),
                 Asker::Holder(holder) => match judge(&holder.grants, job, &aim) {
                     Some(refused) => refused,
-                    None => {
-                        let outcome = apply(self, item, journal);
-                        self.shown(outcome, &holder.grants)
-                    }
+                    None => match self.refuse_dots(&aim) {
+                        Some(refused) => refused.into(),
+                        None => {
+                            let outcome = apply(self, item, journal);
+                            self.shown(outcome, &holder.grants)
+                        }
+                    },
                 },
             };
             journal.did(aim, &outcome);

@@ -28,6 +28,7 @@ mod config_rows;
 pub mod configs;
 mod contents;
 pub mod ctx;
+mod dots;
 pub mod fold;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

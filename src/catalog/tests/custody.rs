@@ -1,6 +1,8 @@
 //! What came with the level of custody.
 
+use super::trust::grant;
 use super::*;
+use crate::model::grant::Role;
 use crate::model::instance::RemovedAfter;
 use crate::model::wire::Uint32;
 
@@ -68,4 +70,63 @@ fn seconds_are_said_within_bounds() {
             assert!(told, "{seconds}");
         }
     }
+}
+
+/// Both ways in which a name may be one that paths have no room for; below the level they are made as ever, and what is
+/// there goes on.
+#[test]
+fn nothing_new_is_called_as_a_step_in_a_path() {
+    let instance = || super::instances::instance("..", "s", "h", 80);
+    let group = |namespace: &str, name: &str| ConfigGroupDraft {
+        namespace: namespace.into(),
+        name: name.into(),
+        ..ConfigGroupDraft::default()
+    };
+    let in_group = |group: &str| ConfigFileDraft { group: group.into(), ..file("a", "1") };
+    let namespace = |name: &str| NamespaceDraft { name: name.into(), ..NamespaceDraft::default() };
+    let alias = AliasDraft {
+        service: Some("s".into()),
+        namespace: Some("n".into()),
+        alias: Some(".".into()),
+        alias_namespace: Some("n".into()),
+        ..AliasDraft::default()
+    };
+    let publication = |group: &str| ConfigPublish {
+        file: in_group(group),
+        release: ConfigReleaseDraft { group: group.into(), ..release("a", "") },
+        md5: None,
+    };
+    let make = [
+        (Command::Namespaces(Op::Create, vec![namespace("."), namespace("...")]), vec![400110, 200000]),
+        (Command::Services(Op::Create, vec![service("..", "s"), service("n", "..")]), vec![400110, 400120]),
+        (Command::Services(Op::Create, vec![service("n", "s"), service("n", ".s")]), vec![200000, 200000]),
+        (Command::Aliases(Op::Create, vec![alias]), vec![400133]),
+        (Command::Instances(Op::Create, vec![instance()]), vec![400110]),
+        (Command::ConfigGroups(Op::Create, vec![group("n", "."), group(".", "g")]), vec![400801, 400110]),
+        (Command::ConfigFiles(Op::Create, vec![in_group(".."), in_group("..g")]), vec![400801, 200000]),
+        (Command::ConfigCreateAndPublish(vec![publication(".")]), vec![400801]),
+    ];
+    let mut bench = Bench::trusting_at(Level::CUSTODY);
+    bench.add("eva", &[grant(Role::Admin, "*", "*")]);
+    for (command, codes) in &make {
+        assert_eq!(&bench.by("eva", command.clone()), codes, "{command:?}");
+    }
+    let mut older = Bench::trusting_at(Level::ROLLOUT);
+    older.add("eva", &[grant(Role::Admin, "*", "*")]);
+    for (command, codes) in &make {
+        assert_eq!(older.by("eva", command.clone()), vec![200000; codes.len()], "{command:?}");
+    }
+    older.codes(Command::Raise { level: Level::CUSTODY });
+    let go_on = [
+        Command::Instances(Op::Create, vec![instance()]),
+        Command::ConfigFiles(Op::Update, vec![ConfigFileDraft { content: Some("2".into()), ..in_group("..") }]),
+        Command::ConfigFiles(Op::Create, vec![ConfigFileDraft { name: "b".into(), ..in_group("..") }]),
+        Command::ConfigCreateAndPublish(vec![publication(".")]),
+        Command::Instances(Op::Delete, vec![instance()]),
+        Command::Services(Op::Delete, vec![service("..", "s")]),
+    ];
+    for command in go_on {
+        assert_eq!(older.by("eva", command.clone()), [200000], "{command:?}");
+    }
+    assert_eq!(older.reloaded(), older.catalog);
 }

@@ -37,7 +37,11 @@ fn user(name: &str, grants: &[Grant]) -> UserDraft {
 impl Bench {
     /// A cluster with its administrator logged in.
     pub(super) fn trusting() -> Bench {
-        let mut bench = Bench::founded(Level::TRUST);
+        Bench::trusting_at(Level::TRUST)
+    }
+
+    pub(super) fn trusting_at(level: Level) -> Bench {
+        let mut bench = Bench::founded(level);
         bench.log_in("admin");
         bench
     }
