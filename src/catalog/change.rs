@@ -26,6 +26,8 @@ pub struct Outcome {
     pub code: Code,
     pub detail: String,
     pub entity: Entity,
+    /// What the node had looked at before is another by now: it may look again.
+    pub overtaken: bool,
 }
 
 /// The thing that an item was about, as it stands after it.
@@ -76,13 +78,13 @@ impl Default for Outcome {
 
 impl From<Code> for Outcome {
     fn from(code: Code) -> Self {
-        Outcome { code, detail: String::new(), entity: Entity::None }
+        Outcome { code, detail: String::new(), entity: Entity::None, overtaken: false }
     }
 }
 
 impl From<Refusal> for Outcome {
     fn from(refusal: Refusal) -> Self {
-        Outcome { code: refusal.code, detail: refusal.detail, entity: Entity::None }
+        Outcome { detail: refusal.detail, ..refusal.code.into() }
     }
 }
 
@@ -94,7 +96,7 @@ impl Outcome {
     /// The thing is not any more what the caller has read.
     pub fn stale(entity: Entity) -> Self {
         let detail = "its revision is another by now, read it again and change that".to_owned();
-        Outcome { code: Code::DataConflict, detail, entity }
+        Outcome { detail, entity, ..Code::DataConflict.into() }
     }
 
     pub fn unchanged(entity: Entity) -> Self {
@@ -143,6 +145,8 @@ pub struct Journal {
     edits: Vec<Edit>,
     changes: Vec<Change>,
     deeds: Vec<Deed>,
+    /// The item that is done now is asked for again, and told of then.
+    comes_again: bool,
     audit: Vec<AuditRow>,
     /// For webhooks: what happened, and the instances whose health changed.
     news: Vec<News>,
@@ -182,8 +186,16 @@ impl Journal {
         self.changes.push(change);
     }
 
+    /// Nothing came of the item that is done now, and whoever asked asks again.
+    pub(super) fn leave_out(&mut self) {
+        self.comes_again = true;
+    }
+
     /// Remembers what was asked for, and what came of it.
     pub(super) fn did(&mut self, aim: Aim, outcome: &Outcome) {
+        if std::mem::take(&mut self.comes_again) {
+            return;
+        }
         let Aim { kind, namespace, name, before, .. } = aim;
         let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
         self.deeds.push(Deed { kind, namespace, name, code: outcome.code, before, after });

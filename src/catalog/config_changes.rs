@@ -147,7 +147,8 @@ impl Catalog {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
         let refused = self.refuse_other_published(&file.key, draft.given_md5());
-        let refused = refused.or_else(|| self.refuse_release(ctx, draft)).or_else(|| refuse_unjudged(&file, draft));
+        let refused = refused.or_else(|| self.refuse_release(ctx, draft));
+        let refused = refused.or_else(|| refuse_unjudged(&file, draft, journal));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
             None => self.release(ctx, ConfigFile::clone(&file), draft, journal),
@@ -175,7 +176,7 @@ impl Catalog {
             return refused;
         }
         let file = edited(ctx, old.as_ref(), &publish.file, journal.level());
-        let refused = refuse_unjudged(&file, &publish.release);
+        let refused = refuse_unjudged(&file, &publish.release, journal);
         if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
             return refused;
         }
@@ -289,10 +290,13 @@ fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
 }
 
 /// What was judged is what is published, or nothing is.
-fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outcome> {
-    let judged = draft.judged.as_ref()?;
-    let refusal = || Refusal::new(Code::DataConflict, "the file was changed while it was published");
-    (!judged.is_of(file)).then(|| refusal().into())
+fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Option<Outcome> {
+    let judged = draft.judged.as_ref().filter(|judged| !judged.is_of(file))?;
+    if judged.comes_again && journal.level() >= Level::CUSTODY {
+        journal.leave_out();
+    }
+    let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
+    Some(Outcome { overtaken: true, ..refusal.into() })
 }
 
 /// What was sealed, or was not, fits the file as it stands from then on, and was made of what is there. So no

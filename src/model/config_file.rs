@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::audience::{Audience, ClientLabel, ClientPercent};
 use super::code::{Code, Refusal};
-pub use super::config_format::Format;
+pub use super::config_format::{Format, Judged};
 pub use super::config_group::{ConfigGroup, ConfigGroupDraft};
 use super::content::Content;
 use super::release::{GivenTime, Plan, ReleaseState, ReleaseType};
@@ -310,26 +310,6 @@ fn of_no_caller<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Re
     if reader.is_human_readable() { IgnoredAny::deserialize(reader).map(|_| None) } else { Option::deserialize(reader) }
 }
 
-/// A content that was judged before a publish was proposed, and what it was judged as.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Judged {
-    /// Without its text.
-    pub content: Content,
-    pub format: Format,
-}
-
-impl Judged {
-    /// Of a content that a file of this name is to have.
-    pub fn new(content: &Content, format: Format) -> Self {
-        Judged { content: content.reference(), format }
-    }
-
-    /// Whether it is about the file as it stands.
-    pub fn is_of(&self, file: &ConfigFile) -> bool {
-        self.content == file.content && self.format == Format::read_as(&file.key.file, file.format)
-    }
-}
-
 impl ConfigReleaseDraft {
     pub fn key(&self) -> ConfigKey {
         ConfigKey::new(self.namespace.as_str(), self.group.as_str(), self.file_name.as_str())
@@ -347,7 +327,11 @@ impl ConfigReleaseDraft {
     pub fn level(&self) -> Level {
         let has_conditions = self.given_md5().is_some() || self.judged.is_some();
         let is_new = has_conditions || self.client_percent.is_some() || self.publish_at.is_some();
-        if is_new { Level::ROLLOUT } else { Level::FIRST }
+        match &self.judged {
+            Some(judged) if judged.comes_again => Level::CUSTODY,
+            _ if is_new => Level::ROLLOUT,
+            _ => Level::FIRST,
+        }
     }
 
     pub fn check(&self) -> Result<(), Refusal> {

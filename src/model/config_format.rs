@@ -4,6 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
+use super::config_file::ConfigFile;
+use super::content::Content;
+use super::is_false;
 use crate::format::level::Level;
 
 /// What the content of a file is.
@@ -71,5 +74,28 @@ impl Format {
             None if is_toml && level >= Level::ROLLOUT => Format::Toml,
             None => Format::Properties,
         }
+    }
+}
+
+/// A content that was judged before a publish was proposed, and what it was judged as.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// Without its text.
+    pub content: Content,
+    pub format: Format,
+    /// If it is about another content by now, it is judged and proposed again; from [`Level::CUSTODY`] on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub comes_again: bool,
+}
+
+impl Judged {
+    /// Of a content that a file of this name is to have.
+    pub fn new(content: &Content, format: Format) -> Self {
+        Judged { content: content.reference(), format, comes_again: false }
+    }
+
+    /// Whether it is about the file as it stands.
+    pub fn is_of(&self, file: &ConfigFile) -> bool {
+        self.content == file.content && self.format == Format::read_as(&file.key.file, file.format)
     }
 }

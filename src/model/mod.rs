@@ -46,6 +46,11 @@ pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// The same of a flag.
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 /// One rule of every update: an absent field stays, a present one replaces the old value whole.
 pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
     if let Some(new) = new {

@@ -226,9 +226,10 @@ impl Operations {
             }
         }
         for round in 1..=limits::PUBLISH_ROUNDS_MAX {
-            let judged = judge(self, caller, open, force).await?;
+            let is_last = round == limits::PUBLISH_ROUNDS_MAX;
+            let judged = judge(self, caller, open, (force, is_last)).await?;
             let mut again: Vec<(usize, T)> = Vec::new();
-            if round < limits::PUBLISH_ROUNDS_MAX {
+            if !is_last {
                 let of_judged = |(position, item): &(usize, Result<T, Refusal>)| {
                     let item = item.as_ref().ok().filter(|item| item.is_judged())?;
                     Some((*position, item.clone()))
@@ -252,9 +253,7 @@ impl Operations {
             for (position, outcome) in positions.into_iter().zip(applied) {
                 outcomes[position] = outcome;
             }
-            again.retain_mut(|(position, item)| {
-                outcomes[*position].code == Code::DataConflict && has_changed(self, item)
-            });
+            again.retain(|(position, _)| outcomes[*position].overtaken);
             if again.is_empty() {
                 break;
             }
@@ -285,22 +284,12 @@ async fn seal<T: Publication>(
     operations.judge(weight, move || items.into_iter().map(seal_one).collect()).await
 }
 
-/// Whether the file is another one by now than the one that was judged.
-fn has_changed<T: Publication>(operations: &Operations, item: &mut T) -> bool {
-    let Some(judged) = item.release().judged.take() else { return false };
-    let catalog = operations.node.state().catalog();
-    let outlook = Outlook::of(&item.key(), item.file(), &catalog, &Sight::Everything);
-    outlook.is_none_or(|outlook| {
-        outlook.format != judged.format || outlook.kept.is_some_and(|content| content != judged.content)
-    })
-}
-
 /// Items with what was seen of their files, where they are about that; or why one is not published.
 async fn judge<T: Publication>(
     operations: &Operations,
     caller: &Caller,
     items: Vec<(usize, T)>,
-    force: bool,
+    (force, is_last): (bool, bool),
 ) -> Result<Vec<(usize, Result<T, Refusal>)>, Refusal> {
     let mut sight = caller.sight();
     // Whether a file is encrypted is for who writes it to know, see `sealed`.
@@ -308,10 +297,10 @@ async fn judge<T: Publication>(
         operations.node.await_linearizable().await?;
         sight = caller.again(operations)?.sight();
     }
-    let (outlooks, has_conditions): (Vec<_>, bool) = {
+    let (outlooks, level): (Vec<_>, Level) = {
         let catalog = operations.node.state().catalog();
         let of = |(_, item): &(usize, T)| Outlook::of(&item.key(), item.file(), &catalog, &sight);
-        (items.iter().map(of).collect(), catalog.level() >= Level::ROLLOUT)
+        (items.iter().map(of).collect(), catalog.level())
     };
     let weights =
         outlooks.iter().zip(&items).filter_map(|(outlook, (_, item))| Some(outlook.as_ref()?.weight(item.file())));
@@ -324,7 +313,8 @@ async fn judge<T: Publication>(
                 keyring: node.keyring(),
                 may_see: caller.edits(&key.namespace, &key.group),
                 force,
-                has_conditions,
+                has_conditions: level >= Level::ROLLOUT,
+                comes_again: !is_last && level >= Level::CUSTODY,
             };
             (position, judgement.of(item, outlook))
         };
@@ -341,10 +331,21 @@ struct Judgement<'a> {
     force: bool,
     /// Apply knows of conditions.
     has_conditions: bool,
+    /// Where somebody changed the file meanwhile, it is tried once more.
+    comes_again: bool,
 }
 
 impl Judgement<'_> {
     fn of<T: Publication>(&self, mut item: T, outlook: Option<Outlook>) -> Result<T, Refusal> {
+        item.release().judged = None;
+        let mut item = self.judged(item, outlook)?;
+        if let Some(judged) = &mut item.release().judged {
+            judged.comes_again = self.comes_again;
+        }
+        Ok(item)
+    }
+
+    fn judged<T: Publication>(&self, mut item: T, outlook: Option<Outlook>) -> Result<T, Refusal> {
         let Some(outlook) = outlook else {
             // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was judged
             // by nobody.

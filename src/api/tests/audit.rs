@@ -3,7 +3,7 @@
 use super::*;
 
 impl Bench {
-    async fn trail(&self, token: &str, query: &str) -> Vec<Value> {
+    pub(super) async fn trail(&self, token: &str, query: &str) -> Vec<Value> {
         let path = format!("/admin/v1/audit?{query}");
         let (status, answer) = self.send("GET", &path, Some(token), Value::Null).await;
         assert_eq!(status, StatusCode::OK, "{answer}");

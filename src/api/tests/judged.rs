@@ -114,20 +114,27 @@ async fn a_draft_that_changes_meanwhile_is_judged_again() {
         }
     };
     let publishes = async {
-        let mut published = 0;
+        let (mut published, mut overtaken) = (0, 0);
         for _ in 0..60 {
             let answer = send("POST", &format!("{FILES}/release"), to_release("a.json")).await;
             let code = answer["code"].as_u64().expect("a code");
             assert!([200_000, 400_813, 409_000].contains(&code), "{answer}");
+            overtaken += usize::from(code == 409_000);
             if code == 200_000 {
                 published += 1;
                 let content = answer["configFileRelease"]["content"].as_str().expect("a content");
                 assert!(serde_json::from_str::<Value>(content).is_ok(), "{content} was published");
             }
         }
-        published
+        (published, overtaken)
     };
-    let ((), _) = futures_util::join!(changes, publishes);
+    let ((), (published, overtaken)) = futures_util::join!(changes, publishes);
+    // What is tried again is written down once, as it was answered.
+    for (code, count) in [(200_000, published), (409_000, overtaken)] {
+        let rows = bench.trail(&token, &format!("kind=configfile&name=g/a.json&code={code}")).await;
+        let publishes = rows.iter().filter(|row| row["action"] == "publish");
+        assert_eq!(publishes.count(), count, "{code}: {rows:?}");
+    }
     bench.stop().await;
 }
 

@@ -2,6 +2,8 @@
 
 use super::trust::grant;
 use super::*;
+use crate::model::config_file::{Format, Judged};
+use crate::model::content::Content;
 use crate::model::grant::Role;
 use crate::model::instance::RemovedAfter;
 use crate::model::wire::Uint32;
@@ -129,4 +131,27 @@ fn nothing_new_is_called_as_a_step_in_a_path() {
         assert_eq!(older.by("eva", command.clone()), [200000], "{command:?}");
     }
     assert_eq!(older.reloaded(), older.catalog);
+}
+
+#[test]
+fn a_publish_that_comes_again_is_written_down_once() {
+    let mut bench = Bench::trusting_at(Level::CUSTODY);
+    bench.add("eva", &[grant(Role::Admin, "*", "*")]);
+    bench.by("eva", Command::ConfigFiles(Op::Create, vec![file("a", "now")]));
+    let publish = |content: &str, comes_again| {
+        let judged = Judged { comes_again, ..Judged::new(&Content::from(content), Format::Properties) };
+        ConfigReleaseDraft { judged: Some(judged), ..release("a", "") }
+    };
+    let command = |drafts| Command::ConfigPublish(drafts);
+    assert_eq!(command(vec![publish("x", true)]).level(), Level::CUSTODY);
+    assert_eq!(command(vec![publish("x", false)]).level(), Level::ROLLOUT);
+    let before = bench.catalog.trail.rows();
+    // The second item is told of whatever becomes of the first.
+    assert_eq!(bench.by("eva", command(vec![publish("then", true), release("none", "")])), [409000, 400202]);
+    assert_eq!(bench.catalog.trail.rows(), before + 1);
+    assert_eq!(bench.by("eva", command(vec![publish("then", false)])), [409000]);
+    assert_eq!(bench.catalog.trail.rows(), before + 2, "nobody asks again");
+    assert_eq!(bench.by("eva", command(vec![publish("now", true)])), [200000]);
+    assert_eq!(bench.catalog.trail.rows(), before + 3);
+    assert_eq!(bench.reloaded(), bench.catalog);
 }
