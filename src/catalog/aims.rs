@@ -76,12 +76,13 @@ impl Catalog {
         }
     }
 
-    pub(super) fn aim_at_instance(&self, id: &str) -> Aim {
-        match self.instances.get(id) {
+    /// Of an instance that heartbeats tell of, if the trail is to have it: very many may come at once.
+    pub(super) fn aim_told_of_instance(&self, id: &str) -> Option<Aim> {
+        self.tells_of_instances().then(|| match self.instances.get(id) {
             Some(instance) => Aim::new("instance", &instance.namespace, id)
                 .at(Place::thing(&instance.namespace, &instance.service), &instance.revision),
             None => Aim::new("instance", "", id),
-        }
+        })
     }
 
     pub(super) fn aim_of_host(&self, draft: &InstanceDraft) -> Aim {

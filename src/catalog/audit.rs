@@ -270,10 +270,15 @@ fn cut(mut text: String) -> String {
 }
 
 impl Catalog {
+    /// Whether the trail has what instances say of themselves, and what their heartbeats show.
+    pub(super) fn tells_of_instances(&self) -> bool {
+        self.settings.audit_instances > 0 && self.level() >= Level::TRUST
+    }
+
     /// Writes down what the entry did under `head`, unless it is of instances and nobody wants to know.
     pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, journal: &mut Journal) {
         let deeds = journal.take_deeds();
-        let is_wanted = !is_of_instances || self.settings.audit_instances > 0;
+        let is_wanted = !is_of_instances || self.tells_of_instances();
         if deeds.is_empty() || journal.level() < Level::TRUST || !is_wanted {
             return;
         }

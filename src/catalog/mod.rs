@@ -279,15 +279,15 @@ impl Catalog {
             Command::Announce(node) => vec![self.nodes.announce(node, journal)],
             Command::Forget { node_id } => vec![self.nodes.forget(node_id, journal)],
             Command::InstanceHealth(items) => each(items, |item| {
-                let aim = self.aim_at_instance(&item.id);
+                let aim = self.aim_told_of_instance(&item.id);
                 let outcome = self.change_health(ctx, &item, journal);
-                journal.did(aim, &outcome);
+                aim.into_iter().for_each(|aim| journal.did(aim, &outcome));
                 outcome
             }),
             Command::RemoveDeadInstances(items) => each(items, |item| {
-                let aim = self.aim_at_instance(&item.id);
+                let aim = self.aim_told_of_instance(&item.id);
                 let outcome = self.remove_dead_instance(&item, journal);
-                journal.did(aim, &outcome);
+                aim.into_iter().for_each(|aim| journal.did(aim, &outcome));
                 outcome
             }),
             Command::PublishDue(items) => each(items, |item| {
