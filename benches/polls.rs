@@ -1,9 +1,10 @@
 //! Many held requests on a cluster, and one publish: how soon is the last of them answered, and what
 //! does a held request cost in memory? First long polls of config clients, then discoveries of the
-//! rules of a service.
+//! rules of a service, then of its instances, where what changes is the weight of one.
 //!
 //! `scripts/bench-polls` runs it with enough file descriptors. `THUBAN_BENCH_POLLS` (5,000) sets the
 //! polls on all nodes together, `THUBAN_BENCH_DISCOVERIES` (1,000) the discoveries,
+//! `THUBAN_BENCH_WATCHERS` (10,000) those of instances, of which there are `THUBAN_BENCH_FLEET` (10),
 //! `THUBAN_BENCH_ROUNDS` (5) the publishes of each, and `THUBAN_BENCH_NODES` (3) over how many of the three
 //! nodes they are spread. The clients are bare sockets in processes of their own, one for each node, so what they
 //! cost is not in the memory told; their work is in the times told. What a socket takes of the kernel's memory
@@ -46,6 +47,7 @@ async fn main() {
     let cluster = Cluster::start_with(3, &options).await;
     poll_configs(&cluster, setting("THUBAN_BENCH_POLLS", 5_000)).await;
     discover_rules(&cluster, setting("THUBAN_BENCH_DISCOVERIES", 1_000)).await;
+    watch_instances(&cluster, setting("THUBAN_BENCH_WATCHERS", 10_000)).await;
 }
 
 fn rounds() -> impl Iterator<Item = u64> {
@@ -104,6 +106,44 @@ async fn discover_rules(cluster: &Cluster, discoveries: usize) {
         tell_times(taker, now(), held).await;
         question["timeout_ms"] = json!(0);
         question["service"]["revision"] = json!("");
+    }
+}
+
+/// One instance of the service gets another weight in each round.
+async fn watch_instances(cluster: &Cluster, watchers: usize) {
+    const INSTANCES: &str = "/naming/v1/instances";
+    let (service, token) = (json!({"namespace": "shop", "name": "fleet"}), cluster.token());
+    let instance = |number: usize| {
+        json!({"namespace": "shop", "service": "fleet", "host": format!("10.0.0.{number}"), "port": 8080,
+               "metadata": {"zone": "a"}})
+    };
+    let fleet: Vec<_> = (0..setting("THUBAN_BENCH_FLEET", 10)).map(instance).collect();
+    cluster.api(1).post(INSTANCES, &json!(fleet)).await.expect_code(200_000);
+    cluster.expect_equal_state().await;
+    let (idle, free) = (resident(cluster), kernel());
+    for round in rounds() {
+        let seen = cluster.api(1).post("/v1/Discover", &json!({"type": "INSTANCE", "service": service})).await;
+        let body = json!({"type": "INSTANCE", "timeout_ms": 50_000, "applied_index": seen.body["applied_index"],
+            "service": {"namespace": "shop", "name": "fleet", "revision": seen.body["service"]["revision"]}});
+        let (body, answer) = (body.to_string(), seen.body.to_string().len());
+        let length = body.len();
+        let request = |node: u64| {
+            let head = format!("POST /v1/Discover HTTP/1.1\r\nHost: bench\r\nAuthorization: {token}\r\n");
+            (cluster.ports(node).api, format!("{head}Content-Length: {length}\r\n\r\n{body}"))
+        };
+        let held = hold(cluster, watchers, request, "{\"code\":200000,").await;
+        if round == 0 {
+            println!("watchers of {} instances, an answer of {answer} bytes", fleet.len());
+            tell_memory(idle, resident(cluster), watchers);
+            println!("kernel: {} bytes a request, both ends", kernel().saturating_sub(free) / watchers as u64);
+        }
+        let (taker, worked) = (1 + round % 3, worked(cluster));
+        let mut changed = instance(0);
+        changed["weight"] = json!(round);
+        cluster.api(taker).put(INSTANCES, &json!([changed])).await.expect_code(200_000);
+        tell_times(taker, now(), held).await;
+        let each = (self::worked(cluster) - worked) / u32::try_from(watchers).expect("a number of sockets");
+        println!("    the nodes' processor: {each:?} a watcher that is told");
     }
 }
 
@@ -244,6 +284,11 @@ fn kernel() -> u64 {
     let slab: u64 = slab.trim().trim_end_matches(" kB").parse().expect("a number");
     let pages = sockets.lines().find_map(|line| line.strip_prefix("TCP:")?.rsplit_once("mem ")).expect("it is told").1;
     slab * 1024 + pages.trim().parse::<u64>().expect("a number") * 4096
+}
+
+/// Processor time of all nodes.
+fn worked(cluster: &Cluster) -> Duration {
+    cluster.ids().into_iter().map(|id| cluster.process(id).processor_time()).sum()
 }
 
 /// Resident memory of all nodes, in bytes.
