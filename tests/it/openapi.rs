@@ -66,6 +66,13 @@ async fn both_ports_serve_one_valid_description_of_both_surfaces() {
     for known in ["post /naming/v1/services", "get /naming/v1/routings", "get /notifications/v2", "get /readyz"] {
         assert!(operations(&document).any(|(name, _)| name == known), "{known} is not described");
     }
+    // What clients send beside what is needed.
+    for (path, names) in [("/notifications/v2", &["appId", "ip"][..]), ("/services/config", &["appId", "ip"])] {
+        let parameters = document["paths"][path]["get"]["parameters"].as_array().expect("a list");
+        for name in names {
+            assert!(parameters.iter().any(|parameter| parameter["name"] == *name), "{path} does not tell of {name}");
+        }
+    }
     let mut ids = BTreeSet::new();
     for (name, operation) in operations(&document) {
         assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{name} does not say what it does");

@@ -102,6 +102,55 @@ async fn a_config_release_is_named_by_a_number_or_its_text() {
     bench.stop().await;
 }
 
+/// A read that took too long changed nothing; of a write nobody knows.
+#[tokio::test]
+async fn what_takes_too_long_says_whether_something_may_have_been_done() {
+    let bench = Bench::start().await;
+    let guard = layers::Guard { app: bench.app.clone(), access: Access::Anyone, is_held: false, is_always: false };
+    let never = || std::future::pending::<()>();
+    let router = Router::new()
+        .route("/thing", axum::routing::get(never).put(never))
+        .route("/thing/explain", axum::routing::post(never))
+        .layer(axum::middleware::from_fn_with_state(guard, layers::guard));
+    tokio::time::pause();
+    for (method, path, code, words) in [
+        ("GET", "/thing", 504002, "nothing was changed, it is safe to ask again"),
+        ("POST", "/thing/explain", 504002, "nothing was changed"),
+        ("PUT", "/thing", 504001, "may or may not have been carried out"),
+    ] {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).expect("a request");
+        let response = router.clone().oneshot(request).await.expect("an answer");
+        let body = response.into_body().collect().await.expect("whole").to_bytes();
+        let answer: Value = serde_json::from_slice(&body).expect("JSON");
+        let info = answer["info"].as_str().unwrap_or_default();
+        assert!(answer["code"] == code && info.contains(words), "{method} {path}: {answer}");
+    }
+    tokio::time::resume();
+    bench.stop().await;
+}
+
+/// A list of releases needs no rule; and labels that no client could have are told of as what they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_of_all_rules_are_listed_and_their_labels_refused_in_their_own_words() {
+    let bench = Bench::start().await;
+    let token = bench.log_in().await;
+    for name in ["one", "two"] {
+        let rule = json!([{ "name": name, "namespace": "n", "service": "s" }]);
+        bench.send("POST", "/naming/v1/ratelimits", Some(&token), rule).await;
+        let release = json!([{ "rule_name": name, "release_name": "first" }]);
+        let (_, answer) = bench.send("POST", "/naming/v1/ratelimits/releases", Some(&token), release).await;
+        assert_eq!(answer["code"], 200000, "{answer}");
+    }
+    let (_, listed) = bench.send("GET", "/naming/v1/ratelimits/releases", Some(&token), Value::Null).await;
+    let rules: Vec<_> = listed["data"].as_array().expect("a list").iter().map(|row| row["rule_name"].clone()).collect();
+    assert_eq!((&listed["code"], rules), (&json!(200000), vec![json!("two"), json!("one")]), "{listed}");
+    let gray = json!([{ "rule_name": "one", "release_name": "gray", "release_type": "gray" }]);
+    let (_, answer) = bench.send("POST", "/naming/v1/ratelimits/releases", Some(&token), gray).await;
+    let info = answer["responses"][0]["info"].as_str().unwrap_or_default();
+    assert!(answer["responses"][0]["code"] == 400904 && !info.contains("config"), "{answer}");
+    bench.stop().await;
+}
+
 /// All versions of a file at once, as ever; and by pages.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_versions_of_a_file_are_listed_whole_or_by_pages() {

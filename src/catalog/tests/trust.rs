@@ -337,3 +337,24 @@ fn nothing_gets_around_the_judgement() {
     assert_eq!(bench.by("admin", asked("admin", own)), [400000]);
     assert_eq!(bench.reloaded(), bench.catalog);
 }
+
+/// Programs have service tokens; the logins of one user are bounded, and retire each other.
+#[test]
+fn a_login_beyond_the_bound_retires_the_oldest() {
+    let mut bench = Bench::trusting();
+    bench.add("eva", &[grant(Role::Reader, "*", "*")]);
+    let user_id = bench.catalog.access.user_named("eva").expect("a user").id.clone();
+    let login = |number: usize| {
+        let (hash, password) = (token_of(&format!("eva {number}")), PasswordHash("h".into()));
+        Command::SignIn { hash, user_id: user_id.clone(), password }
+    };
+    let lives =
+        |bench: &Bench, name: &str| bench.catalog.access.holder(&token_of(name), bench.catalog.clock()).is_some();
+    for number in 1..limits::TOKENS_PER_USER_MAX {
+        assert_eq!(bench.codes(login(number)), [200000]);
+    }
+    assert!(lives(&bench, "eva") && lives(&bench, "eva 1"));
+    assert_eq!(bench.codes(login(0)), [200000]);
+    assert!(!lives(&bench, "eva") && lives(&bench, "eva 1") && lives(&bench, "admin"));
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
