@@ -305,14 +305,13 @@ impl Node {
 
     /// Returns when consensus has ended by itself: a disk that failed, or damage found in the log.
     pub async fn fatal(&self) -> anyhow::Error {
-        let mut metrics = self.inner().raft.metrics();
-        loop {
-            if let Err(fatal) = &metrics.borrow_watched().running_state {
-                return anyhow::anyhow!("consensus stopped: {fatal}");
-            }
-            if metrics.changed().await.is_err() {
-                return anyhow::anyhow!("consensus stopped");
-            }
+        // Both go with consensus. These change with the leader and the members; the others change many times with
+        // every write, and would wake this task each time.
+        let mut server = self.inner().raft.server_metrics();
+        while server.changed().await.is_ok() {}
+        match &self.inner().raft.metrics().borrow_watched().running_state {
+            Err(fatal) => anyhow::anyhow!("consensus stopped: {fatal}"),
+            Ok(()) => anyhow::anyhow!("consensus stopped"),
         }
     }
 

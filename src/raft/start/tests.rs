@@ -1,10 +1,15 @@
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::time::sleep;
 
 use super::*;
+use crate::catalog::{Command, Op};
 use crate::format::types::Member;
+use crate::model::namespace::NamespaceDraft;
 use crate::raft::testing::TestNode;
 
 /// Far beyond any deadline that somebody may think of; the clock of these tests jumps.
@@ -93,4 +98,36 @@ async fn a_node_that_was_found_to_be_wrong_does_not_serve_again() {
     assert_eq!(failing.and_then(|check| check.failure).as_deref(), Some("its state is wrong"));
     assert!(again.node.state().hub().is_closed(), "held polls are let go");
     again.stop().await;
+}
+
+/// How often something was woken.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// It would wake a thread of its own several times with each.
+#[tokio::test]
+async fn who_waits_for_the_end_of_consensus_is_not_woken_by_writes() {
+    const WRITES: usize = 20;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let started = TestNode::founded(dir.path()).await;
+    let (node, wakes) = (started.node.clone(), Arc::new(Wakes::default()));
+    let mut ended = pin!(node.fatal());
+    for number in 0..WRITES {
+        let waker = Waker::from(wakes.clone());
+        assert!(ended.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let draft = NamespaceDraft { name: format!("made-{number}"), ..NamespaceDraft::default() };
+        let written = node.propose("somebody", Command::Namespaces(Op::Create, vec![draft])).await;
+        assert!(written.expect("a leader")[0].code.is_success());
+    }
+    let woken = wakes.0.load(Ordering::Relaxed);
+    assert!(woken < WRITES / 4, "woken {woken} times by {WRITES} writes");
+    started.stop().await;
+    let why = ended.await.to_string();
+    assert!(why.starts_with("consensus stopped"), "{why}");
 }
