@@ -241,6 +241,10 @@ fn database_options() -> Options {
     options.create_if_missing(true);
     options.create_missing_column_families(true);
     options.set_max_background_jobs(2);
+    // Two threads write at all, one batch at a time. What is put behind what was put last, as the entries of the log
+    // and sorted rows are, then finds its place without a search.
+    options.set_allow_concurrent_memtable_write(false);
+    options.set_enable_write_thread_adaptive_yield(false);
     options.set_max_open_files(descriptors::shares().database_files);
     options.set_max_total_wal_size(WAL_BYTES_MAX);
     // A torn record at the very end was never acknowledged and is dropped; damage before it

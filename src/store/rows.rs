@@ -7,8 +7,8 @@
 //! A process that ends in between applies those entries again: among the rows of every batch is the one that
 //! says how far they are true, and what they are made of lies before them in the one write-ahead log.
 
-use std::collections::HashMap;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -38,10 +38,17 @@ struct Shared {
     turn: Mutex<()>,
 }
 
+/// A key, and its value: `None` for one that goes.
+type Row = (Vec<u8>, Option<Vec<u8>>);
+
+fn bytes_of((key, value): &Row) -> usize {
+    key.len() + value.as_ref().map_or(0, Vec::len)
+}
+
 #[derive(Default)]
 struct Waiting {
-    /// `None` for one that goes.
-    rows: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    /// As they were put; a key may be there more than once.
+    rows: Vec<Row>,
     bytes: usize,
     is_closed: bool,
     /// Only who reads rows has them written.
@@ -58,15 +65,33 @@ impl Waiting {
         self.rows.is_empty()
     }
 
-    fn put(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) {
-        let bytes = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
-        let (key_bytes, value_bytes) = (key.len(), bytes(&value));
-        self.bytes += value_bytes;
-        match self.rows.insert(key, value) {
-            Some(replaced) => self.bytes -= bytes(&replaced),
-            None => self.bytes += key_bytes,
-        }
+    fn put(&mut self, row: Row) {
+        self.bytes += bytes_of(&row);
+        self.rows.push(row);
     }
+
+    /// Whether so much waits that it has to be written. What was put over and over again counts once.
+    fn is_full(&mut self) -> bool {
+        if self.bytes <= WAITING_BYTES_MAX {
+            return false;
+        }
+        keep_newest(&mut self.rows);
+        self.bytes = self.rows.iter().map(bytes_of).sum();
+        self.bytes > WAITING_BYTES_MAX / 2
+    }
+}
+
+/// By key, each once and as it was put last. The order is that of the database, which takes what follows what
+/// it took before sooner than what lies anywhere.
+fn keep_newest(rows: &mut Vec<Row>) {
+    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
+    rows.dedup_by(|later, earlier| {
+        let is_same = later.0 == earlier.0;
+        if is_same {
+            mem::swap(later, earlier);
+        }
+        is_same
+    });
 }
 
 impl Rows {
@@ -79,12 +104,12 @@ impl Rows {
     }
 
     /// Has these rows written, soon and together. An error is that of an earlier write.
-    pub(super) fn put(&self, rows: impl IntoIterator<Item = (Vec<u8>, Option<Vec<u8>>)>) -> io::Result<()> {
+    pub(super) fn put(&self, rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
         self.shared.database.check()?;
         let mut waiting = self.shared.waiting.lock();
         let was_empty = waiting.rows.is_empty();
-        rows.into_iter().for_each(|(key, value)| waiting.put(key, value));
-        let is_full = waiting.bytes > WAITING_BYTES_MAX;
+        rows.into_iter().for_each(|row| waiting.put(row));
+        let is_full = waiting.is_full();
         drop(waiting);
         if is_full {
             return self.settle();
@@ -127,12 +152,13 @@ impl Shared {
     fn settle(&self) -> io::Result<()> {
         let _turn = self.turn.lock();
         let mut waiting = self.waiting.lock();
-        let rows = std::mem::take(&mut waiting.rows);
+        let mut rows = mem::take(&mut waiting.rows);
         waiting.bytes = 0;
         drop(waiting);
         if rows.is_empty() {
             return self.database.check();
         }
+        keep_newest(&mut rows);
         let family = self.database.family(STATE);
         let mut batch = WriteBatch::default();
         for (key, value) in rows {
