@@ -147,13 +147,6 @@ pub fn key(number: u64) -> [u8; 9] {
     key
 }
 
-/// The number in the key of a row of the trail; `None` for a key of another table.
-pub fn number_of(key: &[u8]) -> Option<u64> {
-    let (table, number) = key.split_first()?;
-    let number = <[u8; 8]>::try_from(number).ok().filter(|_| *table == Table::Audit as u8)?;
-    Some(u64::from_be_bytes(number))
-}
-
 /// What is known of a stored row without reading all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {

@@ -124,6 +124,13 @@ impl Table {
     }
 }
 
+/// The table and the number of a row whose name is a number alone.
+pub fn numbered(key: &[u8]) -> Option<(Table, u64)> {
+    let (_, number) = key.split_first()?;
+    let number = <[u8; 8]>::try_from(number).ok()?;
+    Some((Table::of_key(key).ok()?, u64::from_be_bytes(number)))
+}
+
 /// The version of every table that has no other.
 pub(super) const FIRST_VERSION: u8 = 1;
 

@@ -4,8 +4,8 @@
 //! of its key: two keys of one hash among ten million rows are a matter of one in three hundred
 //! thousand, and would make the sum wrong by one row.
 //!
-//! The rows of the audit trail are very many, come with the next number and go with the oldest: for them
-//! the sizes alone are kept, in order.
+//! The rows of the audit trail and the remembered ids of requests are very many, come with a higher number than
+//! those before and go with the oldest: for them the sizes alone are kept, in order.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -13,8 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::catalog::Edit;
-use crate::catalog::audit;
+use crate::catalog::{Edit, Table, row};
 
 /// The sum over all rows; see the module.
 #[derive(Default)]
@@ -30,29 +29,37 @@ struct Sizes {
     keys: RandomState,
     by_key: HashMap<u64, u32>,
     bytes: u64,
-    trail: Trail,
+    trail: Queue,
+    requests: Queue,
 }
 
-/// Sizes by number, from `first` on.
+/// Numbers of one queue that have no row, one after the other, at most: each takes the room of a row.
+const GAP_MAX: u64 = 64;
+
+/// Sizes by number, from `first` on; 0 where there is none.
 #[derive(Default)]
-struct Trail {
+struct Queue {
     first: u64,
     sizes: VecDeque<u32>,
+    rows: u64,
     bytes: u64,
 }
 
-impl Trail {
-    /// False for a row that is not the next one.
+impl Queue {
+    /// False for a row that does not follow those that are there.
     fn put(&mut self, number: u64, size: u32) -> bool {
         if self.sizes.is_empty() {
             self.first = number;
         }
-        let is_next = number == self.first + self.sizes.len() as u64;
-        if is_next {
-            self.sizes.push_back(size);
-            self.bytes += u64::from(size);
+        let next = self.first + self.sizes.len() as u64;
+        if number < next || number - next > GAP_MAX {
+            return false;
         }
-        is_next
+        self.sizes.extend((next..number).map(|_| 0));
+        self.sizes.push_back(size);
+        self.rows += 1;
+        self.bytes += u64::from(size);
+        true
     }
 
     /// False for a row that is not the oldest.
@@ -62,6 +69,11 @@ impl Trail {
         }
         let Some(size) = self.sizes.pop_front() else { return false };
         self.first += 1;
+        while self.sizes.front() == Some(&0) {
+            self.sizes.pop_front();
+            self.first += 1;
+        }
+        self.rows -= 1;
         self.bytes -= u64::from(size);
         true
     }
@@ -70,7 +82,7 @@ impl Trail {
 impl Sizes {
     fn put(&mut self, key: &[u8], value: &[u8]) {
         let size = u32::try_from(key.len() + value.len()).unwrap_or(u32::MAX);
-        if audit::number_of(key).is_some_and(|number| self.trail.put(number, size)) {
+        if self.queue_of(key).is_some_and(|(queue, number)| queue.put(number, size)) {
             return;
         }
         let before = self.by_key.insert(self.keys.hash_one(key), size);
@@ -78,10 +90,20 @@ impl Sizes {
     }
 
     fn remove(&mut self, key: &[u8]) {
-        if audit::number_of(key).is_some_and(|number| self.trail.remove(number)) {
+        if self.queue_of(key).is_some_and(|(queue, number)| queue.remove(number)) {
             return;
         }
         self.bytes -= u64::from(self.by_key.remove(&self.keys.hash_one(key)).unwrap_or_default());
+    }
+
+    /// The queue that a row belongs to, and its number there.
+    fn queue_of(&mut self, key: &[u8]) -> Option<(&mut Queue, u64)> {
+        let (table, number) = row::numbered(key)?;
+        match table {
+            Table::Audit => Some((&mut self.trail, number)),
+            Table::Request => Some((&mut self.requests, number)),
+            _ => None,
+        }
     }
 }
 
@@ -109,9 +131,9 @@ impl Weight {
     }
 
     fn publish(&self, sizes: &Sizes) {
-        let rows = sizes.by_key.len() + sizes.trail.sizes.len();
-        self.bytes.store(sizes.bytes + sizes.trail.bytes, Ordering::Relaxed);
-        self.rows.store(rows as u64, Ordering::Relaxed);
+        let Sizes { trail, requests, .. } = sizes;
+        self.bytes.store(sizes.bytes + trail.bytes + requests.bytes, Ordering::Relaxed);
+        self.rows.store(sizes.by_key.len() as u64 + trail.rows + requests.rows, Ordering::Relaxed);
         self.trail_bytes.store(sizes.trail.bytes, Ordering::Relaxed);
     }
 
@@ -140,6 +162,7 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
+    use crate::catalog::audit;
 
     fn put(key: &str, value: &str) -> Edit {
         Edit { key: key.into(), value: Some(value.into()) }
@@ -174,6 +197,19 @@ mod tests {
             weight.record(&edits);
             assert_eq!((weight.trail_bytes(), weight.bytes(), weight.rows()), (trail_bytes, bytes, rows), "{edits:?}");
             assert_eq!(weight.counted(), bytes - trail_bytes);
+        }
+        let request = |number: u64| [&[Table::Request as u8][..], &number.to_be_bytes()].concat();
+        let came = |number: u64, value: &str| Edit { key: request(number), value: Some(value.into()) };
+        let went = |number: u64| Edit { key: request(number), value: None };
+        for (edits, bytes, rows) in [
+            (vec![came(3, "1"), came(4, "12"), came(7, "1")], 31, 3),
+            (vec![came(5, "12345")], 45, 4),
+            (vec![went(3), went(5)], 21, 2),
+            (vec![went(4), came(1_000_000, "1")], 20, 2),
+            (vec![went(7), went(1_000_000), went(6)], 0, 0),
+        ] {
+            weight.record(&edits);
+            assert_eq!((weight.counted(), weight.rows()), (bytes, rows), "{edits:?}");
         }
         weight.record(&[put("old", "state")]);
         let read = |row: &mut dyn FnMut(&[u8], &[u8])| {

@@ -3,10 +3,14 @@
 use super::trust::{asked, asked_by, grant, token_of};
 use super::*;
 use crate::catalog::asked::{Asked, Credential};
-use crate::catalog::audit::{AuditEvent, AuditNote, Filter, Gathered, Walk, key, number_of};
+use crate::catalog::audit::{AuditEvent, AuditNote, Filter, Gathered, Walk, key};
 use crate::model::grant::Role;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
+
+fn number_of(key: &[u8]) -> Option<u64> {
+    row::numbered(key).filter(|(table, _)| *table == Table::Audit).map(|(_, number)| number)
+}
 
 impl Bench {
     fn found(&self, filter: &Filter, page: Page) -> (usize, Vec<AuditEvent>) {
