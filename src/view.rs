@@ -84,7 +84,7 @@ impl ConfigSource for LocalView {
         if !self.node.was_led_within(self.token_trust) {
             return None;
         }
-        let holder = self.node.state().catalog().access.holder(&token_hash(token), self.node.now())?;
+        let holder = self.node.state().access().holder(&token_hash(token), self.node.now())?;
         holder.is_for(address).then(|| Sight::new(&holder.grants, SEEING))
     }
 

@@ -35,9 +35,9 @@ mod audit;
 mod bundles;
 mod judged;
 mod matrix;
+mod nulls;
 mod sealed;
 mod templates;
-mod nulls;
 mod told;
 mod unknown;
 

@@ -123,6 +123,15 @@ impl Access {
         Holder::of_user(&*self.user_named(name)?)
     }
 
+    /// Whether this is a clone of the other and neither has changed since: a map that is shared is never changed in place.
+    pub fn is_shared_with(&self, other: &Access) -> bool {
+        self.users.ptr_eq(&other.users)
+            && self.names.ptr_eq(&other.names)
+            && self.tokens.ptr_eq(&other.tokens)
+            && self.service_tokens.ptr_eq(&other.service_tokens)
+            && self.service_hashes.ptr_eq(&other.service_hashes)
+    }
+
     pub fn token_count(&self) -> usize {
         self.tokens.len()
     }

@@ -126,10 +126,10 @@ impl Operations {
             return None;
         }
         let now = self.node.now();
-        let catalog = self.node.state().catalog();
+        let access = self.node.state().access();
         let holder = match credential {
-            Credential::Token(hash) => catalog.access.holder(hash, now)?,
-            Credential::Certificate(name) => catalog.access.holder_named(name)?,
+            Credential::Token(hash) => access.holder(hash, now)?,
+            Credential::Certificate(name) => access.holder_named(name)?,
             Credential::Login => return None,
         };
         holder.is_for(address).then_some(holder)

@@ -179,13 +179,13 @@ impl Machine {
         let mut edits = if !group.iter().any(is_large) {
             let mut catalog = self.state.catalog.write();
             let edits = self.apply_to(&mut catalog, group, progress, news)?;
-            self.state.note_level(catalog.level());
+            self.state.note(&catalog);
             edits
         } else {
             let mut next = self.state.catalog.write().fork();
             let edits = self.apply_to(&mut next, group, progress, news)?;
             let mut catalog = self.state.catalog.write();
-            self.state.note_level(next.level());
+            self.state.note(&next);
             let old = std::mem::replace(&mut *catalog, next);
             drop(catalog);
             drop(old);
@@ -263,8 +263,10 @@ impl Machine {
         let (catalog, progress) = load(&self.store, &self.weight)?;
         let applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };
         self.state.clock.not_before(catalog.clock());
-        self.state.note_level(catalog.level());
-        let old = std::mem::replace(&mut *self.state.catalog.write(), catalog);
+        let mut held = self.state.catalog.write();
+        self.state.note(&catalog);
+        let old = std::mem::replace(&mut *held, catalog);
+        drop(held);
         *self.progress.lock() = progress;
         self.checkpoints.lock().clear();
         self.state.applied.send_replace(applied);

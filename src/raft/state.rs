@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::beats::Beats;
 use super::clock::Clock;
+use crate::catalog::access::Access;
 use crate::catalog::audit::AuditRow;
 use crate::catalog::{Catalog, Outcome, RequestId};
 use crate::format::level::Level;
@@ -36,6 +37,8 @@ pub struct State {
     pub(super) webhooks: watch::Sender<()>,
     /// The catalog's, beside it: every proposal asks, and must not wait for an apply.
     level: AtomicU8,
+    /// The same of who may ask: every request is looked up.
+    access: RwLock<Access>,
     hub: Hub,
 }
 
@@ -44,6 +47,7 @@ impl State {
         let applied = Applied { index: applied_index, notification_id: catalog.configs.newest_notification_id() };
         let clock = Clock::new(catalog.clock());
         let level = AtomicU8::new(catalog.level().0);
+        let access = RwLock::new(catalog.access.clone());
         State {
             catalog: RwLock::new(catalog),
             applied: watch::Sender::new(applied),
@@ -52,6 +56,7 @@ impl State {
             clock,
             webhooks: watch::Sender::new(()),
             level,
+            access,
             hub,
         }
     }
@@ -72,9 +77,17 @@ impl State {
         Level(self.level.load(Ordering::Relaxed))
     }
 
+    /// Who may ask for what: the catalog's, and as new.
+    pub fn access(&self) -> RwLockReadGuard<'_, Access> {
+        self.access.read()
+    }
+
     /// To be called by who has changed the catalog, while it is still locked.
-    pub(super) fn note_level(&self, level: Level) {
-        self.level.store(level.0, Ordering::Relaxed);
+    pub(super) fn note(&self, catalog: &Catalog) {
+        self.level.store(catalog.level().0, Ordering::Relaxed);
+        if !self.access.read().is_shared_with(&catalog.access) {
+            *self.access.write() = catalog.access.clone();
+        }
     }
 
     pub fn hub(&self) -> &Hub {
