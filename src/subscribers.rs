@@ -162,7 +162,7 @@ impl Subscribers {
         namespaces: &[String],
         file: &str,
         released: &Released,
-        now: Timestamp,
+        now: impl FnOnce() -> Timestamp,
     ) {
         let topic = self.topic_of_file(&released.group, file);
         let is_known = |entry: &Entry| {
@@ -195,7 +195,7 @@ impl Subscribers {
         family: Family,
         (namespace, service): (&str, &str),
         releases: &[Arc<RuleRelease>],
-        now: Timestamp,
+        now: impl FnOnce() -> Timestamp,
     ) {
         let topic = self.topic_of_service(family, namespace, service);
         let is_known = |entry: &Entry| {
@@ -218,7 +218,7 @@ impl Subscribers {
         topic: u64,
         client: Client<'_>,
         is_known: impl Fn(&Entry) -> bool,
-        now: Timestamp,
+        now: impl FnOnce() -> Timestamp,
         make: impl FnOnce() -> (Wants, Box<[(String, String)]>, Given),
     ) {
         let (who, heard) = (self.who(client), Instant::now());
@@ -229,7 +229,7 @@ impl Subscribers {
             Some(entry) => {
                 let (wants, labels, given) = make();
                 let (address, agent) = (std::mem::take(&mut entry.address), std::mem::take(&mut entry.agent));
-                *entry = Entry { wants, address, agent, labels, given, since: now, heard, waits: entry.waits };
+                *entry = Entry { wants, address, agent, labels, given, since: now(), heard, waits: entry.waits };
             }
             None => {
                 self.sweep_if_due(&mut shard, heard);
@@ -240,7 +240,7 @@ impl Subscribers {
                 let (wants, labels, given) = make();
                 let (address, agent) = (client.address.into(), cut(client.agent).into());
                 let waits = matches!(wants, Wants::Rules { .. });
-                let entry = Entry { wants, address, agent, labels, given, since: now, heard, waits };
+                let entry = Entry { wants, address, agent, labels, given, since: now(), heard, waits };
                 shard.topics.entry(topic).or_default().insert(who, entry);
                 self.kept.fetch_add(1, Ordering::Relaxed);
             }

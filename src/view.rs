@@ -116,8 +116,8 @@ impl ConfigSource for LocalView {
     fn note_pulled(&self, lookup: &Lookup, agent: &str, released: &Released) {
         let Lookup { client, namespaces, file, .. } = lookup;
         let who = Client { address: &client.address, agent };
-        let (labels, now) = (&client.labels, self.node.now());
-        self.node.subscribers().pulled(who, labels, namespaces, file, released, now);
+        let now = || self.node.now();
+        self.node.subscribers().pulled(who, &client.labels, namespaces, file, released, now);
     }
 
     fn note_polled(&self, address: &str, agent: &str, group: &str, file: &str) {

@@ -33,6 +33,7 @@ const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
 const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
 /// This surface, in metrics.
 pub(super) const SURFACE: &str = "api";
+const CLIENTS_SURFACE: &str = "compat";
 const UNKNOWN_ROUTE: &str = "unknown";
 pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
 pub(super) const BACKUP: &str = "/admin/v1/backup";
@@ -71,7 +72,10 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     // Config clients and who is held are answered from this node's own state, and nothing more is kept for them.
     let is_read = is_read(&request);
     let freshness = (is_read && tracked.surface == SURFACE && !HELD_ROUTES.contains(&route)).then(Freshness::default);
-    request.extensions_mut().insert(id.clone());
+    // The config clients' surface writes nothing down of a single request.
+    if tracked.surface != CLIENTS_SURFACE {
+        request.extensions_mut().insert(id.clone());
+    }
     if let Some(freshness) = &freshness {
         request.extensions_mut().insert(freshness.clone());
     }

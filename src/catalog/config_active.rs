@@ -91,9 +91,12 @@ impl ActiveConfigs {
         client: &ClientLabels,
     ) -> Option<&Arc<Released>> {
         let names = self.files.get(&ConfigKey::new(namespace, group, canonical_file(file)))?;
+        let named = |name: &str| names.get(name)?.for_client(client);
+        if let Some(released) = named(file) {
+            return Some(released);
+        }
         let toggled = toggle_suffix(file);
-        let exact = [file, &toggled].into_iter().find_map(|name| names.get(name)?.for_client(client));
-        exact.or_else(|| {
+        named(&toggled).or_else(|| {
             [file, &toggled].into_iter().find_map(|wanted| {
                 let wanted = wanted.to_lowercase();
                 let equal = names.iter().filter(|(name, _)| name.to_lowercase() == wanted);

@@ -6,7 +6,7 @@ use axum::{
     body::Body,
     extract::{Path, State, rejection::PathRejection},
     http::{HeaderValue, header},
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -33,6 +33,9 @@ const YAML: HeaderValue = HeaderValue::from_static("application/yaml;charset=UTF
 const XML: HeaderValue = HeaderValue::from_static("application/xml;charset=UTF-8");
 
 const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'none'");
+
+/// Headers of an answer, without those of the protocol.
+const HEADERS_USUAL: usize = 10;
 
 type PathResult = Result<Path<Named>, PathRejection>;
 
@@ -199,6 +202,11 @@ fn whole(content_type: HeaderValue, content: Bytes) -> Response {
 
 /// A file may be markup with scripts in it: opened in a browser it is shown, and may do nothing.
 fn answer(content_type: HeaderValue, body: Body) -> Response {
-    let headers = [(header::CONTENT_TYPE, content_type), (header::CONTENT_SECURITY_POLICY, SANDBOX)];
-    (headers, body).into_response()
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    // At once for all that are put on it on its way out.
+    headers.reserve(HEADERS_USUAL);
+    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(header::CONTENT_SECURITY_POLICY, SANDBOX);
+    response
 }

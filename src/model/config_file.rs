@@ -52,8 +52,11 @@ impl fmt::Display for ConfigKey {
 
 /// Lower case, with one `.properties` cut off: equal for all names that one lookup may try.
 pub fn canonical_file(file: &str) -> String {
-    let lower = file.to_lowercase();
-    lower.strip_suffix(PROPERTIES_SUFFIX).map(str::to_owned).unwrap_or(lower)
+    let mut lower = file.to_lowercase();
+    if lower.ends_with(PROPERTIES_SUFFIX) {
+        lower.truncate(lower.len() - PROPERTIES_SUFFIX.len());
+    }
+    lower
 }
 
 /// The suffix that a client may leave out.

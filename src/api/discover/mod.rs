@@ -186,6 +186,6 @@ async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Resp
 fn note(app: &App, question: &Question, (namespace, service): &Identity, releases: &[Arc<RuleRelease>]) {
     let Wanted::Rules(family, None) = question.wanted else { return };
     let client = Client { address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(), agent: &question.agent };
-    let (labels, now) = (|| question.labels(), app.node.now());
+    let (labels, now) = (|| question.labels(), || app.node.now());
     app.node.subscribers().discovered(client, labels, family, (namespace, service), releases, now);
 }
