@@ -4,10 +4,13 @@ mod accounts;
 mod backup;
 mod certs;
 mod client;
+mod contexts;
 mod dev;
 mod import;
 mod offline;
+mod remote;
 mod secret;
+mod tables;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -18,6 +21,7 @@ use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
+use self::client::ClientCommand;
 use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs, ServeArgs};
 use crate::server::{Bound, Server};
 
@@ -29,6 +33,8 @@ const LOG_FILTER: &str = "info,openraft=error,thuban::audit=off";
 /// In the data directory: the generated password of the administrator, where no terminal shows it.
 const FIRST_PASSWORD_FILE: &str = "first-password";
 
+/// There is something to do.
+const EXIT_DIFFERENT: u8 = 1;
 /// Bad configuration.
 const EXIT_CONFIG: u8 = 2;
 const EXIT_REFUSED: u8 = 3;
@@ -64,6 +70,9 @@ enum Command {
     /// Bring config files of other systems in, or show what that would do
     #[command(subcommand)]
     Import(import::ImportCommand),
+    /// Keep clusters by name, each with its login
+    #[command(subcommand)]
+    Context(contexts::ContextCommand),
     /// Show, make and change users
     #[command(subcommand)]
     User(accounts::UserCommand),
@@ -74,13 +83,33 @@ enum Command {
     #[command(subcommand)]
     Role(accounts::RoleCommand),
     #[command(flatten)]
-    Client(client::ClientCommand),
+    Client(ClientCommand),
 }
 
 /// A command was not called as it has to be.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Usage(String);
+
+/// What there is is not what is wanted.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Differences(String);
+
+impl Differences {
+    fn to_do(count: usize) -> Self {
+        Differences(format!("{count} to do: `thuban apply` does it"))
+    }
+
+    fn between(from: &str, to: &str) -> Self {
+        Differences(format!("{from} and {to} differ: `thuban release` puts a draft in force"))
+    }
+}
+
+/// Documents that no node would take.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} faults, nothing was changed: mend the documents")]
+struct NothingDone(usize);
 
 /// Runs the command; 2 for bad configuration, 1 for any other failure.
 pub fn run(cli: Cli) -> ExitCode {
@@ -107,7 +136,12 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Import(command) => report_by_kind(block_on(import::run(command))),
         Command::Inspect(args) => report(offline::run_inspect(&args)),
         Command::Certs(args) => report(certs::run(&args)),
-        Command::Client(command) => report(block_on(client::run(command))),
+        Command::Context(command) => report_to_pipelines(contexts::run(command)),
+        // Who asks for health knows 0 and 1.
+        Command::Client(command @ (ClientCommand::Health(_) | ClientCommand::Backup(_))) => {
+            report(block_on(client::run(command)))
+        }
+        Command::Client(command) => report_by_kind(block_on(client::run(command))),
     }
 }
 
@@ -125,17 +159,31 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// [`report`] for commands that tell by their status what went wrong: 2 how they were called, 3 what the node
-/// refused, 4 that no node could say.
+/// [`report`] for commands that tell by their status what went wrong: 1 that there are differences, 2 how they were
+/// called, 3 what the node refused, 4 that no node could say.
 fn report_by_kind(result: anyhow::Result<()>) -> ExitCode {
-    let kind = result.as_ref().err().and_then(|error| match error.downcast_ref::<client::Refused>() {
+    let kind = result.as_ref().err().and_then(kind_of);
+    let code = report(result);
+    kind.map_or(code, ExitCode::from)
+}
+
+/// The same where a pipeline takes 1 for differences and for nothing else.
+fn report_to_pipelines(result: anyhow::Result<()>) -> ExitCode {
+    let kind = result.as_ref().err().map(|error| kind_of(error).unwrap_or(EXIT_CONFIG));
+    let code = report(result);
+    kind.map_or(code, ExitCode::from)
+}
+
+fn kind_of(error: &anyhow::Error) -> Option<u8> {
+    match error.downcast_ref::<remote::Refused>() {
         Some(refused) if refused.code < SERVER_FAULTS => Some(EXIT_REFUSED),
         Some(_) => Some(EXIT_NO_ANSWER),
         None if error.is::<Usage>() => Some(EXIT_CONFIG),
+        None if error.is::<NothingDone>() => Some(EXIT_REFUSED),
+        None if error.is::<Differences>() => Some(EXIT_DIFFERENT),
+        None if error.is::<remote::Stranger>() => Some(EXIT_NO_ANSWER),
         None => error.is::<reqwest::Error>().then_some(EXIT_NO_ANSWER),
-    });
-    let code = report(result);
-    kind.map_or(code, ExitCode::from)
+    }
 }
 
 fn list_faults(faults: &[String]) -> ExitCode {
@@ -212,6 +260,19 @@ fn say(line: &str) {
     let _ = std::io::stdout().flush();
 }
 
+/// Asks on the terminal; where there is none, nobody can have meant it.
+fn confirm(question: &str) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Usage("this needs a confirmation: run it on a terminal, or with --yes".to_owned()).into());
+    }
+    let mut out = std::io::stdout();
+    write!(out, "{question} Type yes to go on: ")?;
+    out.flush()?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(line.trim() == "yes")
+}
+
 fn say_error(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -219,8 +280,26 @@ fn say_error(line: &str) {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+    use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn endings_say_what_went_wrong() {
+        let refused = |code: u64| anyhow::Error::from(remote::Refused::of(&json!({ "code": code })).expect("refused"));
+        for (error, kind) in [
+            (Differences::to_do(1).into(), Some(EXIT_DIFFERENT)),
+            (Usage("wrong".to_owned()).into(), Some(EXIT_CONFIG)),
+            (anyhow::Error::from(Usage("wrong".to_owned())).context("line 1"), Some(EXIT_CONFIG)),
+            (NothingDone(1).into(), Some(EXIT_REFUSED)),
+            (refused(409_000), Some(EXIT_REFUSED)),
+            (refused(503_001), Some(EXIT_NO_ANSWER)),
+            (remote::Stranger.into(), Some(EXIT_NO_ANSWER)),
+            (anyhow::anyhow!("a disk is full"), None),
+        ] {
+            assert_eq!(kind_of(&error), kind, "{error:#}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

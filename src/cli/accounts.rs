@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
-use super::client::{CallArgs, call};
+use super::remote::{CallArgs, call};
+use super::tables::{Column, table, text, words};
 use super::{say, secret};
 use crate::config::OutputFormat;
 use crate::model::grant::{Grant, Role};
@@ -227,24 +228,9 @@ fn give(item: &mut Value, key: &str, value: Option<impl serde::Serialize>) {
     }
 }
 
-fn tell(answer: Value) -> anyhow::Result<()> {
+pub(super) fn tell(answer: Value) -> anyhow::Result<()> {
     say(answer["info"].as_str().unwrap_or("done"));
     Ok(())
-}
-
-/// Heading, and what stands below it.
-type Column = (&'static str, fn(&Value) -> String);
-
-fn text(value: &Value) -> String {
-    match value.as_str() {
-        Some("") | None => "-".to_owned(),
-        Some(text) => text.to_owned(),
-    }
-}
-
-fn words(value: &Value) -> String {
-    let words: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
 }
 
 /// As they are given on the command line.
@@ -260,17 +246,10 @@ fn rows_of(answer: &Value) -> Vec<Value> {
 }
 
 /// All pages of a list.
-async fn list(args: &ListArgs, path: &str, columns: &[Column]) -> anyhow::Result<()> {
-    let mut all = Vec::new();
-    loop {
-        let page = format!("{path}?offset={}&limit={}", all.len(), limits::PAGE_ROWS_MAX);
-        let rows = rows_of(&call(&args.call, Method::GET, &page, None).await?);
-        let is_last = rows.len() < limits::PAGE_ROWS_MAX;
-        all.extend(rows);
-        if is_last {
-            return show(args.output, all, columns);
-        }
-    }
+pub(super) async fn list(args: &ListArgs, path: &str, columns: &[Column]) -> anyhow::Result<()> {
+    let page = |offset: usize, limit: usize| format!("{path}?offset={offset}&limit={limit}");
+    let (all, _) = args.call.remote()?.pages("data", (limits::PAGE_ROWS_MAX, usize::MAX), page).await?;
+    show(args.output, all, columns)
 }
 
 fn show(output: OutputFormat, rows: Vec<Value>, columns: &[Column]) -> anyhow::Result<()> {
@@ -279,20 +258,6 @@ fn show(output: OutputFormat, rows: Vec<Value>, columns: &[Column]) -> anyhow::R
         OutputFormat::Table => table(&rows, columns).iter().for_each(|line| say(line)),
     }
     Ok(())
-}
-
-/// Columns as wide as what stands in them.
-fn table(rows: &[Value], columns: &[Column]) -> Vec<String> {
-    let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
-    let cells = rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect());
-    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(cells).collect();
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    let padded = |line: &Vec<String>| {
-        let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        cells.join("  ").trim_end().to_owned()
-    };
-    lines.iter().map(padded).collect()
 }
 
 #[cfg(test)]
@@ -312,12 +277,5 @@ mod tests {
         }
         assert!(read_grant("owner,prod").expect_err("no role").contains("releaser"));
         assert!(read_grant("").is_err());
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_cells() {
-        let columns: &[Column] = &[("name", |row| text(&row["name"])), ("more", |row| words(&row["more"]))];
-        let rows = [json!({ "name": "longer", "more": ["a", "b"] }), json!({ "name": "", "more": [] })];
-        assert_eq!(table(&rows, columns), ["name    more", "longer  a b", "-       -"]);
     }
 }

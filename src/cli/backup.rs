@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use reqwest::Method;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::Value;
 
-use super::client::CallArgs;
+use super::remote::CallArgs;
 use super::say;
 use crate::offline::inspect::{Inspection, inspect};
 
@@ -45,8 +46,9 @@ pub(super) async fn run(args: BackupArgs) -> anyhow::Result<()> {
 }
 
 async fn fetch(call: &CallArgs, mut file: &File) -> anyhow::Result<()> {
-    let client = call.endpoint().client()?.connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_MAX).build()?;
-    let mut answer = client.get(call.url("/admin/v1/backup")).header("Authorization", call.token()).send().await?;
+    let remote = call.remote()?;
+    let client = remote.builder()?.connect_timeout(CONNECT_WITHIN).read_timeout(SILENT_MAX).build()?;
+    let mut answer = remote.ask(&client, (Method::GET, "/admin/v1/backup"), |request| request).await?;
     if !answer.status().is_success() {
         let body: Value = answer.json().await.context("the answer is not of a thuban node")?;
         bail!("{} ({})", body["info"].as_str().unwrap_or("refused"), body["code"]);

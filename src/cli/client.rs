@@ -1,23 +1,19 @@
 //! Calls on a running cluster: login, the operator's commands, a health check for containers.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use reqwest::redirect::Policy;
 use serde_json::{Map, Value, json};
 
 use super::backup::{self, BackupArgs};
+use super::remote::{CallArgs, EndpointArgs, call};
 use super::{say, secret};
-use crate::tls;
-
-pub(super) const WITHIN: Duration = Duration::from_secs(15);
 
 #[derive(Subcommand)]
 pub(super) enum ClientCommand {
-    /// Print a token for the other commands
+    /// Get a token for the other commands: printed, or kept in the context
     Login(LoginArgs),
     /// Look at the cluster and change its members
     #[command(subcommand)]
@@ -29,38 +25,6 @@ pub(super) enum ClientCommand {
 }
 
 #[derive(Args)]
-pub(super) struct EndpointArgs {
-    /// Base URL of the management API of any node, http:// or https://
-    #[arg(long, env = "THUBAN_ENDPOINT", default_value = "http://127.0.0.1:8090")]
-    endpoint: String,
-
-    /// File with the authorities that may vouch for an https:// endpoint (PEM) [default: those the system
-    /// trusts]
-    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-}
-
-impl EndpointArgs {
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.endpoint.trim_end_matches('/'))
-    }
-
-    /// For requests to the endpoint, and to no other.
-    pub(super) fn client(&self) -> anyhow::Result<reqwest::ClientBuilder> {
-        http_client(&self.endpoint, self.ca_file.as_deref())
-    }
-}
-
-/// For requests to what is below a URL, and to nothing else.
-pub(super) fn http_client(url: &str, ca_file: Option<&Path>) -> anyhow::Result<reqwest::ClientBuilder> {
-    let tls = if url.starts_with("https://") { tls::trusting(ca_file)? } else { tls::trusting_nobody()? };
-    #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
-    let builder = reqwest::Client::builder();
-    // A redirection could send a password where nobody has vouched for anything.
-    Ok(builder.tls_backend_preconfigured(tls).redirect(Policy::none()))
-}
-
-#[derive(Args)]
 pub(super) struct LoginArgs {
     #[command(flatten)]
     endpoint: EndpointArgs,
@@ -68,6 +32,9 @@ pub(super) struct LoginArgs {
     name: String,
     #[command(flatten)]
     password: PasswordArgs,
+    /// Keep the token in the context instead of printing it; makes the context where it is not there
+    #[arg(long)]
+    save: bool,
 }
 
 /// A password: asked for where none is given, and not on the command line if it can be helped, where every user of
@@ -90,29 +57,6 @@ impl PasswordArgs {
             (None, Some(password)) => Ok(password),
             (file, _) => secret::read(file.as_deref(), "Password"),
         }
-    }
-}
-
-#[derive(Args)]
-pub(super) struct CallArgs {
-    #[command(flatten)]
-    endpoint: EndpointArgs,
-    /// From `thuban login`
-    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true)]
-    token: String,
-}
-
-impl CallArgs {
-    pub(super) fn endpoint(&self) -> &EndpointArgs {
-        &self.endpoint
-    }
-
-    pub(super) fn url(&self, path: &str) -> String {
-        self.endpoint.url(path)
-    }
-
-    pub(super) fn token(&self) -> &str {
-        &self.token
     }
 }
 
@@ -173,69 +117,23 @@ pub(super) async fn run(command: ClientCommand) -> anyhow::Result<()> {
     }
 }
 
-fn client(endpoint: &EndpointArgs) -> anyhow::Result<reqwest::Client> {
-    Ok(endpoint.client()?.timeout(WITHIN).build()?)
-}
-
-/// The body of an answer, or its `info` as an error.
-async fn send(request: reqwest::RequestBuilder) -> anyhow::Result<Value> {
-    judged(request.send().await?.json().await.context("the answer is not of a thuban node")?)
-}
-
-fn judged(body: Value) -> anyhow::Result<Value> {
-    match body["code"].as_u64() {
-        Some(200_000..=200_999) => Ok(body),
-        Some(code) => {
-            // Of a batch of one the item says it better.
-            let info = body["responses"][0]["info"].as_str().or(body["info"].as_str()).unwrap_or("refused");
-            Err(Refused { code, info: info.to_owned() }.into())
-        }
-        None => bail!("the answer is not of a thuban node"),
-    }
-}
-
-/// What a node answered instead of doing it.
-#[derive(Debug, thiserror::Error)]
-#[error("{info} ({code})")]
-pub(super) struct Refused {
-    pub(super) code: u64,
-    info: String,
-}
-
-impl Refused {
-    /// Of a batch, of which each item was told.
-    pub(super) fn some(count: usize) -> Self {
-        Refused { code: 400_000, info: format!("{count} were refused, the others are done") }
-    }
-}
-
-/// One call with a batch, and the body of its answer, also where items were refused.
-pub(super) async fn answer_of(to: &CallArgs, method: Method, path: &str, batch: &Value) -> anyhow::Result<Value> {
-    let request = client(&to.endpoint)?.request(method, to.url(path)).header("Authorization", to.token());
-    let body: Value = request.json(batch).send().await?.json().await.context("the answer is not of a thuban node")?;
-    if body["responses"].is_array() { Ok(body) } else { judged(body) }
-}
-
-/// One call with a token, and the body of its answer.
-pub(super) async fn call(to: &CallArgs, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
-    let request = client(&to.endpoint)?.request(method, to.url(path)).header("Authorization", to.token());
-    send(match body {
-        Some(body) => request.json(body),
-        None => request,
-    })
-    .await
-}
-
 async fn log_in(args: LoginArgs) -> anyhow::Result<()> {
+    let remote = args.endpoint.remote()?;
     let body = json!({ "name": args.name, "password": args.password.read()? });
-    let request = client(&args.endpoint)?.post(args.endpoint.url("/auth/v1/user/login"));
-    let answer = send(request.json(&body)).await?;
-    say(answer["loginResponse"]["token"].as_str().context("no token in the answer")?);
+    let answer = remote.call(Method::POST, "/auth/v1/user/login", Some(&body)).await?;
+    let token = answer["loginResponse"]["token"].as_str().context("no token in the answer")?;
+    if !args.save {
+        say(token);
+        return Ok(());
+    }
+    let context = args.endpoint.context.keep_token(&remote.endpoints, token)?;
+    say(&format!("logged in as {}, for 7 days; kept in the context {context}", args.name));
     Ok(())
 }
 
 async fn health(endpoint: &EndpointArgs) -> anyhow::Result<()> {
-    let answer = client(endpoint)?.get(endpoint.url("/readyz")).send().await?;
+    let remote = endpoint.remote()?;
+    let answer = remote.ask(&remote.client()?, (Method::GET, "/readyz"), |request| request).await?;
     if !answer.status().is_success() {
         bail!("{}", answer.text().await?.trim());
     }
@@ -255,31 +153,28 @@ async fn cluster(command: ClusterCommand) -> anyhow::Result<()> {
 }
 
 /// Values go as they were typed: the node knows the table, and says what is wrong.
-async fn settings(call: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
+async fn settings(to: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
     let mut body = Map::new();
     for change in changes {
         let (key, value) = change.split_once('=').with_context(|| format!("{change:?} is not KEY=VALUE"))?;
         body.insert(key.to_owned(), value.into());
     }
-    let (client, url) = (client(&call.endpoint)?, call.url("/admin/v1/settings"));
-    let request = if body.is_empty() { client.get(url) } else { client.put(url).json(&body) };
-    let answer = send(request.header("Authorization", &call.token)).await?;
+    let (method, body) = if body.is_empty() { (Method::GET, None) } else { (Method::PUT, Some(body.into())) };
+    let answer = call(to, method, "/admin/v1/settings", body.as_ref()).await?;
     for (key, value) in answer["settings"].as_object().context("no settings in the answer")? {
         say(&format!("{key:<32} {value}"));
     }
     Ok(())
 }
 
-async fn order(call: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
-    let url = call.url(&format!("/admin/v1/cluster/{verb}"));
-    let answer = send(client(&call.endpoint)?.post(url).header("Authorization", &call.token).json(&body)).await?;
+async fn order(to: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {
+    let answer = call(to, Method::POST, &format!("/admin/v1/cluster/{verb}"), Some(&body)).await?;
     say(answer["info"].as_str().unwrap_or("done"));
     Ok(())
 }
 
-async fn status(call: &CallArgs) -> anyhow::Result<()> {
-    let answer =
-        send(client(&call.endpoint)?.get(call.url("/admin/v1/cluster")).header("Authorization", &call.token)).await?;
+async fn status(to: &CallArgs) -> anyhow::Result<()> {
+    let answer = call(to, Method::GET, "/admin/v1/cluster", None).await?;
     let text = |value: &Value| match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),

@@ -16,7 +16,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::client::{CallArgs, answer_of, call};
+use super::remote::{CallArgs, Refused, answer_of, call, is_done};
 use super::{Usage, say};
 use crate::model::config_file::{ConfigKey, Format, Tag};
 use crate::model::limits;
@@ -192,7 +192,7 @@ async fn bring_in(source: Source, into: &IntoArgs) -> anyhow::Result<()> {
     }
     let refused = Box::pin(send(&steps, &there, into)).await?;
     say(&format!("{} done, {refused} refused", steps.len() - refused));
-    if refused > 0 { Err(super::client::Refused::some(refused).into()) } else { Ok(()) }
+    if refused > 0 { Err(Refused::some(refused).into()) } else { Ok(()) }
 }
 
 fn is_same(found: &Found, there: &There) -> bool {
@@ -260,7 +260,7 @@ async fn send(steps: &[(Step, &Found)], there: &BTreeMap<ConfigKey, There>, into
         let answer = answer_of(&into.call, method, &path, &Value::Array(items)).await?;
         for ((_, found), outcome) in part.iter().zip(answer["responses"].as_array().into_iter().flatten()) {
             let code = outcome["code"].as_u64().unwrap_or_default();
-            if !(200_000..201_000).contains(&code) {
+            if !is_done(code) {
                 refused += 1;
                 let info = outcome["info"].as_str().unwrap_or("refused");
                 say(&format!("refused   {}: {info} ({code})", found.shown()));

@@ -1,13 +1,11 @@
 //! Commands that work while no node runs: `restore`, `recover`, `reset-password`, `inspect`. They ask, print and leave
 //! the work to [`crate::offline`].
 
-use std::io::{IsTerminal, Write};
-
 use anyhow::bail;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{say, secret};
+use super::{confirm, say, secret};
 use crate::config::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs};
 use crate::model::access::PasswordHash;
 use crate::offline::Founded;
@@ -41,7 +39,7 @@ pub(super) fn run_recover(args: &RecoverArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     tell_findings(findings);
-    if !args.yes && !is_confirmed()? {
+    if !args.yes && !confirm("Make a cluster of one out of it?")? {
         bail!("not confirmed, nothing was changed");
     }
     tell_founded(&survivor.go_on_alone()?);
@@ -63,19 +61,6 @@ fn tell_findings(findings: &Findings) {
         say(&format!("taken as done {} entries of the log that may never have been acknowledged", last - applied));
     }
     say("sessions      all end; users and passwords stay");
-}
-
-/// Asks on the terminal; where there is none, nobody can have meant it.
-fn is_confirmed() -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        bail!("this needs a confirmation: run it on a terminal, or with --yes");
-    }
-    let mut out = std::io::stdout();
-    write!(out, "Make a cluster of one out of it? Type yes to go on: ")?;
-    out.flush()?;
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    Ok(line.trim() == "yes")
 }
 
 pub(super) fn run_reset_password(args: &ResetPasswordArgs) -> anyhow::Result<()> {

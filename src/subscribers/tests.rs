@@ -27,7 +27,7 @@ fn publish(bench: &mut Bench, content: &str) -> Arc<Released> {
 fn pull(subscribers: &Subscribers, address: &str, released: &Released, at: u64) {
     let client = Client { address, agent: "a client" };
     let namespaces = ["default".to_owned()];
-    subscribers.pulled(client, &[], &namespaces, "application", released, Timestamp(at));
+    subscribers.pulled(client, &[], &namespaces, "application", released, || Timestamp(at));
 }
 
 fn told(subscribers: &Subscribers, bench: &Bench) -> Vec<(String, u64, u64, bool)> {

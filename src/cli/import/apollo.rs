@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use url::Url;
 
-use super::super::client::http_client;
+use super::super::remote::http_client;
 use super::super::secret;
 use super::{IntoArgs, Source, Usage, archives, read};
 use crate::model::config_file::Format;
@@ -75,8 +75,8 @@ impl ApolloArgs {
             None => None,
         };
         let service = Service {
-            http: http_client(&base, self.config_service_ca_file.as_deref())?
-                .timeout(super::super::client::WITHIN)
+            http: http_client(std::slice::from_ref(&base), self.config_service_ca_file.as_deref())?
+                .timeout(super::super::remote::WITHIN)
                 .build()?,
             base: Url::parse(&base).map_err(|error| Usage(format!("--config-service: {error}")))?,
             app,

@@ -1,0 +1,292 @@
+//! Calls on a running cluster: which nodes are asked, one after the other, and what their answers mean.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response};
+use serde_json::Value;
+
+use super::Usage;
+use super::contexts::ContextArgs;
+use crate::tls;
+
+pub(super) const WITHIN: Duration = Duration::from_secs(15);
+/// Where there is another node to ask, a silent one is given up sooner.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8090";
+/// No leader: nothing happened, and another node may have one.
+const NO_LEADER: u64 = 503_001;
+
+#[derive(Args)]
+pub(super) struct EndpointArgs {
+    /// Base URL of the management API of any node, http:// or https://; several with commas between them are asked
+    /// one after the other [default: those of the context, else http://127.0.0.1:8090]
+    #[arg(long, env = "THUBAN_ENDPOINT", value_name = "URL", value_delimiter = ',')]
+    endpoint: Vec<String>,
+
+    /// File with the authorities that may vouch for an https:// endpoint (PEM) [default: that of the context, else
+    /// those the system trusts]
+    #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) context: ContextArgs,
+}
+
+impl EndpointArgs {
+    /// The nodes that are meant, with nothing to show them.
+    pub(super) fn remote(&self) -> anyhow::Result<Remote> {
+        let context = self.context.read()?.unwrap_or_default();
+        let is_context = self.endpoint.is_empty() || self.endpoint == context.servers;
+        let endpoints = match (self.endpoint.is_empty(), context.servers.is_empty()) {
+            (false, _) => self.endpoint.clone(),
+            (true, false) => context.servers,
+            (true, true) => vec![DEFAULT_ENDPOINT.to_owned()],
+        };
+        // What a context holds goes to its own servers and to nobody else.
+        let of_context = |value: Option<String>| value.filter(|_| is_context);
+        Ok(Remote {
+            endpoints: endpoints.iter().map(|one| one.trim().trim_end_matches('/').to_owned()).collect(),
+            ca_file: self.ca_file.clone().or(context.ca_file.filter(|_| is_context)),
+            token: of_context(context.token),
+            namespace: of_context(context.namespace),
+            built: None,
+        })
+    }
+}
+
+#[derive(Args)]
+pub(super) struct CallArgs {
+    #[command(flatten)]
+    pub(super) endpoint: EndpointArgs,
+    /// From `thuban login` [default: that of the context]
+    #[arg(long, env = "THUBAN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+}
+
+impl CallArgs {
+    /// The nodes that are meant, and what is shown to them.
+    pub(super) fn remote(&self) -> anyhow::Result<Remote> {
+        let mut remote = self.endpoint.remote()?;
+        remote.token = self.token.clone().or(remote.token);
+        if remote.token.is_none() {
+            let why =
+                "there is no token: `thuban login --save` keeps one in the context, --token and THUBAN_TOKEN give one";
+            return Err(Usage(why.to_owned()).into());
+        }
+        let builder = http_client(&remote.endpoints, remote.ca_file.as_deref())?;
+        let client = builder.connect_timeout(CONNECT_WITHIN).timeout(WITHIN).build()?;
+        Ok(Remote { built: Some(client), ..remote })
+    }
+}
+
+/// For requests to what is below these URLs, and to nothing else.
+pub(super) fn http_client(urls: &[String], ca_file: Option<&Path>) -> anyhow::Result<ClientBuilder> {
+    let is_secure = urls.iter().any(|url| url.starts_with("https://"));
+    let tls = if is_secure { tls::trusting(ca_file)? } else { tls::trusting_nobody()? };
+    #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
+    let builder = Client::builder();
+    // A redirection could send a password where nobody has vouched for anything.
+    Ok(builder.tls_backend_preconfigured(tls).redirect(Policy::none()))
+}
+
+/// The nodes of a cluster, as one command speaks to them.
+pub(super) struct Remote {
+    pub(super) endpoints: Vec<String>,
+    ca_file: Option<PathBuf>,
+    token: Option<String>,
+    /// That of the context.
+    pub(super) namespace: Option<String>,
+    built: Option<Client>,
+}
+
+impl Remote {
+    /// For requests that need other limits of time.
+    pub(super) fn builder(&self) -> anyhow::Result<ClientBuilder> {
+        http_client(&self.endpoints, self.ca_file.as_deref())
+    }
+
+    pub(super) fn client(&self) -> anyhow::Result<Client> {
+        match &self.built {
+            Some(client) => Ok(client.clone()),
+            None => Ok(self.builder()?.connect_timeout(CONNECT_WITHIN).timeout(WITHIN).build()?),
+        }
+    }
+
+    /// Asks the first node that can be reached; the next one also where a node answers that there is no leader. What
+    /// may have happened is not asked for twice: past the connection only a read goes on to the next node.
+    pub(super) async fn ask(
+        &self,
+        client: &Client,
+        (method, path): (Method, &str),
+        fill: impl Fn(RequestBuilder) -> RequestBuilder,
+    ) -> anyhow::Result<Response> {
+        let mut endpoints = self.endpoints.iter().peekable();
+        while let Some(endpoint) = endpoints.next() {
+            let mut request = client.request(method.clone(), format!("{endpoint}{path}"));
+            if let Some(token) = &self.token {
+                request = request.header("Authorization", token);
+            }
+            let answer = fill(request).send().await;
+            let is_last = endpoints.peek().is_none();
+            match answer {
+                Ok(answer) if is_last || answer.status().as_u16() != 503 => return Ok(answer),
+                Err(error) if is_last || !(error.is_connect() || method == Method::GET) => {
+                    let known = self.endpoints.join(", ");
+                    let advice = "is the node running, and the address that of its management API? --endpoint or `thuban context` name another";
+                    return Err(error).with_context(|| format!("no answer from {known} ({advice})"));
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        bail!("there is no address to ask: give --endpoint")
+    }
+
+    /// The body of an answer, whatever it says.
+    async fn body(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let fill = |request: RequestBuilder| match body {
+            Some(body) => request.json(body),
+            None => request,
+        };
+        let answer = self.ask(&self.client()?, (method, path), fill).await?;
+        answer.json().await.context("the answer is not of a thuban node")
+    }
+
+    /// One call, and the body of its answer; what was refused is an error.
+    pub(super) async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        judged(self.body(method, path, body).await?)
+    }
+
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.call(Method::GET, path, None).await
+    }
+
+    /// The rows of a list, page by page, as many as there are or as `most`; with what else the last page said.
+    pub(super) async fn pages(
+        &self,
+        element: &str,
+        (page_rows, most): (usize, usize),
+        path: impl Fn(usize, usize) -> String,
+    ) -> anyhow::Result<(Vec<Value>, Value)> {
+        let mut all = Vec::new();
+        loop {
+            let limit = page_rows.min(most - all.len());
+            let mut answer = self.get(&path(all.len(), limit)).await?;
+            let rows = match answer[element].take() {
+                Value::Array(rows) => rows,
+                _ => Vec::new(),
+            };
+            let is_last = rows.len() < limit;
+            all.extend(rows);
+            if is_last || all.len() >= most {
+                return Ok((all, answer));
+            }
+        }
+    }
+
+    /// One call with a batch, and what is answered of each item, also where some were refused.
+    pub(super) async fn batch(&self, method: Method, path: &str, items: &Value) -> anyhow::Result<Vec<Value>> {
+        let answer = self.body(method, path, Some(items)).await?;
+        match answer["responses"].as_array() {
+            Some(responses) => Ok(responses.clone()),
+            None => judged(answer).map(|answer| vec![answer]),
+        }
+    }
+}
+
+/// Whether a code says that it was done, or had been.
+pub(super) fn is_done(code: u64) -> bool {
+    (200_000..201_000).contains(&code)
+}
+
+fn judged(body: Value) -> anyhow::Result<Value> {
+    match body["code"].as_u64() {
+        Some(code) if is_done(code) => Ok(body),
+        Some(code) => {
+            // Of a batch of one the item says it better.
+            let info = body["responses"][0]["info"].as_str().or(body["info"].as_str()).unwrap_or("refused");
+            Err(Refused { code, info: info.to_owned() }.into())
+        }
+        None => Err(Stranger.into()),
+    }
+}
+
+/// Something else listens there.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer is not of a thuban node: does --endpoint or the context name a management API?")]
+pub(super) struct Stranger;
+
+/// What a node answered instead of doing it.
+#[derive(Debug, thiserror::Error)]
+#[error("{info} ({code}){}", advice(*.code))]
+pub(super) struct Refused {
+    pub(super) code: u64,
+    info: String,
+}
+
+impl Refused {
+    /// Of many, of which each was told.
+    pub(super) fn some(count: usize) -> Self {
+        Refused { code: 400_000, info: format!("{count} were refused, the others are done") }
+    }
+
+    /// Something that was named and is not there.
+    pub(super) fn missing(what: &str) -> Self {
+        Refused { code: 400_202, info: format!("there is no {what}") }
+    }
+
+    /// What was answered of one item of a batch.
+    pub(super) fn of(item: &Value) -> Option<Self> {
+        let code = item["code"].as_u64().unwrap_or_default();
+        let info = item["info"].as_str().unwrap_or("refused").to_owned();
+        (!is_done(code)).then_some(Refused { code, info })
+    }
+}
+
+/// What to do next.
+fn advice(code: u64) -> &'static str {
+    match code {
+        401_002 | 401_004 => ": log in, `thuban login --save` keeps the token in the context",
+        401_001 => ": it takes a grant, `thuban role list` tells which role lets do what",
+        400_202 => ": `thuban get` lists what there is",
+        409_000 => ": look at it as it is now (`thuban get`, `thuban diff`), and try again",
+        NO_LEADER => ": nothing happened; `thuban cluster status` tells who is there, try again",
+        503_003 => ": nothing happened; upgrade the member first",
+        504_001 => ": look whether it happened before you try again",
+        507_001 => ": nothing happened; make room, `thuban cluster status` tells the alarm",
+        _ => "",
+    }
+}
+
+/// One call with a batch, and the body of its answer, also where items were refused.
+pub(super) async fn answer_of(to: &CallArgs, method: Method, path: &str, batch: &Value) -> anyhow::Result<Value> {
+    let body = to.remote()?.body(method, path, Some(batch)).await?;
+    if body["responses"].is_array() { Ok(body) } else { judged(body) }
+}
+
+/// One call with a token, and the body of its answer.
+pub(super) async fn call(to: &CallArgs, method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    to.remote()?.call(method, path, body).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_judged_by_code_and_say_what_to_do_next() {
+        assert!(judged(json!({ "code": 200_002, "info": "no need" })).is_ok());
+        let batch = json!({ "code": 400_202, "info": "of all", "responses": [{ "info": "no such rule" }] });
+        let refused = judged(batch).expect_err("refused").to_string();
+        assert!(refused.starts_with("no such rule (400202): ") && refused.contains("thuban get"), "{refused}");
+        assert!(judged(json!({ "hello": 1 })).expect_err("a stranger").to_string().contains("not of a thuban node"));
+        assert!(Refused::of(&json!({ "code": 200_000 })).is_none());
+        let stale = Refused::of(&json!({ "code": 409_000, "info": "another by now" })).expect("refused");
+        assert_eq!(stale.to_string(), format!("another by now (409000){}", advice(409_000)));
+    }
+}

@@ -1,0 +1,103 @@
+//! What commands print: rows as a table, as names, as JSON or as YAML.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde_json::Value;
+
+/// Columns of a terminal that a cell of a table may take; the rest of it is in the other forms.
+const CELL_CHARS_MAX: usize = 60;
+
+/// The forms that commands on things have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Output {
+    /// Columns
+    Table,
+    /// More of them
+    Wide,
+    /// What tools read
+    Json,
+    /// Documents that can be applied again
+    Yaml,
+    /// KIND/NAME, one a line
+    Name,
+}
+
+/// Heading, and what stands below it.
+pub(super) type Column = (&'static str, fn(&Value) -> String);
+
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(_) => words(value),
+        Value::Object(pairs) => {
+            let pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={}", text(value))).collect();
+            if pairs.is_empty() { "-".to_owned() } else { pairs.join(",") }
+        }
+    }
+}
+
+pub(super) fn words(value: &Value) -> String {
+    let words: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+/// Columns as wide as what stands in them.
+pub(super) fn table(rows: &[Value], columns: &[Column]) -> Vec<String> {
+    let heads: Vec<String> = columns.iter().map(|(head, _)| (*head).to_owned()).collect();
+    let cells = rows.iter().map(|row| columns.iter().map(|(_, cell)| cell(row)).collect());
+    lay_out(std::iter::once(heads).chain(cells).collect())
+}
+
+/// Lines of as many cells each.
+pub(super) fn lay_out(lines: Vec<Vec<String>>) -> Vec<String> {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let padded = |line: &Vec<String>| {
+        let cells: Vec<_> = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(padded).collect()
+}
+
+/// One line of a text, and no more of it than a table bears; what a terminal would take for an order is left out.
+pub(super) fn short(text: &str) -> String {
+    let line: String = text.lines().next().unwrap_or_default().chars().filter(|char| !char.is_control()).collect();
+    match line.char_indices().nth(CELL_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// How long something took, for people.
+pub(super) fn took(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_cells() {
+        let columns: &[Column] = &[("name", |row| text(&row["name"])), ("more", |row| words(&row["more"]))];
+        let rows = [json!({ "name": "longer", "more": ["a", "b"] }), json!({ "name": "", "more": [] })];
+        assert_eq!(table(&rows, columns), ["name    more", "longer  a b", "-       -"]);
+        assert_eq!(table(&[], columns), ["name  more"]);
+    }
+
+    #[test]
+    fn cells_are_one_line_for_people() {
+        assert_eq!(text(&json!({ "a": "1", "b": true })), "a=1,b=true");
+        assert_eq!((text(&json!(null)), text(&json!({})), text(&json!(3))), ("-".into(), "-".into(), "3".into()));
+        assert_eq!(short("one\ntwo"), "one");
+        assert_eq!(short("\u{1b}[31mred"), "[31mred");
+        assert_eq!(short(&"x".repeat(100)).chars().count(), CELL_CHARS_MAX + 1);
+    }
+}
