@@ -6,11 +6,17 @@ mod certs;
 mod client;
 mod contexts;
 mod dev;
+mod documents;
+mod find;
+mod get;
 mod import;
+mod kinds;
+mod normal;
 mod offline;
 mod remote;
 mod secret;
 mod tables;
+mod yaml;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -70,6 +76,12 @@ enum Command {
     /// Bring config files of other systems in, or show what that would do
     #[command(subcommand)]
     Import(import::ImportCommand),
+    /// Show what there is
+    Get(get::GetArgs),
+    /// Write what there is as documents that can be applied
+    Export(get::ExportArgs),
+    /// Show what there is, and then what changes
+    Watch(get::WatchArgs),
     /// Keep clusters by name, each with its login
     #[command(subcommand)]
     Context(contexts::ContextCommand),
@@ -136,6 +148,9 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Import(command) => report_by_kind(block_on(import::run(command))),
         Command::Inspect(args) => report(offline::run_inspect(&args)),
         Command::Certs(args) => report(certs::run(&args)),
+        Command::Get(args) => report_to_pipelines(block_on(get::get(args))),
+        Command::Export(args) => report_to_pipelines(block_on(get::export(args))),
+        Command::Watch(args) => report_to_pipelines(block_on(get::watch(args))),
         Command::Context(command) => report_to_pipelines(contexts::run(command)),
         // Who asks for health knows 0 and 1.
         Command::Client(command @ (ClientCommand::Health(_) | ClientCommand::Backup(_))) => {

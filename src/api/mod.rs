@@ -68,6 +68,10 @@ use layers::Guard;
 use routes::{Route, routes};
 
 pub use layers::{Tracked, track};
+// What a body means, for who compares it before it is sent.
+pub(crate) use rules::parse_rule;
+pub(crate) use unknown::parse_noting;
+pub(crate) use upstream::folded;
 
 /// How the surface behaves.
 pub struct ApiSettings {

@@ -92,7 +92,7 @@ impl FromRequest<App> for RuleBatch {
 
 /// Head and body are read one after the other from the same object, each ignoring the other's
 /// fields, so that a wrong type is refused by the path of its field. With the fields that neither reads.
-pub(super) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, Refusal>, Vec<String>) {
+pub(crate) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, Refusal>, Vec<String>) {
     let (head, of_head) = parse_noting(PhantomData::<RuleHead>, raw);
     let (body, of_body) = parse_noting(family, raw);
     let is_known_to_head = |field: &String| !field.contains(['.', '[']) && !of_head.contains(field);

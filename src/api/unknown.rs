@@ -89,7 +89,7 @@ impl<T: DeserializeOwned> Noted<T> {
 
 /// Reads an object as [`parse_seeded`] does, and notes the fields, by their paths, that `seed` does not read. A field
 /// that is null is absent.
-pub(super) fn parse_noting<S, T>(seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
+pub(crate) fn parse_noting<S, T>(seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
 where
     S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
 {

@@ -55,7 +55,7 @@ const OF_LIMIT: [&str; 14] = [
 const METHOD: &str = "method";
 
 /// The rule in the shape of the specification; `None` where it has that already.
-pub(super) fn folded(family: Family, text: &str) -> Option<String> {
+pub(crate) fn folded(family: Family, text: &str) -> Option<String> {
     let row = FOLDS.iter().find(|row| row.family == family).filter(|row| (row.is_suspect)(text))?;
     let Ok(Value::Object(mut rule)) = serde_json::from_str(text) else { return None };
     (row.fold)(&mut rule).then(|| Value::Object(rule).to_string())

@@ -1,0 +1,316 @@
+//! `thuban get`, `thuban export` and `thuban watch`: what there is, as people, tools and `thuban apply` read it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::documents::{Document, status_of_row};
+use super::find::{InArgs, in_force, rows};
+use super::kinds::{KINDS, Key, Kind, Nature, Wanted, read_key, shown};
+use super::remote::{Refused, Remote};
+use super::tables::{Output, lay_out, table};
+use super::{Usage, say, yaml};
+
+/// Things of any kinds.
+#[derive(Args)]
+pub(super) struct MeantArgs {
+    /// What: KIND, KIND/NAME, or KIND and names; kinds have short names (rl for ratelimits), and names may hold *
+    #[arg(required = true, value_name = "KIND[/NAME]")]
+    what: Vec<String>,
+    #[command(flatten)]
+    at: InArgs,
+    /// Of all namespaces, whatever else says one
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Group of the config files
+    #[arg(long)]
+    group: Option<String>,
+    /// Only what is about this service: its instances, its rules
+    #[arg(long)]
+    service: Option<String>,
+}
+
+#[derive(Args)]
+pub(super) struct GetArgs {
+    #[command(flatten)]
+    meant: MeantArgs,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Output,
+}
+
+/// Things of one kind that are meant.
+struct Meant {
+    kind: &'static Kind,
+    wanted: Wanted,
+    /// Named by its very name: that it is not there is a refusal.
+    named: bool,
+}
+
+pub(super) async fn get(args: GetArgs) -> anyhow::Result<()> {
+    let (remote, namespace) = args.meant.at.remote()?;
+    let mut found = Vec::new();
+    for meant in meant(&args.meant, &namespace)? {
+        let rows = rows(&remote, meant.kind, &meant.wanted).await?;
+        if rows.is_empty() && meant.named {
+            let name = meant.wanted.name.unwrap_or_default();
+            return Err(Refused::missing(&format!("{}/{name} in {namespace}", meant.kind.one)).into());
+        }
+        found.push((meant.kind, rows));
+    }
+    show(&remote, found, args.output).await
+}
+
+fn meant(args: &MeantArgs, namespace: &str) -> anyhow::Result<Vec<Meant>> {
+    let (kind, names) = match args.what.split_first() {
+        Some((first, names)) if !first.contains('/') => (Some(Kind::of_word(first)?), names),
+        _ => (None, args.what.as_slice()),
+    };
+    let place = Some(namespace.to_owned()).filter(|_| !args.all_namespaces);
+    let of = |kind: &'static Kind, name: Option<&str>| -> Result<Meant, Usage> {
+        let mut wanted = Wanted { namespace: place.clone(), service: args.service.clone(), ..Wanted::default() };
+        wanted.group.clone_from(&args.group);
+        if let Some(name) = name {
+            let key = read_key(kind, namespace, args.group.as_deref(), name)?;
+            wanted.group = key.group;
+            wanted.name = Some(key.name);
+        }
+        if kind.nature == Nature::Namespace {
+            wanted.namespace = None;
+        }
+        let named = name.is_some_and(|name| !name.contains('*'));
+        Ok(Meant { kind, wanted, named })
+    };
+    let all = match kind {
+        Some(kind) if names.is_empty() => vec![of(kind, None)?],
+        Some(kind) => names.iter().map(|name| of(kind, Some(name))).collect::<Result<_, _>>()?,
+        None => {
+            let one = |word: &String| {
+                let (kind, name) = word.split_once('/').ok_or_else(|| Usage(format!("{word:?} is not KIND/NAME")))?;
+                of(Kind::of_word(kind)?, Some(name))
+            };
+            names.iter().map(one).collect::<Result<_, _>>()?
+        }
+    };
+    Ok(all)
+}
+
+async fn show(remote: &Remote, found: Vec<(&'static Kind, Vec<Value>)>, output: Output) -> anyhow::Result<()> {
+    // Rows of one kind stand in one table.
+    let mut merged: Vec<(&'static Kind, Vec<Value>)> = Vec::new();
+    for (kind, rows) in found {
+        match merged.iter_mut().find(|(one, _)| one.nature == kind.nature) {
+            Some((_, all)) => all.extend(rows),
+            None => merged.push((kind, rows)),
+        }
+    }
+    if output == Output::Json {
+        let document = |kind: &'static Kind, row: &Value| {
+            let mut document = Document::of_row(kind, row).value();
+            document["status"] = status_of_row(row);
+            document
+        };
+        let all: Vec<_> = merged.iter().flat_map(|(kind, rows)| rows.iter().map(|row| document(kind, row))).collect();
+        say(&serde_json::to_string_pretty(&all)?);
+        return Ok(());
+    }
+    for (index, (kind, mut rows)) in merged.into_iter().enumerate() {
+        rows.sort_by_cached_key(|row| kind.key_of(row));
+        match output {
+            Output::Name => rows.iter().for_each(|row| say(&shown(kind, &kind.key_of(row)))),
+            Output::Yaml => {
+                for row in &rows {
+                    say(yaml::write(&Document::of_row(kind, row).value())?.trim_end_matches('\n'));
+                }
+            }
+            _ => {
+                if output == Output::Wide && matches!(kind.nature, Nature::Rule(_)) {
+                    lay_in_force(remote, kind, &mut rows).await?;
+                }
+                if index > 0 {
+                    say("");
+                }
+                table(&rows, &kind.columns(output == Output::Wide)).iter().for_each(|line| say(line));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Lays beside each rule what its clients see.
+async fn lay_in_force(remote: &Remote, kind: &Kind, rows: &mut [Value]) -> anyhow::Result<()> {
+    let released = in_force(remote, kind, &Wanted::default()).await?;
+    for row in rows {
+        let found = released.get(&kind.key_of(row)).cloned().unwrap_or_default();
+        let normal = found.normal.map(|one| format!("{} (v{})", super::find::release_name(&one), one["version"]));
+        let grays = found.grays.iter().map(|name| format!("gray {name}"));
+        let words: Vec<_> = normal.into_iter().chain(grays).collect();
+        row["in_force"] = json!(words.join(", "));
+    }
+    Ok(())
+}
+
+#[derive(Args)]
+pub(super) struct ExportArgs {
+    /// Kinds [default: all that can be applied]
+    #[arg(value_name = "KIND")]
+    kinds: Vec<String>,
+    #[command(flatten)]
+    at: InArgs,
+    /// Of all namespaces, whatever else says one
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Folder to write NAMESPACE/KIND.yaml into; files that are there are written over [default: one stream on
+    /// standard output]
+    #[arg(long, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
+}
+
+/// Documents of what there is, for a tree that `thuban apply` takes.
+pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
+    let (remote, namespace) = args.at.remote()?;
+    let kinds: Vec<&'static Kind> = match args.kinds.is_empty() {
+        true => KINDS.iter().filter(|kind| kind.is_documented()).collect(),
+        false => args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?,
+    };
+    if let Some(kind) = kinds.iter().find(|kind| !kind.is_documented()) {
+        return Err(Usage(format!("{} speak for themselves: there are no documents of them", kind.many)).into());
+    }
+    let mut count = 0;
+    for kind in kinds {
+        let mut wanted = Wanted { namespace: Some(namespace.clone()), ..Wanted::default() };
+        if args.all_namespaces {
+            wanted.namespace = None;
+        } else if kind.nature == Nature::Namespace {
+            wanted = Wanted { name: wanted.namespace, ..Wanted::default() };
+        }
+        let mut rows = rows(&remote, kind, &wanted).await?;
+        rows.sort_by_cached_key(|row| kind.key_of(row));
+        count += rows.len();
+        let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
+        for row in &rows {
+            let text = yaml::write(&Document::of_row(kind, row).value())?;
+            let key = kind.key_of(row);
+            match &args.dir {
+                None => say(text.trim_end_matches('\n')),
+                Some(folder) => {
+                    let place = if kind.nature == Nature::Namespace { &key.name } else { &key.namespace };
+                    files
+                        .entry(folder.join(file_name(place)).join(format!("{}.yaml", kind.many)))
+                        .or_default()
+                        .push_str(&text);
+                }
+            }
+        }
+        files.iter().try_for_each(|(path, text)| write(path, text))?;
+    }
+    if let Some(folder) = &args.dir {
+        say(&format!(
+            "{count} documents in {}; `thuban diff -f {}` finds them equal",
+            folder.display(),
+            folder.display()
+        ));
+    }
+    Ok(())
+}
+
+/// A namespace may hold a slash or be a dot; a folder's name is one part.
+fn file_name(namespace: &str) -> String {
+    let name = namespace.replace('/', "%2F");
+    match name.strip_prefix('.') {
+        Some(rest) => format!("%2E{rest}"),
+        None => name,
+    }
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(path, text))
+        .with_context(|| path.display().to_string())
+}
+
+#[derive(Args)]
+pub(super) struct WatchArgs {
+    #[command(flatten)]
+    meant: MeantArgs,
+    /// Seconds between two looks
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    every: u64,
+    /// End after so many changes
+    #[arg(long, value_name = "COUNT")]
+    changes: Option<usize>,
+}
+
+/// A line for each thing that is there, and then for each that comes, changes or goes, until it is interrupted.
+pub(super) async fn watch(args: WatchArgs) -> anyhow::Result<()> {
+    let WatchArgs { meant: args, every, changes } = args;
+    let (remote, namespace) = args.at.remote()?;
+    let (mut before, mut told, mut is_first) = (BTreeMap::new(), 0, true);
+    loop {
+        let mut now = BTreeMap::new();
+        for meant in meant(&args, &namespace)? {
+            let rows = rows(&remote, meant.kind, &meant.wanted).await?;
+            now.extend(rows.into_iter().map(|row| ((meant.kind.order(), meant.kind.key_of(&row)), row)));
+        }
+        for (word, kind, row) in changed(&before, &now) {
+            let word = if is_first { "there" } else { word };
+            let cells: Vec<String> = kind.columns(false).iter().map(|(_, cell)| cell(row)).collect();
+            let line = [vec![word.to_owned(), kind.one.to_owned()], cells].concat();
+            lay_out(vec![line]).iter().for_each(|line| say(line));
+            told += usize::from(!is_first);
+            if changes.is_some_and(|most| told >= most) {
+                return Ok(());
+            }
+        }
+        (before, is_first) = (now, false);
+        tokio::time::sleep(Duration::from_secs(every)).await;
+    }
+}
+
+type Seen = BTreeMap<(usize, Key), Value>;
+
+/// What is there now and was not, is another, and is there no more.
+fn changed<'a>(before: &'a Seen, now: &'a Seen) -> Vec<(&'static str, &'static Kind, &'a Value)> {
+    let mut changes = Vec::new();
+    for (name, row) in now {
+        match before.get(name) {
+            None => changes.push(("added", &KINDS[name.0], row)),
+            Some(old) if old != row => changes.push(("changed", &KINDS[name.0], row)),
+            Some(_) => {}
+        }
+    }
+    let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
+    changes.extend(gone.map(|(name, row)| ("gone", &KINDS[name.0], row)));
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_what_came_what_is_another_and_what_went() {
+        let seen = |pairs: &[(&str, &str)]| -> Seen {
+            pairs
+                .iter()
+                .map(|(name, revision)| ((1, Key { name: (*name).into(), ..Key::default() }), json!(revision)))
+                .collect()
+        };
+        let (before, now) = (seen(&[("a", "1"), ("b", "1"), ("c", "1")]), seen(&[("a", "1"), ("b", "2"), ("d", "1")]));
+        let told: Vec<_> = changed(&before, &now).into_iter().map(|(word, kind, _)| (word, kind.one)).collect();
+        assert_eq!(told, [("changed", "service"), ("added", "service"), ("gone", "service")]);
+    }
+
+    #[test]
+    fn a_namespace_is_one_folder() {
+        assert_eq!(
+            (file_name("a/b"), file_name(".."), file_name("shop")),
+            ("a%2Fb".into(), "%2E.".into(), "shop".into())
+        );
+    }
+}

@@ -1,0 +1,390 @@
+//! The kinds of things that commands name: one table, with the words for each, where it stands in the API, and what is
+//! shown of it.
+
+use serde_json::{Map, Value, json};
+use url::form_urlencoded;
+
+use super::Usage;
+use super::tables::{Column, short, text};
+use crate::model::rule::Family;
+
+/// What a kind is, where kinds differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nature {
+    Namespace,
+    Service,
+    Group,
+    Alias,
+    File,
+    Rule(Family),
+    /// They speak for themselves: shown, never applied.
+    Instance,
+}
+
+pub(super) struct Kind {
+    pub(super) nature: Nature,
+    /// The word of documents, and of one.
+    pub(super) one: &'static str,
+    /// The word for many.
+    pub(super) many: &'static str,
+    pub(super) short: &'static str,
+    /// Where they are listed, created and changed, and deleted.
+    pub(super) list: &'static str,
+    pub(super) write: &'static str,
+    pub(super) delete: &'static str,
+    /// The member of a list that holds the rows.
+    pub(super) rows: &'static str,
+    columns: &'static [Column],
+    /// What a wide table has besides.
+    more: &'static [Column],
+}
+
+/// In the order in which they need each other.
+pub(super) const KINDS: [Kind; 10] = [
+    Kind {
+        nature: Nature::Namespace,
+        one: "namespace",
+        many: "namespaces",
+        short: "ns",
+        list: "/naming/v1/namespaces",
+        write: "/naming/v1/namespaces",
+        delete: "/naming/v1/namespaces/delete",
+        rows: "namespaces",
+        columns: &[
+            NAME,
+            ("services", |row| text(&row["total_service_count"])),
+            ("comment", |row| cut(&row["comment"])),
+        ],
+        more: &[("owners", |row| cut(&row["owners"])), MODIFIED, REVISION],
+    },
+    Kind {
+        nature: Nature::Service,
+        one: "service",
+        many: "services",
+        short: "svc",
+        list: "/naming/v1/services",
+        write: "/naming/v1/services",
+        delete: "/naming/v1/services/delete",
+        rows: "services",
+        columns: &[
+            NAMESPACE,
+            NAME,
+            ("healthy", |row| {
+                format!("{}/{}", text(&row["healthy_instance_count"]), text(&row["total_instance_count"]))
+            }),
+            ("business", |row| cut(&row["business"])),
+            ("comment", |row| cut(&row["comment"])),
+        ],
+        more: &[
+            ("department", |row| cut(&row["department"])),
+            ("owners", |row| cut(&row["owners"])),
+            ("metadata", |row| cut(&row["metadata"])),
+            MODIFIED,
+            REVISION,
+        ],
+    },
+    Kind {
+        nature: Nature::Group,
+        one: "configgroup",
+        many: "configgroups",
+        short: "cg",
+        list: "/config/v1/configfilegroups",
+        write: "/config/v1/configfilegroups",
+        delete: "/config/v1/configfilegroups/delete",
+        rows: "configFileGroups",
+        columns: &[NAMESPACE, NAME, ("files", |row| text(&row["fileCount"])), ("comment", |row| cut(&row["comment"]))],
+        more: &[("owner", |row| cut(&row["owner"])), ("modified", |row| text(&row["modifyTime"])), REVISION],
+    },
+    Kind {
+        nature: Nature::Alias,
+        one: "alias",
+        many: "aliases",
+        short: "al",
+        list: "/naming/v1/service/aliases",
+        write: "/naming/v1/service/alias",
+        delete: "/naming/v1/service/aliases/delete",
+        rows: "aliases",
+        columns: &[
+            ("namespace", |row| text(&row["alias_namespace"])),
+            ("name", |row| text(&row["alias"])),
+            ("stands for", |row| format!("{}/{}", text(&row["namespace"]), text(&row["service"]))),
+        ],
+        more: &[("owners", |row| cut(&row["owners"])), ("comment", |row| cut(&row["comment"])), MODIFIED, REVISION],
+    },
+    Kind {
+        nature: Nature::File,
+        one: "configfile",
+        many: "configfiles",
+        short: "cf",
+        list: "/config/v1/configfiles/search",
+        write: "/config/v1/configfiles",
+        delete: "/config/v1/configfiles/delete",
+        rows: "configFiles",
+        columns: &[
+            NAMESPACE,
+            ("group", |row| text(&row["group"])),
+            NAME,
+            ("format", |row| text(&row["format"])),
+            ("status", |row| text(&row["status"])),
+            ("released", |row| text(&row["releaseTime"])),
+        ],
+        more: &[
+            ("bytes", |row| row["content"].as_str().map_or(0, str::len).to_string()),
+            ("modified", |row| text(&row["modifyTime"])),
+            ("by", |row| text(&row["modifyBy"])),
+            REVISION,
+        ],
+    },
+    of_rules(Family::Routing, "routing", "rt"),
+    of_rules(Family::RateLimit, "ratelimit", "rl"),
+    of_rules(Family::FaultDetect, "faultdetector", "fd"),
+    of_rules(Family::CircuitBreaker, "circuitbreaker", "cb"),
+    Kind {
+        nature: Nature::Instance,
+        one: "instance",
+        many: "instances",
+        short: "in",
+        list: "/naming/v1/instances",
+        write: "/naming/v1/instances",
+        delete: "/naming/v1/instances/delete",
+        rows: "instances",
+        columns: &[
+            NAMESPACE,
+            ("service", |row| text(&row["service"])),
+            ("address", |row| format!("{}:{}", text(&row["host"]), text(&row["port"]))),
+            ("healthy", |row| text(&row["healthy"])),
+            ("isolated", |row| text(&row["isolate"])),
+            ("weight", |row| text(&row["weight"])),
+        ],
+        more: &[
+            ("version", |row| text(&row["version"])),
+            ("zone", |row| text(&row["location"]["zone"])),
+            ("metadata", |row| cut(&row["metadata"])),
+            ("id", |row| text(&row["id"])),
+        ],
+    },
+];
+
+const NAMESPACE: Column = ("namespace", |row| text(&row["namespace"]));
+const NAME: Column = ("name", |row| text(&row["name"]));
+const MODIFIED: Column = ("modified", |row| text(&row["mtime"]));
+const REVISION: Column = ("revision", |row| text(&row["revision"]));
+
+fn cut(value: &Value) -> String {
+    short(&text(value))
+}
+
+const fn of_rules(family: Family, one: &'static str, short: &'static str) -> Kind {
+    let (list, delete) = match family {
+        Family::Routing => ("/naming/v1/routings", "/naming/v1/routings/delete"),
+        Family::RateLimit => ("/naming/v1/ratelimits", "/naming/v1/ratelimits/delete"),
+        Family::FaultDetect => ("/naming/v1/faultdetectors", "/naming/v1/faultdetectors/delete"),
+        Family::CircuitBreaker => ("/naming/v1/circuitbreakers", "/naming/v1/circuitbreakers/delete"),
+    };
+    Kind {
+        nature: Nature::Rule(family),
+        one,
+        many: family.kind(),
+        short,
+        list,
+        write: list,
+        delete,
+        rows: "data",
+        columns: &[
+            NAMESPACE,
+            NAME,
+            ("enabled", |row| text(&row["enable"])),
+            ("priority", |row| text(&row["priority"])),
+            ("modified", |row| text(&row["mtime"])),
+        ],
+        more: &[
+            // Laid beside each row by who fetched the releases.
+            ("in force", |row| text(&row["in_force"])),
+            ("description", |row| self::cut(&row["description"])),
+            ("id", |row| text(&row["id"])),
+            REVISION,
+        ],
+    }
+}
+
+/// What names one thing, or by globs several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// Empty for what is in none.
+    pub(super) namespace: String,
+    /// Of a config file.
+    pub(super) group: Option<String>,
+    pub(super) name: String,
+}
+
+impl Kind {
+    /// By any of its words, letter case aside.
+    pub(super) fn of_word(word: &str) -> Result<&'static Kind, Usage> {
+        let lower = word.to_ascii_lowercase();
+        KINDS.iter().find(|kind| [kind.one, kind.many, kind.short].contains(&lower.as_str())).ok_or_else(|| {
+            let known: Vec<_> = KINDS.iter().map(|kind| format!("{} ({})", kind.many, kind.short)).collect();
+            Usage(format!("{word:?} is no kind; there are {}", known.join(", ")))
+        })
+    }
+
+    /// Its place in the order in which kinds need each other.
+    pub(super) fn order(&self) -> usize {
+        KINDS.iter().position(|kind| kind.nature == self.nature).unwrap_or(KINDS.len())
+    }
+
+    pub(super) fn is_documented(&self) -> bool {
+        self.nature != Nature::Instance
+    }
+
+    /// Whether there are releases of it.
+    pub(super) fn is_released(&self) -> bool {
+        matches!(self.nature, Nature::Rule(_) | Nature::File)
+    }
+
+    pub(super) fn columns(&self, wide: bool) -> Vec<Column> {
+        let more = if wide { self.more } else { &[] };
+        self.columns.iter().chain(more).copied().collect()
+    }
+
+    /// The name of a row.
+    pub(super) fn key_of(&self, row: &Value) -> Key {
+        let of = |member: &str| row[member].as_str().unwrap_or_default().to_owned();
+        match self.nature {
+            Nature::Namespace => Key { name: of("name"), ..Key::default() },
+            Nature::Alias => Key { namespace: of("alias_namespace"), name: of("alias"), ..Key::default() },
+            Nature::File => Key { namespace: of("namespace"), group: Some(of("group")), name: of("name") },
+            Nature::Instance => Key { namespace: of("namespace"), name: of("id"), ..Key::default() },
+            _ => Key { namespace: of("namespace"), name: of("name"), ..Key::default() },
+        }
+    }
+
+    /// The members of a body that name the thing.
+    pub(super) fn named(&self, key: &Key) -> Map<String, Value> {
+        let body = match self.nature {
+            Nature::Namespace => json!({ "name": key.name }),
+            Nature::Alias => json!({ "alias_namespace": key.namespace, "alias": key.name }),
+            Nature::File => json!({ "namespace": key.namespace, "group": key.group, "name": key.name }),
+            Nature::Instance => json!({ "id": key.name }),
+            _ => json!({ "namespace": key.namespace, "name": key.name }),
+        };
+        body.as_object().cloned().unwrap_or_default()
+    }
+
+    /// Where a page of them is asked for; an absent part of the name stands for all.
+    pub(super) fn page(&self, wanted: &Wanted, offset: usize, limit: usize) -> String {
+        let (namespace, name) = match self.nature {
+            Nature::Namespace => (None, "name"),
+            Nature::Alias => (Some("alias_namespace"), "alias"),
+            Nature::Group => (Some("namespace"), "group"),
+            Nature::Instance => (Some("namespace"), "id"),
+            _ => (Some("namespace"), "name"),
+        };
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let mut add = |key: Option<&str>, value: &Option<String>| {
+            if let (Some(key), Some(value)) = (key, value) {
+                query.append_pair(key, value);
+            }
+        };
+        // Of instances a list wants something to look for.
+        let any = (self.nature == Nature::Instance).then(|| "*".to_owned());
+        add(namespace, &wanted.namespace.clone().or(any));
+        add(Some(name), &wanted.name);
+        add(Some("group"), &wanted.group);
+        add(Some("service"), &wanted.service);
+        query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
+        format!("{}?{}", self.list, query.finish())
+    }
+}
+
+/// Which of a kind are meant; what is absent stands for all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wanted {
+    pub(super) namespace: Option<String>,
+    pub(super) group: Option<String>,
+    pub(super) name: Option<String>,
+    /// What they are about, where they are about services.
+    pub(super) service: Option<String>,
+}
+
+/// As people name a thing of a kind: a config file by its group as well.
+pub(super) fn shown(kind: &Kind, key: &Key) -> String {
+    match &key.group {
+        Some(group) => format!("{}/{group}/{}", kind.one, key.name),
+        None => format!("{}/{}", kind.one, key.name),
+    }
+}
+
+/// The same with its namespace, for lines about things of several.
+pub(super) fn placed(kind: &Kind, key: &Key) -> String {
+    if key.namespace.is_empty() { shown(kind, key) } else { format!("{} in {}", shown(kind, key), key.namespace) }
+}
+
+/// A name as it was typed: that of a config file is GROUP/FILE.
+pub(super) fn read_key(kind: &Kind, namespace: &str, group: Option<&str>, name: &str) -> Result<Key, Usage> {
+    let namespace = if kind.nature == Nature::Namespace { "" } else { namespace };
+    let (group, name) = match (kind.nature, group) {
+        (Nature::File, Some(group)) => (Some(group.to_owned()), name),
+        (Nature::File, None) => {
+            let (group, file) = name.split_once('/').ok_or_else(|| {
+                Usage(format!("{name:?} says no group: a config file is named GROUP/FILE, e.g. configfile/shop/{name}"))
+            })?;
+            (Some(group.to_owned()), file)
+        }
+        _ => (None, name),
+    };
+    if name.is_empty() {
+        return Err(Usage(format!("which {}? give its name: {}/NAME", kind.one, kind.one)));
+    }
+    Ok(Key { namespace: namespace.to_owned(), group, name: name.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_word_names_one_kind() {
+        let mut seen = BTreeSet::new();
+        for kind in &KINDS {
+            for word in BTreeSet::from([kind.one, kind.many, kind.short]) {
+                assert!(seen.insert(word), "{word} names two kinds");
+                assert_eq!(Kind::of_word(&word.to_uppercase()).ok().map(|kind| kind.one), Some(kind.one));
+            }
+            assert_eq!(kind.key_of(&Value::Object(kind.named(&sample(kind)))), sample(kind), "{}", kind.one);
+        }
+        for family in Family::ALL {
+            assert!(
+                KINDS.iter().any(|kind| kind.nature == Nature::Rule(*family) && kind.list.ends_with(family.kind()))
+            );
+        }
+        assert!(Kind::of_word("pods").err().expect("no kind").0.contains("routings (rt)"));
+    }
+
+    fn sample(kind: &Kind) -> Key {
+        let namespace = if matches!(kind.nature, Nature::Namespace | Nature::Instance) { "" } else { "shop" };
+        let group = (kind.nature == Nature::File).then(|| "g".to_owned());
+        Key { namespace: namespace.to_owned(), group, name: "a".to_owned() }
+    }
+
+    #[test]
+    fn config_files_are_named_with_their_group() {
+        let kind = Kind::of_word("cf").ok().expect("a kind");
+        let key = read_key(kind, "ns", None, "g/deep/a.yaml").ok().expect("a name");
+        assert_eq!((key.group.as_deref(), key.name.as_str()), (Some("g"), "deep/a.yaml"));
+        assert_eq!(shown(kind, &key), "configfile/g/deep/a.yaml");
+        assert_eq!(placed(kind, &key), "configfile/g/deep/a.yaml in ns");
+        let slashed = read_key(kind, "ns", Some("g/h"), "a/b").ok().expect("a name");
+        assert_eq!((slashed.group.as_deref(), slashed.name.as_str()), (Some("g/h"), "a/b"));
+        assert!(read_key(kind, "ns", None, "a.yaml").is_err());
+    }
+
+    #[test]
+    fn pages_are_asked_for_by_the_names_of_the_api() {
+        let wanted = Wanted { namespace: Some("a b".into()), name: Some("x*".into()), ..Wanted::default() };
+        let of = |word| Kind::of_word(word).ok().expect("a kind").page(&wanted, 0, 100);
+        assert_eq!(of("al"), "/naming/v1/service/aliases?alias_namespace=a+b&alias=x*&offset=0&limit=100");
+        assert_eq!(of("ns"), "/naming/v1/namespaces?name=x*&offset=0&limit=100");
+    }
+}
