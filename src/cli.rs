@@ -7,15 +7,20 @@ mod client;
 mod contexts;
 mod dev;
 mod documents;
+mod explain;
 mod find;
 mod get;
 mod import;
+mod keys;
 mod kinds;
 mod normal;
 mod offline;
+mod releases;
 mod remote;
 mod secret;
 mod tables;
+mod trail;
+mod who;
 mod yaml;
 
 use std::io::{IsTerminal, Write};
@@ -82,6 +87,27 @@ enum Command {
     Export(get::ExportArgs),
     /// Show what there is, and then what changes
     Watch(get::WatchArgs),
+    /// Publish a rule or a config file: to all clients, to some, or later
+    Release(releases::ReleaseArgs),
+    /// Put an earlier release in force again
+    Rollback(releases::RollbackArgs),
+    /// Make a gray release the one for all clients
+    Promote(releases::PromoteArgs),
+    /// End a gray release: its clients see the normal one again
+    Stop(releases::StopArgs),
+    /// Take the release in force from all clients
+    Withdraw(releases::WithdrawArgs),
+    /// Show what became of the releases of a rule or of a config file
+    History(releases::HistoryArgs),
+    /// Tell which rule would apply to a request, and why
+    Explain(Box<explain::ExplainArgs>),
+    /// Show which client has which release
+    Who(who::WhoArgs),
+    /// Show who did what
+    Audit(trail::AuditArgs),
+    /// Show, make and retire the access keys of config clients
+    #[command(subcommand)]
+    Key(keys::KeyCommand),
     /// Keep clusters by name, each with its login
     #[command(subcommand)]
     Context(contexts::ContextCommand),
@@ -151,6 +177,16 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Get(args) => report_to_pipelines(block_on(get::get(args))),
         Command::Export(args) => report_to_pipelines(block_on(get::export(args))),
         Command::Watch(args) => report_to_pipelines(block_on(get::watch(args))),
+        Command::Release(args) => report_to_pipelines(block_on(releases::release(args))),
+        Command::Rollback(args) => report_to_pipelines(block_on(releases::roll_back(args))),
+        Command::Promote(args) => report_to_pipelines(block_on(releases::promote(args))),
+        Command::Stop(args) => report_to_pipelines(block_on(releases::stop(args))),
+        Command::Withdraw(args) => report_to_pipelines(block_on(releases::withdraw(args))),
+        Command::History(args) => report_to_pipelines(block_on(releases::history(args))),
+        Command::Explain(args) => report_to_pipelines(block_on(explain::run(*args))),
+        Command::Who(args) => report_to_pipelines(block_on(who::run(args))),
+        Command::Audit(args) => report_to_pipelines(block_on(trail::run(args))),
+        Command::Key(command) => report_to_pipelines(block_on(keys::run(command))),
         Command::Context(command) => report_to_pipelines(contexts::run(command)),
         // Who asks for health knows 0 and 1.
         Command::Client(command @ (ClientCommand::Health(_) | ClientCommand::Backup(_))) => {

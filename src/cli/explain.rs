@@ -1,0 +1,182 @@
+//! `thuban explain`: which rule would apply to a request, with the verdict of every condition.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::find::InArgs;
+use super::kinds::{Kind, Nature};
+use super::tables::text;
+use super::{Usage, say};
+use crate::config::OutputFormat;
+
+#[derive(Args)]
+pub(super) struct ExplainArgs {
+    /// Kind of rules: routing, ratelimit, faultdetector or circuitbreaker
+    kind: String,
+    #[command(flatten)]
+    at: InArgs,
+    /// Service that is called: NAMESPACE/NAME, or its name in the namespace that is meant
+    #[arg(long)]
+    service: String,
+    #[arg(long)]
+    protocol: Option<String>,
+    #[arg(long)]
+    method: Option<String>,
+    #[arg(long)]
+    path: Option<String>,
+    /// A header of the request; may be given several times, as all that follow
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = read_pair)]
+    headers: Vec<(String, String)>,
+    /// A parameter of its query
+    #[arg(long = "query", value_name = "NAME=VALUE", value_parser = read_pair)]
+    query: Vec<(String, String)>,
+    /// A cookie
+    #[arg(long = "cookie", value_name = "NAME=VALUE", value_parser = read_pair)]
+    cookies: Vec<(String, String)>,
+    /// What conditions of the type CUSTOM look at
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = read_pair)]
+    labels: Vec<(String, String)>,
+    #[arg(long)]
+    caller_ip: Option<String>,
+    /// Service that calls: NAMESPACE/NAME, or its name in the namespace of the called one
+    #[arg(long)]
+    caller: Option<String>,
+    /// A label of the instance that calls
+    #[arg(long = "caller-label", value_name = "NAME=VALUE", value_parser = read_pair)]
+    caller_labels: Vec<(String, String)>,
+    /// A label of the client that asks for rules: they choose among gray releases
+    #[arg(long = "client-label", value_name = "NAME=VALUE", value_parser = read_pair)]
+    client_labels: Vec<(String, String)>,
+    /// Judge the rules as they are saved, not as they are released
+    #[arg(long)]
+    draft: bool,
+    /// Say as well what would be different if all that is saved were released
+    #[arg(long)]
+    diff: bool,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+fn read_pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(super) async fn run(args: ExplainArgs) -> anyhow::Result<()> {
+    let (remote, namespace) = args.at.remote()?;
+    let kind = Kind::of_word(&args.kind)?;
+    if !matches!(kind.nature, Nature::Rule(_)) {
+        return Err(Usage(format!(
+            "rules are explained, not {}: routing, ratelimit, faultdetector, circuitbreaker",
+            kind.many
+        ))
+        .into());
+    }
+    let answer = remote.call(Method::POST, &format!("{}/explain", kind.list), Some(&sketch(&args, &namespace))).await?;
+    let explanation = &answer["explanation"];
+    match args.output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(explanation)?),
+        OutputFormat::Table => lines(explanation).iter().for_each(|line| say(line)),
+    }
+    Ok(())
+}
+
+fn sketch(args: &ExplainArgs, namespace: &str) -> Value {
+    let placed = |name: &str, namespace: &str| match name.split_once('/') {
+        Some((namespace, name)) => (namespace.to_owned(), name.to_owned()),
+        None => (namespace.to_owned(), name.to_owned()),
+    };
+    let map = |pairs: &[(String, String)]| pairs.iter().cloned().collect::<BTreeMap<_, _>>();
+    let (namespace, service) = placed(&args.service, namespace);
+    let mut sketch = json!({
+        "service": service, "namespace": namespace, "protocol": args.protocol, "method": args.method, "path": args.path,
+        "headers": map(&args.headers), "query": map(&args.query), "cookies": map(&args.cookies),
+        "labels": map(&args.labels), "caller_ip": args.caller_ip, "caller_metadata": map(&args.caller_labels),
+        "client_labels": map(&args.client_labels), "draft": args.draft, "diff": args.diff,
+    });
+    if let Some(caller) = &args.caller {
+        let (namespace, caller) = placed(caller, &namespace);
+        sketch["caller_namespace"] = json!(namespace);
+        sketch["caller_service"] = json!(caller);
+    }
+    sketch
+}
+
+/// From what comes of it down to each condition.
+fn lines(explanation: &Value) -> Vec<String> {
+    let which = if explanation["draft"] == true { "as they are saved" } else { "as they are released" };
+    let mut lines = vec![
+        format!("{}/{}, rules {which}", text(&explanation["namespace"]), text(&explanation["service"])),
+        text(&explanation["info"]),
+    ];
+    let each = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
+    for rule in each(&explanation["candidates"]) {
+        let release = match rule["release"].is_object() {
+            true => format!(" ({} v{})", text(&rule["release"]["release_name"]), rule["release"]["version"]),
+            false => String::new(),
+        };
+        let name = format!("{}/{}", text(&rule["namespace"]), text(&rule["rule_name"]));
+        lines.push(String::new());
+        lines.push(format!("{name}{release}  {}", text(&rule["verdict"])));
+        for part in each(&rule["rules"]) {
+            let name = part["name"].as_str().filter(|name| !name.is_empty()).map(|name| format!(" {name}"));
+            let (index, verdict) = (&part["index"], text(&part["verdict"]));
+            lines.push(format!("  {index}{}  {verdict}: {}", name.unwrap_or_default(), text(&part["info"])));
+            for finding in each(&part["arguments"]) {
+                let mark = if finding["matched"] == true { "yes" } else { "no " };
+                lines.push(format!("      {mark}  {}", text(&finding["info"])));
+            }
+        }
+    }
+    if let Some(changes) = explanation["changes"].as_array() {
+        lines.push(String::new());
+        lines.push(match changes.len() {
+            0 => "nothing would be different if all that is saved were released".to_owned(),
+            count => format!("{count} differences if all that is saved were released:"),
+        });
+        for change in changes {
+            let path = text(&change["path"]);
+            lines.extend(change.get("before").map(|value| format!("  - {path}: {value}")));
+            lines.extend(change.get("after").map(|value| format!("  + {path}: {value}")));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_condition_has_its_verdict() {
+        let explanation = json!({
+            "namespace": "shop", "service": "pay", "draft": false, "info": "1 limit counts it",
+            "candidates": [{
+                "namespace": "shop", "rule_name": "a", "verdict": "applies", "release": { "release_name": "one", "version": 2 },
+                "rules": [{ "index": 0, "name": "r", "verdict": "applies", "info": "all hold", "arguments": [
+                    { "matched": true, "info": "header x is 1: meets EXACT 1" }, { "matched": false, "info": "no cookie" },
+                ] }],
+            }],
+            "changes": [{ "path": "/0", "before": 1 }],
+        });
+        assert_eq!(
+            lines(&explanation),
+            [
+                "shop/pay, rules as they are released",
+                "1 limit counts it",
+                "",
+                "shop/a (one v2)  applies",
+                "  0 r  applies: all hold",
+                "      yes  header x is 1: meets EXACT 1",
+                "      no   no cookie",
+                "",
+                "1 differences if all that is saved were released:",
+                "  - /0: 1",
+            ]
+        );
+    }
+}

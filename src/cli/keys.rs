@@ -1,0 +1,117 @@
+//! `thuban key`: what config clients of an app sign their requests with.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::remote::{CallArgs, call};
+use super::tables::{Column, short, text};
+use super::{accounts, say, secret};
+
+const KEYS: &str = "/auth/v1/accesskeys";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Mode {
+    /// As if it were not there
+    Off,
+    /// What no key has signed is let in, and counted
+    Observe,
+    /// What no key has signed is refused
+    Enforce,
+}
+
+#[derive(Args)]
+pub(super) struct NamedArgs {
+    /// App id of the clients: the group of their files
+    app: String,
+    /// Name of the key
+    name: String,
+    #[command(flatten)]
+    call: CallArgs,
+}
+
+#[derive(Args)]
+pub(super) struct GivenArgs {
+    /// What becomes of requests that no key has signed
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    #[arg(long)]
+    comment: Option<String>,
+    /// File that holds the secret, `-` for standard input: of a new key, where none is given, one is drawn; of another
+    /// it takes the place of the old one at once
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+pub(super) enum KeyCommand {
+    /// Show the keys; never the secrets
+    List(accounts::ListArgs),
+    /// Make a key; its secret is printed now and never again
+    Create {
+        #[command(flatten)]
+        named: NamedArgs,
+        #[command(flatten)]
+        given: GivenArgs,
+    },
+    /// Change what is given of a key
+    Set {
+        #[command(flatten)]
+        named: NamedArgs,
+        #[command(flatten)]
+        given: GivenArgs,
+    },
+    /// Delete a key on every node at once; success also if it is not there
+    Delete {
+        #[command(flatten)]
+        named: NamedArgs,
+    },
+}
+
+const COLUMNS: &[Column] = &[
+    ("app", |key| text(&key["app_id"])),
+    ("name", |key| text(&key["name"])),
+    ("mode", |key| text(&key["mode"])),
+    ("modified (UTC)", |key| text(&key["mtime"])),
+    ("by", |key| text(&key["modify_by"])),
+    ("comment", |key| short(&text(&key["comment"]))),
+];
+
+/// The body of a write, of what is given.
+fn item(named: &NamedArgs, GivenArgs { mode, comment, secret_file }: GivenArgs) -> anyhow::Result<Value> {
+    let mut item = json!({ "app_id": named.app, "name": named.name });
+    if let Some(mode) = mode.and_then(|mode| mode.to_possible_value()) {
+        item["mode"] = json!(mode.get_name());
+    }
+    if let Some(comment) = comment {
+        item["comment"] = json!(comment);
+    }
+    if let Some(file) = secret_file {
+        item["secret"] = json!(secret::read_file(&file)?);
+    }
+    Ok(json!([item]))
+}
+
+pub(super) async fn run(command: KeyCommand) -> anyhow::Result<()> {
+    match command {
+        KeyCommand::List(args) => accounts::list(&args, KEYS, COLUMNS).await,
+        KeyCommand::Create { named, given } => {
+            let item = item(&named, given)?;
+            let answer = call(&named.call, Method::POST, KEYS, Some(&item)).await?;
+            let made = &answer["responses"][0]["accessKey"];
+            say(made["secret"].as_str().context("no secret in the answer")?);
+            Ok(())
+        }
+        KeyCommand::Set { named, given } => {
+            let item = item(&named, given)?;
+            accounts::tell(call(&named.call, Method::PUT, KEYS, Some(&item)).await?)
+        }
+        KeyCommand::Delete { named } => {
+            let item = json!([{ "app_id": named.app, "name": named.name }]);
+            accounts::tell(call(&named.call, Method::POST, "/auth/v1/accesskeys/delete", Some(&item)).await?)
+        }
+    }
+}

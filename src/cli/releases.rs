@@ -1,0 +1,385 @@
+//! `thuban release`, `rollback`, `promote`, `stop`, `withdraw`, `history` and `diff`: what becomes of the releases of a
+//! rule or of a config file.
+
+use clap::Args;
+use reqwest::Method;
+use serde_json::{Map, Value, json};
+use url::form_urlencoded;
+
+use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
+use super::kinds::{Key, Kind, Nature, Wanted, placed};
+use super::remote::{Refused, Remote, is_done};
+use super::tables::{Column, short, table, text};
+use super::{Differences, Usage, say};
+use crate::config::OutputFormat;
+use crate::model::limits;
+
+/// One thing of which there are releases.
+struct One {
+    remote: Remote,
+    kind: &'static Kind,
+    key: Key,
+}
+
+fn read(args: &OneArgs) -> anyhow::Result<One> {
+    let (remote, kind, key) = args.read()?;
+    check_released(kind)?;
+    Ok(One { remote, kind, key })
+}
+
+/// Only of some kinds there are releases, and clients that have them.
+pub(super) fn check_released(kind: &Kind) -> Result<(), Usage> {
+    if kind.is_released() {
+        return Ok(());
+    }
+    Err(Usage(format!("there are releases of rules and of config files, not of {}", kind.many)))
+}
+
+impl One {
+    /// The members that name it in queries and bodies about releases.
+    fn named(&self) -> Map<String, Value> {
+        named(self.kind, &self.key)
+    }
+
+    async fn in_force(&self) -> anyhow::Result<InForce> {
+        let mut all = in_force(&self.remote, self.kind, &Wanted::of(&self.key)).await?;
+        Ok(all.remove(&self.key).unwrap_or_default())
+    }
+
+    /// The gray release that is meant: the named one, or the only one.
+    async fn gray(&self, named: Option<String>) -> anyhow::Result<String> {
+        if let Some(name) = named {
+            return Ok(name);
+        }
+        let what = placed(self.kind, &self.key);
+        match self.in_force().await?.grays.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(Refused::missing(&format!("active gray release of {what}")).into()),
+            several => Err(Usage(format!("{what} has several gray releases, name one: {}", several.join(", "))).into()),
+        }
+    }
+
+    async fn active(&self) -> anyhow::Result<String> {
+        let found = self.in_force().await?.normal;
+        let none = || Refused::missing(&format!("release in force of {}", placed(self.kind, &self.key)));
+        Ok(release_name(&found.ok_or_else(none)?))
+    }
+
+    /// The normal release that was in force before: of those that are not, the one of the highest version.
+    async fn previous(&self) -> anyhow::Result<String> {
+        let path = match self.kind.nature {
+            Nature::File => "/config/v1/configfiles/release/versions".to_owned(),
+            _ => releases_path(self.kind),
+        };
+        let element = if self.kind.nature == Nature::File { "configFileReleases" } else { "data" };
+        // The list of a file's versions has no pages.
+        let most = if self.kind.nature == Nature::File { limits::PAGE_ROWS_MAX } else { usize::MAX };
+        let (rows, _) = self
+            .remote
+            .pages(element, (limits::PAGE_ROWS_MAX, most), |offset, limit| self.page(&path, offset, limit))
+            .await?;
+        let found = rows.iter().filter(|row| self.is_before(row)).max_by_key(|row| row["version"].as_u64());
+        let none = || Refused::missing(&format!("earlier release of {}", placed(self.kind, &self.key)));
+        Ok(release_name(found.ok_or_else(none)?))
+    }
+
+    fn is_before(&self, row: &Value) -> bool {
+        let is_normal = [&row["release_type"], &row["releaseType"]].into_iter().any(|word| word == "normal");
+        is_normal && row["state"] == "inactive" && row["namespace"] == self.key.namespace.as_str()
+    }
+
+    /// Does something with a release, and says what came of it.
+    async fn order(&self, verb: &str, release: &str, more: Value) -> anyhow::Result<()> {
+        let mut item = self.named();
+        item.insert("release_name".to_owned(), json!(release));
+        item.extend(more.as_object().cloned().unwrap_or_default());
+        let path = format!("{}/{verb}?unknown=refuse", releases_path(self.kind));
+        let answer = self.remote.call(Method::PUT, &path, Some(&json!([item]))).await?;
+        self.tell(&answer)
+    }
+
+    fn tell(&self, answer: &Value) -> anyhow::Result<()> {
+        let item = &answer["responses"][0];
+        let is_item = item["code"].as_u64().is_some_and(is_done);
+        let item = if is_item { item } else { answer };
+        let release = [&item["ruleRelease"], &item["configFileRelease"]].into_iter().find(|one| one.is_object());
+        let what = placed(self.kind, &self.key);
+        match release {
+            Some(one) => {
+                let at = one["publish_at"].as_str().map(|at| format!(", to be published at {at} UTC"));
+                let state = format!("{}, version {}, {}", release_name(one), one["version"], text(&one["state"]));
+                say(&format!("{what}: {state}{}", at.unwrap_or_default()));
+            }
+            None => say(&format!("{what}: {}", text(&item["info"]))),
+        }
+        for warning in item["warnings"].as_array().into_iter().flatten() {
+            say(&format!("warning   {}", text(warning)));
+        }
+        Ok(())
+    }
+
+    fn page(&self, path: &str, offset: usize, limit: usize) -> String {
+        page(path, self.kind, &self.key, offset, limit)
+    }
+}
+
+/// Where a page of what is about one thing is asked for.
+pub(super) fn page(path: &str, kind: &Kind, key: &Key, offset: usize, limit: usize) -> String {
+    let mut query = query(kind, key);
+    query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
+    format!("{path}?{}", query.finish())
+}
+
+fn named(kind: &Kind, key: &Key) -> Map<String, Value> {
+    let named = match kind.nature {
+        Nature::File => json!({ "namespace": key.namespace, "group": key.group, "file_name": key.name }),
+        _ => json!({ "namespace": key.namespace, "rule_name": key.name }),
+    };
+    named.as_object().cloned().unwrap_or_default()
+}
+
+fn query(kind: &Kind, key: &Key) -> form_urlencoded::Serializer<'static, String> {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for (member, value) in named(kind, key) {
+        query.append_pair(&member, value.as_str().unwrap_or_default());
+    }
+    query
+}
+
+#[derive(Args)]
+pub(super) struct ReleaseArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Only to clients with this label: zone=a, zone=a,b (one of them), zone!=a, version~^2\. (expression); may be
+    /// given several times, all have to hold
+    #[arg(long, value_name = "LABEL", value_parser = read_label)]
+    gray: Vec<Value>,
+    /// Only to this share of the clients, 1 to 100
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    percent: Option<u32>,
+    /// What tells one client from another: CLIENT_IP, or the key of a label
+    #[arg(long, value_name = "KEY", default_value = "CLIENT_IP", requires = "percent")]
+    by: String,
+    /// When: RFC 3339, or YYYY-MM-DD HH:MM:SS in UTC [default: now]
+    #[arg(long = "at", value_name = "TIME")]
+    at_time: Option<String>,
+    /// Name of the release [default: generated]
+    #[arg(long)]
+    name: Option<String>,
+    /// What is said of it in the history
+    #[arg(long)]
+    comment: Option<String>,
+    /// Publish a config file also where it is not well-formed
+    #[arg(long)]
+    force: bool,
+}
+
+/// A condition on a label of clients.
+fn read_label(text: &str) -> Result<Value, String> {
+    let (at, kind, width) = [("!=", "NOT_EQUALS"), ("~", "REGEX"), ("=", "EXACT")]
+        .into_iter()
+        .filter_map(|(mark, kind)| Some((text.find(mark)?, kind, mark.len())))
+        .min_by_key(|(at, _, _)| *at)
+        .ok_or_else(|| format!("{text:?} is no label: zone=a, zone=a,b, zone!=a or zone~EXPRESSION"))?;
+    let (key, value) = (&text[..at], &text[at + width..]);
+    if key.is_empty() {
+        return Err(format!("{text:?} has no key: zone=a"));
+    }
+    let kind = if kind == "EXACT" && value.contains(',') { "IN" } else { kind };
+    Ok(json!({ "key": key, "value": { "type": kind, "value": value } }))
+}
+
+pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
+    let one = read(&args.one)?;
+    let mut item = one.named();
+    let mut give = |member: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            item.insert(member.to_owned(), value);
+        }
+    };
+    let is_gray = !args.gray.is_empty() || args.percent.is_some();
+    let description = if one.kind.nature == Nature::File { "release_description" } else { "description" };
+    give("release_type", is_gray.then(|| json!("gray")));
+    give("client_labels", (!args.gray.is_empty()).then(|| json!(args.gray)));
+    give("client_percent", args.percent.map(|percent| json!({ "by": args.by, "percent": percent })));
+    give("publish_at", args.at_time.map(Value::from));
+    give("release_name", args.name.map(Value::from));
+    give(description, args.comment.map(Value::from));
+    let path = match one.kind.nature {
+        Nature::File => format!("/config/v1/configfiles/release?unknown=refuse&force={}", args.force),
+        _ => format!("{}?unknown=refuse", releases_path(one.kind)),
+    };
+    let answer = one.remote.call(Method::POST, &path, Some(&json!([item]))).await?;
+    one.tell(&answer)
+}
+
+#[derive(Args)]
+pub(super) struct RollbackArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Name of the release [default: the normal one that was in force before]
+    #[arg(long, value_name = "RELEASE")]
+    to: Option<String>,
+}
+
+pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
+    let one = read(&args.one)?;
+    let to = match args.to {
+        Some(name) => name,
+        None => one.previous().await?,
+    };
+    one.order("rollback", &to, json!({})).await?;
+    say("in force at once; the draft is as it was, and nothing need be released");
+    Ok(())
+}
+
+#[derive(Args)]
+pub(super) struct PromoteArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Name of the gray release [default: the only one that is active]
+    #[arg(long, value_name = "RELEASE")]
+    gray: Option<String>,
+    /// Name of the normal release that is made of it [default: generated]
+    #[arg(long)]
+    name: Option<String>,
+}
+
+pub(super) async fn promote(args: PromoteArgs) -> anyhow::Result<()> {
+    let one = read(&args.one)?;
+    let gray = one.gray(args.gray).await?;
+    let more = args.name.map_or_else(|| json!({}), |name| json!({ "new_release_name": name }));
+    one.order("promote", &gray, more).await
+}
+
+#[derive(Args)]
+pub(super) struct StopArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Name of the gray release [default: the only one that is active]
+    #[arg(long, value_name = "RELEASE")]
+    gray: Option<String>,
+}
+
+pub(super) async fn stop(args: StopArgs) -> anyhow::Result<()> {
+    let one = read(&args.one)?;
+    let gray = one.gray(args.gray).await?;
+    one.order("stopbeta", &gray, json!({})).await
+}
+
+#[derive(Args)]
+pub(super) struct WithdrawArgs {
+    #[command(flatten)]
+    one: OneArgs,
+}
+
+pub(super) async fn withdraw(args: WithdrawArgs) -> anyhow::Result<()> {
+    let one = read(&args.one)?;
+    let active = one.active().await?;
+    one.order("withdraw", &active, json!({})).await
+}
+
+#[derive(Args)]
+pub(super) struct HistoryArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+pub(super) async fn history(args: HistoryArgs) -> anyhow::Result<()> {
+    const COLUMNS: &[Column] = &[
+        ("time (UTC)", |row| text(&row["time"])),
+        ("user", |row| text(&row["user"])),
+        ("action", |row| text(&row["action"])),
+        ("release", |row| short(&text(&row["release_name"]))),
+        ("version", |row| text(&row["version"])),
+        ("before", |row| text(&row["from_version"])),
+        ("comment", |row| short(&text(&row["comment"]))),
+    ];
+    let one = read(&args.one)?;
+    let path = match one.kind.nature {
+        Nature::File => "/config/v1/configfiles/releasehistory".to_owned(),
+        _ => format!("{}/history", releases_path(one.kind)),
+    };
+    let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
+    let (all, _) = one.remote.pages("data", bounds, |offset, limit| one.page(&path, offset, limit)).await?;
+    match args.output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
+        OutputFormat::Table => table(&all, COLUMNS).iter().for_each(|line| say(line)),
+    }
+    Ok(())
+}
+
+#[derive(Args)]
+pub(super) struct SideArgs {
+    /// What is compared: draft, active, or the name of a release
+    #[arg(long, value_name = "SIDE", default_value = "active", requires = "what")]
+    from: String,
+    /// With what
+    #[arg(long, value_name = "SIDE", default_value = "draft", requires = "what")]
+    to: String,
+    /// Group of the config file
+    #[arg(long, requires = "what")]
+    group: Option<String>,
+}
+
+/// How the draft differs from what is in force, or two releases from each other.
+pub(super) async fn diff(remote: &Remote, what: &[String], namespace: &str, sides: &SideArgs) -> anyhow::Result<()> {
+    let (kind, key) = read_name(what, namespace, sides.group.as_deref())?;
+    check_released(kind)?;
+    let path = match kind.nature {
+        Nature::File => "/config/v1/configfiles/release/diff".to_owned(),
+        _ => format!("{}/diff", releases_path(kind)),
+    };
+    let mut query = query(kind, &key);
+    query.append_pair("from", &sides.from).append_pair("to", &sides.to);
+    let answer = remote.get(&format!("{path}?{}", query.finish())).await?;
+    let lines = lines(&answer["diff"]);
+    if lines.is_empty() {
+        return Ok(());
+    }
+    say(&placed(kind, &key));
+    lines.iter().for_each(|line| say(line));
+    Err(Differences::between(&sides.from, &sides.to).into())
+}
+
+fn lines(diff: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for change in diff["changes"].as_array().into_iter().flatten() {
+        let path = text(&change["path"]);
+        lines.extend(change.get("before").map(|value| format!("- {path}: {value}")));
+        lines.extend(change.get("after").map(|value| format!("+ {path}: {value}")));
+    }
+    lines.extend(diff["lines"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_typed_as_they_are_said() {
+        for (typed, key, kind, value) in [
+            ("zone=a", "zone", "EXACT", "a"),
+            ("zone=a,b", "zone", "IN", "a,b"),
+            ("zone!=a", "zone", "NOT_EQUALS", "a"),
+            ("version~^2\\.", "version", "REGEX", "^2\\."),
+            ("url=a~b", "url", "EXACT", "a~b"),
+            ("expr~a=b", "expr", "REGEX", "a=b"),
+        ] {
+            let expected = json!({ "key": key, "value": { "type": kind, "value": value } });
+            assert_eq!(read_label(typed), Ok(expected), "{typed}");
+        }
+        assert!(read_label("zone").is_err() && read_label("=a").is_err());
+    }
+
+    #[test]
+    fn a_difference_is_told_by_line() {
+        let diff = json!({ "changes": [{ "path": "/a", "before": 1, "after": "x" }, { "path": "b", "after": null }] });
+        assert_eq!(lines(&diff), ["- /a: 1", "+ /a: \"x\"", "+ b: null"]);
+        assert_eq!(lines(&json!({ "lines": ["@@", "-a"] })), ["@@", "-a"]);
+    }
+}

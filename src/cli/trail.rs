@@ -1,0 +1,84 @@
+//! `thuban audit`: who did what.
+
+use clap::Args;
+use url::form_urlencoded;
+
+use super::remote::CallArgs;
+use super::say;
+use super::tables::{Column, short, table, text};
+use crate::config::OutputFormat;
+use crate::model::limits;
+
+const SHOWN_DEFAULT: usize = 50;
+
+#[derive(Args)]
+pub(super) struct AuditArgs {
+    #[command(flatten)]
+    call: CallArgs,
+    /// Of this user; * for any part
+    #[arg(long)]
+    user: Option<String>,
+    /// Of things of this kind: service, rule, configfile, user, …
+    #[arg(long)]
+    kind: Option<String>,
+    /// In this namespace; * for any part
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Of things of this name; * for any part
+    #[arg(long)]
+    name: Option<String>,
+    /// Answered with this code, e.g. 401001
+    #[arg(long)]
+    code: Option<u32>,
+    /// From this time on: YYYY-MM-DD HH:MM:SS in UTC, or RFC 3339
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Rows that are shown at most, newest first
+    #[arg(long, default_value_t = SHOWN_DEFAULT)]
+    limit: usize,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+const COLUMNS: &[Column] = &[
+    ("time (UTC)", |row| text(&row["time"])),
+    ("user", |row| short(&text(&row["user"]))),
+    ("address", |row| text(&row["address"])),
+    ("action", |row| text(&row["action"])),
+    ("kind", |row| text(&row["kind"])),
+    ("namespace", |row| text(&row["namespace"])),
+    ("name", |row| short(&text(&row["name"]))),
+    ("code", |row| text(&row["code"])),
+    ("count", |row| text(&row["count"])),
+];
+
+pub(super) async fn run(args: AuditArgs) -> anyhow::Result<()> {
+    let code = args.code.map(|code| code.to_string());
+    let filters = [
+        ("user", &args.user),
+        ("kind", &args.kind),
+        ("namespace", &args.namespace),
+        ("name", &args.name),
+        ("code", &code),
+        ("since", &args.since),
+        ("until", &args.until),
+    ];
+    let path = |offset: usize, limit: usize| {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        for (key, value) in filters.iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
+            query.append_pair(key, value);
+        }
+        query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
+        format!("/admin/v1/audit?{}", query.finish())
+    };
+    let (all, _) = args.call.remote()?.pages("data", (limits::PAGE_ROWS_MAX, args.limit), path).await?;
+    match args.output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
+        OutputFormat::Table => table(&all, COLUMNS).iter().for_each(|line| say(line)),
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! `thuban who`: which client has which release of a rule or of a config file.
+
+use clap::Args;
+use serde_json::Value;
+
+use super::find::OneArgs;
+use super::kinds::{Nature, placed};
+use super::tables::{Column, short, table, text};
+use super::{releases, say};
+use crate::config::OutputFormat;
+use crate::model::limits;
+
+/// Clients that are shown of more.
+const SHOWN_DEFAULT: usize = 100;
+
+#[derive(Args)]
+pub(super) struct WhoArgs {
+    #[command(flatten)]
+    one: OneArgs,
+    /// Clients that are shown at most
+    #[arg(long, default_value_t = SHOWN_DEFAULT)]
+    limit: usize,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+    output: OutputFormat,
+}
+
+const COLUMNS: &[Column] = &[
+    ("address", |row| text(&row["address"])),
+    ("labels", |row| short(&labels(&row["labels"]))),
+    ("agent", |row| short(&text(&row["agent"]))),
+    ("release", |row| short(&text(&row["release_name"]))),
+    ("version", |row| text(&row["version"])),
+    ("since (UTC)", |row| text(&row["since"])),
+    ("node", |row| text(&row["node"])),
+    ("current", |row| if row["current"] == true { "yes" } else { "no" }.to_owned()),
+];
+
+fn labels(labels: &Value) -> String {
+    let pair = |label: &Value| format!("{}={}", text(&label["key"]), text(&label["value"]));
+    let all: Vec<_> = labels.as_array().into_iter().flatten().map(pair).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(",") }
+}
+
+pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
+    let (remote, kind, key) = args.one.read()?;
+    releases::check_released(kind)?;
+    let path = match kind.nature {
+        Nature::File => "/config/v1/configfiles/subscribers".to_owned(),
+        _ => format!("{}/subscribers", kind.list),
+    };
+    let bounds = (limits::PAGE_ROWS_MAX, args.limit);
+    let page = |offset, limit| releases::page(&path, kind, &key, offset, limit);
+    let (all, last) = remote.pages("data", bounds, page).await?;
+    if args.output == OutputFormat::Json {
+        let mut answer = last;
+        answer["data"] = all.into();
+        say(&serde_json::to_string_pretty(&answer)?);
+        return Ok(());
+    }
+    table(&all, COLUMNS).iter().for_each(|line| say(line));
+    let (current, amount) = (text(&last["current"]), text(&last["amount"]));
+    say(&format!("{current} of {amount} clients have what they should have of {}", placed(kind, &key)));
+    for node in last["silent_nodes"].as_array().into_iter().flatten() {
+        say(&format!("node {node} could not be asked: its clients are missing"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_are_shown_as_they_are_typed() {
+        assert_eq!(labels(&json!([{ "key": "zone", "value": "a" }, { "key": "v", "value": "2" }])), "zone=a,v=2");
+        assert_eq!(labels(&json!([])), "-");
+    }
+}
