@@ -1,12 +1,14 @@
 //! The command line: nodes to run, calls on a running cluster, work on what stopped nodes left.
 
 mod accounts;
+mod apply;
 mod backup;
 mod certs;
 mod client;
 mod contexts;
 mod dev;
 mod documents;
+mod edit;
 mod explain;
 mod find;
 mod get;
@@ -15,6 +17,8 @@ mod keys;
 mod kinds;
 mod normal;
 mod offline;
+mod plan;
+mod progress;
 mod releases;
 mod remote;
 mod secret;
@@ -83,6 +87,14 @@ enum Command {
     Import(import::ImportCommand),
     /// Show what there is
     Get(get::GetArgs),
+    /// Make the cluster what documents say, after saying what that changes
+    Apply(apply::ApplyArgs),
+    /// Say what documents would change, or how a draft differs from what is in force; 1 where it does
+    Diff(apply::DiffArgs),
+    /// Take things away
+    Delete(apply::DeleteArgs),
+    /// Change one thing in an editor
+    Edit(edit::EditArgs),
     /// Write what there is as documents that can be applied
     Export(get::ExportArgs),
     /// Show what there is, and then what changes
@@ -175,6 +187,10 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Inspect(args) => report(offline::run_inspect(&args)),
         Command::Certs(args) => report(certs::run(&args)),
         Command::Get(args) => report_to_pipelines(block_on(get::get(args))),
+        Command::Apply(args) => report_to_pipelines(block_on(apply::apply(args))),
+        Command::Diff(args) => report_to_pipelines(block_on(apply::diff(args))),
+        Command::Delete(args) => report_to_pipelines(block_on(apply::delete(args))),
+        Command::Edit(args) => report_to_pipelines(block_on(edit::run(args))),
         Command::Export(args) => report_to_pipelines(block_on(get::export(args))),
         Command::Watch(args) => report_to_pipelines(block_on(get::watch(args))),
         Command::Release(args) => report_to_pipelines(block_on(releases::release(args))),

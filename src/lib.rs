@@ -136,11 +136,18 @@
 //! # The path of an encrypted file
 //!
 //! A file may be kept encrypted ([`model::sealing`]). The node that takes a draft looks, in a state that no node is
-//! ahead of, whether it is, and has the [`keyring`] seal the content before it is proposed (`api::sealed`): a sealed
+//! ahead of, whether it is, and has the [`keyring`] seal the content before it is proposed ([`operations::sealing`]): a sealed
 //! content is a content like any other to everything below. Equal ones of a file are sealed alike ([`data_key`]), so apply
 //! can tell that nothing has changed; and apply refuses what was made for another state of the file, clear or
 //! sealed (409000). A publish is judged by what the content says, on the node. It is opened again where a client pulls
 //! it ([`compat`]), once for each release in force, and where one file is read by who may edit it.
+//!
+//! # The path of a document
+//!
+//! `thuban apply` reads a tree of documents (`cli::documents`; `cli::kinds` is the table of kinds), and brings each, and what
+//! the cluster has of it, into one form with all defaults by what judges bodies on a node (`cli::normal`). What differs
+//! is a plan (`cli::plan`, which asks nobody), told first and then carried out in the order in which kinds need each
+//! other. An update names the revision that was compared, so nobody's change is written over.
 //!
 //! # The path of a permission
 //!

@@ -1,0 +1,349 @@
+//! What has to be done so that the cluster has what documents say: compared without asking anybody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::documents::{Document, Place, spec_of_row};
+use super::find::InForce;
+use super::kinds::{Key, Kind, Nature, placed};
+use super::normal::{body, normal, update};
+use crate::model::config_file::Format;
+use crate::model::diff;
+
+/// How long the fewest lines are looked for that tell one text from another.
+const SEARCH_MAX: Duration = Duration::from_millis(500);
+const CONTENT: &str = "content";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    Create,
+    Change,
+    Release,
+    Delete,
+}
+
+impl Step {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Step::Create => "create",
+            Step::Change => "change",
+            Step::Release => "release",
+            Step::Delete => "delete",
+        }
+    }
+}
+
+/// One thing that is to be done.
+pub(super) struct Task {
+    pub(super) step: Step,
+    pub(super) kind: &'static Kind,
+    pub(super) key: Key,
+    /// What is sent.
+    pub(super) body: Map<String, Value>,
+    /// How it differs, for people.
+    pub(super) lines: Vec<String>,
+    /// The document that says so; none says that something is to go.
+    pub(super) place: Option<Place>,
+    /// Of what is to go, as it was seen.
+    pub(super) revision: String,
+}
+
+impl Task {
+    pub(super) fn shown(&self) -> String {
+        format!("{:<8}  {}", self.step.word(), placed(self.kind, &self.key))
+    }
+}
+
+/// What was found by comparing.
+#[derive(Default)]
+pub(super) struct Plan {
+    pub(super) tasks: Vec<Task>,
+    /// Documents that say what is there.
+    pub(super) same: usize,
+    /// Documents that no node would take, and why.
+    pub(super) faults: Vec<String>,
+}
+
+/// By kind and name.
+pub(super) type There = BTreeMap<(usize, Key), Value>;
+
+impl Plan {
+    /// In the order in which kinds need each other.
+    pub(super) fn of(documents: &[Document], there: &There) -> Plan {
+        let mut plan = Plan::default();
+        for document in documents {
+            match compared(document, there.get(&(document.kind.order(), document.key.clone()))) {
+                Ok(Some(task)) => plan.tasks.push(task),
+                Ok(None) => plan.same += 1,
+                Err(faults) => {
+                    let told = faults.iter().map(|fault| format!("{}: {}: {fault}", document.place, document.shown()));
+                    plan.faults.extend(told);
+                }
+            }
+        }
+        plan.tasks.sort_by_key(|task| (task.kind.order(), task.step));
+        plan
+    }
+
+    /// What of these rows no document speaks of goes, what needs others before these.
+    pub(super) fn prune(&mut self, documents: &[Document], rows: &[(&'static Kind, Value)]) {
+        let mut kept: BTreeSet<(usize, Key)> = BTreeSet::new();
+        for document in documents {
+            kept.insert((document.kind.order(), document.key.clone()));
+            // Its group was made with a file, and has no document of its own.
+            if let Some(group) = &document.key.group {
+                let namespace = document.key.namespace.clone();
+                let group = Key { namespace, group: None, name: group.clone() };
+                kept.extend(
+                    super::kinds::KINDS
+                        .iter()
+                        .filter(|kind| kind.nature == Nature::Group)
+                        .map(|kind| (kind.order(), group.clone())),
+                );
+            }
+        }
+        let mut gone: Vec<_> = rows
+            .iter()
+            .map(|(kind, row)| deletion(kind, row))
+            .filter(|task| !kept.contains(&(task.kind.order(), task.key.clone())))
+            .collect();
+        gone.sort_by_key(|task| std::cmp::Reverse(task.kind.order()));
+        self.tasks.extend(gone);
+    }
+
+    /// What is to be released besides, as what is in force is something else.
+    pub(super) fn release(
+        &mut self,
+        documents: &[Document],
+        there: &There,
+        in_force: &BTreeMap<(usize, Key), InForce>,
+    ) {
+        for document in documents.iter().filter(|document| document.kind.is_released()) {
+            let name = (document.kind.order(), document.key.clone());
+            let found = in_force.get(&name);
+            let Ok(wanted) = normal(document.kind, &document.key, &document.spec) else { continue };
+            let released = found.and_then(|found| found.normal.as_ref());
+            if released.is_some_and(|released| is_released_as(document, &wanted, released)) {
+                continue;
+            }
+            let mut body = Map::new();
+            if document.kind.nature == Nature::File {
+                // Written and published at once: what another has written meanwhile is not published in passing.
+                body.extend(wanted);
+                body.insert("file_name".to_owned(), json!(document.key.name));
+                if let Some(md5) = released.and_then(|released| released["md5"].as_str()) {
+                    body.insert("md5".to_owned(), json!(md5));
+                }
+                body.insert("group".to_owned(), json!(document.key.group));
+            } else {
+                body.insert("rule_name".to_owned(), json!(document.key.name));
+            }
+            body.insert("namespace".to_owned(), json!(document.key.namespace));
+            // That of what was written just before takes its place.
+            if let Some(revision) =
+                there.get(&name).and_then(|row| row["revision"].as_str()).filter(|one| !one.is_empty())
+            {
+                body.insert("revision".to_owned(), json!(revision));
+            }
+            let grays = found.map_or(&[][..], |found| &found.grays);
+            let told = |gray: &String| format!("gray {gray} is active: promote or stop it first");
+            self.tasks.push(Task {
+                step: Step::Release,
+                kind: document.kind,
+                key: document.key.clone(),
+                body,
+                lines: grays.iter().map(told).collect(),
+                place: Some(document.place.clone()),
+                revision: String::new(),
+            });
+        }
+    }
+
+    pub(super) fn count(&self, step: Step) -> usize {
+        self.tasks.iter().filter(|task| task.step == step).count()
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let of = |step: Step| format!("{} to {}", self.count(step), step.word());
+        let mut words = vec![of(Step::Create), of(Step::Change)];
+        words.extend([Step::Release, Step::Delete].into_iter().filter(|step| self.count(*step) > 0).map(of));
+        words.push(format!("{} the same already", self.same));
+        words.join(", ")
+    }
+}
+
+/// What takes a row away.
+pub(super) fn deletion(kind: &'static Kind, row: &Value) -> Task {
+    let key = kind.key_of(row);
+    Task {
+        step: Step::Delete,
+        kind,
+        body: kind.named(&key),
+        key,
+        lines: Vec::new(),
+        place: None,
+        revision: row["revision"].as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+/// None where the document says what is there.
+fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, Vec<String>> {
+    let Document { kind, key, spec, place } = document;
+    let wanted = normal(kind, key, spec)?;
+    let task = |step: Step, body: Map<String, Value>, lines: Vec<String>| Task {
+        step,
+        kind,
+        key: key.clone(),
+        body,
+        lines,
+        place: Some(place.clone()),
+        revision: String::new(),
+    };
+    let Some(row) = there else {
+        return Ok(Some(task(Step::Create, body(kind, key, spec), Vec::new())));
+    };
+    let found = spec_of_row(kind, row);
+    // What this program cannot read is another one's: it is written over as a whole.
+    let found = normal(kind, key, &found).unwrap_or(found);
+    if found == wanted {
+        return Ok(None);
+    }
+    let revision = row["revision"].as_str().unwrap_or_default();
+    let body = update(kind, key, (&found, &wanted), spec, revision);
+    Ok(Some(task(Step::Change, body, differences(&found, &wanted))))
+}
+
+fn is_released_as(document: &Document, wanted: &Map<String, Value>, released: &Value) -> bool {
+    if document.kind.nature == Nature::File {
+        let given = released["format"].as_str().and_then(|word| Format::of_word(word).ok()).unwrap_or_default();
+        let read_as = Format::read_as(&document.key.name, given).word();
+        return wanted.get(CONTENT) == released.get(CONTENT) && wanted.get("format") == Some(&json!(read_as));
+    }
+    let spec = spec_of_row(document.kind, &released["rule"]);
+    normal(document.kind, &document.key, &spec).is_ok_and(|released| released == *wanted)
+}
+
+/// Lines for people: fields by their pointer, a content by its lines.
+pub(super) fn differences(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let without = |fields: &Map<String, Value>| {
+        let mut fields = fields.clone();
+        fields.remove(CONTENT);
+        Value::Object(fields)
+    };
+    for change in diff::of_values(&without(before), &without(after)) {
+        lines.extend(change.before.map(|value| format!("- {}: {value}", change.path)));
+        lines.extend(change.after.map(|value| format!("+ {}: {value}", change.path)));
+    }
+    let content =
+        |fields: &Map<String, Value>| fields.get(CONTENT).and_then(Value::as_str).unwrap_or_default().to_owned();
+    lines.extend(diff::of_texts(&content(before), &content(after), Instant::now() + SEARCH_MAX));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(word: &str, name: &str, spec: Value) -> Document {
+        let kind = Kind::of_word(word).ok().expect("a kind");
+        let value = json!({ "kind": word, "name": name, "namespace": "shop", "spec": spec });
+        let place = Place { file: "t.yaml".into(), number: 2, line: 7 };
+        let read = Document::read(value, "default", place).expect("a document");
+        assert_eq!(read.kind.one, kind.one);
+        read
+    }
+
+    fn rows(rows: &[(&str, Value)]) -> There {
+        rows.iter()
+            .map(|(word, row)| {
+                let kind = Kind::of_word(word).ok().expect("a kind");
+                ((kind.order(), kind.key_of(row)), row.clone())
+            })
+            .collect()
+    }
+
+    fn told(plan: &Plan) -> Vec<String> {
+        plan.tasks.iter().map(Task::shown).collect()
+    }
+
+    #[test]
+    fn what_is_needed_comes_first_and_goes_last() {
+        let documents = [
+            document("rl", "limit", json!({})),
+            document("service", "pay", json!({})),
+            document("cf", "g/a.txt", json!({})),
+        ];
+        let mut plan = Plan::of(&documents, &There::new());
+        let row = |name: &str| json!({ "namespace": "shop", "name": name, "revision": "r" });
+        let kind = |word: &str| Kind::of_word(word).ok().expect("a kind");
+        plan.prune(
+            &documents,
+            &[(kind("svc"), row("old")), (kind("rl"), row("old")), (kind("svc"), row("pay")), (kind("cg"), row("g"))],
+        );
+        assert_eq!(
+            told(&plan),
+            [
+                "create    service/pay in shop",
+                "create    configfile/g/a.txt in shop",
+                "create    ratelimit/limit in shop",
+                "delete    ratelimit/old in shop",
+                "delete    service/old in shop",
+            ]
+        );
+        assert_eq!(plan.summary(), "3 to create, 0 to change, 2 to delete, 0 the same already");
+    }
+
+    #[test]
+    fn only_what_differs_is_changed_and_only_as_it_was_seen() {
+        let there = rows(&[
+            (
+                "svc",
+                json!({"namespace": "shop", "name": "a", "comment": "x", "ports": "", "revision": "r1", "ctime": "t"}),
+            ),
+            ("svc", json!({"namespace": "shop", "name": "b", "comment": "x", "revision": "r2"})),
+        ]);
+        let documents = [
+            document("svc", "a", json!({"comment": "x"})),
+            document("svc", "b", json!({"comment": "y", "ports": "1"})),
+        ];
+        let plan = Plan::of(&documents, &there);
+        assert_eq!((plan.same, told(&plan)), (1, vec!["change    service/b in shop".to_owned()]));
+        assert_eq!(plan.tasks[0].body["revision"], "r2");
+        assert_eq!(plan.tasks[0].lines, ["- /comment: \"x\"", "+ /comment: \"y\"", "+ /ports: \"1\""]);
+    }
+
+    #[test]
+    fn faults_are_told_by_file_and_document() {
+        let documents = [document("rl", "a", json!({"prio": 1}))];
+        let plan = Plan::of(&documents, &There::new());
+        assert_eq!(plan.faults, ["t.yaml, document 2 (line 7): ratelimit/a: prio is not known"]);
+        assert!(plan.tasks.is_empty());
+    }
+
+    #[test]
+    fn what_is_in_force_already_is_not_released_again() {
+        let spec = json!({"description": "x"});
+        let documents = [document("rl", "a", spec), document("rl", "b", json!({}))];
+        let order = documents[0].kind.order();
+        let released = json!({"release_name": "one", "rule": {"name": "a", "namespace": "shop", "description": "x", "enable": true}});
+        let in_force =
+            [((order, documents[0].key.clone()), InForce { normal: Some(released), grays: Vec::new() })].into();
+        let mut plan = Plan::default();
+        let there = rows(&[("rl", json!({"namespace": "shop", "name": "b", "revision": "r"}))]);
+        plan.release(&documents, &there, &in_force);
+        assert_eq!(told(&plan), ["release   ratelimit/b in shop"]);
+        assert_eq!(
+            plan.tasks[0].body,
+            *json!({"rule_name": "b", "namespace": "shop", "revision": "r"}).as_object().expect("one")
+        );
+    }
+
+    #[test]
+    fn a_content_differs_by_its_lines() {
+        let of = |content: &str| json!({ "content": content, "format": "text" }).as_object().expect("fields").clone();
+        assert_eq!(differences(&of("a\nb\n"), &of("a\nc\n")), ["@@ -1,2 +1,2 @@", " a", "-b", "+c"]);
+    }
+}

@@ -1,0 +1,34 @@
+//! How far long work is, for who sits before a terminal; a log or a pipe sees nothing of it.
+
+use std::io::{IsTerminal, Write, stderr};
+
+/// Less than this is done before anybody looks.
+const LONG: usize = 200;
+
+pub(super) struct Progress {
+    done: usize,
+    all: usize,
+    is_shown: bool,
+}
+
+impl Progress {
+    pub(super) fn of(all: usize) -> Progress {
+        Progress { done: 0, all, is_shown: all >= LONG && stderr().is_terminal() }
+    }
+
+    pub(super) fn step(&mut self) {
+        self.done += 1;
+        if self.is_shown {
+            let _ = write!(stderr(), "\r{} of {}", self.done, self.all);
+            let _ = stderr().flush();
+        }
+    }
+
+    /// Makes room for a line.
+    pub(super) fn clear(&self) {
+        if self.is_shown {
+            let _ = write!(stderr(), "\r\u{1b}[K");
+            let _ = stderr().flush();
+        }
+    }
+}
