@@ -22,6 +22,7 @@ mod progress;
 mod releases;
 mod remote;
 mod secret;
+mod shell;
 mod tables;
 mod trail;
 mod who;
@@ -123,6 +124,10 @@ enum Command {
     /// Keep clusters by name, each with its login
     #[command(subcommand)]
     Context(contexts::ContextCommand),
+    /// Print what makes a shell complete these commands
+    Completion(shell::CompletionArgs),
+    /// Print the manual page, or write one for each command
+    Man(shell::ManArgs),
     /// Show, make and change users
     #[command(subcommand)]
     User(accounts::UserCommand),
@@ -204,6 +209,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Audit(args) => report_to_pipelines(block_on(trail::run(args))),
         Command::Key(command) => report_to_pipelines(block_on(keys::run(command))),
         Command::Context(command) => report_to_pipelines(contexts::run(command)),
+        Command::Completion(args) => report_to_pipelines(shell::completion(&args)),
+        Command::Man(args) => report_to_pipelines(shell::man(&args)),
         // Who asks for health knows 0 and 1.
         Command::Client(command @ (ClientCommand::Health(_) | ClientCommand::Backup(_))) => {
             report(block_on(client::run(command)))
