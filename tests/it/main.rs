@@ -14,6 +14,7 @@ mod bad_input;
 mod catch_up;
 mod client_walk;
 mod clocks;
+mod command_line;
 mod config_surface;
 mod connections;
 mod console;

@@ -17,7 +17,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// The unit of processor time in `/proc`, the same on every Linux that this runs on.
 const TICKS_A_SECOND: u64 = 100;
 
-/// The binary under test, without any setting of the caller's environment.
+/// The binary under test, without any setting of the caller's environment, and without contexts.
 pub(crate) fn thuban() -> Command {
     bare(Command::new(env!("CARGO_BIN_EXE_thuban")))
 }
@@ -34,7 +34,7 @@ fn bare(mut command: Command) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("THUBAN_")) {
         command.env_remove(name);
     }
-    command.kill_on_drop(true).stdin(Stdio::null());
+    command.env("XDG_CONFIG_HOME", "/nonexistent").kill_on_drop(true).stdin(Stdio::null());
     command
 }
 
