@@ -18,6 +18,7 @@ use crate::catalog::page::Page as Rows;
 use crate::catalog::{Catalog, Op, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigReleaseDraft, Format};
+use crate::model::content::Content;
 use crate::model::grant::{Sight, Verb};
 use crate::model::limits;
 use crate::model::release::ReleaseOp;
@@ -37,6 +38,7 @@ struct FileRow {
     in_force: Option<(String, u64)>,
     differs: bool,
     has_gray: bool,
+    encrypted: bool,
 }
 
 impl FileRow {
@@ -53,6 +55,7 @@ impl FileRow {
             in_force: in_force.map(|release| (release.name.clone(), release.version)),
             differs: in_force.is_some_and(|release| release.content != file.content),
             has_gray: catalog.configs.has_gray(&file.key),
+            encrypted: file.encrypted,
         }
     }
 }
@@ -211,9 +214,24 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
     let find = move |catalog: &Catalog| {
         let file = catalog.configs.file(&wanted).filter(|_| sight.sees(&wanted.namespace, &wanted.group));
         let file = file.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
-        Ok(of(catalog, frame, file, edits, releases_them))
+        let in_force = catalog.configs.active_release(&wanted).cloned();
+        Ok((of(catalog, frame, file, edits, releases_them), file.clone(), in_force))
     };
-    let mut page: FilePage = console.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
+    let (mut page, file, in_force) = console.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
+    // What is kept encrypted is shown to who may edit it; a node that cannot read it says so.
+    let content = |kept: (bool, &Content)| console.shown_content(&visitor.caller, key, kept);
+    match content((file.encrypted, &file.content)) {
+        Ok(Some(text)) => {
+            let before = in_force.and_then(|release| content((release.encrypted, &release.content)).ok().flatten());
+            page.diff = before.map_or_else(Vec::new, |before| compared(&before, &text));
+            page.text = text.to_string();
+        }
+        Ok(None) => page.edits = false,
+        Err(refusal) => {
+            page.edits = false;
+            page.frame = page.frame.refused(&refusal);
+        }
+    }
     let as_saved = ConfigFileDraft {
         namespace: key.namespace.clone(),
         group: key.group.clone(),
@@ -237,14 +255,12 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
 }
 
 fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_them: bool) -> FilePage {
-    let (text, in_force) = (file.content.to_string(), catalog.configs.active_release(&file.key));
-    let before = in_force.map(|release| release.content.to_string());
     FilePage {
         row: FileRow::of(catalog, file),
         revision: file.revision.clone(),
         formats: Format::ALL.iter().map(|format| (format.word(), *format == file.format)).collect(),
-        diff: before.map_or_else(Vec::new, |before| compared(&before, &text)),
-        text,
+        diff: Vec::new(),
+        text: String::new(),
         faults: Vec::new(),
         releases: catalog.configs.versions_of(&file.key).iter().map(|release| ReleaseRow::of_file(release)).collect(),
         history: catalog.history.of(&Thing::File(file.key.clone())).map(|event| EventRow::new(event)).collect(),

@@ -189,7 +189,7 @@ fn blank(family: Family) -> String {
             r#""service": "", "rules": [{"resource": "QPS", "amounts": [{"maxAmount": 100, "validDuration": "1s"}]}]"#
         }
         Family::Routing => {
-            r#""route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "", "arguments": [], "destinations": []}]}"#
+            r#""route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "", "destinations": []}]}"#
         }
         Family::FaultDetect => {
             r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1000, "protocol": "HTTP""#

@@ -191,6 +191,7 @@ texts! {
     format: "Format", "格式";
     content: "Content", "内容";
     force: "release it though it is not well-formed", "即使格式有误也发布";
+    encrypted: "encrypted", "已加密";
     who_has_it: "Who has it", "谁在使用";
     current: "current", "最新";
     agent: "Program", "客户端程序";
