@@ -11,7 +11,7 @@ RUN if ! command -v clang >/dev/null || ! ls /usr/lib/llvm-*/lib/libclang*.so* >
     fi
 WORKDIR /thuban
 # The pattern makes the directory optional: a COPY may match nothing if another source exists.
-COPY Cargo.toml Cargo.lock buil[d] ./
+COPY Cargo.toml Cargo.lock askama.toml buil[d] ./
 RUN if [ -d vendor ]; then \
         printf '[source.crates-io]\nreplace-with = "vendor"\n[source.vendor]\ndirectory = "/thuban/vendor"\n' \
             >>"$CARGO_HOME/config.toml"; \

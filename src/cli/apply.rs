@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn what_goes_into_one_call_is_alike_and_bounded() {
         let task = |word: &str, step: Step, bytes: usize| {
-            let kind = Kind::of_word(word).ok().expect("a kind");
+            let kind = Kind::of_word(word).expect("a kind");
             let row = json!({ "namespace": "n", "name": "a" });
             let body = json!({ "content": "x".repeat(bytes) }).as_object().expect("an object").clone();
             Task { step, body, ..deletion(kind, &row) }

@@ -286,13 +286,13 @@ mod tests {
             "id": "1", "name": "a.yaml", "namespace": "ns", "group": "g/h", "content": "a: 1\n", "format": "yaml",
             "comment": "", "tags": [], "status": "normal", "createTime": "x", "revision": "r",
         });
-        let document = Document::of_row(Kind::of_word("configfile").ok().expect("a kind"), &row);
+        let document = Document::of_row(Kind::of_word("configfile").expect("a kind"), &row);
         let expected = json!({
             "kind": "configfile", "namespace": "ns", "name": "a.yaml",
             "spec": { "group": "g/h", "content": "a: 1\n", "format": "yaml" },
         });
         assert_eq!(document.value(), expected);
-        let again = Document::read(document.value(), "other", place()).ok().expect("read");
+        let again = Document::read(document.value(), "other", place()).expect("read");
         assert_eq!((again.key, again.spec), (document.key, document.spec));
         assert_eq!(status_of_row(&row), json!({ "id": "1", "status": "normal", "createTime": "x", "revision": "r" }));
     }
@@ -302,7 +302,7 @@ mod tests {
         let row = json!({
             "alias": "a", "alias_namespace": "ns", "service": "pay", "namespace": "shop", "type": "CL5SID", "owners": "",
         });
-        let document = Document::of_row(Kind::of_word("alias").ok().expect("a kind"), &row);
+        let document = Document::of_row(Kind::of_word("alias").expect("a kind"), &row);
         assert_eq!(
             document.value(),
             json!({ "kind": "alias", "namespace": "ns", "name": "a", "spec": { "service": "pay", "namespace": "shop" } })

@@ -370,12 +370,12 @@ mod tests {
 
     #[test]
     fn config_files_are_named_with_their_group() {
-        let kind = Kind::of_word("cf").ok().expect("a kind");
-        let key = read_key(kind, "ns", None, "g/deep/a.yaml").ok().expect("a name");
+        let kind = Kind::of_word("cf").expect("a kind");
+        let key = read_key(kind, "ns", None, "g/deep/a.yaml").expect("a name");
         assert_eq!((key.group.as_deref(), key.name.as_str()), (Some("g"), "deep/a.yaml"));
         assert_eq!(shown(kind, &key), "configfile/g/deep/a.yaml");
         assert_eq!(placed(kind, &key), "configfile/g/deep/a.yaml in ns");
-        let slashed = read_key(kind, "ns", Some("g/h"), "a/b").ok().expect("a name");
+        let slashed = read_key(kind, "ns", Some("g/h"), "a/b").expect("a name");
         assert_eq!((slashed.group.as_deref(), slashed.name.as_str()), (Some("g/h"), "a/b"));
         assert!(read_key(kind, "ns", None, "a.yaml").is_err());
     }
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn pages_are_asked_for_by_the_names_of_the_api() {
         let wanted = Wanted { namespace: Some("a b".into()), name: Some("x*".into()), ..Wanted::default() };
-        let of = |word| Kind::of_word(word).ok().expect("a kind").page(&wanted, 0, 100);
+        let of = |word| Kind::of_word(word).expect("a kind").page(&wanted, 0, 100);
         assert_eq!(of("al"), "/naming/v1/service/aliases?alias_namespace=a+b&alias=x*&offset=0&limit=100");
         assert_eq!(of("ns"), "/naming/v1/namespaces?name=x*&offset=0&limit=100");
     }

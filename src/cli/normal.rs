@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn kind(word: &str) -> &'static Kind {
-        Kind::of_word(word).ok().expect("a kind")
+        Kind::of_word(word).expect("a kind")
     }
 
     fn key() -> Key {

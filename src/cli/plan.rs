@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     fn document(word: &str, name: &str, spec: Value) -> Document {
-        let kind = Kind::of_word(word).ok().expect("a kind");
+        let kind = Kind::of_word(word).expect("a kind");
         let value = json!({ "kind": word, "name": name, "namespace": "shop", "spec": spec });
         let place = Place { file: "t.yaml".into(), number: 2, line: 7 };
         let read = Document::read(value, "default", place).expect("a document");
@@ -259,7 +259,7 @@ mod tests {
     fn rows(rows: &[(&str, Value)]) -> There {
         rows.iter()
             .map(|(word, row)| {
-                let kind = Kind::of_word(word).ok().expect("a kind");
+                let kind = Kind::of_word(word).expect("a kind");
                 ((kind.order(), kind.key_of(row)), row.clone())
             })
             .collect()
@@ -278,7 +278,7 @@ mod tests {
         ];
         let mut plan = Plan::of(&documents, &There::new());
         let row = |name: &str| json!({ "namespace": "shop", "name": name, "revision": "r" });
-        let kind = |word: &str| Kind::of_word(word).ok().expect("a kind");
+        let kind = |word: &str| Kind::of_word(word).expect("a kind");
         plan.prune(
             &documents,
             &[(kind("svc"), row("old")), (kind("rl"), row("old")), (kind("svc"), row("pay")), (kind("cg"), row("g"))],

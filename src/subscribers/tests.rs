@@ -140,7 +140,7 @@ async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
     let discover = |bench: &Bench| {
         let client = Client { address: "10.0.0.1", agent: "a client" };
         let releases = bench.catalog.rules.of(family).active().of_service("a", "s", |_| None);
-        subscribers.discovered(client, Vec::new, family, ("a", "s"), &releases, Timestamp(1));
+        subscribers.discovered(client, Vec::new, family, ("a", "s"), &releases, || Timestamp(1));
     };
     discover(&bench);
     assert_eq!(share(&bench), Share::default(), "there is nothing to have");
