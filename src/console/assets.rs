@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 const STYLES: &str = include_str!("assets/console.css");
 const SCRIPT: &str = include_str!("assets/console.js");
-const HTMX: &str = include_str!("assets/htmx.min.js");
 const ICON: &str = include_str!("assets/icon.svg");
 const FOR_GOOD: &str = "public, max-age=31536000, immutable";
 
@@ -21,11 +20,10 @@ struct Asset {
     text: &'static str,
 }
 
-static ASSETS: LazyLock<[Asset; 4]> = LazyLock::new(|| {
+static ASSETS: LazyLock<[Asset; 3]> = LazyLock::new(|| {
     [
         asset("console", "css", "text/css; charset=utf-8", STYLES),
         asset("console", "js", "text/javascript; charset=utf-8", SCRIPT),
-        asset("htmx", "js", "text/javascript; charset=utf-8", HTMX),
         asset("icon", "svg", "image/svg+xml", ICON),
     ]
 });
