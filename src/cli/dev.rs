@@ -58,6 +58,7 @@ fn greet(api: &str, compat: &str, file: &Path) {
 Thuban is ready.
   management API   http://{api}   user admin, password {password}
   config clients   http://{compat}   (the meta address of an Apollo client)
+  console          http://{api}/ui
   reference        http://{api}/docs
   metrics, health  http://{api}/metrics   http://{api}/readyz?verbose
 
