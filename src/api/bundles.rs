@@ -14,12 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::auth::Caller;
-use super::config_files::{FIELDS, KEY_FIELDS, check};
+use super::config_files::{FIELDS, KEY_FIELDS};
 use super::doc::{Doc, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Object, read_body_within};
-use super::judged::note_faults;
+use super::extract::{Object, read_body_within};
 use super::query::{Fresh, Query};
 use super::sealed;
 use crate::bundle::{self, Bundled, Limits};
@@ -350,9 +349,7 @@ async fn save_all(
     conflict: Conflict,
 ) -> Result<Response, ApiError> {
     let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
-    let batch = Batch { items, is_single: false, warnings: Vec::new() }.checked(check(app));
-    let Batch { items, warnings, .. } = note_faults(app, caller, batch).await?;
-    let items = app.seal_files(caller, items).await?;
+    let (items, warnings) = app.judged_files(caller, items).await?;
     let mut saving = Saving { app, caller, conflict, failed: None };
     let mut became: Vec<(Became, Outcome)> = Vec::with_capacity(items.len());
     let mut part = Vec::new();

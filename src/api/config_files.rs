@@ -15,7 +15,7 @@ use super::sealed;
 use super::view::{ConfigFileView, FileStatus};
 use crate::catalog::configs::FileFilter;
 use crate::catalog::{Catalog, Op};
-use crate::model::code::{Code, Refusal};
+use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey};
 use crate::openapi::Param;
 use crate::operations::FAR;
@@ -97,11 +97,6 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         envelope::list("configFiles", &listed, |(status, file)| ConfigFileView::new(file, *status))
     })
     .await
-}
-
-pub(super) fn check(app: &App) -> impl Fn(&ConfigFileDraft) -> Result<(), Refusal> {
-    let content_chars_max = app.bounds.config_content_chars_max;
-    move |draft| draft.check(content_chars_max)
 }
 
 pub(super) const CREATE: Doc = WRITE

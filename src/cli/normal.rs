@@ -25,6 +25,9 @@ const NOT_COMPARED: [&str; 5] = ["id", "revision", "token", "service_token", "ty
 /// Of a fault detection, what is not its older form.
 const STAYS_WITH_RULES: [&str; 4] = ["description", "metadata", "target_service", "service"];
 const PRIORITY: &str = "priority";
+const ENCRYPTED: &str = "encrypted";
+/// Of a config file: a document that does not say them leaves them as they are.
+const ENCRYPTION: [&str; 2] = [ENCRYPTED, "encryptAlgo"];
 
 /// What a spec means, or everything that is wrong with it.
 pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Result<Map<String, Value>, Vec<String>> {
@@ -45,6 +48,10 @@ pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Resul
         let format = Format::of_suffix(&key.name).or(given);
         fields.insert("format".to_owned(), json!(format.unwrap_or(Format::Properties).word()));
         fields.entry("content").or_insert_with(|| json!(""));
+        // A file is not encrypted unless it says so; a document that says nothing leaves one as it is.
+        if fields.get(ENCRYPTED) == Some(&json!(false)) {
+            fields.remove(ENCRYPTED);
+        }
     }
     let named = kind.named(key);
     let is_named = |field: &String| named.contains_key(field);
@@ -81,7 +88,8 @@ pub(super) fn update(
     let goes_by_itself = |field: &str| {
         kind.nature == Nature::Rule(Family::FaultDetect) && has_rules && !STAYS_WITH_RULES.contains(&field)
     };
-    for (field, value) in there.iter().filter(|(field, _)| !goes_by_itself(field)) {
+    let stays = |field: &str| kind.nature == Nature::File && ENCRYPTION.contains(&field);
+    for (field, value) in there.iter().filter(|(field, _)| !goes_by_itself(field) && !stays(field)) {
         if !body.contains_key(field) {
             body.insert(field.clone(), nothing_like(value));
         }
@@ -188,7 +196,7 @@ mod tests {
     }
 
     fn key() -> Key {
-        Key { namespace: "shop".into(), name: "a".into(), ..Key::default() }
+        Key { namespace: "shop".into(), group: Some("g".into()), name: "a".into() }
     }
 
     fn of(word: &str, spec: Value) -> Result<Map<String, Value>, Vec<String>> {
@@ -203,6 +211,7 @@ mod tests {
                 json!({"ports": "80"}),
                 json!({"ports": "80", "comment": "", "metadata": {}, "token": "x", "id": "1"}),
             ),
+            ("configfile", json!({"content": "a=1"}), json!({"content": "a=1", "encrypted": false, "encryptAlgo": ""})),
             ("alias", json!({"service": "pay"}), json!({"service": "pay", "namespace": "shop", "type": "DEFAULT"})),
             (
                 "ratelimit",
@@ -220,6 +229,15 @@ mod tests {
         ] {
             assert_eq!(of(word, short), of(word, long), "{word}");
         }
+    }
+
+    #[test]
+    fn a_document_that_says_nothing_of_it_leaves_an_encrypted_file_encrypted() {
+        let there = of("configfile", json!({"encrypted": true, "encryptAlgo": "XChaCha20-Poly1305"})).expect("a file");
+        let wanted = of("configfile", json!({"content": "a=2"})).expect("a file");
+        let body = update(kind("configfile"), &key(), (&there, &wanted), &Map::new(), "r");
+        assert_eq!((body.get(ENCRYPTED), body.get("encryptAlgo")), (None, None));
+        assert_eq!(body["content"], "a=2");
     }
 
     #[test]

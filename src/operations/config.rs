@@ -18,20 +18,21 @@ impl Operations {
             Op::Create => {
                 // What is given, then what comes of it.
                 let items = self.fill_files(self.checked_files(items)).await?;
-                self.judged_files(caller, self.checked_files(items)).await?
+                self.judged_files(caller, items).await?
             }
-            Op::Update => self.judged_files(caller, checked(self.checked_files(items), refuse_template)).await?,
+            Op::Update => self.judged_files(caller, checked(items, refuse_template)).await?,
         };
         Ok((self.write(caller, items, |items| Command::ConfigFiles(op, items)).await?, faults))
     }
 
-    /// Told of their faults while they are clear, then sealed where they are kept so.
-    async fn judged_files(
+    /// Drafts as they are proposed, and what keeps each from being published: told of while they are clear, sealed
+    /// then where they are kept so.
+    pub async fn judged_files(
         &self,
         caller: &Caller,
         items: Items<ConfigFileDraft>,
     ) -> Result<(Items<ConfigFileDraft>, Vec<Vec<String>>), Refusal> {
-        let (items, faults) = self.faults(caller, items).await?;
+        let (items, faults) = self.faults(caller, self.checked_files(items)).await?;
         Ok((self.seal_files(caller, items).await?, faults))
     }
 
