@@ -10,7 +10,6 @@ use super::auth::Caller;
 use super::doc::Doc;
 use super::error::ApiError;
 use super::query::Fresh;
-use crate::format::header::StateHeader;
 use crate::model::code::Code;
 
 const OCTETS: &str = "application/octet-stream";
@@ -22,19 +21,8 @@ pub(super) const BACKUP: Doc = Doc::new("Cluster")
 
 /// Held for as long as its reader takes; one that stops taking is cut.
 pub(super) async fn backup(State(app): State<App>, caller: Caller, _: Fresh) -> Result<Response, ApiError> {
-    let backup = app.node.backup().await.map_err(ApiError::from);
-    let code = backup.as_ref().map_or_else(|error| error.0.code, |_| Code::ExecuteSuccess);
-    app.note_done(&caller, "backup", ("cluster", ""), code);
-    let backup = backup?;
-    tracing::info!(by = caller.name, "a backup was begun");
-    let disposition = format!("attachment; filename=\"{}\"", file_name(&backup.header));
+    let (name, chunks) = app.backup(&caller).await?;
+    let disposition = format!("attachment; filename=\"{name}\"");
     let headers = [(CONTENT_TYPE, OCTETS), (CONTENT_DISPOSITION, &disposition)];
-    Ok((headers, Body::from_stream(backup.chunks)).into_response())
-}
-
-/// The cluster, shortened, and the log index.
-fn file_name(header: &StateHeader) -> String {
-    let cluster = header.cluster_id.as_deref().unwrap_or_default();
-    let index = header.last_log_id.map_or(0, |id| id.index);
-    format!("thuban-{}-{index}.backup", cluster.get(..8).unwrap_or(cluster))
+    Ok((headers, Body::from_stream(chunks)).into_response())
 }

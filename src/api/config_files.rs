@@ -9,7 +9,7 @@ use super::contents::Contents;
 use super::doc::{Doc, PAGING, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, answered};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::sealed;
 use super::view::{ConfigFileView, FileStatus};
@@ -144,11 +144,5 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> Result<Response, ApiError> {
-    let Batch { items, is_single, mut warnings } = batch;
-    let (outcomes, faults) = app.config_files(caller, op, items).await?;
-    warnings.resize(outcomes.len(), Vec::new());
-    for (warnings, faults) in warnings.iter_mut().zip(faults) {
-        warnings.extend(faults);
-    }
-    Ok(envelope::one_or_batch(is_single, &answered(app, outcomes, warnings)))
+    batch.noted_by(app, |items| app.config_files(caller, op, items)).await
 }

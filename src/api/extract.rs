@@ -24,8 +24,7 @@ use crate::address::client_address;
 use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
-use crate::operations::Items;
-use crate::operations::accounts::Drawn;
+use crate::operations::{Drawn, Items, Noted, write};
 use axum::response::Response;
 
 /// A body that trickles in is given up.
@@ -133,6 +132,24 @@ impl<T> Batch<T> {
         Ok(envelope::one_or_batch(self.is_single, &answered(app, outcomes, self.warnings)))
     }
 
+    /// The same of an operation that finds what is wrong with items, and does them all the same.
+    pub(super) async fn noted_by<F>(
+        self,
+        app: &App,
+        operation: impl FnOnce(Items<T>) -> F,
+    ) -> Result<Response, ApiError>
+    where
+        F: Future<Output = Result<Noted, Refusal>>,
+    {
+        let Batch { items, is_single, mut warnings } = self;
+        let (outcomes, faults) = operation(items).await?;
+        warnings.resize(outcomes.len(), Vec::new());
+        for (warnings, faults) in warnings.iter_mut().zip(faults) {
+            warnings.extend(faults);
+        }
+        Ok(envelope::one_or_batch(is_single, &answered(app, outcomes, warnings)))
+    }
+
     /// The same of an operation that draws something, which is told once.
     pub(super) async fn drawn_by<F>(
         self,
@@ -157,14 +174,12 @@ impl<T> Batch<T> {
 
     /// Refuses what `check` refuses.
     pub(super) fn checked(self, check: impl Fn(&T) -> Result<(), Refusal>) -> Self {
-        let judge = |item: Result<T, Refusal>| item.and_then(|item| check(&item).map(|()| item));
-        Batch { items: self.items.into_iter().map(judge).collect(), is_single: self.is_single, warnings: self.warnings }
+        Batch { items: write::checked(self.items, check), ..self }
     }
 
     /// What `make` makes of each item, or why it does not.
     pub(super) fn made<U>(self, make: impl Fn(T) -> Result<U, Refusal>) -> Batch<U> {
-        let made = self.items.into_iter().map(|item| item.and_then(&make));
-        Batch { items: made.collect(), is_single: self.is_single, warnings: self.warnings }
+        Batch { items: write::made(self.items, make), is_single: self.is_single, warnings: self.warnings }
     }
 }
 

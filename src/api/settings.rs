@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::extract::Object;
 use super::query::Fresh;
 use crate::catalog::Command;
-use crate::model::code::{Code, Refusal};
+use crate::model::code::Code;
 use crate::model::settings::{Settings, SettingsChange};
 
 const DOC: Doc = Doc::new("Settings").gives(Shape::single::<Settings>(ELEMENT));
@@ -56,11 +56,7 @@ pub(super) async fn change(
     Object(Given(given)): Object<Given>,
 ) -> Result<Response, ApiError> {
     let change = SettingsChange::read(&given)?;
-    let outcomes = app.ask(&caller.name, caller.asks(Command::Settings(change))).await?;
-    let code = outcomes.first().map_or(Code::ExecuteSuccess, |outcome| outcome.code);
-    if !code.is_success() {
-        return Err(Refusal::from(code).into());
-    }
+    let code = app.ask_one(&caller.name, caller.asks(Command::Settings(change))).await?;
     Ok(answer(&app, code))
 }
 

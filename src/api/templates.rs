@@ -9,16 +9,14 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::ConfigTemplateView;
-use crate::catalog::{Catalog, Command, Op};
-use crate::model::code::{Code, Refusal};
-use crate::model::config_file::Format;
+use crate::catalog::{Catalog, Op};
+use crate::model::code::Code;
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::openapi::Param;
 use crate::operations::FAR;
-use crate::well_formed;
 
 const DOC: Doc = Doc::new("Config file templates");
 const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigTemplateView>("configFileTemplate"));
@@ -55,7 +53,6 @@ pub(super) async fn create(
     caller: Caller,
     batch: Batch<ConfigTemplateDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = note_faults(&app, batch.checked(ConfigTemplateDraft::check)).await?;
     write(&app, &caller, Op::Create, batch).await
 }
 
@@ -68,7 +65,6 @@ pub(super) async fn update(
     caller: Caller,
     batch: Batch<ConfigTemplateDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = note_faults(&app, batch.checked(ConfigTemplateDraft::check)).await?;
     write(&app, &caller, Op::Update, batch).await
 }
 
@@ -80,34 +76,9 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<ConfigTemplateDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Delete, batch.checked(ConfigTemplateDraft::check_named)).await
+    write(&app, &caller, Op::Delete, batch).await
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigTemplateDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).one_or_batch(batch, |items| Command::ConfigTemplates(op, items)).await
-}
-
-/// Notes beside each draft what is not as its format has it. What it does not say is what is there.
-async fn note_faults(app: &App, mut batch: Batch<ConfigTemplateDraft>) -> Result<Batch<ConfigTemplateDraft>, ApiError> {
-    let there: Vec<_> = {
-        let catalog = app.node.state().catalog();
-        let of =
-            |item: &Result<ConfigTemplateDraft, Refusal>| catalog.templates.get(&item.as_ref().ok()?.name).cloned();
-        batch.items.iter().map(of).collect()
-    };
-    let weight = batch.items.iter().flatten().filter_map(|draft| draft.content.as_ref()).map(String::len);
-    let weight = weight.chain(there.iter().flatten().map(|template| template.content.len())).sum();
-    let note = move || {
-        batch.warnings.resize(batch.items.len(), Vec::new());
-        for ((item, there), warnings) in batch.items.iter().zip(&there).zip(&mut batch.warnings) {
-            let Ok(draft) = item else { continue };
-            let kept = there.as_ref().map_or((Format::Text, ""), |template| (template.format, &template.content));
-            let format = draft.given_format().unwrap_or(kept.0);
-            if let Err(fault) = well_formed::check(format, draft.content.as_deref().unwrap_or(kept.1)) {
-                warnings.push(format!("{fault}; as {} no file of it could be published like this", format.word()));
-            }
-        }
-        batch
-    };
-    Ok(app.judge(weight, note).await?)
+    batch.noted_by(app, |items| app.config_templates(caller, op, items)).await
 }

@@ -4,8 +4,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::write::Items;
-use super::{Caller, Operations, new_token, token_hash};
+use super::write::made;
+use super::{Caller, Drawn, Items, Operations, new_token, token_hash};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::access::{
     PasswordHash, ServiceTokenDraft, ServiceTokenRequest, TokenHash, UserDraft, check_account_name, check_password,
@@ -52,9 +52,6 @@ impl UserRequest {
         check_password("password", self.password.as_deref().unwrap_or_default())
     }
 }
-
-/// What became of an item, and what was drawn for it and is told once.
-pub type Drawn = (Outcome, Option<String>);
 
 impl Operations {
     pub async fn users(&self, caller: &Caller, op: Op, items: Items<UserRequest>) -> Result<Vec<Outcome>, Refusal> {
@@ -159,8 +156,7 @@ impl Operations {
             let (hash, grants) = (TokenHash(String::new()), Grants::default());
             Ok(ServiceTokenDraft { name: request.name, hash, grants, networks: Vec::new(), expires_in_s: 0 })
         };
-        let drafts = items.into_iter().map(|item| item.and_then(named)).collect();
-        self.write(caller, drafts, |items| Command::ServiceTokens(Op::Delete, items)).await
+        self.write(caller, made(items, named), |items| Command::ServiceTokens(Op::Delete, items)).await
     }
 
     /// Makes access keys; their secrets are given or drawn.
@@ -173,14 +169,7 @@ impl Operations {
             request.check()?;
             self.node.keyring().seal_new(request)
         };
-        let mut secrets = Vec::with_capacity(items.len());
-        let mut drafts = Vec::with_capacity(items.len());
-        for sealed in items.into_iter().map(|item| item.and_then(seal)) {
-            secrets.push(sealed.as_ref().ok().map(|(_, secret)| secret.expose().to_owned()));
-            drafts.push(sealed.map(|(draft, _)| draft));
-        }
-        let outcomes = self.write(caller, drafts, |items| Command::AccessKeys(Op::Create, items)).await?;
-        Ok(outcomes.into_iter().zip(secrets).collect())
+        self.write_sealed(caller, made(items, seal), |items| Command::AccessKeys(Op::Create, items)).await
     }
 
     pub async fn update_access_keys(
@@ -192,8 +181,7 @@ impl Operations {
             request.check()?;
             self.node.keyring().seal(request)
         };
-        let drafts = items.into_iter().map(|item| item.and_then(seal)).collect();
-        self.write(caller, drafts, |items| Command::AccessKeys(Op::Update, items)).await
+        self.write(caller, made(items, seal), |items| Command::AccessKeys(Op::Update, items)).await
     }
 
     pub async fn delete_access_keys(
@@ -206,7 +194,6 @@ impl Operations {
             let AccessKeyRequest { app_id, name, .. } = request;
             Ok(AccessKeyDraft { app_id, name, ..AccessKeyDraft::default() })
         };
-        let drafts = items.into_iter().map(|item| item.and_then(named)).collect();
-        self.write(caller, drafts, |items| Command::AccessKeys(Op::Delete, items)).await
+        self.write(caller, made(items, named), |items| Command::AccessKeys(Op::Delete, items)).await
     }
 }

@@ -1,17 +1,15 @@
 //! Config files and their releases.
 
-use super::rules::checked;
 use super::sealing::refuse_template;
-use super::{Caller, Items, Operations};
+use super::write::checked;
+use super::{Caller, Items, Noted, Operations};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::release::ReleaseOp;
 
-/// What became of files, and what keeps each from being published as it is.
-pub(super) type Noted = (Vec<Outcome>, Vec<Vec<String>>);
-
 impl Operations {
+    /// With what keeps each from being published as it is.
     pub async fn config_files(&self, caller: &Caller, op: Op, items: Items<ConfigFileDraft>) -> Result<Noted, Refusal> {
         let (items, faults) = match op {
             Op::Delete => (checked(items, |draft| draft.key().check()), Vec::new()),

@@ -10,6 +10,7 @@
 
 pub mod accounts;
 mod audit;
+mod backup;
 pub mod caller;
 mod config;
 pub(crate) mod explain;
@@ -21,9 +22,10 @@ pub mod scan;
 pub mod sealing;
 mod services;
 pub mod sign_in;
+mod templates;
 mod throttle;
 mod webhooks;
-mod write;
+pub(crate) mod write;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,9 +38,9 @@ use passwords::PasswordChecks;
 pub use caller::{Caller, new_token, token_hash};
 pub use passwords::hash_password;
 pub use scan::FAR;
-pub use write::Items;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use write::Parted;
+pub use write::{Drawn, Items, Noted};
 
 /// How operations are carried out.
 #[derive(Clone, Copy, Debug)]

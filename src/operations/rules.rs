@@ -1,5 +1,6 @@
 //! Rules and their releases.
 
+use super::write::checked;
 use super::{Caller, Items, Operations};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::code::Refusal;
@@ -39,9 +40,4 @@ impl Operations {
         let items = checked(items, |draft| draft.check_named(family));
         self.write(caller, items, |items| Command::RuleReleases(family, op, items)).await
     }
-}
-
-/// Refuses what `check` refuses.
-pub(super) fn checked<T>(items: Items<T>, check: impl Fn(&T) -> Result<(), Refusal>) -> Items<T> {
-    items.into_iter().map(|item| item.and_then(|item| check(&item).map(|()| item))).collect()
 }

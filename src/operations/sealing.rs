@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::write::Items;
+use super::write::{Items, made};
 use super::{Caller, Operations};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey};
@@ -29,7 +29,7 @@ impl Operations {
                 let there = node.state().catalog().configs.file(&key).cloned();
                 node.keyring().seal_file(draft, there.as_deref(), caller.edits(&key.namespace, &key.group))
             };
-            items.into_iter().map(|item| item.and_then(seal)).collect()
+            made(items, seal)
         })
         .await
     }
@@ -52,7 +52,7 @@ impl Operations {
             }
             Ok(draft)
         };
-        Ok(items.into_iter().map(|item| item.and_then(fill)).collect())
+        Ok(made(items, fill))
     }
 
     /// What a caller gets to see of a content: `None` of one that is sealed and that it may not have.

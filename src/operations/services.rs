@@ -1,6 +1,6 @@
 //! Services, and their instances as people change them.
 
-use super::rules::checked;
+use super::write::checked;
 use super::{Caller, Items, Operations};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::code::Refusal;

@@ -2,10 +2,27 @@
 
 use super::{Caller, Operations};
 use crate::catalog::{Asked, Command, Outcome};
+use crate::model::access_key::ClearSecret;
 use crate::model::code::Refusal;
 
 /// The items of a write as a door read them: each a draft, or why it is none.
 pub type Items<T> = Vec<Result<T, Refusal>>;
+
+/// What became of an item, and what was drawn for it and is told once.
+pub type Drawn = (Outcome, Option<String>);
+
+/// What became of items, and what is wrong with each all the same.
+pub type Noted = (Vec<Outcome>, Vec<Vec<String>>);
+
+/// Refuses what `check` refuses.
+pub(crate) fn checked<T>(items: Items<T>, check: impl Fn(&T) -> Result<(), Refusal>) -> Items<T> {
+    made(items, |item| check(&item).map(|()| item))
+}
+
+/// What `make` makes of each item, or why it does not.
+pub(crate) fn made<T, U>(items: Items<T>, make: impl Fn(T) -> Result<U, Refusal>) -> Items<U> {
+    items.into_iter().map(|item| item.and_then(&make)).collect()
+}
 
 impl Operations {
     /// Proposes the acceptable items as one command: an outcome for each item, where it stood.
@@ -26,6 +43,22 @@ impl Operations {
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Vec<Outcome>, Refusal> {
         self.carry_out(caller, items, command, true).await
+    }
+
+    /// The same of items that come sealed, each beside the secret that is told once.
+    pub(super) async fn write_sealed<T>(
+        &self,
+        caller: &Caller,
+        sealed: Items<(T, ClearSecret)>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<Vec<Drawn>, Refusal> {
+        let part = |item: Result<(T, ClearSecret), Refusal>| match item {
+            Ok((draft, secret)) => (Ok(draft), Some(secret.expose().to_owned())),
+            Err(refusal) => (Err(refusal), None),
+        };
+        let (drafts, secrets): (Items<T>, Vec<_>) = sealed.into_iter().map(part).unzip();
+        let outcomes = self.write(caller, drafts, command).await?;
+        Ok(outcomes.into_iter().zip(secrets).collect())
     }
 
     async fn carry_out<T>(

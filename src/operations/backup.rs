@@ -1,0 +1,33 @@
+//! Backups: the whole state as one file, while writes go on.
+
+use std::io;
+
+use bytes::Bytes;
+use futures_util::Stream;
+
+use super::{Caller, Operations};
+use crate::format::header::StateHeader;
+use crate::model::code::{Code, Refusal};
+
+impl Operations {
+    /// What a backup's file is called, and the file, in order; it ends in an error where the backup did. That it was
+    /// taken is noted.
+    pub async fn backup(
+        &self,
+        caller: &Caller,
+    ) -> Result<(String, impl Stream<Item = io::Result<Bytes>> + Send + use<>), Refusal> {
+        let backup = self.node.backup().await;
+        let code = backup.as_ref().map_or_else(|refusal| refusal.code, |_| Code::ExecuteSuccess);
+        self.note_done(caller, "backup", ("cluster", ""), code);
+        let backup = backup?;
+        tracing::info!(by = caller.name, "a backup was begun");
+        Ok((file_name(&backup.header), backup.chunks))
+    }
+}
+
+/// The cluster, shortened, and the log index.
+fn file_name(header: &StateHeader) -> String {
+    let cluster = header.cluster_id.as_deref().unwrap_or_default();
+    let index = header.last_log_id.map_or(0, |id| id.index);
+    format!("thuban-{}-{index}.backup", cluster.get(..8).unwrap_or(cluster))
+}
