@@ -10,9 +10,11 @@ use super::view::RuleView;
 use crate::model::code::{Code, Refusal};
 use crate::model::rule::{Family, Rule, RuleDraft};
 
+/// The fields that are not for people to write: given by the cluster, or said by another one.
+pub(crate) const GIVEN: [&str; 8] = ["id", "disable", "revision", "ctime", "mtime", "etime", "editable", "deleteable"];
+
 /// What a person writes of a rule; of none, nothing.
 pub(crate) fn written(rule: Option<&Rule>) -> Value {
-    const GIVEN: [&str; 8] = ["id", "disable", "revision", "ctime", "mtime", "etime", "editable", "deleteable"];
     let Some(rule) = rule else { return Value::Object(serde_json::Map::new()) };
     let mut value = serde_json::to_value(RuleView::new(rule, true)).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {

@@ -89,7 +89,7 @@ impl AccessKeys {
         cut_sorted(self.all().map(|held| &held.key).filter(wanted).collect(), newest_first, page)
     }
 
-    fn get(&self, app_id: &str, name: &str) -> Option<&Arc<AccessKey>> {
+    pub fn get(&self, app_id: &str, name: &str) -> Option<&Arc<AccessKey>> {
         self.by_app.get(app_id, name).map(|held| &held.key)
     }
 

@@ -1,12 +1,14 @@
 //! The members of the cluster and its settings, for who operates it.
 
 use askama::Template;
+use axum::body::Body;
 use axum::extract::State;
-use axum::response::Response;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::session::Visitor;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
@@ -42,6 +44,22 @@ async fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
     Ok(Page { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
 }
 
+/// The whole state as one file, for `thuban restore`.
+pub(super) async fn backup(State(console): State<Console>, visitor: Visitor) -> Response {
+    let taken = match visitor.caller.check_everywhere(Verb::Operate) {
+        Ok(()) => console.backup(&visitor.caller).await,
+        Err(refusal) => Err(refusal),
+    };
+    match taken {
+        Ok((name, chunks)) => {
+            let disposition = format!("attachment; filename=\"{name}\"");
+            let headers = [(CONTENT_TYPE, "application/octet-stream"), (CONTENT_DISPOSITION, &disposition)];
+            (headers, Body::from_stream(chunks)).into_response()
+        }
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
 pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let done = match visitor.caller.check_everywhere(Verb::Operate) {
@@ -49,7 +67,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Err(refusal) => Err(refusal),
     };
     match done {
-        Ok(()) => on_to("/ui/cluster"),
+        Ok(()) => on_to("/ui/cluster", Deed::Changed),
         Err(refusal) => match shown(&console, &visitor).await {
             Ok(cluster) => page_refused(refusal.code, &Page { frame: cluster.frame.refused(&refusal), ..cluster }),
             Err(refusal) => failed(visitor.texts, &refusal),

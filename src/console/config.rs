@@ -3,14 +3,19 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use serde_json::Value;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
 use super::releases::{EventRow, Line, ReleaseRow, Rollout, compared, wanted};
 use super::rules::{one, searched};
 use super::session::Visitor;
+use super::sheet::Kind;
+use super::sheet::edit::edited;
+use super::sheet::read::Sent;
+use super::sheet::show::{Control, Drawing};
 use crate::catalog::configs::{FileFilter, GroupFilter};
 use crate::catalog::history::Thing;
 use crate::catalog::namespaces::NamespaceFilter;
@@ -21,6 +26,7 @@ use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigRe
 use crate::model::content::Content;
 use crate::model::grant::{Sight, Verb};
 use crate::model::limits;
+use crate::model::properties::{self, Pairs};
 use crate::model::release::ReleaseOp;
 use crate::model::text::NameFilter;
 use crate::operations::FAR;
@@ -81,6 +87,7 @@ struct TreePage {
     rows: Vec<FileRow>,
     pager: Pager,
     edits: bool,
+    templates: Vec<String>,
 }
 
 impl TreePage {
@@ -111,12 +118,13 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<T
     let rows = Pager::page_of(&query);
     let find = move |catalog: &Catalog| {
         let files = catalog.configs.list_files(&filter, rows).map(|file| FileRow::of(catalog, &file));
-        (branches(catalog, &sight), files)
+        let templates = catalog.templates.list(&None, Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
+        (branches(catalog, &sight), files, templates.iter().map(|template| template.name.clone()).collect())
     };
-    let (branches, files) = console.scan(FAR, find, |found| found).await?;
+    let (branches, files, templates) = console.scan(FAR, find, |found| found).await?;
     let pager = Pager::new("/ui/config", &query, &files);
     let (frame, edits) = (visitor.frame(Section::Config), visitor.may_somewhere(Verb::Edit));
-    Ok(TreePage { frame, query, branches, rows: files.rows, pager, edits })
+    Ok(TreePage { frame, query, branches, rows: files.rows, pager, edits, templates })
 }
 
 /// Namespaces that have groups, as many as fit on a page.
@@ -141,20 +149,20 @@ fn branches(catalog: &Catalog, sight: &Sight) -> Vec<Branch> {
     branches.into_iter().take(limits::PAGE_ROWS_MAX).map(|namespace| branch(&namespace.name)).collect()
 }
 
-/// Makes an empty file.
+/// Makes a file: empty, or of a template.
 pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
+    let template = fields.given("template");
     let draft = ConfigFileDraft {
-        namespace: key.namespace.clone(),
-        group: key.group.clone(),
-        name: key.file.clone(),
-        content: Some(String::new()),
-        ..ConfigFileDraft::default()
+        content: template.is_none().then(String::new),
+        template,
+        encrypted: fields.is_set("encrypted").then_some(true),
+        ..named_file(&key)
     };
-    let made = console.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await.map(|(outcomes, _)| outcomes);
-    match one(made) {
-        Ok(_) => on_to(&link(&key)),
+    let made = console.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await;
+    match one(made.map(|(outcomes, _)| outcomes)) {
+        Ok(_) => on_to(&link(&key), Deed::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(tree) => page_refused(refusal.code, &TreePage { frame: tree.frame.refused(&refusal), ..tree }),
             Err(_) => failed(visitor.texts, &refusal),
@@ -197,10 +205,32 @@ struct FilePage {
     edits: bool,
     releases_them: bool,
     rollout: Fields,
+    /// Properties may be edited key by key.
+    pairs: Option<Pairs>,
+    /// The controls, where they are.
+    table: Option<Vec<Control>>,
+}
+
+impl FilePage {
+    /// Key by key, as they are saved or as somebody has typed them.
+    fn as_table(self, typed: Option<Value>) -> FilePage {
+        let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
+        let drawing = Drawing { t: self.frame.t, fault: None };
+        let table = value.map(|value| drawing.controls(&Kind::texts(PAIRS), &value));
+        FilePage { table, ..self }
+    }
+}
+
+/// The field of a form that has the pairs of a file.
+const PAIRS: &str = "pairs";
+
+fn table_of(pairs: &Pairs) -> Value {
+    Kind::texts(PAIRS).opened(serde_json::json!({ PAIRS: pairs }))
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     match shown(&console, &visitor, &key(&query)).await {
+        Ok(file) if query.get("as") == "table" => page(&file.as_table(None)),
         Ok(file) => page(&file),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
@@ -224,6 +254,8 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
         Ok(Some(text)) => {
             let before = in_force.and_then(|release| content((release.encrypted, &release.content)).ok().flatten());
             page.diff = before.map_or_else(Vec::new, |before| compared(&before, &text));
+            page.pairs =
+                (page.row.format == Format::Properties.word()).then(|| properties::parse(&text).ok()).flatten();
             page.text = text.to_string();
         }
         Ok(None) => page.edits = false,
@@ -232,13 +264,7 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
             page.frame = page.frame.refused(&refusal);
         }
     }
-    let as_saved = ConfigFileDraft {
-        namespace: key.namespace.clone(),
-        group: key.group.clone(),
-        name: key.file.clone(),
-        ..ConfigFileDraft::default()
-    };
-    let (_, faults) = console.faults(&visitor.caller, vec![Ok(as_saved)]).await?;
+    let (_, faults) = console.faults(&visitor.caller, vec![Ok(named_file(key))]).await?;
     page.faults = faults.into_iter().flatten().collect();
     let Gathered { amount, current, clients, .. } = console.node.gather_subscribers(&Thing::File(key.clone())).await;
     let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
@@ -270,6 +296,8 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
         edits,
         releases_them,
         rollout: Fields::default(),
+        pairs: None,
+        table: None,
         frame,
     }
 }
@@ -277,40 +305,60 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
 pub(super) async fn save(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
-    // Browsers end lines in forms by two characters.
-    let text = fields.raw("text").replace("\r\n", "\n");
+    let mut typed = None;
+    let text = if fields.get("as") == "table" {
+        let page_as_saved = match shown(&console, &visitor, &key).await {
+            Ok(page) => page,
+            Err(refusal) => return failed(visitor.texts, &refusal),
+        };
+        let kind = Kind::texts(PAIRS);
+        let value = Sent::of(&fields).value(&kind);
+        if let Some(asked) = fields.given("edit") {
+            let revision = fields.get("revision").to_owned();
+            return page(&FilePage { revision, ..page_as_saved.as_table(Some(edited(&kind, value, &asked))) });
+        }
+        match pairs_in(&kind, value.clone()).map(|pairs| properties::rewritten(&page_as_saved.text, &pairs)) {
+            Ok(text) => {
+                typed = Some(value);
+                text.unwrap_or(page_as_saved.text)
+            }
+            Err(refusal) => return refused(&visitor, Ok(page_as_saved.as_table(Some(value))), &refusal),
+        }
+    } else {
+        // Browsers end lines in forms by two characters.
+        fields.raw("text").replace("\r\n", "\n")
+    };
     let draft = ConfigFileDraft {
-        namespace: key.namespace.clone(),
-        group: key.group.clone(),
-        name: key.file.clone(),
         content: Some(text.clone()),
         format: fields.given("format"),
         revision: fields.given("revision"),
-        ..ConfigFileDraft::default()
+        ..named_file(&key)
     };
     let saved = console.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await.map(|(outcomes, _)| outcomes);
     match one(saved) {
-        Ok(_) => on_to(&link(&key)),
+        Ok(_) => on_to(&link(&key), Deed::Drafted),
         Err(refusal) => {
-            let page = shown(&console, &visitor, &key).await.map(|page| FilePage { text, ..page });
+            let page = shown(&console, &visitor, &key).await.map(|page| match typed {
+                Some(value) => page.as_table(Some(value)),
+                None => FilePage { text, ..page },
+            });
             refused(&visitor, page, &refusal)
         }
     }
 }
 
+/// The pairs that were typed.
+fn pairs_in(kind: &Kind, typed: Value) -> Result<Pairs, Refusal> {
+    let mut closed = kind.closed(typed)?;
+    serde_json::from_value(closed[PAIRS].take()).map_err(|error| Refusal::new(Code::ParseException, error.to_string()))
+}
+
 pub(super) async fn delete(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
-    let draft = ConfigFileDraft {
-        namespace: key.namespace.clone(),
-        group: key.group.clone(),
-        name: key.file.clone(),
-        ..ConfigFileDraft::default()
-    };
-    let deleted =
-        console.config_files(&visitor.caller, Op::Delete, vec![Ok(draft)]).await.map(|(outcomes, _)| outcomes);
-    match one(deleted) {
-        Ok(_) => on_to("/ui/config"),
+    let deleted = console.config_files(&visitor.caller, Op::Delete, vec![Ok(named_file(&key))]).await;
+    match one(deleted.map(|(outcomes, _)| outcomes)) {
+        Ok(_) => on_to("/ui/config", Deed::Deleted),
         Err(refusal) => refused(&visitor, shown(&console, &visitor, &key).await, &refusal),
     }
 }
@@ -333,7 +381,12 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, &key, released, fields).await
+    done(&console, &visitor, &key, (released, Deed::Released), fields).await
+}
+
+fn named_file(key: &ConfigKey) -> ConfigFileDraft {
+    let ConfigKey { namespace, group, file } = key.clone();
+    ConfigFileDraft { namespace, group, name: file, ..ConfigFileDraft::default() }
 }
 
 fn named(key: &ConfigKey) -> ConfigReleaseDraft {
@@ -352,18 +405,18 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         }
         None => Err(Code::InvalidParameter.into()),
     };
-    done(&console, &visitor, &key, changed, Fields::default()).await
+    done(&console, &visitor, &key, (changed, Deed::Changed), Fields::default()).await
 }
 
 async fn done(
     console: &Console,
     visitor: &Visitor,
     key: &ConfigKey,
-    outcome: Result<Outcome, Refusal>,
+    (outcome, deed): (Result<Outcome, Refusal>, Deed),
     rollout: Fields,
 ) -> Response {
     match outcome {
-        Ok(_) => on_to(&link(key)),
+        Ok(_) => on_to(&link(key), deed),
         Err(refusal) => {
             let page = shown(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
             refused(visitor, page, &refusal)

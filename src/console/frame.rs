@@ -6,6 +6,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::assets;
+use super::form::Fields;
 use super::session::Visitor;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};
@@ -36,9 +37,11 @@ pub(super) struct Frame {
     /// The visitor may see and change the cluster.
     pub(super) operates: bool,
     /// What was just done.
-    pub(super) done: Option<String>,
+    pub(super) done: Option<&'static str>,
     /// Why something was not done.
     pub(super) fault: Option<String>,
+    /// The same as it stands beside a field: it begins with the field's path, if it is about one.
+    pub(super) detail: Option<String>,
 }
 
 impl Frame {
@@ -52,14 +55,15 @@ impl Frame {
             is_behind: visitor.is_behind,
             manages: visitor.caller.grants.may_everywhere(Verb::Manage),
             operates: visitor.caller.grants.may_everywhere(Verb::Operate),
-            done: None,
+            done: visitor.done.map(|deed| deed.told(visitor.texts)),
             fault: None,
+            detail: None,
         }
     }
 
     /// With why it was not done.
     pub(super) fn refused(self, refusal: &Refusal) -> Frame {
-        Frame { fault: Some(told(refusal)), ..self }
+        Frame { fault: Some(told(refusal)), detail: Some(refusal.detail.clone()), ..self }
     }
 
     pub(super) fn asset(&self, stem: &str, suffix: &str) -> String {
@@ -102,9 +106,55 @@ fn page_as(status: StatusCode, template: &impl Template) -> Response {
     }
 }
 
+/// What a person has done, as the next page tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deed {
+    Created,
+    /// A draft, which clients do not see yet.
+    Drafted,
+    Saved,
+    Deleted,
+    Released,
+    Changed,
+}
+
+impl Deed {
+    /// The name in queries under which it is told.
+    const QUERY: &'static str = "done";
+    const ALL: [(Deed, &'static str); 6] = [
+        (Deed::Created, "created"),
+        (Deed::Drafted, "drafted"),
+        (Deed::Saved, "saved"),
+        (Deed::Deleted, "deleted"),
+        (Deed::Released, "released"),
+        (Deed::Changed, "changed"),
+    ];
+
+    pub(super) fn of_query(query: &Fields) -> Option<Deed> {
+        let word = query.get(Deed::QUERY);
+        Deed::ALL.iter().find(|(_, known)| *known == word).map(|(deed, _)| *deed)
+    }
+
+    fn word(self) -> &'static str {
+        Deed::ALL.iter().find(|(deed, _)| *deed == self).map_or("", |(_, word)| word)
+    }
+
+    fn told(self, t: &Texts) -> &'static str {
+        match self {
+            Deed::Created => t.was_created,
+            Deed::Drafted => t.was_saved,
+            Deed::Saved => t.was_kept,
+            Deed::Deleted => t.was_deleted,
+            Deed::Released => t.was_released,
+            Deed::Changed => t.was_changed,
+        }
+    }
+}
+
 /// Done: on to the page that shows it.
-pub(super) fn on_to(path: &str) -> Response {
-    Redirect::to(path).into_response()
+pub(super) fn on_to(path: &str, deed: Deed) -> Response {
+    let sign = if path.contains('?') { '&' } else { '?' };
+    Redirect::to(&format!("{path}{sign}{}={}", Deed::QUERY, deed.word())).into_response()
 }
 
 /// Where there is no page to show a refusal on.

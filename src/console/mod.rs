@@ -11,6 +11,7 @@ mod assets;
 mod audit;
 mod cluster;
 mod config;
+mod drafting;
 mod explain;
 mod form;
 mod frame;
@@ -21,8 +22,10 @@ mod rules;
 mod search;
 mod services;
 mod session;
+mod sheet;
 mod sign_in;
 mod texts;
+mod things;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,9 +101,13 @@ pub fn router(console: Console) -> Router {
         .route("/ui/config/file/release", post(config::release))
         .route("/ui/config/file/change", post(config::change))
         .route("/ui/config/file/delete", post(config::delete))
+        .route("/ui/templates", get(things::templates))
+        .route("/ui/webhooks", get(things::webhooks))
+        .route("/ui/edit/{sort}", get(things::show).post(things::save))
         .route("/ui/audit", get(audit::show))
         .route("/ui/accounts", get(accounts::show).post(accounts::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
+        .route("/ui/backup", get(cluster::backup))
         .route("/ui/assets/{name}", get(assets::serve))
         .layer(from_fn_with_state(console.clone(), surround))
         .with_state(console)

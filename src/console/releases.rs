@@ -27,33 +27,30 @@ pub(super) struct ReleaseRow {
     pub(super) plan: String,
 }
 
+/// Releases of either kind have the same fields, and no trait that is of use elsewhere.
+macro_rules! row_of {
+    ($release:expr) => {
+        ReleaseRow {
+            name: $release.name.clone(),
+            version: $release.version,
+            state: $release.state(),
+            is_gray: $release.release_type == ReleaseType::Gray,
+            audience: audience(&$release.audience()),
+            comment: $release.description.clone(),
+            time: $release.modified.time.text(),
+            by: $release.modified.by.clone(),
+            plan: plan($release.plan.as_ref()),
+        }
+    };
+}
+
 impl ReleaseRow {
     pub(super) fn of_rule(release: &RuleRelease) -> ReleaseRow {
-        ReleaseRow {
-            name: release.name.clone(),
-            version: release.version,
-            state: release.state(),
-            is_gray: release.release_type == ReleaseType::Gray,
-            audience: audience(&release.audience()),
-            comment: release.description.clone(),
-            time: release.modified.time.text(),
-            by: release.modified.by.clone(),
-            plan: plan(release.plan.as_ref()),
-        }
+        row_of!(release)
     }
 
     pub(super) fn of_file(release: &ConfigRelease) -> ReleaseRow {
-        ReleaseRow {
-            name: release.name.clone(),
-            version: release.version,
-            state: release.state(),
-            is_gray: release.release_type == ReleaseType::Gray,
-            audience: audience(&release.audience()),
-            comment: release.description.clone(),
-            time: release.modified.time.text(),
-            by: release.modified.by.clone(),
-            plan: plan(release.plan.as_ref()),
-        }
+        row_of!(release)
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -8,11 +8,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::Console;
+use super::drafting::{Typed, blank, pretty};
 use super::form::{Fields, Form};
-use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
 use super::releases::{EventRow, Line, ReleaseRow, Rollout, compared, wanted};
 use super::session::Visitor;
+use super::sheet::show::Control;
 use super::texts::{self, Texts};
 use crate::api::documents::{read_rule, written};
 use crate::catalog::history::Thing;
@@ -21,7 +23,7 @@ use crate::catalog::{Catalog, Entity, Op, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Sight, Verb};
 use crate::model::release::ReleaseOp;
-use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::text::NameFilter;
 
@@ -135,7 +137,8 @@ struct RulePage {
     /// None of a rule that is to be made.
     row: Option<RuleRow>,
     revision: String,
-    text: String,
+    family: Family,
+    typed: Typed,
     /// From what is in force to what is saved.
     diff: Vec<Line>,
     releases: Vec<ReleaseRow>,
@@ -147,10 +150,11 @@ struct RulePage {
 }
 
 impl RulePage {
-    fn of(catalog: &Catalog, visitor: &Visitor, rule: &Arc<Rule>) -> RulePage {
+    fn of(catalog: &Catalog, visitor: &Visitor, rule: &Arc<Rule>, query: &Fields) -> RulePage {
         let family = rule.family();
         let book = catalog.rules.of(family);
-        let text = pretty(Some(rule));
+        let as_saved = written(Some(rule));
+        let changed = |release: &Arc<RuleRelease>| compared(&pretty(&written(Some(&release.rule))), &pretty(&as_saved));
         let in_force = book.active().normal(&rule.id);
         let mut releases: Vec<_> = book.releases_of(&rule.id).map(|release| ReleaseRow::of_rule(release)).collect();
         releases.sort_by_key(|release| std::cmp::Reverse(release.version));
@@ -161,8 +165,9 @@ impl RulePage {
             kind: family.kind(),
             row: Some(RuleRow::of(catalog, rule)),
             revision: rule.revision.clone(),
-            diff: in_force.map_or_else(Vec::new, |release| compared(&pretty(Some(&release.rule)), &text)),
-            text,
+            diff: in_force.map_or_else(Vec::new, changed),
+            family,
+            typed: Typed::of(family, as_saved, query),
             releases,
             history: catalog.history.of(&thing).map(|event| EventRow::new(event)).collect(),
             edits: visitor.may(Verb::Edit, &rule.namespace, &rule.name),
@@ -172,52 +177,32 @@ impl RulePage {
         }
     }
 
+    fn controls(&self) -> Vec<Control> {
+        self.typed.controls(self.frame.t, self.family, self.frame.detail.as_deref())
+    }
+
     /// Where the buttons beside releases lead.
     fn change_path(&self) -> String {
         self.row.as_ref().map(|row| format!("/ui/rules/{}/{}/change", self.kind, row.id)).unwrap_or_default()
     }
 }
 
-fn pretty(rule: Option<&Rule>) -> String {
-    serde_json::to_string_pretty(&written(rule)).unwrap_or_default()
-}
-
-/// What one begins with.
-fn blank(family: Family) -> String {
-    let body = match family {
-        Family::RateLimit => {
-            r#""service": "", "rules": [{"resource": "QPS", "amounts": [{"maxAmount": 100, "validDuration": "1s"}]}]"#
-        }
-        Family::Routing => {
-            r#""route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "", "destinations": []}]}"#
-        }
-        Family::FaultDetect => {
-            r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1000, "protocol": "HTTP""#
-        }
-        Family::CircuitBreaker => {
-            r#""level": "SERVICE", "rule_matcher": {"destination": {"namespace": "", "service": ""}}"#
-        }
-    };
-    let text = format!(r#"{{"namespace": "default", "name": "", "enable": true, "priority": 0, {body}}}"#);
-    let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    serde_json::to_string_pretty(&value).unwrap_or_default()
-}
-
-pub(super) async fn new(visitor: Visitor, Path(kind): Path<String>) -> Response {
+pub(super) async fn new(visitor: Visitor, Path(kind): Path<String>, query: Fields) -> Response {
     match family_of(&kind) {
-        Some(family) => page(&unsaved(&visitor, family, blank(family))),
+        Some(family) => page(&unsaved(&visitor, family, Typed::of(family, blank(family), &query))),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-fn unsaved(visitor: &Visitor, family: Family, text: String) -> RulePage {
+fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
     let frame = visitor.frame(Section::Rules);
     RulePage {
         tabs: tabs(frame.t, family),
         kind: family.kind(),
         row: None,
         revision: String::new(),
-        text,
+        family,
+        typed,
         diff: Vec::new(),
         releases: Vec::new(),
         history: Vec::new(),
@@ -238,33 +223,39 @@ pub(super) async fn show(
     State(console): State<Console>,
     visitor: Visitor,
     Path((kind, id)): Path<(String, String)>,
+    query: Fields,
 ) -> Response {
     let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
-    match shown(&console, &visitor, family, &id) {
+    match shown(&console, &visitor, family, &id, &query) {
         Ok(shown) => page(&shown),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-fn shown(console: &Console, visitor: &Visitor, family: Family, id: &str) -> Result<RulePage, Refusal> {
+fn shown(console: &Console, visitor: &Visitor, family: Family, id: &str, query: &Fields) -> Result<RulePage, Refusal> {
     let catalog = console.node.state().view();
     let rule = find(&catalog, family, id, &visitor.caller.sight())?;
-    Ok(RulePage::of(&catalog, visitor, &rule))
+    Ok(RulePage::of(&catalog, visitor, &rule, query))
 }
 
 /// Makes what was typed.
 pub(super) async fn create(State(console): State<Console>, Path(kind): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
-    let text = fields.raw("text").to_owned();
-    let made = match read_rule(family, &text) {
+    let (typed, is_done) = Typed::read(family, &fields);
+    if !is_done {
+        return page(&unsaved(&visitor, family, typed));
+    }
+    let made = match typed.draft(family) {
         Ok(draft) => one(console.rules(&visitor.caller, Op::Create, vec![Ok(draft)]).await),
         Err(refusal) => Err(refusal),
     };
     match made {
-        Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&format!("/ui/rules/{kind}/{}", rule.id)),
-        Ok(_) => on_to(&format!("/ui/rules/{kind}")),
-        Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, text)), &refusal),
+        Ok(Outcome { entity: Entity::Rule(rule), .. }) => {
+            on_to(&format!("/ui/rules/{kind}/{}", rule.id), Deed::Created)
+        }
+        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Deed::Created),
+        Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, typed)), &refusal),
     }
 }
 
@@ -276,8 +267,19 @@ pub(super) async fn save(
 ) -> Response {
     let Form { visitor, fields } = form;
     let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
-    let text = fields.raw("text").to_owned();
-    let saved = match read_rule(family, &text) {
+    let (typed, is_done) = Typed::read(family, &fields);
+    // Of what was changed meanwhile by somebody else saving tells, not a button on the way to it.
+    let again = |typed| {
+        let page = shown(&console, &visitor, family, &id, &fields);
+        page.map(|page| RulePage { typed, revision: fields.get("revision").to_owned(), ..page })
+    };
+    if !is_done {
+        return match again(typed) {
+            Ok(shown) => page(&shown),
+            Err(refusal) => failed(visitor.texts, &refusal),
+        };
+    }
+    let saved = match typed.draft(family) {
         Ok(RuleDraft { mut head, body }) => {
             (head.id, head.revision) = (Some(id.clone()), fields.given("revision"));
             one(console.rules(&visitor.caller, Op::Update, vec![Ok(RuleDraft { head, body })]).await)
@@ -285,11 +287,8 @@ pub(super) async fn save(
         Err(refusal) => Err(refusal),
     };
     match saved {
-        Ok(_) => on_to(&format!("/ui/rules/{kind}/{id}")),
-        Err(refusal) => {
-            let page = shown(&console, &visitor, family, &id).map(|page| RulePage { text, ..page });
-            refused(&visitor, page, &refusal)
-        }
+        Ok(_) => on_to(&format!("/ui/rules/{kind}/{id}"), Deed::Drafted),
+        Err(refusal) => refused(&visitor, again(typed), &refusal),
     }
 }
 
@@ -299,7 +298,7 @@ pub(super) async fn delete(
     form: Form,
 ) -> Response {
     let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
-    let named = shown(&console, &form.visitor, family, &id);
+    let named = shown(&console, &form.visitor, family, &id, &Fields::default());
     let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.sight()) {
         Ok(rule) => {
             let draft = read_rule(family, &serde_json::json!({ "id": rule.id }).to_string());
@@ -308,7 +307,7 @@ pub(super) async fn delete(
         Err(refusal) => Err(refusal),
     };
     match deleted {
-        Ok(_) => on_to(&format!("/ui/rules/{kind}")),
+        Ok(_) => on_to(&format!("/ui/rules/{kind}"), Deed::Deleted),
         Err(refusal) => refused(&form.visitor, named, &refusal),
     }
 }
@@ -338,7 +337,7 @@ pub(super) async fn release(
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, family, &id, released, fields)
+    done(&console, &visitor, family, &id, (released, Deed::Released), fields)
 }
 
 /// What a button beside a release asks for.
@@ -358,7 +357,7 @@ pub(super) async fn change(
         ..RuleReleaseDraft::default()
     };
     let changed = one(console.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
-    done(&console, &visitor, family, &id, changed, Fields::default())
+    done(&console, &visitor, family, &id, (changed, Deed::Changed), Fields::default())
 }
 
 fn done(
@@ -366,13 +365,13 @@ fn done(
     visitor: &Visitor,
     family: Family,
     id: &str,
-    outcome: Result<Outcome, Refusal>,
+    (outcome, deed): (Result<Outcome, Refusal>, Deed),
     rollout: Fields,
 ) -> Response {
     match outcome {
-        Ok(_) => on_to(&format!("/ui/rules/{}/{id}", family.kind())),
+        Ok(_) => on_to(&format!("/ui/rules/{}/{id}", family.kind()), deed),
         Err(refusal) => {
-            let page = shown(console, visitor, family, id).map(|page| RulePage { rollout, ..page });
+            let page = shown(console, visitor, family, id, &Fields::default()).map(|page| RulePage { rollout, ..page });
             refused(visitor, page, &refusal)
         }
     }
@@ -395,15 +394,6 @@ pub(super) fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Re
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_one_begins_with_is_a_rule_but_for_its_name() {
-        for family in Family::ALL {
-            let draft = read_rule(*family, &blank(*family)).expect("it can be read");
-            let refusal = draft.check_new().expect_err("it has no name");
-            assert!(refusal.info().contains("name"), "{}", refusal.info());
-        }
-    }
 
     #[test]
     fn a_part_of_a_name_is_enough() {

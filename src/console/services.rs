@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
 use super::rules::{RuleRow, one, searched};
 use super::session::Visitor;
@@ -104,7 +104,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     };
     let named = link(fields.get("namespace"), fields.get("name"));
     match one(console.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
-        Ok(_) => on_to(&named),
+        Ok(_) => on_to(&named, Deed::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(list) => page_refused(refusal.code, &ListPage { frame: list.frame.refused(&refusal), ..list }),
             Err(_) => failed(visitor.texts, &refusal),
@@ -224,7 +224,7 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
         _ => Err(Refusal::new(Code::InvalidParameter, "change")),
     };
     match one(done) {
-        Ok(_) => on_to(&link(fields.get("namespace"), fields.get("name"))),
+        Ok(_) => on_to(&link(fields.get("namespace"), fields.get("name")), Deed::Changed),
         Err(refusal) => match shown(&console, &visitor, &fields).await {
             Ok(service) => {
                 page_refused(refusal.code, &ServicePage { frame: service.frame.refused(&refusal), ..service })

@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use sha2::{Digest, Sha256};
 
 use super::Console;
-use super::frame::{Frame, Section};
+use super::form::Fields;
+use super::frame::{Deed, Frame, Section};
 use super::texts::{Language, Texts};
 use crate::address::client_address;
 use crate::catalog::Credential;
@@ -80,6 +81,8 @@ pub(super) struct Visitor {
     pub(super) form_token: String,
     /// The page that is asked for, with its query.
     pub(super) path: String,
+    /// What was done just before.
+    pub(super) done: Option<Deed>,
     /// This node cannot tell whether it knows the newest: no leader answers.
     pub(super) is_behind: bool,
 }
@@ -117,7 +120,10 @@ impl FromRequestParts<Console> for Visitor {
         let is_behind = parts.method.is_safe() && console.node.await_linearizable().await.is_err();
         let credential = Credential::Token(token_hash(token));
         match console.identify(credential, address, request).await {
-            Ok(caller) => Ok(Visitor { texts, caller, form_token: form_token(token), is_behind, path: path.clone() }),
+            Ok(caller) => {
+                let done = Deed::of_query(&Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()));
+                Ok(Visitor { texts, caller, form_token: form_token(token), is_behind, path: path.clone(), done })
+            }
             Err(refusal) if refusal.code == Code::TokenNotExisted => Err(ask()),
             Err(refusal) => Err(super::frame::failed(texts, &refusal)),
         }

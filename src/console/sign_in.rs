@@ -5,10 +5,10 @@ use axum::extract::FromRequest;
 use axum::extract::{Request, State};
 use axum::http::HeaderValue;
 use axum::http::header::{RETRY_AFTER, SET_COOKIE};
-use axum::response::Response;
+use axum::response::{IntoResponse, Redirect, Response};
 
 use super::form::{Fields, Form, OpenForm};
-use super::frame::{on_to, page, page_refused, told};
+use super::frame::{page, page_refused, told};
 use super::session::{self, Stranger};
 use super::texts::{Language, Texts};
 use super::{Console, ROOT, assets};
@@ -60,7 +60,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
     match console.sign_in(Applicant { name, password, address, request: id }).await {
         Ok(SignedIn { token, .. }) => {
-            let mut response = on_to(&destination(&fields));
+            let mut response = Redirect::to(&destination(&fields)).into_response();
             response.headers_mut().append(SET_COOKIE, session::begin(&console, &token));
             Ok(response)
         }
@@ -80,13 +80,13 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
 pub(super) async fn sign_out(State(console): State<Console>, form: Form) -> Response {
     // What cannot be told to the leader now ends with the cookie, here at least.
     let _ = console.sign_out(&form.visitor.caller).await;
-    let mut response = on_to("/ui/sign-in");
+    let mut response = Redirect::to("/ui/sign-in").into_response();
     response.headers_mut().append(SET_COOKIE, session::end(&console));
     response
 }
 
 pub(super) async fn choose_language(State(console): State<Console>, form: OpenForm) -> Response {
-    let mut response = on_to(&destination(&form.fields));
+    let mut response = Redirect::to(&destination(&form.fields)).into_response();
     let language = Language::of_tag(form.fields.get("language"));
     response.headers_mut().extend(language.map(|language| (SET_COOKIE, session::choose(&console, language))));
     response

@@ -37,9 +37,9 @@ class Day:
     def there(self, selector):
         return self.page.find_elements(By.CSS_SELECTOR, selector)
 
-    def fill(self, form, **fields):
-        for name, value in fields.items():
-            field = self.one(f"{form} [name={name}]")
+    def fill(self, form, fields=None, **more):
+        for name, value in {**(fields or {}), **more}.items():
+            field = self.one(f"{form} [name='{name}']")
             if field.tag_name == "select":
                 Select(field).select_by_visible_text(value)
             else:
@@ -88,12 +88,14 @@ def rules(day):
     day.fill("form[method=post][action='/ui/services']", namespace="shop", name="pay", owners="team-a")
     day.press("form[action='/ui/services'] button.primary")
     day.expect("shop / pay")
-    day.open("/ui/rules/ratelimits/new")
+    day.open("/ui/rules/ratelimits/new?as=json")
     day.fill("form[data-keep]", text=LIMITED % 100)
     day.press("form[data-keep] button.primary")
     day.expect("Clients get nothing.")
-    rule = day.page.current_url[len(day.url):]
+    day.expect("Created.")
+    rule = day.page.current_url[len(day.url):].split("?")[0]
     # What nobody can read is refused where it was typed.
+    day.open(rule + "?as=json")
     day.fill("form[data-keep]", text="{")
     day.press("form[data-keep] button.primary")
     day.one(".notice.fault")
@@ -109,10 +111,18 @@ def rules(day):
     day.expect("10 % (CLIENT_IP)")
     day.press("button[value=promote]")
     day.expect("The same as what is in force")
-    day.fill("form[data-keep]", text=LIMITED % 200)
+    # In the form: one more condition and another amount; what is no number is refused beside its field.
+    amount = "/rules/0/amounts/0/maxAmount"
+    day.press("button[value='add:/rules/0/arguments']")
+    day.fill("form[data-keep]", {"/rules/0/arguments/1/key": "y", amount: "many"})
+    day.press("form[data-keep] button.primary")
+    assert day.one("[aria-invalid=true]").get_attribute("name") == amount, day.text()
+    assert day.one("[name='/rules/0/arguments/1/key']").get_property("value") == "y", "what was typed is lost"
+    day.fill("form[data-keep]", {amount: "200"})
     day.press("form[data-keep] button.primary")
     day.expect("draft differs")
-    assert "200" in day.one(".diff .added").text
+    assert '"key": "y"' in day.one(".diff").text, day.text()
+    assert any("200" in line.text for line in day.there(".diff .added"))
     day.fill(release, release_name="more")
     day.press(f"{release} button.primary")
     day.expect("more v")
@@ -135,7 +145,14 @@ def files(day):
     day.one(".notice.fault")
     day.fill("form[data-keep]", text="number=7\ngood=1")
     day.press("form[data-keep] button.primary")
-    assert not day.there(".notice"), day.text()
+    assert not day.there(".notice.warn, .notice.fault"), day.text()
+    # Key by key: what is not touched stays as it was written.
+    day.open(day.page.current_url[len(day.url):].split("&done")[0] + "&as=table")
+    day.press("button[value='add:/pairs']")
+    day.fill("form[data-keep]", {"/pairs/2/key": "added key", "/pairs/2/value": "by the table"})
+    day.press("form[data-keep] button.primary")
+    day.expect("Saved.")
+    assert day.one("textarea[name=text]").get_property("value").strip() == "number=7\ngood=1\nadded\\ key=by the table", day.text()
     day.press("form[action='/ui/config/file/release'] button.primary")
     day.expect("The same as what is in force")
 
@@ -144,10 +161,11 @@ def main(url, password, pictures):
     day = Day(url, password)
     try:
         day.sign_in("admin", password)
-        day.open("/ui/accounts")
-        day.one("details summary").click()
-        day.fill("details form", name="eva", password="a password of eva", role="reader")
-        day.press("button[value=create]")
+        day.open("/ui/edit/users")
+        day.fill("form[data-keep]", {"/name": "eva", "/password": "a password of eva"})
+        day.press("button[value='add:/grants']")
+        day.fill("form[data-keep]", {"/grants/0/role": "reader", "/grants/0/namespace": "*", "/grants/0/name": "*"})
+        day.press("form[data-keep] p.row button.primary")
         day.expect("reader * / *")
         rules(day)
         tell("half")

@@ -15,6 +15,13 @@ document.addEventListener("submit", (event) => {
   if (question && !window.confirm(question)) event.preventDefault();
 });
 
+// What was done is told once, also where the page is loaded again.
+const here = new URL(location.href);
+if (here.searchParams.has("done")) {
+  here.searchParams.delete("done");
+  history.replaceState(null, "", here);
+}
+
 // Numbers beside the lines of an editor.
 for (const area of document.querySelectorAll(".editor textarea")) {
   const numbers = area.parentElement.querySelector(".numbers");

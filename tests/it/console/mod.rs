@@ -102,7 +102,10 @@ async fn nobody_is_let_in_but_by_the_console_s_own_cookie_and_forms() {
     assert_eq!(foreign.status(), StatusCode::UNAUTHORIZED);
     assert_eq!(cluster.api(1).get("/naming/v1/services/count").await.amount(), 0);
     let made = visit.post("/ui/services", &[service[0], service[1], ("form_token", &form_token)]).await;
-    assert_eq!((made.status(), place(&made)), (StatusCode::SEE_OTHER, "/ui/service?namespace=shop&name=pay"));
+    assert_eq!(
+        (made.status(), place(&made)),
+        (StatusCode::SEE_OTHER, "/ui/service?namespace=shop&name=pay&done=created")
+    );
 
     // Out means out, on every page.
     let out = visit.post("/ui/sign-out", &[("form_token", &form_token)]).await;
@@ -136,6 +139,17 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/audit",
         "/ui/accounts",
         "/ui/cluster",
+        "/ui/templates",
+        "/ui/webhooks",
+        "/ui/edit/services?namespace=shop&name=pay",
+        "/ui/edit/templates",
+        "/ui/edit/users?name=admin",
+        "/ui/edit/tokens",
+        "/ui/edit/accesskeys",
+        "/ui/edit/webhooks",
+        "/ui/edit/settings",
+        "/ui/rules/routings/new?as=json",
+        "/ui/config/file?namespace=default&group=app&name=application.properties&as=table",
         "/ui/search?q=%3Cscript%3Ealert(1)%3C/script%3E",
         &format!("/ui/rules/ratelimits/{}", rules_id(&cluster).await),
     ];
@@ -151,7 +165,13 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
             assert_eq!(visit.get(&format!("/ui/assets/{asset}")).await.status(), StatusCode::OK, "{asset}");
         }
     }
-    for gone in ["/ui/rules/none", "/ui/assets/none.js", "/ui/rules/ratelimits/none"] {
+    for gone in [
+        "/ui/rules/none",
+        "/ui/edit/none",
+        "/ui/edit/users?name=nobody",
+        "/ui/assets/none.js",
+        "/ui/rules/ratelimits/none",
+    ] {
         assert_eq!(visit.get(gone).await.status(), StatusCode::NOT_FOUND, "{gone}");
     }
 }
@@ -193,7 +213,9 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
     ] {
         assert_eq!(visit.get(path).await.status(), StatusCode::NOT_FOUND, "{path}: as if it were not there");
     }
-    for path in ["/ui/audit", "/ui/accounts", "/ui/cluster"] {
+    let managed =
+        ["/ui/webhooks", "/ui/backup", "/ui/edit/users?name=admin", "/ui/edit/accesskeys", "/ui/edit/settings"];
+    for path in ["/ui/audit", "/ui/accounts", "/ui/cluster"].into_iter().chain(managed) {
         let refused = visit.get(path).await;
         assert_eq!(refused.status(), StatusCode::UNAUTHORIZED, "{path}");
         assert!(!refused.text().await.expect("text").contains("200000"), "{path}");
@@ -210,6 +232,13 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
         let fields = [key.as_slice(), &[more]].concat();
         assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
+    let edited = ["users", "tokens", "accesskeys", "webhooks", "settings", "templates", "services"];
+    let edited: Vec<_> = edited.iter().map(|sort| format!("/ui/edit/{sort}")).collect();
+    for path in &edited {
+        let fields =
+            [("form_token", token.as_str()), ("/name", "mine"), ("/namespace", "other"), ("/releases_kept", "7")];
+        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
+    }
     for (path, change) in [("/ui/accounts", "disable"), ("/ui/cluster", "snapshot")] {
         let fields = [("form_token", token.as_str()), ("change", change), ("name", "admin"), ("id", "1")];
         assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
@@ -219,6 +248,99 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
             ["content"],
         "a=1"
     );
+}
+
+/// What has a form of its own and no page besides, made, changed and deleted by it.
+#[tokio::test(flavor = "multi_thread")]
+async fn small_things_are_edited_in_forms() {
+    let cluster = Cluster::start_with_data_key(1, &[]).await;
+    let (api, visit) = (cluster.api(1), Visit::signed_in(&cluster, 1, "admin", ADMIN_PASSWORD).await);
+    let token = visit.form_token().await;
+    let send = async |path: &str, fields: &[(&str, &str)]| {
+        let fields = [fields, &[("form_token", token.as_str())]].concat();
+        let answer = visit.post(path, &fields).await;
+        (answer.status(), place(&answer).to_owned(), answer.text().await.expect("text"))
+    };
+    let done = |answer: &(StatusCode, String, String), place: &str| {
+        assert_eq!((answer.0, answer.1.as_str()), (StatusCode::SEE_OTHER, place), "{}", answer.2);
+    };
+    let shown_once = |answer: &(StatusCode, String, String)| {
+        assert_eq!(answer.0, StatusCode::OK, "{}", answer.2);
+        let rest = answer.2.split("<code>").nth(1).expect("it is shown").to_owned();
+        rest.split('<').next().expect("it ends").to_owned()
+    };
+
+    let hook = [
+        ("/name", "ci"),
+        ("/url", "http://127.0.0.1:9/hook"),
+        ("/events", ""),
+        ("/events/publish", "true"),
+        ("/allow_private", "true"),
+    ];
+    assert!(shown_once(&send("/ui/edit/webhooks", &hook).await).len() >= 16);
+    let page = visit.page("/ui/edit/webhooks?name=ci").await;
+    assert!(page.contains("name=\"/events/publish\" value=\"true\" checked") && !page.contains("/name\""), "{page}");
+    done(
+        &send("/ui/edit/webhooks", &[("name", "ci"), ("/url", "http://127.0.0.1:9/other")]).await,
+        "/ui/webhooks?done=saved",
+    );
+    assert!(visit.page("/ui/webhooks").await.contains("http://127.0.0.1:9/other"));
+    let hooks = api.get("/admin/v1/webhooks").await;
+    assert_eq!(hooks.body["data"][0]["events"], json!(["publish"]), "what is not said stays");
+    done(&send("/ui/edit/webhooks", &[("name", "ci"), ("change", "delete")]).await, "/ui/webhooks?done=deleted");
+    assert_eq!(api.get("/admin/v1/webhooks").await.amount(), 0);
+    let refused = send("/ui/edit/webhooks", &[("/name", "ci"), ("/url", "ftp://x")]).await;
+    assert!(refused.0.is_client_error() && refused.2.contains("value=\"ftp://x\" aria-invalid"), "{}", refused.2);
+
+    let secret = shown_once(
+        &send("/ui/edit/accesskeys", &[("/app_id", "app"), ("/name", "one"), ("/mode", "observe"), ("/secret", "")])
+            .await,
+    );
+    assert!(!visit.page("/ui/edit/accesskeys?app_id=app&name=one").await.contains(&secret));
+    done(
+        &send("/ui/edit/accesskeys", &[("app_id", "app"), ("name", "one"), ("/mode", "enforce")]).await,
+        "/ui/accounts?done=saved",
+    );
+    assert_eq!(api.get("/auth/v1/accesskeys").await.body["data"][0]["mode"], "enforce");
+
+    let template = [("/name", "spring"), ("/content", "a: 1\r\nb: 2\r\n"), ("/format", "yaml")];
+    done(&send("/ui/edit/templates", &template).await, "/ui/templates?done=created");
+    let file = [("namespace", "default"), ("group", "app"), ("name", "made.yaml"), ("template", "spring")];
+    assert_eq!(send("/ui/config", &file).await.0, StatusCode::SEE_OTHER);
+    let made = api.get("/config/v1/configfiles?namespace=default&group=app&name=made.yaml").await;
+    assert_eq!(made.body["configFile"]["content"], "a: 1\nb: 2\n");
+
+    let token_of_ci = shown_once(
+        &send(
+            "/ui/edit/tokens",
+            &[
+                ("/name", "ci"),
+                ("/grants/0", ""),
+                ("/grants/0/role", "reader"),
+                ("/grants/0/namespace", "shop"),
+                ("/grants/0/name", "*"),
+                ("/networks/0", "127.0.0.0/8"),
+            ],
+        )
+        .await,
+    );
+    let by_it = http().build().expect("a client").get(format!("{}/naming/v1/services", visit.base));
+    assert_eq!(by_it.header("authorization", token_of_ci).send().await.expect("an answer").status(), StatusCode::OK);
+
+    done(&send("/ui/edit/settings", &[("/releases_kept", "7")]).await, "/ui/cluster?done=saved");
+    assert_eq!(api.get("/admin/v1/settings").await.body["settings"]["releases_kept"], 7);
+    let refused = send("/ui/edit/settings", &[("/releases_kept", "none")]).await;
+    assert!(
+        refused.0.is_client_error() && refused.2.contains("name=\"/releases_kept\" value=\"none\""),
+        "{}",
+        refused.2
+    );
+
+    let backup = visit.get("/ui/backup").await;
+    assert!(
+        backup.headers()["content-disposition"].to_str().expect("text").starts_with("attachment; filename=\"thuban-")
+    );
+    assert!(backup.bytes().await.expect("the file").len() > 1000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,125 @@
+//! A rule while somebody writes it: in a form, or as JSON.
+
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::form::Fields;
+use super::sheet::Kind;
+use super::sheet::edit::edited;
+use super::sheet::read::Sent;
+use super::sheet::show::{Control, Drawing};
+use super::texts::Texts;
+use crate::api::documents::{GIVEN, read_rule};
+use crate::model::code::Refusal;
+use crate::model::rule::{Family, RuleDraft, RuleHead, WithTypes};
+
+/// What was typed, in the form in which it was.
+#[derive(Clone)]
+pub(super) enum Typed {
+    Json(String),
+    Form(Value),
+}
+
+/// The fields that a person gives of a rule.
+struct Given;
+
+impl WithTypes for Given {
+    type Output = Kind;
+
+    fn run<B: JsonSchema, P: JsonSchema>() -> Kind {
+        Kind::of::<RuleHead>().without(|field| GIVEN.contains(&field)).and(Kind::of::<B>())
+    }
+}
+
+pub(super) fn kind_of(family: Family) -> Kind {
+    family.with_types::<Given>()
+}
+
+impl Typed {
+    /// A rule as it is written, in the form that the query asks for.
+    pub(super) fn of(family: Family, written: Value, query: &Fields) -> Typed {
+        match query.get("as") {
+            "json" => Typed::Json(pretty(&written)),
+            _ => Typed::Form(kind_of(family).opened(written)),
+        }
+    }
+
+    /// What a person sent, and whether it is to be saved: a button within a form only changes the form.
+    pub(super) fn read(family: Family, fields: &Fields) -> (Typed, bool) {
+        if fields.get("as") == "json" {
+            return (Typed::Json(fields.raw("text").to_owned()), true);
+        }
+        let kind = kind_of(family);
+        let value = Sent::of(fields).value(&kind);
+        match fields.given("edit") {
+            Some(asked) => (Typed::Form(edited(&kind, value, &asked)), false),
+            None => (Typed::Form(value), true),
+        }
+    }
+
+    pub(super) fn draft(&self, family: Family) -> Result<RuleDraft, Refusal> {
+        match self {
+            Typed::Json(text) => read_rule(family, text),
+            Typed::Form(value) => read_rule(family, &kind_of(family).closed(value.clone())?.to_string()),
+        }
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        matches!(self, Typed::Json(_))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Typed::Json(text) => text,
+            Typed::Form(_) => "",
+        }
+    }
+
+    /// The controls of a form; a fault stands beside the field that it names.
+    pub(super) fn controls(&self, t: &'static Texts, family: Family, fault: Option<&str>) -> Vec<Control> {
+        match self {
+            Typed::Form(value) => Drawing { t, fault }.controls(&kind_of(family), value),
+            Typed::Json(_) => Vec::new(),
+        }
+    }
+}
+
+pub(super) fn pretty(written: &Value) -> String {
+    serde_json::to_string_pretty(written).unwrap_or_default()
+}
+
+/// What one begins with.
+pub(super) fn blank(family: Family) -> Value {
+    let body = match family {
+        Family::RateLimit => {
+            r#""service": "", "rules": [{"resource": "QPS", "amounts": [{"maxAmount": 100, "validDuration": "1s"}]}]"#
+        }
+        Family::Routing => {
+            r#""route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "", "destinations": []}]}"#
+        }
+        Family::FaultDetect => {
+            r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1000, "protocol": "HTTP""#
+        }
+        Family::CircuitBreaker => {
+            r#""level": "SERVICE", "rule_matcher": {"destination": {"namespace": "", "service": ""}}"#
+        }
+    };
+    let text = format!(r#"{{"namespace": "default", "name": "", "enable": true, "priority": 0, {body}}}"#);
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_begins_with_is_a_rule_but_for_its_name() {
+        for family in Family::ALL {
+            for query in ["", "as=json"] {
+                let typed = Typed::of(*family, blank(*family), &Fields::parse(query.as_bytes()));
+                let refusal = typed.draft(*family).expect("it can be read").check_new().expect_err("it has no name");
+                assert!(refusal.info().contains("name"), "{}", refusal.info());
+            }
+        }
+    }
+}

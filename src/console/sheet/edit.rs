@@ -1,0 +1,80 @@
+//! What buttons of a form do to the value in it, before it is saved.
+
+use serde_json::Value;
+
+use super::read::name_of;
+use super::{Field, Kind};
+
+/// What a button asks for: `add:/rules`, `remove:/rules/0`, `up:/rules/1`. Anything else changes nothing.
+pub(in crate::console) fn edited(kind: &Kind, mut value: Value, asked: &str) -> Value {
+    if let Some((what, pointer)) = asked.split_once(':') {
+        match what {
+            "add" => add(kind, &mut value, pointer),
+            "remove" => remove(&mut value, pointer),
+            "up" => up(&mut value, pointer),
+            _ => {}
+        }
+    }
+    value
+}
+
+/// One item more of a list or a map; or what may be absent is there.
+fn add(kind: &Kind, value: &mut Value, pointer: &str) {
+    let Some(wanted) = kind_at(kind, pointer) else { return };
+    let blank = wanted.blank();
+    let Some(there) = value.pointer_mut(pointer).filter(|there| !there.is_null()) else {
+        let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+        if let Some(parent) = value.pointer_mut(parent).and_then(Value::as_object_mut) {
+            parent.insert(name_of(name), with_one(wanted, blank));
+        }
+        return;
+    };
+    *there = with_one(wanted, there.take());
+}
+
+fn with_one(kind: &Kind, mut value: Value) -> Value {
+    if let (Kind::List(item) | Kind::Map(item), Value::Array(items)) = (kind, &mut value) {
+        items.push(item.blank());
+    }
+    value
+}
+
+fn remove(value: &mut Value, pointer: &str) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    match value.pointer_mut(parent) {
+        Some(Value::Array(items)) => {
+            if let Some(index) = name.parse().ok().filter(|index| *index < items.len()) {
+                items.remove(index);
+            }
+        }
+        Some(Value::Object(entries)) => {
+            entries.remove(&name_of(name));
+        }
+        _ => {}
+    }
+}
+
+fn up(value: &mut Value, pointer: &str) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    if let (Some(Value::Array(items)), Ok(index)) = (value.pointer_mut(parent), name.parse::<usize>())
+        && (1..items.len()).contains(&index)
+    {
+        items.swap(index - 1, index);
+    }
+}
+
+/// What the value at a pointer may be.
+fn kind_at<'a>(kind: &'a Kind, pointer: &str) -> Option<&'a Kind> {
+    let mut kind = kind;
+    for part in pointer.split('/').skip(1) {
+        kind = match kind {
+            Kind::Object(fields) => {
+                let name = name_of(part);
+                &fields.iter().find(|Field { name: field, .. }| *field == name)?.kind
+            }
+            Kind::List(item) | Kind::Map(item) => item,
+            _ => return None,
+        };
+    }
+    Some(kind)
+}

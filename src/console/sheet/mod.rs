@@ -1,0 +1,252 @@
+//! Forms that are made from a schema: the one that the routes are described with, so that a field or a family of rules
+//! that is added has its form without a line here.
+//!
+//! A [`Kind`] says what a value may be. [`read`] makes a value of what a form sent, under names that are JSON pointers;
+//! [`edit`] does what a button of the form asks for before it is saved; [`show`] makes the controls. Lists and maps
+//! grow by buttons that send the form, so no script is needed. While it is in a form a map is a list of its entries:
+//! names that are typed may be empty, or there twice, until it is saved ([`Kind::opened`], [`Kind::closed`]).
+
+pub(super) mod edit;
+pub(super) mod read;
+pub(super) mod show;
+#[cfg(test)]
+mod tests;
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::model::code::{Code, Refusal};
+
+/// The parts of an entry of a map.
+const KEY: &str = "key";
+const VALUE: &str = "value";
+
+/// What a value may be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    Object(Vec<Field>),
+    List(Box<Kind>),
+    /// Values by names that are free: here the kind of an entry, an object of `key` and `value`.
+    Map(Box<Kind>),
+    /// One of these words.
+    Choice(Vec<String>),
+    /// Any of these words.
+    Several(Vec<String>),
+    Whole,
+    Toggle,
+    Text,
+}
+
+/// A field of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// What the documentation of the routes says of it.
+    pub(super) about: String,
+    /// It means something by being absent.
+    pub(super) is_optional: bool,
+    /// What it is where nothing is said.
+    default: Option<Value>,
+}
+
+impl Field {
+    /// Schemas know no order: what names a thing comes first, then what is short, then what is long.
+    fn rank(&self) -> (usize, usize) {
+        const FIRST: [&str; 5] = ["name", "namespace", "service", "type", "key"];
+        let length = match self.kind {
+            Kind::Object(_) => 1,
+            Kind::List(_) | Kind::Map(_) | Kind::Several(_) => 2,
+            _ => 0,
+        };
+        (length, FIRST.iter().position(|name| *name == self.name).unwrap_or(FIRST.len()))
+    }
+}
+
+impl Kind {
+    /// Of a type.
+    pub(super) fn of<T: JsonSchema>() -> Kind {
+        let mut schemas = SchemaGenerator::default();
+        let schema = schemas.subschema_for::<T>().to_value();
+        let definitions = schemas.take_definitions(true);
+        Source(&definitions).kind(&schema)
+    }
+
+    /// Texts by names, as an object's only field.
+    pub(super) fn texts(name: &str) -> Kind {
+        let kind = Kind::Map(Box::new(entry_of(Kind::Text)));
+        let (name, about) = (name.to_owned(), String::new());
+        Kind::Object(vec![Field { name, kind, about, is_optional: false, default: None }])
+    }
+
+    /// Without some of the fields of this object.
+    pub(super) fn without(self, is_left_out: impl Fn(&str) -> bool) -> Kind {
+        match self {
+            Kind::Object(mut fields) => {
+                fields.retain(|field| !is_left_out(&field.name));
+                Kind::Object(fields)
+            }
+            kind => kind,
+        }
+    }
+
+    /// The fields of this object, then those of another.
+    pub(super) fn and(self, other: Kind) -> Kind {
+        match (self, other) {
+            (Kind::Object(mut fields), Kind::Object(others)) => {
+                fields.extend(others);
+                Kind::Object(fields)
+            }
+            (kind, _) => kind,
+        }
+    }
+
+    /// What is there of it before anybody has said anything.
+    pub(super) fn blank(&self) -> Value {
+        match self {
+            Kind::Object(fields) => {
+                let needed = fields.iter().filter(|field| !field.is_optional);
+                let value = |field: &Field| field.default.clone().unwrap_or_else(|| field.kind.blank());
+                Value::Object(needed.map(|field| (field.name.clone(), value(field))).collect())
+            }
+            Kind::List(_) | Kind::Map(_) | Kind::Several(_) => Value::Array(Vec::new()),
+            Kind::Choice(words) => Value::from(words.first().map_or("", String::as_str)),
+            Kind::Whole => Value::from(0),
+            Kind::Toggle => Value::from(false),
+            Kind::Text => Value::from(""),
+        }
+    }
+
+    /// A value as a form has it.
+    pub(super) fn opened(&self, value: Value) -> Value {
+        match (self, value) {
+            (Kind::Object(fields), Value::Object(mut object)) => {
+                let mut opened = Map::new();
+                for Field { name, kind, .. } in fields {
+                    if let Some(value) = object.remove(name) {
+                        opened.insert(name.clone(), kind.opened(value));
+                    }
+                }
+                Value::Object(opened)
+            }
+            (Kind::List(item), Value::Array(items)) => items.into_iter().map(|one| item.opened(one)).collect(),
+            (Kind::Map(entry), Value::Object(entries)) => {
+                let open = |(key, value): (String, Value)| entry.opened(json!({ KEY: key, VALUE: value }));
+                entries.into_iter().map(open).collect()
+            }
+            (_, value) => value,
+        }
+    }
+
+    /// The same value as everybody else knows it.
+    pub(super) fn closed(&self, value: Value) -> Result<Value, Refusal> {
+        Ok(match (self, value) {
+            (Kind::Object(fields), Value::Object(mut object)) => {
+                let mut closed = Map::new();
+                for Field { name, kind, .. } in fields {
+                    if let Some(value) = object.remove(name) {
+                        closed.insert(name.clone(), kind.closed(value)?);
+                    }
+                }
+                Value::Object(closed)
+            }
+            (Kind::List(item), Value::Array(items)) => {
+                Value::Array(items.into_iter().map(|one| item.closed(one)).collect::<Result<_, _>>()?)
+            }
+            (Kind::Map(entry), Value::Array(items)) => {
+                let mut entries = Map::new();
+                for one in items {
+                    let mut one = entry.closed(one)?;
+                    let key = one[KEY].as_str().unwrap_or_default().trim().to_owned();
+                    if entries.contains_key(&key) {
+                        return Err(Refusal::new(Code::InvalidParameter, format!("{key:?} is there twice")));
+                    }
+                    entries.insert(key, one[VALUE].take());
+                }
+                Value::Object(entries)
+            }
+            (_, value) => value,
+        })
+    }
+
+    fn is_scalar(&self) -> bool {
+        !matches!(self, Kind::Object(_) | Kind::List(_) | Kind::Map(_) | Kind::Several(_))
+    }
+}
+
+/// Where named schemas are found.
+struct Source<'a>(&'a Map<String, Value>);
+
+impl Source<'_> {
+    fn kind(&self, schema: &Value) -> Kind {
+        let schema = self.resolved(schema);
+        let kinds = [&schema["anyOf"], &schema["oneOf"]].into_iter().filter_map(Value::as_array).flatten();
+        let mut given = kinds.filter(|one| one["type"] != "null");
+        if let Some(words) = schema["enum"].as_array() {
+            return Kind::Choice(words.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        }
+        if let Some(first) = given.next() {
+            // A word is also taken as its number: the word is what people choose.
+            return self.kind(first);
+        }
+        match kind_word(schema) {
+            "object" => match schema["properties"].as_object() {
+                Some(fields) => {
+                    let mut fields: Vec<_> = fields.iter().map(|(name, field)| self.field(name, field)).collect();
+                    fields.sort_by_key(Field::rank);
+                    Kind::Object(fields)
+                }
+                None => Kind::Map(Box::new(entry_of(self.kind(&schema["additionalProperties"])))),
+            },
+            "array" => match self.kind(&schema["items"]) {
+                Kind::Choice(words) => Kind::Several(words),
+                item => Kind::List(Box::new(item)),
+            },
+            "integer" | "number" => Kind::Whole,
+            "boolean" => Kind::Toggle,
+            _ => Kind::Text,
+        }
+    }
+
+    fn field(&self, name: &str, schema: &Value) -> Field {
+        let about = [schema, self.resolved(schema)].into_iter().find_map(|schema| schema["description"].as_str());
+        let kind = self.kind(schema);
+        Field {
+            name: name.to_owned(),
+            about: about.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" "),
+            is_optional: may_be_null(schema),
+            default: schema.get("default").filter(|default| !default.is_null()).map(|one| kind.opened(one.clone())),
+            kind,
+        }
+    }
+
+    fn resolved<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+        name.and_then(|name| self.0.get(name)).unwrap_or(schema)
+    }
+}
+
+/// An entry of a map of values of this kind.
+fn entry_of(kind: Kind) -> Kind {
+    let field = |name: &str, kind| Field {
+        name: name.to_owned(),
+        kind,
+        about: String::new(),
+        is_optional: false,
+        default: None,
+    };
+    Kind::Object(vec![field(KEY, Kind::Text), field(VALUE, kind)])
+}
+
+fn kind_word(schema: &Value) -> &str {
+    match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null").unwrap_or_default(),
+        kind => kind.as_str().unwrap_or_default(),
+    }
+}
+
+fn may_be_null(schema: &Value) -> bool {
+    let is_null = |kind: &Value| kind == "null" || kind["type"] == "null";
+    let listed = |kinds: &Value| kinds.as_array().is_some_and(|kinds| kinds.iter().any(is_null));
+    listed(&schema["type"]) || listed(&schema["anyOf"])
+}

@@ -1,0 +1,103 @@
+//! A value of what a form sent.
+//!
+//! A scalar comes under its pointer. What may be absent, and each item of a list or a map, comes with an empty field
+//! under its own pointer if it is there.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::{Field, Kind};
+use crate::console::form::Fields;
+
+/// What a ticked box sends.
+pub(super) const TRUE: &str = "true";
+
+/// What was sent, by name.
+pub(in crate::console) struct Sent<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Sent<'a> {
+    pub(in crate::console) fn of(fields: &'a Fields) -> Sent<'a> {
+        Sent(fields.pairs().collect())
+    }
+
+    /// The value that was in the form.
+    pub(in crate::console) fn value(&self, kind: &Kind) -> Value {
+        self.read(kind, "").unwrap_or_default()
+    }
+
+    fn read(&self, kind: &Kind, at: &str) -> Option<Value> {
+        Some(match kind {
+            Kind::Object(fields) => Value::Object(self.object(fields, at)),
+            Kind::List(item) | Kind::Map(item) => {
+                let items = self.places(at).map(|place| self.read(item, &place).unwrap_or_else(|| item.blank()));
+                Value::Array(items.collect())
+            }
+            Kind::Several(words) => {
+                let is_chosen = |word: &&String| self.get(&pointer(at, word)).is_some();
+                Value::from(words.iter().filter(is_chosen).cloned().collect::<Vec<_>>())
+            }
+            // Of a box that is not ticked nothing is sent.
+            Kind::Toggle => Value::from(self.get(at).is_some_and(|given| given == TRUE)),
+            // What is no number is refused by who knows which it may be.
+            Kind::Whole => self.given(at).map(|text| text.parse::<u64>().map_or_else(|_| text.into(), Value::from))?,
+            Kind::Choice(_) => Value::from(self.given(at)?),
+            // Browsers end lines in forms by two characters.
+            Kind::Text => Value::from(self.get(at)?.replace("\r\n", "\n")),
+        })
+    }
+
+    fn object(&self, fields: &[Field], at: &str) -> Map<String, Value> {
+        let read = |field: &Field| {
+            let place = pointer(at, &field.name);
+            let is_there = match &field.kind {
+                _ if !field.is_optional => true,
+                Kind::Object(_) | Kind::List(_) | Kind::Map(_) | Kind::Several(_) => self.get(&place).is_some(),
+                _ => self.given(&place).is_some(),
+            };
+            let value = is_there.then(|| self.read(&field.kind, &place))??;
+            Some((field.name.clone(), value))
+        };
+        fields.iter().filter_map(read).collect()
+    }
+
+    /// Where the items of a list stand, as many as there are.
+    fn places(&self, at: &str) -> impl Iterator<Item = String> {
+        (0..).map(move |index| format!("{at}/{index}")).take_while(|place| self.get(place).is_some())
+    }
+
+    fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.get(name).copied()
+    }
+
+    fn given(&self, name: &str) -> Option<&'a str> {
+        self.get(name).map(str::trim).filter(|text| !text.is_empty())
+    }
+}
+
+/// The pointer of a field (RFC 6901).
+pub(super) fn pointer(at: &str, name: &str) -> String {
+    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// The field that a part of a pointer names.
+pub(super) fn name_of(part: &str) -> String {
+    part.replace("~1", "/").replace("~0", "~")
+}
+
+/// A pointer as faults name the place: `rules[0].name`.
+pub(super) fn path(pointer: &str) -> String {
+    let mut path = String::new();
+    for part in pointer.split('/').skip(1) {
+        match part.parse::<usize>() {
+            Ok(index) => path.push_str(&format!("[{index}]")),
+            Err(_) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(&name_of(part));
+            }
+        }
+    }
+    path
+}

@@ -1,0 +1,182 @@
+//! The controls of a form.
+
+use askama::Template;
+use serde_json::Value;
+
+use super::read::{TRUE, path, pointer};
+use super::{Field, Kind};
+use crate::console::texts::Texts;
+
+/// What a person sees of one value.
+#[derive(Template)]
+#[template(path = "control.html")]
+pub(in crate::console) struct Control {
+    t: &'static Texts,
+    /// Under which it is sent.
+    pointer: String,
+    label: String,
+    about: String,
+    /// Why it was refused.
+    fault: Option<String>,
+    form: Form,
+}
+
+enum Form {
+    /// May be there, and is not.
+    Absent,
+    Text {
+        value: String,
+        is_number: bool,
+        is_long: bool,
+    },
+    Toggle {
+        is_on: bool,
+    },
+    /// On, off, or nothing said.
+    Maybe {
+        value: &'static str,
+    },
+    Choice {
+        words: Vec<String>,
+        value: String,
+        may_be_empty: bool,
+    },
+    Several {
+        words: Vec<(String, String, bool)>,
+        is_optional: bool,
+    },
+    Group {
+        parts: Vec<Control>,
+        more: Vec<Control>,
+        is_optional: bool,
+        is_short: bool,
+    },
+    Items {
+        items: Vec<Item>,
+        is_optional: bool,
+    },
+}
+
+struct Item {
+    pointer: String,
+    number: usize,
+    control: Control,
+}
+
+/// Makes the controls of a form.
+pub(in crate::console) struct Drawing<'a> {
+    pub(in crate::console) t: &'static Texts,
+    /// What was refused, in words that begin with the path of the field if there is one.
+    pub(in crate::console) fault: Option<&'a str>,
+}
+
+impl Drawing<'_> {
+    /// The controls of an object.
+    pub(in crate::console) fn controls(&self, kind: &Kind, value: &Value) -> Vec<Control> {
+        match kind {
+            Kind::Object(fields) => self.fields(fields, value, "").collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn fields(&self, fields: &[Field], value: &Value, at: &str) -> impl Iterator<Item = Control> {
+        fields.iter().map(move |field| self.field(field, &value[&field.name], &pointer(at, &field.name)))
+    }
+
+    fn field(&self, field: &Field, value: &Value, at: &str) -> Control {
+        let form = match (&field.kind, value) {
+            (Kind::Object(_) | Kind::List(_) | Kind::Map(_), Value::Null) if field.is_optional => Form::Absent,
+            (Kind::Toggle, _) if field.is_optional => Form::Maybe { value: value.as_bool().map_or("", word) },
+            (kind, value) => self.form(kind, value, at, field.is_optional),
+        };
+        self.control(at, field.name.clone(), field.about.clone(), form)
+    }
+
+    fn control(&self, at: &str, label: String, about: String, form: Form) -> Control {
+        // A group says of its own only what none of its parts does.
+        let inner = match &form {
+            Form::Group { parts, more, .. } => parts.iter().chain(more).any(Control::is_at_fault),
+            Form::Items { items, .. } => items.iter().any(|item| item.control.is_at_fault()),
+            _ => false,
+        };
+        let fault = self.fault.filter(|fault| !inner && is_about(fault, &path(at))).map(str::to_owned);
+        Control { t: self.t, pointer: at.to_owned(), label, about, fault, form }
+    }
+
+    fn form(&self, kind: &Kind, value: &Value, at: &str, is_optional: bool) -> Form {
+        match kind {
+            Kind::Object(fields) => {
+                let is_short = fields.len() <= 4 && fields.iter().all(|field| field.kind.is_scalar());
+                // What may be there and is not waits behind a click, where there is much.
+                let waits = |control: &Control, field: &Field| {
+                    field.is_optional && control.is_empty() && !control.is_at_fault() && fields.len() > 4
+                };
+                let (more, parts): (Vec<_>, Vec<_>) =
+                    self.fields(fields, value, at).zip(fields).partition(|(control, field)| waits(control, field));
+                let controls = |parts: Vec<(Control, &Field)>| parts.into_iter().map(|(control, _)| control).collect();
+                Form::Group { parts: controls(parts), more: controls(more), is_optional, is_short }
+            }
+            Kind::List(item) | Kind::Map(item) => {
+                let items = value.as_array().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
+                let item = |(index, value): (usize, &Value)| {
+                    let pointer = format!("{at}/{index}");
+                    let form = self.form(item, value, &pointer, false);
+                    let label = value["name"].as_str().unwrap_or_default().to_owned();
+                    Item { control: self.control(&pointer, label, String::new(), form), pointer, number: index + 1 }
+                };
+                Form::Items { items: items.map(item).collect(), is_optional }
+            }
+            Kind::Choice(words) => {
+                let value = value.as_str().unwrap_or_default().to_owned();
+                Form::Choice { words: words.clone(), value, may_be_empty: is_optional }
+            }
+            Kind::Several(words) => {
+                let chosen: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+                let word = |word: &String| (word.clone(), pointer(at, word), chosen.contains(&word.as_str()));
+                Form::Several { words: words.iter().map(word).collect(), is_optional }
+            }
+            Kind::Toggle => Form::Toggle { is_on: value.as_bool().unwrap_or_default() },
+            Kind::Whole | Kind::Text => {
+                let value = match value {
+                    Value::String(text) => text.clone(),
+                    Value::Null => String::new(),
+                    other => other.to_string(),
+                };
+                let is_long = value.len() > 80 || value.contains('\n');
+                Form::Text { value, is_number: *kind == Kind::Whole, is_long }
+            }
+        }
+    }
+}
+
+fn word(is_on: bool) -> &'static str {
+    if is_on { TRUE } else { "false" }
+}
+
+/// Whether words begin with this path, or one within it.
+fn is_about(fault: &str, path: &str) -> bool {
+    let rest = fault.strip_prefix(path).filter(|_| !path.is_empty());
+    rest.is_some_and(|rest| rest.starts_with(['.', '[', ' ', ':']))
+}
+
+impl Control {
+    fn is_at_fault(&self) -> bool {
+        let within = match &self.form {
+            Form::Group { parts, more, .. } => parts.iter().chain(more).any(Control::is_at_fault),
+            Form::Items { items, .. } => items.iter().any(|item| item.control.is_at_fault()),
+            _ => false,
+        };
+        self.fault.is_some() || within
+    }
+
+    fn is_empty(&self) -> bool {
+        match &self.form {
+            Form::Absent => true,
+            Form::Text { value, .. } | Form::Choice { value, .. } => value.is_empty(),
+            Form::Maybe { value } => value.is_empty(),
+            Form::Items { items, .. } => items.is_empty(),
+            Form::Several { words, .. } => !words.iter().any(|(_, _, is_chosen)| *is_chosen),
+            Form::Toggle { .. } | Form::Group { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Things that are edited in a form of their own and need no page besides: services, templates, users, tokens, access
+//! keys, webhooks, settings. What differs between them is in the table of [`Sort`]; their forms come from the schemas
+//! of what the operations take ([`super::sheet`]).
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::Console;
+use super::form::{Fields, Form};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::rules::one;
+use super::session::Visitor;
+use super::sheet::Kind;
+use super::sheet::edit::edited;
+use super::sheet::read::Sent;
+use super::sheet::show::{Control, Drawing};
+use super::texts::Texts;
+use crate::catalog::page::Page as Rows;
+use crate::catalog::{Command, Op};
+use crate::model::access::ServiceTokenRequest;
+use crate::model::access_key::AccessKeyRequest;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::grant::Verb;
+use crate::model::limits;
+use crate::model::service::ServiceDraft;
+use crate::model::settings::{Settings, SettingsChange};
+use crate::model::text::NameFilter;
+use crate::model::webhook::WebhookRequest;
+use crate::operations::accounts::UserRequest;
+use crate::operations::{Drawn, Items};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Services,
+    Templates,
+    Users,
+    Tokens,
+    AccessKeys,
+    Webhooks,
+    Settings,
+}
+
+impl Sort {
+    const ALL: [(Sort, &'static str); 7] = [
+        (Sort::Services, "services"),
+        (Sort::Templates, "templates"),
+        (Sort::Users, "users"),
+        (Sort::Tokens, "tokens"),
+        (Sort::AccessKeys, "accesskeys"),
+        (Sort::Webhooks, "webhooks"),
+        (Sort::Settings, "settings"),
+    ];
+
+    fn of_word(word: &str) -> Option<Sort> {
+        Sort::ALL.iter().find(|(_, known)| *known == word).map(|(sort, _)| *sort)
+    }
+
+    fn word(self) -> &'static str {
+        Sort::ALL.iter().find(|(sort, _)| *sort == self).map_or("", |(_, word)| word)
+    }
+
+    fn title(self, t: &Texts) -> &'static str {
+        match self {
+            Sort::Services => t.services,
+            Sort::Templates => t.templates,
+            Sort::Users => t.users,
+            Sort::Tokens => t.tokens,
+            Sort::AccessKeys => t.access_keys,
+            Sort::Webhooks => t.webhooks,
+            Sort::Settings => t.settings,
+        }
+    }
+
+    /// The part of the console, and the page that lists them.
+    fn home(self) -> (Section, &'static str) {
+        match self {
+            Sort::Services => (Section::Services, "/ui/services"),
+            Sort::Templates => (Section::Config, "/ui/templates"),
+            Sort::Users | Sort::Tokens | Sort::AccessKeys => (Section::Accounts, "/ui/accounts"),
+            Sort::Webhooks => (Section::Cluster, "/ui/webhooks"),
+            Sort::Settings => (Section::Cluster, "/ui/cluster"),
+        }
+    }
+
+    /// What one has to be allowed everywhere to see them, where that is not judged for each.
+    fn verb(self) -> Option<Verb> {
+        match self {
+            Sort::Services | Sort::Templates => None,
+            Sort::Users | Sort::Tokens | Sort::AccessKeys => Some(Verb::Manage),
+            Sort::Webhooks | Sort::Settings => Some(Verb::Operate),
+        }
+    }
+
+    /// What names one of them, and is not changed.
+    fn key(self) -> &'static [&'static str] {
+        match self {
+            Sort::Services => &["namespace", "name"],
+            Sort::AccessKeys => &["app_id", "name"],
+            Sort::Settings => &[],
+            _ => &["name"],
+        }
+    }
+
+    fn kind(self) -> Kind {
+        let kind = match self {
+            Sort::Services => Kind::of::<ServiceDraft>(),
+            Sort::Templates => Kind::of::<ConfigTemplateDraft>(),
+            Sort::Users => Kind::of::<UserRequest>(),
+            Sort::Tokens => Kind::of::<ServiceTokenRequest>(),
+            Sort::AccessKeys => Kind::of::<AccessKeyRequest>(),
+            Sort::Webhooks => Kind::of::<WebhookRequest>(),
+            Sort::Settings => Kind::of::<Settings>(),
+        };
+        kind.without(|field| matches!(field, "id" | "revision" | "token"))
+    }
+
+    /// One as it is, by the names of what may be said of it; `None` where there is none that the visitor sees.
+    fn there(self, console: &Console, visitor: &Visitor, named: &Fields) -> Option<Value> {
+        const SECRETS: [&str; 3] = ["secret", "password", "password_hash"];
+        let (name, catalog) = (named.get("name"), console.node.state().view());
+        let there = match self {
+            Sort::Services => {
+                let namespace = named.get("namespace");
+                let sight = visitor.caller.sight();
+                serde_json::to_value(catalog.services.get(namespace, name).filter(|_| sight.sees(namespace, name))?)
+            }
+            Sort::Templates => serde_json::to_value(catalog.templates.get(name)?),
+            Sort::Users => serde_json::to_value(catalog.access.user_named(name)?),
+            Sort::Tokens => return None,
+            Sort::AccessKeys => serde_json::to_value(catalog.access_keys.get(named.get("app_id"), name)?),
+            Sort::Webhooks => serde_json::to_value(catalog.webhooks.get(name)?),
+            Sort::Settings => serde_json::to_value(&catalog.settings),
+        };
+        let mut there = there.ok()?;
+        there.as_object_mut()?.retain(|field, _| !SECRETS.contains(&field.as_str()));
+        Some(there)
+    }
+}
+
+/// What stands beside the form of one.
+struct Subject {
+    sort: Sort,
+    /// The fields that name it; none of one that is to be made.
+    named: Vec<(&'static str, String)>,
+}
+
+impl Subject {
+    /// As a query or a form names it.
+    fn of(sort: Sort, fields: &Fields) -> Subject {
+        let named: Vec<_> = sort.key().iter().filter_map(|key| Some((*key, fields.given(key)?))).collect();
+        let is_whole = named.len() == sort.key().len();
+        Subject { sort, named: if is_whole { named } else { Vec::new() } }
+    }
+
+    fn is_new(&self) -> bool {
+        self.named.is_empty() && self.sort != Sort::Settings
+    }
+
+    /// Of what is there, its name cannot be changed.
+    fn kind(&self) -> Kind {
+        self.sort.kind().without(|field| !self.is_new() && self.sort.key().contains(&field))
+    }
+}
+
+#[derive(Template)]
+#[template(path = "thing.html")]
+struct Page {
+    frame: Frame,
+    subject: Subject,
+    controls: Vec<Control>,
+    /// What was drawn, and is shown once.
+    secret: Option<String>,
+}
+
+impl Page {
+    fn of(visitor: &Visitor, subject: Subject, value: &Value, refusal: Option<&Refusal>) -> Page {
+        let frame = visitor.frame(subject.sort.home().0);
+        let frame = refusal.map_or_else(|| visitor.frame(subject.sort.home().0), |refusal| frame.refused(refusal));
+        let drawing = Drawing { t: frame.t, fault: frame.detail.as_deref() };
+        let controls = drawing.controls(&subject.kind(), value);
+        Page { controls, frame, subject, secret: None }
+    }
+}
+
+fn sort_of(visitor: &Visitor, word: &str) -> Result<Sort, Response> {
+    let sort = Sort::of_word(word).ok_or_else(|| StatusCode::NOT_FOUND.into_response())?;
+    match sort.verb().map_or(Ok(()), |verb| visitor.caller.check_everywhere(verb)) {
+        Ok(()) => Ok(sort),
+        Err(refusal) => Err(failed(visitor.texts, &refusal)),
+    }
+}
+
+pub(super) async fn show(
+    State(console): State<Console>,
+    visitor: Visitor,
+    Path(word): Path<String>,
+    query: Fields,
+) -> Response {
+    let sort = match sort_of(&visitor, &word) {
+        Ok(sort) => sort,
+        Err(response) => return response,
+    };
+    let subject = Subject::of(sort, &query);
+    let kind = subject.kind();
+    if subject.is_new() {
+        return page(&Page::of(&visitor, subject, &kind.blank(), None));
+    }
+    match sort.there(&console, &visitor, &query) {
+        Some(there) => page(&Page::of(&visitor, subject, &kind.opened(there), None)),
+        None => failed(visitor.texts, &Refusal::new(Code::NotFoundResource, "there is none of this name")),
+    }
+}
+
+/// Saves what was typed, or deletes what is there; a button within the form only changes the form.
+pub(super) async fn save(State(console): State<Console>, Path(word): Path<String>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let sort = match sort_of(&visitor, &word) {
+        Ok(sort) => sort,
+        Err(response) => return response,
+    };
+    let subject = Subject::of(sort, &fields);
+    let kind = subject.kind();
+    let mut value = Sent::of(&fields).value(&kind);
+    if let Some(asked) = fields.given("edit") {
+        value = edited(&kind, value, &asked);
+        return page(&Page::of(&visitor, subject, &value, None));
+    }
+    let op = match fields.get("change") {
+        "delete" => Op::Delete,
+        _ if subject.is_new() => Op::Create,
+        _ => Op::Update,
+    };
+    let done = match kind.closed(value.clone()) {
+        Ok(Value::Object(mut given)) => {
+            given.extend(subject.named.iter().map(|(field, name)| ((*field).to_owned(), Value::from(name.as_str()))));
+            write(&console, &visitor, sort, op, given).await
+        }
+        Ok(_) => Err(Code::ParseException.into()),
+        Err(refusal) => Err(refusal),
+    };
+    match done {
+        Ok(None) => {
+            let deed = match op {
+                Op::Create => Deed::Created,
+                Op::Update => Deed::Saved,
+                Op::Delete => Deed::Deleted,
+            };
+            on_to(sort.home().1, deed)
+        }
+        Ok(secret) => page(&Page { secret, ..Page::of(&visitor, subject, &value, None) }),
+        Err(refusal) => page_refused(refusal.code, &Page::of(&visitor, subject, &value, Some(&refusal))),
+    }
+}
+
+/// What was typed, as what an operation takes.
+fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Items<T> {
+    // Nothing was typed into what stays as it is, or is drawn.
+    given.retain(|field, value| !(matches!(field.as_str(), "secret" | "password") && *value == ""));
+    let read = serde_path_to_error::deserialize(Value::Object(given));
+    vec![read.map_err(|error| Refusal::new(Code::ParseException, format!("{}: {}", error.path(), error.inner())))]
+}
+
+/// With what was drawn, if anything was.
+async fn write(
+    console: &Console,
+    visitor: &Visitor,
+    sort: Sort,
+    op: Op,
+    given: Map<String, Value>,
+) -> Result<Option<String>, Refusal> {
+    let caller = &visitor.caller;
+    let drawn = |made: Vec<Drawn>| {
+        let (outcomes, secrets): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        one(Ok(outcomes)).map(|_| secrets.into_iter().next().flatten())
+    };
+    let done = match (sort, op) {
+        (Sort::Services, op) => console.services(caller, op, read::<ServiceDraft>(given)).await,
+        (Sort::Templates, op) => console.config_templates(caller, op, read(given)).await.map(|(outcomes, _)| outcomes),
+        (Sort::Users, op) => console.users(caller, op, read(given)).await,
+        (Sort::Tokens, Op::Create) => return drawn(console.create_tokens(caller, read(given)).await?),
+        (Sort::Tokens, _) => console.delete_tokens(caller, read(given)).await,
+        (Sort::AccessKeys, Op::Create) => return drawn(console.create_access_keys(caller, read(given)).await?),
+        (Sort::AccessKeys, Op::Update) => console.update_access_keys(caller, read(given)).await,
+        (Sort::AccessKeys, Op::Delete) => console.delete_access_keys(caller, read(given)).await,
+        (Sort::Webhooks, Op::Create) => return drawn(console.create_webhooks(caller, read(given)).await?),
+        (Sort::Webhooks, Op::Update) => console.update_webhooks(caller, read(given)).await,
+        (Sort::Webhooks, Op::Delete) => console.delete_webhooks(caller, read(given)).await,
+        (Sort::Settings, _) => {
+            let change = Command::Settings(SettingsChange::read(&given)?);
+            return console.ask_one(&caller.name, caller.asks(change)).await.map(|_| None);
+        }
+    };
+    one(done).map(|_| None)
+}
+
+/// A line of a list: its name, what is said of it, whether it is well.
+struct Row {
+    name: String,
+    about: Vec<String>,
+    badge: (&'static str, &'static str),
+}
+
+#[derive(Template)]
+#[template(path = "things.html")]
+struct ListPage {
+    frame: Frame,
+    sort: Sort,
+    query: Fields,
+    columns: Vec<&'static str>,
+    rows: Vec<Row>,
+    edits: bool,
+}
+
+pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let sort = match sort_of(&visitor, Sort::Webhooks.word()) {
+        Ok(sort) => sort,
+        Err(response) => return response,
+    };
+    let (frame, hooks) = (visitor.frame(Section::Cluster), console.node.state().catalog().webhooks.clone());
+    let t = frame.t;
+    let name = query.given("name").map(|text| NameFilter::parse(&text));
+    let row = |hook: &std::sync::Arc<crate::model::webhook::Webhook>| {
+        let progress = &hook.progress;
+        let failed = progress.failed.as_ref().filter(|_| progress.failing_since.is_some());
+        let failed = failed.map(|(time, why)| format!("{} {why}", time.text()));
+        let badge = match (hook.disabled, &failed) {
+            (true, _) => ("", t.disabled),
+            (_, Some(_)) => ("fault", t.failing),
+            _ => ("good", t.healthy),
+        };
+        let waiting = hooks.pending(&hook.name).to_string();
+        let about = vec![hook.url.clone(), progress.delivered.to_string(), waiting, progress.dropped.to_string()];
+        Row { name: hook.name.clone(), about: [about, vec![failed.unwrap_or_default()]].concat(), badge }
+    };
+    let rows = hooks.list(name.as_ref(), Rows::new(0, limits::PAGE_ROWS_MAX)).rows.iter().map(row).collect();
+    let columns = vec!["URL", t.delivered, t.waiting, t.dropped, t.last_failure];
+    page(&ListPage { frame, sort, query, columns, rows, edits: true })
+}
+
+pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let (frame, edits) = (visitor.frame(Section::Config), visitor.caller.check_everywhere(Verb::Edit).is_ok());
+    let name = query.given("name").map(|text| NameFilter::parse(&text));
+    let listed = console.node.state().catalog().templates.list(&name, Rows::new(0, limits::PAGE_ROWS_MAX));
+    let row = |template: &std::sync::Arc<crate::model::config_template::ConfigTemplate>| Row {
+        name: template.name.clone(),
+        about: vec![template.comment.clone(), template.modified.time.text(), template.modified.by.clone()],
+        badge: ("", template.format.word()),
+    };
+    let (rows, t) = (listed.rows.iter().map(row).collect(), frame.t);
+    let columns = vec![t.comment, t.changed, t.made_by];
+    page(&ListPage { frame, sort: Sort::Templates, query, columns, rows, edits })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sort_has_a_form_that_names_it() {
+        for (sort, word) in Sort::ALL {
+            assert_eq!(Sort::of_word(word), Some(sort));
+            let Kind::Object(fields) = sort.kind() else { panic!("{word} is no object") };
+            for key in sort.key() {
+                assert!(fields.iter().any(|field| field.name == *key), "{word} {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_names_a_thing_is_not_changed() {
+        let subject = Subject::of(Sort::AccessKeys, &Fields::parse(b"app_id=shop&name=first"));
+        assert!(!subject.is_new() && subject.kind().blank().get("name").is_none());
+        let subject = Subject::of(Sort::AccessKeys, &Fields::parse(b"app_id=shop"));
+        assert!(subject.is_new() && subject.kind().blank().get("app_id").is_some());
+    }
+}
