@@ -169,7 +169,7 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// What [`config_object`] writes, as it is described.
+/// A released file, and which release it is.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[expect(dead_code, reason = "the pairs are shared by all clients and are written around, not copied in")]

@@ -9,7 +9,7 @@ use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
-use super::releases::{EventRow, Line, ReleaseRow, Rollout, compared, wanted};
+use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, compared, wanted};
 use super::rules::{one, searched};
 use super::session::Visitor;
 use super::sheet::Kind;
@@ -30,7 +30,6 @@ use crate::model::properties::{self, Pairs};
 use crate::model::release::ReleaseOp;
 use crate::model::text::NameFilter;
 use crate::operations::FAR;
-use crate::raft::subscribers::Gathered;
 
 /// A file in a list.
 struct FileRow {
@@ -174,17 +173,6 @@ fn key(fields: &Fields) -> ConfigKey {
     ConfigKey::new(fields.get("namespace"), fields.get("group"), fields.get("name"))
 }
 
-/// Who has which release.
-struct HolderRow {
-    address: String,
-    agent: String,
-    labels: String,
-    version: u64,
-    since: String,
-    node: u64,
-    is_current: bool,
-}
-
 #[derive(Template)]
 #[template(path = "file.html")]
 struct FilePage {
@@ -199,9 +187,7 @@ struct FilePage {
     faults: Vec<String>,
     releases: Vec<ReleaseRow>,
     history: Vec<EventRow>,
-    holders: Vec<HolderRow>,
-    amount: u64,
-    current: u64,
+    holders: Holders,
     edits: bool,
     releases_them: bool,
     rollout: Fields,
@@ -266,17 +252,7 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
     }
     let (_, faults) = console.faults(&visitor.caller, vec![Ok(named_file(key))]).await?;
     page.faults = faults.into_iter().flatten().collect();
-    let Gathered { amount, current, clients, .. } = console.node.gather_subscribers(&Thing::File(key.clone())).await;
-    let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
-        address: client.address,
-        agent: client.agent,
-        labels: client.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", "),
-        version: client.version,
-        since: client.since.text(),
-        node,
-        is_current: client.is_current,
-    });
-    (page.holders, page.amount, page.current) = (rows.collect(), amount, current);
+    page.holders = Holders::of(console, &Thing::File(key.clone())).await;
     Ok(page)
 }
 
@@ -290,9 +266,7 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
         faults: Vec::new(),
         releases: catalog.configs.versions_of(&file.key).iter().map(|release| ReleaseRow::of_file(release)).collect(),
         history: catalog.history.of(&Thing::File(file.key.clone())).map(|event| EventRow::new(event)).collect(),
-        holders: Vec::new(),
-        amount: 0,
-        current: 0,
+        holders: Holders::default(),
         edits,
         releases_them,
         rollout: Fields::default(),

@@ -2,16 +2,20 @@
 
 use similar::{ChangeTag, TextDiff};
 
+use super::Console;
 use super::form::Fields;
 use super::texts::Texts;
+use crate::catalog::history::Thing;
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigRelease;
+use crate::model::limits;
 use crate::model::release::{Event, GivenTime, Plan, ReleaseOp, ReleaseState, ReleaseType};
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::model::wire::{Uint32, Words};
+use crate::raft::subscribers::Gathered;
 
 /// A release as a row of a table.
 pub(super) struct ReleaseRow {
@@ -86,6 +90,41 @@ fn audience(audience: &Audience<'_>) -> String {
     let labels = audience.labels.iter().map(|label| format!("{}={}", label.key, label.value.value));
     let percent = audience.percent.map(|share| format!("{} % ({})", share.percent.0, share.by));
     labels.chain(percent).collect::<Vec<_>>().join(", ")
+}
+
+/// Who has which release, as many as fit on a page, and how many have the one that they should.
+#[derive(Default)]
+pub(super) struct Holders {
+    pub(super) rows: Vec<HolderRow>,
+    pub(super) amount: u64,
+    pub(super) current: u64,
+}
+
+pub(super) struct HolderRow {
+    pub(super) address: String,
+    pub(super) agent: String,
+    pub(super) labels: String,
+    pub(super) version: u64,
+    pub(super) since: String,
+    pub(super) node: u64,
+    pub(super) is_current: bool,
+}
+
+impl Holders {
+    /// Asks every member.
+    pub(super) async fn of(console: &Console, thing: &Thing) -> Holders {
+        let Gathered { amount, current, clients, .. } = console.node.gather_subscribers(thing).await;
+        let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
+            address: client.address,
+            agent: client.agent,
+            labels: client.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", "),
+            version: client.version,
+            since: client.since.text(),
+            node,
+            is_current: client.is_current,
+        });
+        Holders { rows: rows.collect(), amount, current }
+    }
 }
 
 /// A row of the history.

@@ -12,7 +12,7 @@ use super::drafting::{Typed, blank, pretty};
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
-use super::releases::{EventRow, Line, ReleaseRow, Rollout, compared, wanted};
+use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, compared, wanted};
 use super::session::Visitor;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
@@ -143,6 +143,7 @@ struct RulePage {
     diff: Vec<Line>,
     releases: Vec<ReleaseRow>,
     history: Vec<EventRow>,
+    holders: Holders,
     edits: bool,
     releases_them: bool,
     /// What was typed into the form of a release.
@@ -170,6 +171,7 @@ impl RulePage {
             typed: Typed::of(family, as_saved, query),
             releases,
             history: catalog.history.of(&thing).map(|event| EventRow::new(event)).collect(),
+            holders: Holders::default(),
             edits: visitor.may(Verb::Edit, &rule.namespace, &rule.name),
             releases_them: visitor.may(Verb::Release, &rule.namespace, &rule.name),
             rollout: Fields::default(),
@@ -206,6 +208,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
         diff: Vec::new(),
         releases: Vec::new(),
         history: Vec::new(),
+        holders: Holders::default(),
         edits: true,
         releases_them: false,
         rollout: Fields::default(),
@@ -226,16 +229,26 @@ pub(super) async fn show(
     query: Fields,
 ) -> Response {
     let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
-    match shown(&console, &visitor, family, &id, &query) {
+    match shown(&console, &visitor, family, &id, &query).await {
         Ok(shown) => page(&shown),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }
 
-fn shown(console: &Console, visitor: &Visitor, family: Family, id: &str, query: &Fields) -> Result<RulePage, Refusal> {
-    let catalog = console.node.state().view();
-    let rule = find(&catalog, family, id, &visitor.caller.sight())?;
-    Ok(RulePage::of(&catalog, visitor, &rule, query))
+async fn shown(
+    console: &Console,
+    visitor: &Visitor,
+    family: Family,
+    id: &str,
+    query: &Fields,
+) -> Result<RulePage, Refusal> {
+    let page = {
+        let catalog = console.node.state().view();
+        let rule = find(&catalog, family, id, &visitor.caller.sight())?;
+        RulePage::of(&catalog, visitor, &rule, query)
+    };
+    let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
+    Ok(RulePage { holders, ..page })
 }
 
 /// Makes what was typed.
@@ -269,12 +282,12 @@ pub(super) async fn save(
     let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
     let (typed, is_done) = Typed::read(family, &fields);
     // Of what was changed meanwhile by somebody else saving tells, not a button on the way to it.
-    let again = |typed| {
-        let page = shown(&console, &visitor, family, &id, &fields);
+    let again = async |typed| {
+        let page = shown(&console, &visitor, family, &id, &fields).await;
         page.map(|page| RulePage { typed, revision: fields.get("revision").to_owned(), ..page })
     };
     if !is_done {
-        return match again(typed) {
+        return match again(typed).await {
             Ok(shown) => page(&shown),
             Err(refusal) => failed(visitor.texts, &refusal),
         };
@@ -288,7 +301,7 @@ pub(super) async fn save(
     };
     match saved {
         Ok(_) => on_to(&format!("/ui/rules/{kind}/{id}"), Deed::Drafted),
-        Err(refusal) => refused(&visitor, again(typed), &refusal),
+        Err(refusal) => refused(&visitor, again(typed).await, &refusal),
     }
 }
 
@@ -298,7 +311,7 @@ pub(super) async fn delete(
     form: Form,
 ) -> Response {
     let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
-    let named = shown(&console, &form.visitor, family, &id, &Fields::default());
+    let named = shown(&console, &form.visitor, family, &id, &Fields::default()).await;
     let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.sight()) {
         Ok(rule) => {
             let draft = read_rule(family, &serde_json::json!({ "id": rule.id }).to_string());
@@ -337,7 +350,7 @@ pub(super) async fn release(
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, family, &id, (released, Deed::Released), fields)
+    done(&console, &visitor, family, &id, (released, Deed::Released), fields).await
 }
 
 /// What a button beside a release asks for.
@@ -357,10 +370,10 @@ pub(super) async fn change(
         ..RuleReleaseDraft::default()
     };
     let changed = one(console.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
-    done(&console, &visitor, family, &id, (changed, Deed::Changed), Fields::default())
+    done(&console, &visitor, family, &id, (changed, Deed::Changed), Fields::default()).await
 }
 
-fn done(
+async fn done(
     console: &Console,
     visitor: &Visitor,
     family: Family,
@@ -371,7 +384,8 @@ fn done(
     match outcome {
         Ok(_) => on_to(&format!("/ui/rules/{}/{id}", family.kind()), deed),
         Err(refusal) => {
-            let page = shown(console, visitor, family, id, &Fields::default()).map(|page| RulePage { rollout, ..page });
+            let page =
+                shown(console, visitor, family, id, &Fields::default()).await.map(|page| RulePage { rollout, ..page });
             refused(visitor, page, &refusal)
         }
     }

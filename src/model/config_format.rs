@@ -20,7 +20,7 @@ pub enum Format {
     Json,
     Html,
     Properties,
-    /// From [`Level::ROLLOUT`] on.
+    /// Once every member runs a version that knows it.
     Toml,
 }
 

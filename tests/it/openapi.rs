@@ -78,6 +78,11 @@ async fn both_ports_serve_one_valid_description_of_both_surfaces() {
         assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{name} does not say what it does");
         assert!(ids.insert(operation["operationId"].as_str()), "{name} has the id of another");
     }
+    // What is for readers of the source names items of it.
+    for inside in ["[`", "::"] {
+        let at = text.find(inside).map(|at| text[at.saturating_sub(80)..].chars().take(160).collect::<String>());
+        assert_eq!(at, None, "{inside}");
+    }
     let mut found = BTreeSet::new();
     references(&document, &mut found);
     assert!(!found.is_empty(), "no type has a name");

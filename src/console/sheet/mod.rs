@@ -213,7 +213,7 @@ impl Source<'_> {
         let kind = self.kind(schema);
         Field {
             name: name.to_owned(),
-            about: about.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" "),
+            about: about.unwrap_or_default().replace('`', "").split_whitespace().collect::<Vec<_>>().join(" "),
             is_optional: may_be_null(schema),
             default: schema.get("default").filter(|default| !default.is_null()).map(|one| kind.opened(one.clone())),
             kind,

@@ -54,6 +54,7 @@ enum Form {
     Items {
         items: Vec<Item>,
         is_optional: bool,
+        is_ordered: bool,
     },
 }
 
@@ -124,7 +125,7 @@ impl Drawing<'_> {
                     let label = value["name"].as_str().unwrap_or_default().to_owned();
                     Item { control: self.control(&pointer, label, String::new(), form), pointer, number: index + 1 }
                 };
-                Form::Items { items: items.map(item).collect(), is_optional }
+                Form::Items { items: items.map(item).collect(), is_optional, is_ordered: matches!(kind, Kind::List(_)) }
             }
             Kind::Choice(words) => {
                 let value = value.as_str().unwrap_or_default().to_owned();

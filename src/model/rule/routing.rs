@@ -54,8 +54,8 @@ shape! {
     }
 }
 
-/// The configuration of all three policies: which of the fields may be there, the policy says.
-/// [`Shape::settle`] fills in the defaults of its own and refuses those of another.
+/// The configuration of all three policies: which of the fields may be there, the policy says. Those of its own that
+/// are absent get their defaults, those of another policy are refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RoutingConfig {

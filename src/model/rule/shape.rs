@@ -75,7 +75,7 @@ macro_rules! shape {
             $( $( $(#[$older_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $older: Option<$older_type>, )* )?
         }
 
-        #[doc = concat!("The fields of [`", stringify!($shape), "`] that a caller gives; an absent one stays as it is.")]
+        #[doc = concat!("The fields of `", stringify!($shape), "` that a caller gives; an absent one stays as it is.")]
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(default)]
         pub struct $patch {
