@@ -8,11 +8,11 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::AliasView;
 use crate::catalog::aliases::AliasFilter;
-use crate::catalog::{Catalog, Command, Op};
+use crate::catalog::{Catalog, Op};
 use crate::model::alias::AliasDraft;
 use crate::model::code::Code;
 use crate::openapi::Param;
@@ -64,8 +64,7 @@ pub(super) const CREATE: Doc =
     WRITE.says("Creates aliases of services.").codes(&[FIELDS, TARGET, &[Code::ExistedResource]]);
 
 pub(super) async fn create(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
-    let named = batch.made(|draft| Ok(draft.named_alike()));
-    write(&app, &caller, Op::Create, named.checked(AliasDraft::check_new)).await
+    write(&app, &caller, Op::Create, batch).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -73,7 +72,7 @@ pub(super) const UPDATE: Doc = WRITE
     .codes(&[FIELDS, TARGET, &[Code::NoNeedUpdate, Code::NotFoundServiceAlias, Code::DataConflict]]);
 
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Update, batch.checked(AliasDraft::check_update)).await
+    write(&app, &caller, Op::Update, batch).await
 }
 
 pub(super) const DELETE: Doc = WRITE
@@ -81,9 +80,9 @@ pub(super) const DELETE: Doc = WRITE
     .codes(&[&[Code::InvalidServiceAlias, Code::InvalidNamespaceWithAlias]]);
 
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Delete, batch.checked(AliasDraft::check_named)).await
+    write(&app, &caller, Op::Delete, batch).await
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).batch(batch, |items| Command::Aliases(op, items)).await
+    batch.done_by(app, |items| app.aliases(caller, op, items)).await
 }

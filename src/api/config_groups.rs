@@ -9,11 +9,11 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::ConfigGroupView;
 use crate::catalog::configs::GroupFilter;
-use crate::catalog::{Catalog, Command, Op};
+use crate::catalog::{Catalog, Op};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigGroupDraft;
 use crate::openapi::Param;
@@ -63,7 +63,7 @@ pub(super) async fn create(
     caller: Caller,
     batch: Batch<ConfigGroupDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Create, batch.checked(ConfigGroupDraft::check)).await
+    write(&app, &caller, Op::Create, batch).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -75,7 +75,7 @@ pub(super) async fn update(
     caller: Caller,
     batch: Batch<ConfigGroupDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Update, batch.checked(ConfigGroupDraft::check)).await
+    write(&app, &caller, Op::Update, batch).await
 }
 
 pub(super) const DELETE: Doc = WRITE
@@ -87,7 +87,7 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<ConfigGroupDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Delete, batch.checked(ConfigGroupDraft::check)).await
+    write(&app, &caller, Op::Delete, batch).await
 }
 
 pub(super) const DELETE_ONE: Doc = WRITE
@@ -106,5 +106,5 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigGroupDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).one_or_batch(batch, |items| Command::ConfigGroups(op, items)).await
+    batch.published_by(app, |items| app.config_groups(caller, op, items)).await
 }

@@ -10,13 +10,12 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::NamespaceView;
 use crate::catalog::namespaces::NamespaceFilter;
-use crate::catalog::{Catalog, Command, Op};
+use crate::catalog::{Catalog, Op};
 use crate::model::code::Code;
-use crate::model::name;
 use crate::model::namespace::{Namespace, NamespaceDraft};
 use crate::openapi::Param;
 use crate::operations::FAR;
@@ -60,7 +59,7 @@ pub(super) async fn create(
     caller: Caller,
     batch: Batch<NamespaceDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Create, batch.checked(NamespaceDraft::check)).await
+    write(&app, &caller, Op::Create, batch).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -72,7 +71,7 @@ pub(super) async fn update(
     caller: Caller,
     batch: Batch<NamespaceDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Update, batch.checked(NamespaceDraft::check)).await
+    write(&app, &caller, Op::Update, batch).await
 }
 
 pub(super) const DELETE: Doc =
@@ -86,9 +85,9 @@ pub(super) async fn delete(
     caller: Caller,
     batch: Batch<NamespaceDraft>,
 ) -> Result<Response, ApiError> {
-    write(&app, &caller, Op::Delete, batch.checked(|draft| name::check_namespace(&draft.name))).await
+    write(&app, &caller, Op::Delete, batch).await
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<NamespaceDraft>) -> Result<Response, ApiError> {
-    Write::new(app, caller).batch(batch, |items| Command::Namespaces(op, items)).await
+    batch.done_by(app, |items| app.namespaces(caller, op, items)).await
 }

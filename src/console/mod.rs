@@ -15,6 +15,7 @@ mod drafting;
 mod explain;
 mod form;
 mod frame;
+mod lists;
 mod overview;
 mod pager;
 mod releases;
@@ -101,8 +102,9 @@ pub fn router(console: Console) -> Router {
         .route("/ui/config/file/release", post(config::release))
         .route("/ui/config/file/change", post(config::change))
         .route("/ui/config/file/delete", post(config::delete))
-        .route("/ui/templates", get(things::templates))
-        .route("/ui/webhooks", get(things::webhooks))
+        .route("/ui/templates", get(lists::templates))
+        .route("/ui/webhooks", get(lists::webhooks))
+        .route("/ui/namespaces", get(lists::namespaces))
         .route("/ui/edit/{sort}", get(things::show).post(things::save))
         .route("/ui/audit", get(audit::show))
         .route("/ui/accounts", get(accounts::show).post(accounts::change))

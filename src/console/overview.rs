@@ -74,7 +74,7 @@ fn counts(t: &'static Texts, catalog: &Catalog, sight: &Sight) -> Vec<Count> {
     let files = catalog.configs.list_files(&FileFilter { sight: sight(), ..Default::default() }, none);
     let counted = |what, link: &str, amount| Count { what, link: link.to_owned(), amount };
     let mut counts = vec![
-        counted(t.namespaces, "/ui/services", namespaces.amount),
+        counted(t.namespaces, "/ui/namespaces", namespaces.amount),
         counted(t.services, "/ui/services", services.amount),
         counted(t.config_files, "/ui/config", files.amount),
     ];

@@ -133,7 +133,8 @@ struct ServicePage {
     metadata: Vec<(String, String)>,
     instances: Vec<InstanceRow>,
     pager: Pager,
-    aliases: Vec<String>,
+    /// Namespace and alias.
+    aliases: Vec<(String, String)>,
     rules: Vec<RuleRow>,
     edits: bool,
 }
@@ -197,7 +198,7 @@ fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: 
         metadata: service.metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         pager: Pager::new("/ui/service", query, &instances),
         instances: instances.rows,
-        aliases: aliases.rows.iter().map(|alias| format!("{} / {}", alias.alias_namespace, alias.alias)).collect(),
+        aliases: aliases.rows.iter().map(|alias| (alias.alias_namespace.clone(), alias.alias.clone())).collect(),
         rules: Family::ALL.iter().flat_map(about).collect(),
         edits,
         frame,

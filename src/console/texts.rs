@@ -210,6 +210,8 @@ texts! {
     empty_rule: "empty", "空";
     not_matched: "not matched", "不匹配";
     all: "All", "全部";
+    groups: "Config groups", "配置分组";
+    new_alias: "New alias", "新建别名";
     group: "Group", "分组";
     format: "Format", "格式";
     content: "Content", "内容";

@@ -1,5 +1,4 @@
-//! Things that are edited in a form of their own and need no page besides: services, templates, users, tokens, access
-//! keys, webhooks, settings. What differs between them is in the table of [`Sort`]; their forms come from the schemas
+//! Things that are edited in a form of their own and need no page besides: from namespaces to settings. What differs between them is in the table of [`Sort`]; their forms come from the schemas
 //! of what the operations take ([`super::sheet`]).
 
 use askama::Template;
@@ -19,24 +18,27 @@ use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, Drawing};
 use super::texts::Texts;
-use crate::catalog::page::Page as Rows;
 use crate::catalog::{Command, Op};
 use crate::model::access::ServiceTokenRequest;
 use crate::model::access_key::AccessKeyRequest;
+use crate::model::alias::AliasDraft;
 use crate::model::code::{Code, Refusal};
+use crate::model::config_file::ConfigGroupDraft;
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::grant::Verb;
-use crate::model::limits;
+use crate::model::namespace::NamespaceDraft;
 use crate::model::service::ServiceDraft;
 use crate::model::settings::{Settings, SettingsChange};
-use crate::model::text::NameFilter;
 use crate::model::webhook::WebhookRequest;
 use crate::operations::accounts::UserRequest;
 use crate::operations::{Drawn, Items};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+pub(super) enum Sort {
+    Namespaces,
     Services,
+    Aliases,
+    Groups,
     Templates,
     Users,
     Tokens,
@@ -46,7 +48,10 @@ enum Sort {
 }
 
 impl Sort {
-    const ALL: [(Sort, &'static str); 7] = [
+    const ALL: [(Sort, &'static str); 10] = [
+        (Sort::Namespaces, "namespaces"),
+        (Sort::Aliases, "aliases"),
+        (Sort::Groups, "groups"),
         (Sort::Services, "services"),
         (Sort::Templates, "templates"),
         (Sort::Users, "users"),
@@ -56,17 +61,20 @@ impl Sort {
         (Sort::Settings, "settings"),
     ];
 
-    fn of_word(word: &str) -> Option<Sort> {
+    pub(super) fn of_word(word: &str) -> Option<Sort> {
         Sort::ALL.iter().find(|(_, known)| *known == word).map(|(sort, _)| *sort)
     }
 
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         Sort::ALL.iter().find(|(sort, _)| *sort == self).map_or("", |(_, word)| word)
     }
 
-    fn title(self, t: &Texts) -> &'static str {
+    pub(super) fn title(self, t: &Texts) -> &'static str {
         match self {
+            Sort::Namespaces => t.namespaces,
             Sort::Services => t.services,
+            Sort::Aliases => t.aliases,
+            Sort::Groups => t.groups,
             Sort::Templates => t.templates,
             Sort::Users => t.users,
             Sort::Tokens => t.tokens,
@@ -77,9 +85,11 @@ impl Sort {
     }
 
     /// The part of the console, and the page that lists them.
-    fn home(self) -> (Section, &'static str) {
+    pub(super) fn home(self) -> (Section, &'static str) {
         match self {
-            Sort::Services => (Section::Services, "/ui/services"),
+            Sort::Namespaces => (Section::Overview, "/ui/namespaces"),
+            Sort::Services | Sort::Aliases => (Section::Services, "/ui/services"),
+            Sort::Groups => (Section::Config, "/ui/config"),
             Sort::Templates => (Section::Config, "/ui/templates"),
             Sort::Users | Sort::Tokens | Sort::AccessKeys => (Section::Accounts, "/ui/accounts"),
             Sort::Webhooks => (Section::Cluster, "/ui/webhooks"),
@@ -90,16 +100,17 @@ impl Sort {
     /// What one has to be allowed everywhere to see them, where that is not judged for each.
     fn verb(self) -> Option<Verb> {
         match self {
-            Sort::Services | Sort::Templates => None,
+            Sort::Namespaces | Sort::Services | Sort::Aliases | Sort::Groups | Sort::Templates => None,
             Sort::Users | Sort::Tokens | Sort::AccessKeys => Some(Verb::Manage),
             Sort::Webhooks | Sort::Settings => Some(Verb::Operate),
         }
     }
 
     /// What names one of them, and is not changed.
-    fn key(self) -> &'static [&'static str] {
+    pub(super) fn key(self) -> &'static [&'static str] {
         match self {
-            Sort::Services => &["namespace", "name"],
+            Sort::Services | Sort::Groups => &["namespace", "name"],
+            Sort::Aliases => &["alias_namespace", "alias"],
             Sort::AccessKeys => &["app_id", "name"],
             Sort::Settings => &[],
             _ => &["name"],
@@ -108,7 +119,10 @@ impl Sort {
 
     fn kind(self) -> Kind {
         let kind = match self {
+            Sort::Namespaces => Kind::of::<NamespaceDraft>(),
             Sort::Services => Kind::of::<ServiceDraft>(),
+            Sort::Aliases => Kind::of::<AliasDraft>(),
+            Sort::Groups => Kind::of::<ConfigGroupDraft>(),
             Sort::Templates => Kind::of::<ConfigTemplateDraft>(),
             Sort::Users => Kind::of::<UserRequest>(),
             Sort::Tokens => Kind::of::<ServiceTokenRequest>(),
@@ -123,11 +137,17 @@ impl Sort {
     fn there(self, console: &Console, visitor: &Visitor, named: &Fields) -> Option<Value> {
         const SECRETS: [&str; 3] = ["secret", "password", "password_hash"];
         let (name, catalog) = (named.get("name"), console.node.state().view());
+        let (namespace, sight) = (named.get("namespace"), visitor.caller.sight());
+        let is_seen = sight.sees(namespace, name);
         let there = match self {
-            Sort::Services => {
-                let namespace = named.get("namespace");
-                let sight = visitor.caller.sight();
-                serde_json::to_value(catalog.services.get(namespace, name).filter(|_| sight.sees(namespace, name))?)
+            Sort::Namespaces => {
+                serde_json::to_value(catalog.namespaces.get(name).filter(|_| sight.sees_namespace(name))?)
+            }
+            Sort::Services => serde_json::to_value(catalog.services.get(namespace, name).filter(|_| is_seen)?),
+            Sort::Groups => serde_json::to_value(catalog.configs.group(namespace, name).filter(|_| is_seen)?),
+            Sort::Aliases => {
+                let alias = catalog.aliases.get(named.get("alias_namespace"), named.get("alias"))?;
+                serde_json::to_value(Some(alias).filter(|alias| sight.sees(&alias.namespace, &alias.service))?)
             }
             Sort::Templates => serde_json::to_value(catalog.templates.get(name)?),
             Sort::Users => serde_json::to_value(catalog.access.user_named(name)?),
@@ -187,7 +207,8 @@ impl Page {
     }
 }
 
-fn sort_of(visitor: &Visitor, word: &str) -> Result<Sort, Response> {
+/// The sort of a word, if the visitor may see any of it.
+pub(super) fn sort_of(visitor: &Visitor, word: &str) -> Result<Sort, Response> {
     let sort = Sort::of_word(word).ok_or_else(|| StatusCode::NOT_FOUND.into_response())?;
     match sort.verb().map_or(Ok(()), |verb| visitor.caller.check_everywhere(verb)) {
         Ok(()) => Ok(sort),
@@ -279,6 +300,9 @@ async fn write(
         one(Ok(outcomes)).map(|_| secrets.into_iter().next().flatten())
     };
     let done = match (sort, op) {
+        (Sort::Namespaces, op) => console.namespaces(caller, op, read(given)).await,
+        (Sort::Aliases, op) => console.aliases(caller, op, read(given)).await,
+        (Sort::Groups, op) => console.config_groups(caller, op, read(given)).await,
         (Sort::Services, op) => console.services(caller, op, read::<ServiceDraft>(given)).await,
         (Sort::Templates, op) => console.config_templates(caller, op, read(given)).await.map(|(outcomes, _)| outcomes),
         (Sort::Users, op) => console.users(caller, op, read(given)).await,
@@ -296,64 +320,6 @@ async fn write(
         }
     };
     one(done).map(|_| None)
-}
-
-/// A line of a list: its name, what is said of it, whether it is well.
-struct Row {
-    name: String,
-    about: Vec<String>,
-    badge: (&'static str, &'static str),
-}
-
-#[derive(Template)]
-#[template(path = "things.html")]
-struct ListPage {
-    frame: Frame,
-    sort: Sort,
-    query: Fields,
-    columns: Vec<&'static str>,
-    rows: Vec<Row>,
-    edits: bool,
-}
-
-pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
-    let sort = match sort_of(&visitor, Sort::Webhooks.word()) {
-        Ok(sort) => sort,
-        Err(response) => return response,
-    };
-    let (frame, hooks) = (visitor.frame(Section::Cluster), console.node.state().catalog().webhooks.clone());
-    let t = frame.t;
-    let name = query.given("name").map(|text| NameFilter::parse(&text));
-    let row = |hook: &std::sync::Arc<crate::model::webhook::Webhook>| {
-        let progress = &hook.progress;
-        let failed = progress.failed.as_ref().filter(|_| progress.failing_since.is_some());
-        let failed = failed.map(|(time, why)| format!("{} {why}", time.text()));
-        let badge = match (hook.disabled, &failed) {
-            (true, _) => ("", t.disabled),
-            (_, Some(_)) => ("fault", t.failing),
-            _ => ("good", t.healthy),
-        };
-        let waiting = hooks.pending(&hook.name).to_string();
-        let about = vec![hook.url.clone(), progress.delivered.to_string(), waiting, progress.dropped.to_string()];
-        Row { name: hook.name.clone(), about: [about, vec![failed.unwrap_or_default()]].concat(), badge }
-    };
-    let rows = hooks.list(name.as_ref(), Rows::new(0, limits::PAGE_ROWS_MAX)).rows.iter().map(row).collect();
-    let columns = vec!["URL", t.delivered, t.waiting, t.dropped, t.last_failure];
-    page(&ListPage { frame, sort, query, columns, rows, edits: true })
-}
-
-pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
-    let (frame, edits) = (visitor.frame(Section::Config), visitor.caller.check_everywhere(Verb::Edit).is_ok());
-    let name = query.given("name").map(|text| NameFilter::parse(&text));
-    let listed = console.node.state().catalog().templates.list(&name, Rows::new(0, limits::PAGE_ROWS_MAX));
-    let row = |template: &std::sync::Arc<crate::model::config_template::ConfigTemplate>| Row {
-        name: template.name.clone(),
-        about: vec![template.comment.clone(), template.modified.time.text(), template.modified.by.clone()],
-        badge: ("", template.format.word()),
-    };
-    let (rows, t) = (listed.rows.iter().map(row).collect(), frame.t);
-    let columns = vec![t.comment, t.changed, t.made_by];
-    page(&ListPage { frame, sort: Sort::Templates, query, columns, rows, edits })
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub mod caller;
 mod config;
 pub(crate) mod explain;
 mod members;
+mod naming;
 pub mod passwords;
 pub mod publishing;
 mod rules;

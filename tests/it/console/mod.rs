@@ -139,8 +139,12 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/audit",
         "/ui/accounts",
         "/ui/cluster",
+        "/ui/namespaces",
         "/ui/templates",
         "/ui/webhooks",
+        "/ui/edit/namespaces?name=shop",
+        "/ui/edit/aliases",
+        "/ui/edit/groups?namespace=default&name=app",
         "/ui/edit/services?namespace=shop&name=pay",
         "/ui/edit/templates",
         "/ui/edit/users?name=admin",
@@ -232,11 +236,29 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
         let fields = [key.as_slice(), &[more]].concat();
         assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
-    let edited = ["users", "tokens", "accesskeys", "webhooks", "settings", "templates", "services"];
+    let edited = [
+        "users",
+        "tokens",
+        "accesskeys",
+        "webhooks",
+        "settings",
+        "templates",
+        "services",
+        "namespaces",
+        "aliases",
+        "groups",
+    ];
     let edited: Vec<_> = edited.iter().map(|sort| format!("/ui/edit/{sort}")).collect();
     for path in &edited {
-        let fields =
-            [("form_token", token.as_str()), ("/name", "mine"), ("/namespace", "other"), ("/releases_kept", "7")];
+        let fields = [
+            ("form_token", token.as_str()),
+            ("/name", "mine"),
+            ("/namespace", "other"),
+            ("/alias", "mine"),
+            ("/alias_namespace", "other"),
+            ("/service", "other-pay"),
+            ("/releases_kept", "7"),
+        ];
         assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
     }
     for (path, change) in [("/ui/accounts", "disable"), ("/ui/cluster", "snapshot")] {
@@ -326,6 +348,35 @@ async fn small_things_are_edited_in_forms() {
     );
     let by_it = http().build().expect("a client").get(format!("{}/naming/v1/services", visit.base));
     assert_eq!(by_it.header("authorization", token_of_ci).send().await.expect("an answer").status(), StatusCode::OK);
+
+    done(
+        &send("/ui/edit/namespaces", &[("/name", "shop"), ("/comment", "sells")]).await,
+        "/ui/namespaces?done=created",
+    );
+    assert!(visit.page("/ui/namespaces?name=sho").await.contains("sells"));
+    done(
+        &send("/ui/services", &[("namespace", "shop"), ("name", "pay")]).await,
+        "/ui/service?namespace=shop&name=pay&done=created",
+    );
+    let pairs = [
+        ("namespace", "shop"),
+        ("name", "pay"),
+        ("/metadata/0", ""),
+        ("/metadata/0/key", "tier"),
+        ("/metadata/0/value", "gold"),
+    ];
+    done(
+        &send("/ui/edit/services", &[pairs.as_slice(), &[("/metadata", "")]].concat()).await,
+        "/ui/services?done=saved",
+    );
+    let alias = [("/alias", "cash"), ("/alias_namespace", "shop"), ("/service", "pay"), ("/namespace", "shop")];
+    done(&send("/ui/edit/aliases", &alias).await, "/ui/services?done=created");
+    let service = visit.page("/ui/service?namespace=shop&name=pay").await;
+    assert!(service.contains("gold") && service.contains("alias_namespace=shop&amp;alias=cash"), "{service}");
+    done(
+        &send("/ui/edit/groups", &[("namespace", "default"), ("name", "app"), ("/comment", "ours")]).await,
+        "/ui/config?done=saved",
+    );
 
     done(&send("/ui/edit/settings", &[("/releases_kept", "7")]).await, "/ui/cluster?done=saved");
     assert_eq!(api.get("/admin/v1/settings").await.body["settings"]["releases_kept"], 7);

@@ -1,0 +1,114 @@
+//! Lists of things that have no page besides their forms ([`super::things`]).
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::Console;
+use super::form::Fields;
+use super::frame::{Frame, Section, failed, page};
+use super::pager::Pager;
+use super::rules::searched;
+use super::session::Visitor;
+use super::things::{Sort, sort_of};
+use crate::catalog::Catalog;
+use crate::catalog::namespaces::NamespaceFilter;
+use crate::model::config_template::ConfigTemplate;
+use crate::model::grant::Verb;
+use crate::model::text::NameFilter;
+use crate::model::webhook::Webhook;
+use crate::operations::FAR;
+
+/// A line of a list: its name, what is said of it, whether it is well.
+struct Row {
+    name: String,
+    about: Vec<String>,
+    badge: (&'static str, &'static str),
+}
+
+#[derive(Template)]
+#[template(path = "things.html")]
+struct ListPage {
+    frame: Frame,
+    sort: Sort,
+    query: Fields,
+    columns: Vec<&'static str>,
+    rows: Vec<Row>,
+    pager: Pager,
+    edits: bool,
+}
+
+pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let sort = match sort_of(&visitor, Sort::Webhooks.word()) {
+        Ok(sort) => sort,
+        Err(response) => return response,
+    };
+    let (frame, hooks) = (visitor.frame(Section::Cluster), console.node.state().catalog().webhooks.clone());
+    let t = frame.t;
+    let name = query.given("name").map(|text| NameFilter::parse(&text));
+    let row = |hook: &Arc<Webhook>| {
+        let progress = &hook.progress;
+        let failed = progress.failed.as_ref().filter(|_| progress.failing_since.is_some());
+        let failed = failed.map(|(time, why)| format!("{} {why}", time.text()));
+        let badge = match (hook.disabled, &failed) {
+            (true, _) => ("", t.disabled),
+            (_, Some(_)) => ("fault", t.failing),
+            _ => ("good", t.healthy),
+        };
+        let waiting = hooks.pending(&hook.name).to_string();
+        let about = vec![hook.url.clone(), progress.delivered.to_string(), waiting, progress.dropped.to_string()];
+        Row { name: hook.name.clone(), about: [about, vec![failed.unwrap_or_default()]].concat(), badge }
+    };
+    let listed = hooks.list(name.as_ref(), Pager::page_of(&query));
+    let pager = Pager::new("/ui/webhooks", &query, &listed);
+    let rows = listed.rows.iter().map(row).collect();
+    let columns = vec!["URL", t.delivered, t.waiting, t.dropped, t.last_failure];
+    page(&ListPage { frame, sort, query, columns, rows, pager, edits: true })
+}
+
+pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let (frame, edits) = (visitor.frame(Section::Overview), visitor.may_somewhere(Verb::Edit));
+    let filter = NamespaceFilter {
+        name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
+        sight: visitor.caller.sight(),
+        ..NamespaceFilter::default()
+    };
+    let (page_of, sight) = (Pager::page_of(&query), visitor.caller.sight());
+    let find = move |catalog: &Catalog| {
+        catalog.namespaces.list(&filter, page_of).map(|namespace| Row {
+            about: vec![
+                catalog.counts_in(&namespace.name, &sight).0.to_string(),
+                namespace.comment.clone(),
+                namespace.owners.clone(),
+                namespace.mtime.text(),
+            ],
+            name: namespace.name.clone(),
+            badge: ("", ""),
+        })
+    };
+    match console.scan(FAR, find, |listed| listed).await {
+        Ok(listed) => {
+            let (pager, t) = (Pager::new("/ui/namespaces", &query, &listed), frame.t);
+            let columns = vec![t.services, t.comment, t.owners, t.changed];
+            page(&ListPage { frame, sort: Sort::Namespaces, query, columns, rows: listed.rows, pager, edits })
+        }
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
+    let (frame, edits) = (visitor.frame(Section::Config), visitor.caller.check_everywhere(Verb::Edit).is_ok());
+    let name = query.given("name").map(|text| NameFilter::parse(&text));
+    let listed = console.node.state().catalog().templates.list(&name, Pager::page_of(&query));
+    let pager = Pager::new("/ui/templates", &query, &listed);
+    let row = |template: &Arc<ConfigTemplate>| Row {
+        name: template.name.clone(),
+        about: vec![template.comment.clone(), template.modified.time.text(), template.modified.by.clone()],
+        badge: ("", template.format.word()),
+    };
+    let (rows, t) = (listed.rows.iter().map(row).collect(), frame.t);
+    let columns = vec![t.comment, t.changed, t.made_by];
+    page(&ListPage { frame, sort: Sort::Templates, query, columns, rows, pager, edits })
+}
