@@ -38,8 +38,8 @@
 //! # The path of a write
 //!
 //! `POST /naming/v1/services` on any node: [`api::track`] gives it an id and a time; the guard of its route
-//! (`api::layers`) has the token looked up (one place, [`operations::caller`]); `api::extract::Batch` parses and checks
-//! each item on its own, as far as that is possible without state. What is acceptable becomes ONE
+//! (`api::layers`) has the token looked up (one place, [`operations::caller`]); `api::extract::Batch` parses each item on
+//! its own, and [`operations`] checks it as far as that is possible without state. What is acceptable becomes ONE
 //! [`catalog::Command`] (`operations::write`) and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
 //! on it and appends it, with what else came during a round trip (`raft::gather`), and only while a
 //! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
@@ -181,7 +181,9 @@
 //! A browser shows a cookie of the console's own; [`console`] makes a caller of it ([`operations::caller`]), and who has
 //! none is asked to sign in. A page reads the catalog with its caller's sight, as a list of the API does; a form carries
 //! a token that only its page knew and ends in the same operation as a request of the API: checked, judged and audited
-//! there. So a button may be shown in vain, but nothing is done that the caller may not do.
+//! there. So a button may be shown in vain, but nothing is done that the caller may not do. What the form of a rule or of
+//! a smaller thing asks for comes from the schema that its route is described with (`console::sheet`), so that nothing
+//! can be said to one of them and not to the other.
 //!
 //! # The path of a webhook
 //!
