@@ -28,7 +28,7 @@ const GROUP: Param = Param::text("group", "Name of the group.").also(&["name"]);
 const FILTERS: &[Param] = &[
     Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
     Param::text("group", "Exact, or with `*` a glob that ignores case.").also(&["name"]),
-    Param::text("business", "A part of it."),
+    Param::text("business", "A part of it, ignoring case."),
     Param::text("department", "Exact."),
 ];
 

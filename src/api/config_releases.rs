@@ -56,6 +56,8 @@ pub(super) const KEY: &[Param] = &[
     Param::text("group", "Group of the file.").required(),
     Param::text("file_name", "Name of the file.").also(&["fileName"]).required(),
 ];
+const CONTENTS: Param =
+    Param::flag("brief", "`false` shows what was released, a page at a time; it is left out otherwise.");
 const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
 
 /// What publishing may be refused with.
@@ -325,12 +327,12 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     let find = move |catalog: &Catalog| {
         (catalog.configs.list_releases(&filter, page), catalog.configs.removed_through_version_of(&filter))
     };
-    answer_list(&app, find).await
+    answer_list(&app, true, find).await
 }
 
 pub(super) const VERSIONS: Doc = DOC
     .says("The releases of one file, highest version first: without `offset` and `limit` all of them, but not more than 1000. `amount` counts all.")
-    .query(&[KEY, PAGING])
+    .query(&[KEY, &[CONTENTS], PAGING])
     .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"))
     .codes(&[&[Code::InvalidConfigFileName]]);
 
@@ -341,7 +343,8 @@ pub(super) async fn versions(
     caller: Caller,
 ) -> Result<Response, ApiError> {
     let (key, sight) = (key(&query)?, caller.sight());
-    let is_paged = query.get("offset").or_else(|| query.get("limit")).is_some();
+    let with_content = query.flag("brief")? == Some(false);
+    let is_paged = with_content || query.get("offset").or_else(|| query.get("limit")).is_some();
     let unpaged = Page { offset: 0, limit: limits::VERSIONS_UNPAGED_MAX };
     let page = if is_paged { query.page()? } else { unpaged };
     let find = move |catalog: &Catalog| {
@@ -351,17 +354,19 @@ pub(super) async fn versions(
         let rows = catalog.configs.versions_of(&key);
         (Listed::cut(rows.iter(), page), Some(catalog.configs.removed_through_version(&key)))
     };
-    answer_list(&app, find).await
+    answer_list(&app, with_content, find).await
 }
 
 /// Even few releases may be megabytes of text.
 async fn answer_list(
     app: &App,
+    with_content: bool,
     find: impl FnOnce(&Catalog) -> (Listed<Arc<ConfigRelease>>, Option<u64>) + Send + 'static,
 ) -> Result<Response, ApiError> {
-    app.scan(FAR, find, |(listed, removed_through)| {
+    app.scan(FAR, find, move |(listed, removed_through)| {
         envelope::list_releases("configFileReleases", &listed, removed_through, |release| {
-            ConfigReleaseView::new(release)
+            let view = ConfigReleaseView::new(release);
+            if with_content { view } else { view.with_content(None) }
         })
     })
     .await

@@ -24,12 +24,13 @@ const FILTERS: &[Param] = &[
     Param::text("service", "A service on either end of the calls that the rule is about."),
     Param::flag("enable", "Only rules that are switched on, or off."),
 ];
-const HEAD_ONLY: &[Param] = &[Param::flag("brief", "Leaves out what only this family has.")];
+const HEAD_ONLY: &[Param] =
+    &[Param::flag("brief", "`true` leaves out what only this family has; without it rules are listed whole.")];
 const RULE_OF_RELEASES: &[Param] = &[
     Param::text("id", "Id of the rule.").also(&["rule_id"]),
     Param::text("rule_name", "Name of the rule."),
     Param::flag("only_active", "Only what clients see."),
-    Param::flag("brief", "`false` shows in each release the rule as released."),
+    Param::flag("brief", "`false` shows in each release the rule as released, which is left out otherwise."),
 ];
 
 /// What names the one rule that is asked about.

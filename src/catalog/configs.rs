@@ -132,7 +132,10 @@ impl Configs {
             filter.sight.sees(&group.namespace, &group.name)
                 && NameFilter::passes(&filter.namespace, &group.namespace)
                 && NameFilter::passes(&filter.name, &group.name)
-                && filter.business.as_ref().is_none_or(|business| group.business.contains(business.as_str()))
+                && filter
+                    .business
+                    .as_ref()
+                    .is_none_or(|part| group.business.to_lowercase().contains(&part.to_lowercase()))
                 && filter.department.as_ref().is_none_or(|department| group.department == *department)
         };
         let order = |one: &Arc<ConfigGroup>, other: &Arc<ConfigGroup>| {

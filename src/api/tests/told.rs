@@ -151,7 +151,7 @@ async fn releases_of_all_rules_are_listed_and_their_labels_refused_in_their_own_
     bench.stop().await;
 }
 
-/// All versions of a file at once, as ever; and by pages.
+/// All versions of a file at once, and by pages; with what was released where that is asked for.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_versions_of_a_file_are_listed_whole_or_by_pages() {
     let bench = Bench::start().await;
@@ -175,6 +175,13 @@ async fn the_versions_of_a_file_are_listed_whole_or_by_pages() {
         let rows = answer["configFileReleases"].as_array().expect("a list");
         let version = rows.first().map_or(0, |row| row["version"].as_u64().expect("a number"));
         assert_eq!((&answer["amount"], version, rows.len()), (&json!(105), first, count), "{query}");
+    }
+    for (query, count, content) in
+        [("&limit=1", 1, Value::Null), ("&brief=true", 105, Value::Null), ("&brief=false", 100, json!("105"))]
+    {
+        let (_, answer) = bench.send("GET", &format!("{path}{query}"), Some(&token), Value::Null).await;
+        let rows = answer["configFileReleases"].as_array().expect("a list");
+        assert_eq!((rows.len(), &rows[0]["content"]), (count, &content), "{query}");
     }
     let (_, refused) = bench.send("GET", &format!("{path}&limit=x"), Some(&token), Value::Null).await;
     assert_eq!(refused["code"], 400103, "{refused}");

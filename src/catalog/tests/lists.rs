@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::instances::instance;
 use super::*;
+use crate::catalog::configs::GroupFilter;
 use crate::catalog::instances::InstanceFilter;
 
 fn filters() -> Vec<Option<NameFilter>> {
@@ -66,5 +67,34 @@ fn instances_are_listed_by_any_of_several_hosts() {
             assert!(listed.rows.iter().eq(all.iter().filter(is_wanted)), "{filter:?}");
             assert_eq!(listed.amount, listed.rows.len(), "{filter:?}");
         }
+    }
+}
+
+/// Of services and of groups alike.
+#[test]
+fn a_business_is_found_by_a_part_of_it_in_either_case() {
+    let mut bench = Bench::default();
+    for (name, business) in [("a", "Checkout"), ("b", "checking"), ("c", "Stock"), ("d", "")] {
+        let service = ServiceDraft { business: Some(business.into()), ..service("n", name) };
+        let group = ConfigGroupDraft {
+            namespace: "n".into(),
+            name: name.into(),
+            business: Some(business.into()),
+            ..ConfigGroupDraft::default()
+        };
+        assert_eq!(bench.codes(Command::Services(Op::Create, vec![service])), [200000]);
+        assert_eq!(bench.codes(Command::ConfigGroups(Op::Create, vec![group])), [200000]);
+    }
+    let catalog = &bench.catalog;
+    for (part, expected) in [("check", "ab"), ("CHECK", "ab"), ("out", "a"), ("k", "abc"), ("Checkouts", "")] {
+        let filter = ServiceFilter { business: Some(part.into()), ..ServiceFilter::default() };
+        let services = catalog.services.list(&filter, &catalog.instances, Page::ALL).rows;
+        let mut services: Vec<_> = services.iter().map(|service| service.name.clone()).collect();
+        let filter = GroupFilter { business: Some(part.into()), ..GroupFilter::default() };
+        let groups = catalog.configs.list_groups(&filter, Page::ALL).rows;
+        let mut groups: Vec<_> = groups.iter().map(|group| group.name.clone()).collect();
+        services.sort();
+        groups.sort();
+        assert_eq!((services.concat(), groups.concat()), (expected.into(), expected.into()), "{part}");
     }
 }
