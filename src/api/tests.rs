@@ -40,6 +40,7 @@ mod sealed;
 mod templates;
 mod told;
 mod unknown;
+mod upstream;
 
 const PASSWORD: &str = "correct horse";
 const BOUNDS: Bounds = Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30) };
