@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -158,4 +159,28 @@ async fn a_held_question_is_answered_when_the_rules_change() {
             assert_eq!(rule_names(&discover(api, &behind).await.expect_code(200_000), "rateLimit"), ["all", "first"]);
         }
     }
+}
+
+/// An index that a client has seen on another node is waited for, for two seconds; one that no node ever reached is of
+/// another cluster.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_has_seen_is_waited_for_and_what_nobody_has_is_not() {
+    let cluster = Cluster::start(3).await;
+    let follower = cluster.followers().await[0];
+    let api = cluster.api(follower);
+    publish_limit(&api, "first", limit("first", 1, "pay")).await;
+    let seen = |index: u64| question("RATE_LIMIT", "pay", json!({"applied_index": index}));
+    let answer = discover(&api, &seen(u64::from(u32::MAX))).await.expect_code(200_000);
+    assert_eq!(rule_names(&answer, "rateLimit"), ["first"], "{answer}");
+    let applied = answer.body["applied_index"].as_u64().unwrap_or_else(|| panic!("no index in {answer}"));
+    let others: Vec<u64> = cluster.ids().into_iter().filter(|id| *id != follower).collect();
+    join_all(others.iter().map(|id| cluster.pause(*id))).await;
+    // Without the others it cannot be told which of the two it is.
+    let behind = discover(&api, &seen(applied + 1_000)).await.expect_code(503_006);
+    let info = behind.body["info"].as_str().unwrap_or_default().to_owned();
+    let words = format!("ask again or another node: index {}", applied + 1_000);
+    assert!(info.contains(&words) && !info.contains("leader"), "{info}");
+    let answer = discover(&api, &seen(applied)).await.expect_code(200_000);
+    assert_eq!(rule_names(&answer, "rateLimit"), ["first"], "what is there is answered: {answer}");
+    join_all(others.iter().map(|id| cluster.resume(*id))).await;
 }
