@@ -153,8 +153,9 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_LEVEL_MAX", value_parser = clap::value_parser!(u8).range(1..=i64::from(Level::NEWEST.0)))]
     pub level_max: Option<u8>,
 
-    /// File with 64 hex digits under which the secrets of access keys are kept encrypted, the same on every
-    /// node and apart from the data; without it no access key can be made
+    /// File with 64 hex digits under which the secrets of access keys and webhooks, and config files that ask for it,
+    /// are kept encrypted, the same on every node and apart from the data; without it none can be made. With a second
+    /// line, an earlier or a coming key: the first seals, both open
     #[arg(long, env = "THUBAN_DATA_KEY_FILE")]
     pub data_key_file: Option<PathBuf>,
 
@@ -241,7 +242,7 @@ pub struct Config {
     /// The TLS of both surfaces; none for plain HTTP.
     pub tls: Option<Arc<Listening>>,
     pub peer_tls: PeerTls,
-    pub data_key: Option<DataKey>,
+    pub data_keys: Vec<DataKey>,
     pub hold: Duration,
     pub tuning: Tuning,
 }
@@ -291,7 +292,7 @@ impl ServeArgs {
         faults.tuning(&self.tuning);
         let peer_tls = self.tls.peer_tls;
         let tls = self.tls.check(api_addr, &mut faults);
-        let data_key = faults.data_key(self.tuning.data_key_file.as_deref());
+        let data_keys = faults.data_keys(self.tuning.data_key_file.as_deref());
         let (Some(api_addr), Some(compat_addr), Some(peer_addr)) = (api_addr, compat_addr, peer_addr) else {
             return Err(faults.0);
         };
@@ -313,7 +314,7 @@ impl ServeArgs {
             admin_password,
             tls,
             peer_tls,
-            data_key,
+            data_keys,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })
@@ -343,7 +344,7 @@ impl DevArgs {
     pub fn check(self) -> Result<Config, Vec<String>> {
         let mut faults = Faults::default();
         faults.tuning(&self.tuning);
-        let data_key = faults.data_key(self.tuning.data_key_file.as_deref());
+        let data_keys = faults.data_keys(self.tuning.data_key_file.as_deref());
         if !faults.0.is_empty() {
             return Err(faults.0);
         }
@@ -362,7 +363,7 @@ impl DevArgs {
             admin_password: None,
             tls: None,
             peer_tls: PeerTls::Require,
-            data_key,
+            data_keys,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })

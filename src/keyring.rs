@@ -4,8 +4,12 @@
 //! Sealing needs the data key, and so does reading. A node without it, or with another one than the
 //! key was sealed under, takes a key that it cannot read for one that nobody has signed with: what is
 //! enforced stays shut. Contents of config files that are kept encrypted go through here too ([`Keyring::seal_file`]).
+//!
+//! A node may have an earlier data key beside its own, while one takes the place of the other: it opens what is sealed
+//! under either ([`Keyring::resealed_key`] and the like).
 
 mod files;
+mod resealing;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,10 +27,11 @@ use crate::model::webhook::{Webhook, WebhookDraft, WebhookRequest};
 const KIND: &str = "access-key";
 const WEBHOOK: &str = "webhook";
 
-/// Seals and opens with the data key of this node, if it has one.
+/// Seals and opens with the data keys of this node, if it has any.
 #[derive(Debug, Default)]
 pub struct Keyring {
-    data_key: Option<DataKey>,
+    /// The first seals, each opens.
+    data_keys: Vec<DataKey>,
     /// The log says once that keys cannot be read.
     has_told: AtomicBool,
     /// And once that encrypted files cannot.
@@ -34,8 +39,13 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    pub fn new(data_key: Option<DataKey>) -> Self {
-        Keyring { data_key, ..Keyring::default() }
+    pub fn new(data_keys: impl IntoIterator<Item = DataKey>) -> Self {
+        Keyring { data_keys: data_keys.into_iter().collect(), ..Keyring::default() }
+    }
+
+    /// The data key that everything is sealed with from here on.
+    fn own(&self) -> Option<&DataKey> {
+        self.data_keys.first()
     }
 
     /// What is proposed of a change to a key.
@@ -56,7 +66,7 @@ impl Keyring {
     }
 
     fn sealed_for(&self, place: &[&str], secret: &ClearSecret) -> Result<SealedSecret, Refusal> {
-        let Some(data_key) = &self.data_key else {
+        let Some(data_key) = self.own() else {
             let why = "secrets are kept encrypted only: start every node with the same file of 64 hex digits";
             return Err(Refusal::new(Code::NoDataKey, why));
         };
@@ -79,7 +89,7 @@ impl Keyring {
 
     /// The secret that a webhook is told with, or why this node cannot read it.
     pub fn secret_of(&self, hook: &Webhook) -> Result<Zeroizing<Vec<u8>>, String> {
-        let opened = self.data_key.as_ref().and_then(|key| key.open(&[WEBHOOK, &hook.name], &hook.secret.0));
+        let opened = self.opened(&[WEBHOOK, &hook.name], &hook.secret);
         opened.ok_or_else(|| format!("the leader cannot read the secret: {}", self.remedy()))
     }
 
@@ -122,12 +132,16 @@ impl Keyring {
     }
 
     fn open(&self, key: &AccessKey) -> Option<SigningKey> {
-        let secret = self.data_key.as_ref()?.open(&[KIND, &key.app_id, &key.name], &key.secret.0)?;
+        let secret = self.opened(&[KIND, &key.app_id, &key.name], &key.secret)?;
         Some(SigningKey::new(&secret))
     }
 
+    fn opened(&self, place: &[&str], secret: &SealedSecret) -> Option<Zeroizing<Vec<u8>>> {
+        self.data_keys.iter().find_map(|key| key.open(place, &secret.0))
+    }
+
     fn remedy(&self) -> &'static str {
-        match self.data_key {
+        match self.own() {
             None => "it was started without --data-key-file",
             Some(_) => "its --data-key-file is not that of the node which made them",
         }

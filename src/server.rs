@@ -123,7 +123,7 @@ impl Server {
                 quota_bytes: config.tuning.bounds.quota_bytes,
             },
             hash_check_entries: config.tuning.hash_check_entries,
-            data_key: config.data_key.clone(),
+            data_keys: config.data_keys.clone(),
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
         let telling = webhooks::tell(node.clone(), WebhookSettings { ca_file: config.tuning.webhook_ca_file.clone() });

@@ -35,6 +35,7 @@ mod namespaces;
 mod objects;
 mod query;
 mod reference;
+mod resealing;
 mod routes;
 mod rule_docs;
 mod rules;

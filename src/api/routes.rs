@@ -9,7 +9,8 @@ use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
     config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
-    reference, rule_docs, rules, sealed, services, settings, subscribers, templates, tokens, users, webhooks,
+    reference, resealing, rule_docs, rules, sealed, services, settings, subscribers, templates, tokens, users,
+    webhooks,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
@@ -238,6 +239,7 @@ fn fixed_routes() -> Vec<Route> {
         whole(Operate, POST, "/admin/v1/webhooks", webhooks::create, webhooks::CREATE),
         whole(Operate, PUT, "/admin/v1/webhooks", webhooks::update, webhooks::UPDATE),
         whole(Operate, POST, "/admin/v1/webhooks/delete", webhooks::delete, webhooks::DELETE),
+        whole(Manage, POST, "/admin/v1/datakey/reseal", resealing::reseal, resealing::RESEAL),
         always(whole(Operate, GET, "/admin/v1/cluster", cluster::status, cluster::STATUS)),
         whole(Operate, POST, "/admin/v1/cluster/add", cluster::add, cluster::ADD),
         whole(Operate, POST, "/admin/v1/cluster/promote", cluster::promote, cluster::PROMOTE),

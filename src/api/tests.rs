@@ -58,17 +58,17 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Self {
-        Bench::start_with(None).await
+        Bench::start_with(&[]).await
     }
 
-    /// With a data key of this digit, or with none.
-    async fn start_with(data_key: Option<&str>) -> Self {
+    /// With data keys of these digits.
+    async fn start_with(digits: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
-        let data_key = data_key.and_then(|digit| DataKey::of_hex(&digit.repeat(64)));
+        let data_keys = digits.iter().filter_map(|digit| DataKey::of_hex(&digit.repeat(64))).collect();
         let admin_password_hash = hash_password(PASSWORD).expect("a hash");
-        let setup = Setup { admin_password_hash, data_key, ..lone_setup() };
+        let setup = Setup { admin_password_hash, data_keys, ..lone_setup() };
         let shutdown = CancellationToken::new();
         let hub = Hub::new(10);
         let (node, _failed) = start(setup, store, hub, metrics, &TaskTracker::new(), &shutdown).await.expect("a node");

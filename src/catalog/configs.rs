@@ -224,9 +224,9 @@ impl Configs {
         self.sealed.len()
     }
 
-    /// Those of them that are sealed under another data key than the one of this name.
-    pub fn sealed_under_another(&self, key: Option<&str>) -> usize {
-        self.sealed.under_another(key)
+    /// Those of them that are sealed under other data keys than the ones of these names.
+    pub fn sealed_under_others<'a>(&self, keys: impl Iterator<Item = &'a str>) -> usize {
+        self.sealed.under_others(keys)
     }
 
     #[cfg(test)]

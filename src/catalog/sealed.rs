@@ -36,8 +36,8 @@ impl Sealed {
         self.counts.values().sum()
     }
 
-    /// Those that are sealed under another key than this one.
-    pub(super) fn under_another(&self, key: Option<&str>) -> usize {
-        self.len() - key.and_then(|key| self.counts.get(key)).copied().unwrap_or_default()
+    /// Those that are sealed under other keys than these, none of which is named twice.
+    pub(super) fn under_others<'a>(&self, keys: impl Iterator<Item = &'a str>) -> usize {
+        self.len() - keys.filter_map(|key| self.counts.get(key)).sum::<usize>()
     }
 }

@@ -98,6 +98,8 @@ pub(super) enum ClusterCommand {
     },
     /// Let the node at --endpoint write a snapshot
     Snapshot(CallArgs),
+    /// Seal again, under the first key of --data-key-file, what an earlier one has sealed
+    Reseal(CallArgs),
     /// Show the replicated settings, or change some of them
     Settings {
         #[command(flatten)]
@@ -148,6 +150,7 @@ async fn cluster(command: ClusterCommand) -> anyhow::Result<()> {
         ClusterCommand::Remove { call, id } => order(&call, "remove", json!({ "id": id })).await,
         ClusterCommand::Transfer { call, to } => order(&call, "transfer", json!({ "to": to })).await,
         ClusterCommand::Snapshot(call) => order(&call, "snapshot", json!({})).await,
+        ClusterCommand::Reseal(call) => reseal(&call).await,
         ClusterCommand::Settings { call, changes } => settings(&call, &changes).await,
     }
 }
@@ -165,6 +168,34 @@ async fn settings(to: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
         say(&format!("{key:<32} {value}"));
     }
     Ok(())
+}
+
+/// Part by part, until nothing is left that can be done.
+async fn reseal(to: &CallArgs) -> anyhow::Result<()> {
+    const DRAFTS: [(&str, &str); 3] =
+        [("access_keys", "access keys"), ("webhooks", "webhooks"), ("config_files", "drafts of config files")];
+    let mut done = [0; DRAFTS.len()];
+    loop {
+        let answer = call(to, Method::POST, "/admin/v1/datakey/reseal", None).await?;
+        let part = &answer["reseal"];
+        let counts = |of: &str| DRAFTS.map(|(member, _)| part[of][member].as_u64().unwrap_or_default());
+        let (now, left) = (counts("done"), counts("left"));
+        for (sum, count) in done.iter_mut().zip(now) {
+            *sum += count;
+        }
+        if left.iter().sum::<u64>() > 0 && now.iter().sum::<u64>() > 0 {
+            continue;
+        }
+        for ((_, what), (done, left)) in DRAFTS.iter().zip(done.iter().zip(left)) {
+            say(&format!("{what:<24} {done} sealed under the first key, {left} left"));
+        }
+        let releases = part["left"]["config_releases"].as_u64().unwrap_or_default();
+        say(&format!("{:<24} {releases} left: publish their files again and delete them", "releases of config files"));
+        if left.iter().any(|left| *left > 0) {
+            bail!("the node cannot read what is left: its --data-key-file does not hold the key");
+        }
+        return Ok(());
+    }
 }
 
 async fn order(to: &CallArgs, verb: &str, body: Value) -> anyhow::Result<()> {

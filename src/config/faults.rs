@@ -126,20 +126,28 @@ impl Faults {
         Some(Hidden(secret))
     }
 
-    pub(super) fn data_key(&mut self, file: Option<&Path>) -> Option<DataKey> {
-        let file = file.filter(|file| !file.as_os_str().is_empty())?;
+    /// One, or two while one takes the place of the other: the first seals, both open.
+    pub(super) fn data_keys(&mut self, file: Option<&Path>) -> Vec<DataKey> {
+        let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) else { return Vec::new() };
         let text = match std::fs::read_to_string(file) {
             Ok(text) => Zeroizing::new(text),
             Err(error) => {
                 self.add(format!("--data-key-file {}: {error}", file.display()));
-                return None;
+                return Vec::new();
             }
         };
-        let data_key = DataKey::of_hex(text.trim_end_matches(['\r', '\n']));
-        if data_key.is_none() {
-            self.add(format!("--data-key-file {} has to hold 64 hex digits", file.display()));
+        let data_keys: Option<Vec<DataKey>> =
+            text.trim_end_matches(['\r', '\n']).lines().map(DataKey::of_hex).collect();
+        match data_keys.as_deref() {
+            Some([_]) => {}
+            Some([one, other]) if one.id() != other.id() => {}
+            Some([_, _]) => self.add(format!("--data-key-file {} holds the same key twice", file.display())),
+            _ => {
+                let what = "has to hold 64 hex digits, or two lines of them while one key takes the place of the other";
+                self.add(format!("--data-key-file {} {what}", file.display()));
+            }
         }
-        data_key
+        data_keys.unwrap_or_default()
     }
 
     pub(super) fn tuning(&mut self, tuning: &Tuning) {

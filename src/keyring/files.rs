@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::Keyring;
 use crate::catalog::Catalog;
-use crate::data_key::key_of;
+use crate::data_key::{DataKey, key_of};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey};
 use crate::model::config_lookup::Released;
@@ -51,8 +51,8 @@ impl Keyring {
         Ok(draft)
     }
 
-    fn seal_content(&self, key: &ConfigKey, text: &str) -> Result<String, Refusal> {
-        let data_key = self.data_key.as_ref().ok_or_else(|| self.refusal(""))?;
+    pub(super) fn seal_content(&self, key: &ConfigKey, text: &str) -> Result<String, Refusal> {
+        let data_key = self.own().ok_or_else(|| self.refusal(""))?;
         Ok(data_key.seal_alike(&place(&key.namespace, &key.group, &key.file), text))
     }
 
@@ -73,27 +73,25 @@ impl Keyring {
     }
 
     fn open_text(&self, place: &[&str], sealed: &str) -> Option<Arc<str>> {
-        let clear = self.data_key.as_ref()?.open_alike(place, sealed)?;
+        let clear = self.data_keys.iter().find_map(|key| key.open_alike(place, sealed))?;
         str::from_utf8(&clear).ok().map(Arc::from)
     }
 
     fn refusal(&self, sealed: &str) -> Refusal {
-        match &self.data_key {
-            None => {
-                let why =
-                    "encrypted contents are kept sealed only: start every node with the same file of 64 hex digits";
-                Refusal::new(Code::NoDataKey, why)
-            }
-            Some(own) if own.id() != key_of(sealed) => {
-                Refusal::new(Code::NoDataKey, "the content was sealed under another data key than the one of this node")
-            }
-            Some(_) => Refusal::new(Code::DecryptConfigFileException, "it is damaged, or was sealed for another file"),
+        if self.data_keys.is_empty() {
+            let why = "encrypted contents are kept sealed only: start every node with the same file of 64 hex digits";
+            return Refusal::new(Code::NoDataKey, why);
         }
+        if self.data_keys.iter().all(|key| key.id() != key_of(sealed)) {
+            let why = "the content was sealed under another data key than the one of this node";
+            return Refusal::new(Code::NoDataKey, why);
+        }
+        Refusal::new(Code::DecryptConfigFileException, "it is damaged, or was sealed for another file")
     }
 
-    /// How many drafts and releases are sealed under another data key than that of this node.
+    /// How many drafts and releases are sealed under another data key than those of this node.
     pub fn unreadable_files(&self, catalog: &Catalog) -> usize {
-        catalog.configs.sealed_under_another(self.data_key.as_ref().map(|key| key.id()))
+        catalog.configs.sealed_under_others(self.data_keys.iter().map(DataKey::id))
     }
 
     /// What should wake an operator, if encrypted files cannot be read here.
@@ -107,7 +105,6 @@ impl Keyring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data_key::DataKey;
 
     fn keyring(digit: &str) -> Keyring {
         Keyring::new(DataKey::of_hex(&digit.repeat(64)))

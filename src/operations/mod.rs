@@ -18,6 +18,7 @@ mod members;
 mod naming;
 pub mod passwords;
 pub mod publishing;
+mod resealing;
 mod rules;
 pub mod scan;
 pub mod sealing;
@@ -38,6 +39,7 @@ use passwords::PasswordChecks;
 
 pub use caller::{Caller, new_token, token_hash};
 pub use passwords::hash_password;
+pub use resealing::Resealing;
 pub use scan::FAR;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use write::Parted;

@@ -74,7 +74,7 @@ pub struct Setup {
     /// Entries between two indexes at which the members compare their state hashes.
     pub hash_check_entries: u64,
     /// Of all nodes the same; without it there are no access keys.
-    pub data_key: Option<DataKey>,
+    pub data_keys: Vec<DataKey>,
 }
 
 /// Starts consensus on threads of its own, and its background tasks on `tasks`, all of which end with
@@ -124,7 +124,7 @@ pub(super) async fn start_on(
         .await
         .context("consensus could not start")?;
     let room = Room::new(setup.node_id, setup.room_bounds);
-    let keepers = (room, Keeper::new(setup.log_bounds), Keyring::new(setup.data_key));
+    let keepers = (room, Keeper::new(setup.log_bounds), Keyring::new(setup.data_keys));
     let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, keepers);
     if let Some(listener) = setup.peer_listener {
         let service = Service(node.clone());

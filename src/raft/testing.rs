@@ -54,7 +54,7 @@ pub(crate) fn lone_setup() -> Setup {
         },
         room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0 },
         hash_check_entries: 100,
-        data_key: None,
+        data_keys: Vec::new(),
     }
 }
 

@@ -20,6 +20,7 @@ mod connections;
 mod console;
 mod contents;
 mod cut_off;
+mod data_keys;
 mod discover;
 mod divergence;
 mod envelope;

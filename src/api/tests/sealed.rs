@@ -37,7 +37,7 @@ async fn caller(bench: &Bench, admin: &str, role: &str, namespace: &str) -> Stri
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_who_may_edit_sees_what_an_encrypted_file_says() {
-    let bench = Bench::start_with(Some("a")).await;
+    let bench = Bench::start_with(&["a"]).await;
     let admin = bench.log_in().await;
     let (editor, reader) = (caller(&bench, &admin, "editor", "n").await, caller(&bench, &admin, "reader", "n").await);
     let releaser = caller(&bench, &admin, "releaser", "n").await;
@@ -104,7 +104,7 @@ async fn only_who_may_edit_sees_what_an_encrypted_file_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_sealed_is_judged_and_its_faults_are_told_to_who_may_see_it() {
-    let bench = Bench::start_with(Some("a")).await;
+    let bench = Bench::start_with(&["a"]).await;
     let admin = bench.log_in().await;
     let releaser = caller(&bench, &admin, "releaser", "n").await;
     let send =
@@ -156,7 +156,7 @@ async fn what_is_sealed_is_judged_and_its_faults_are_told_to_who_may_see_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_sealed_is_exported_sealed_and_copied_by_who_may_see_it() {
-    let bench = Bench::start_with(Some("a")).await;
+    let bench = Bench::start_with(&["a"]).await;
     let admin = bench.log_in().await;
     let elsewhere = caller(&bench, &admin, "editor", "m").await;
     let send =

@@ -86,7 +86,7 @@ impl Trio {
                 room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0 },
                 hash_check_entries: 1000,
                 form_with_majority: false,
-                data_key: None,
+                data_keys: Vec::new(),
             };
             let started = start(setup, store, Hub::new(10), metrics, &TaskTracker::new(), &shutdown).await;
             let (node, _failed) = started.expect("a node");

@@ -211,7 +211,7 @@ impl Bench {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
-        let setup = Setup { data_key: DataKey::of_hex(&"a".repeat(64)), ..lone_setup() };
+        let setup = Setup { data_keys: DataKey::of_hex(&"a".repeat(64)).into_iter().collect(), ..lone_setup() };
         let (shutdown, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (node, _failed) = start(setup, store, Hub::new(10), metrics, &tasks, &shutdown).await.expect("a node");
         let founded = node.state().wait_applied(Duration::from_secs(20), |applied| applied.index >= 3).await;

@@ -76,6 +76,7 @@ fn of_cluster() -> Vec<Row> {
         Row::new("PUT", "/admin/v1/settings", Law::Whole(Operate, 200_000), |thing| {
             body(json!({ "releases_kept": 100 + thing.turn }))
         }),
+        Row::new("POST", "/admin/v1/datakey/reseal", Law::Whole(Manage, 503_005), nothing),
         Row::new("GET", hooks, Law::Whole(Operate, 200_000), nothing),
         Row::new("POST", hooks, Law::Whole(Operate, 503_005), hook),
         Row::new("PUT", hooks, Law::Whole(Operate, 400_202), hook),

@@ -1,0 +1,118 @@
+//! A data key that takes the place of another: what is sealed under an earlier one is sealed again, by updates that are
+//! judged, audited and refused as anybody's are. A call does a part of it and says what is left.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Caller, FAR, Operations};
+use crate::catalog::configs::FileFilter;
+use crate::catalog::page::Page;
+use crate::catalog::{Catalog, Command, Op, Outcome};
+use crate::keyring::Keyring;
+use crate::model::access_key::AccessKeyDraft;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigFile, ConfigFileDraft};
+use crate::model::limits;
+use crate::model::webhook::WebhookDraft;
+
+/// Characters of sealed contents that one call proposes, if it is more than one file.
+const CONTENT_CHARS_MAX: usize = 1024 * 1024;
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Resealing {
+    /// Sealed under the first data key by this call.
+    pub done: Sealed,
+    /// Sealed under another one after it.
+    pub left: Sealed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Sealed {
+    pub access_keys: usize,
+    pub webhooks: usize,
+    /// Drafts of config files.
+    pub config_files: usize,
+    /// Releases never change: they go with their files, by being deleted, or as too many inactive ones.
+    pub config_releases: usize,
+}
+
+/// The next updates.
+#[derive(Default)]
+struct Part {
+    keys: Vec<AccessKeyDraft>,
+    hooks: Vec<WebhookDraft>,
+    files: Vec<ConfigFileDraft>,
+}
+
+impl Operations {
+    pub async fn reseal(&self, caller: &Caller) -> Result<Resealing, Refusal> {
+        if !self.node.keyring().has_key() {
+            return Err(Code::NoDataKey.into());
+        }
+        self.node.await_linearizable().await?;
+        let node = self.node.clone();
+        let Part { keys, hooks, files } =
+            self.scan(FAR, move |catalog| Part::of(node.keyring(), catalog), |part| part).await?;
+        let done = Sealed {
+            access_keys: self.seal_anew(caller, keys, |items| Command::AccessKeys(Op::Update, items)).await?,
+            webhooks: self.seal_anew(caller, hooks, |items| Command::Webhooks(Op::Update, items)).await?,
+            config_files: self.seal_anew(caller, files, |items| Command::ConfigFiles(Op::Update, items)).await?,
+            config_releases: 0,
+        };
+        let node = self.node.clone();
+        let left = self.scan(FAR, move |catalog| Sealed::earlier(node.keyring(), catalog), |left| left).await?;
+        Ok(Resealing { done, left })
+    }
+
+    /// How many updates were taken.
+    async fn seal_anew<T>(
+        &self,
+        caller: &Caller,
+        drafts: Vec<T>,
+        command: impl FnOnce(Vec<T>) -> Command,
+    ) -> Result<usize, Refusal> {
+        let outcomes = self.write(caller, drafts.into_iter().map(Ok).collect(), command).await?;
+        Ok(outcomes.iter().filter(|Outcome { code, .. }| code.is_success()).count())
+    }
+}
+
+impl Part {
+    fn of(keyring: &Keyring, catalog: &Catalog) -> Part {
+        let keys = catalog.access_keys.all().filter_map(|held| keyring.resealed_key(&held.key));
+        let hooks = catalog.webhooks.all().filter_map(|hook| keyring.resealed_webhook(hook));
+        let mut part = Part {
+            keys: keys.take(limits::BATCH_ITEMS_MAX).collect(),
+            hooks: hooks.take(limits::BATCH_ITEMS_MAX).collect(),
+            files: Vec::new(),
+        };
+        if keyring.earlier_files(catalog) == 0 {
+            return part;
+        }
+        let mut chars = 0;
+        for draft in files(catalog).iter().filter_map(|file| keyring.resealed_file(file)) {
+            chars += draft.content.as_ref().map_or(0, String::len);
+            if part.files.len() == limits::BATCH_ITEMS_MAX || (chars > CONTENT_CHARS_MAX && !part.files.is_empty()) {
+                break;
+            }
+            part.files.push(draft);
+        }
+        part
+    }
+}
+
+impl Sealed {
+    /// What is sealed, and not under the first data key.
+    fn earlier(keyring: &Keyring, catalog: &Catalog) -> Sealed {
+        let (access_keys, webhooks) = keyring.earlier_secrets(catalog);
+        let all = keyring.earlier_files(catalog);
+        let drafts = if all == 0 { 0 } else { files(catalog).iter().filter(|file| keyring.is_earlier(file)).count() };
+        Sealed { access_keys, webhooks, config_files: drafts, config_releases: all - drafts }
+    }
+}
+
+fn files(catalog: &Catalog) -> Vec<Arc<ConfigFile>> {
+    catalog.configs.list_files(&FileFilter::default(), Page::ALL).rows
+}
