@@ -21,6 +21,7 @@ mod plan;
 mod progress;
 mod releases;
 mod remote;
+mod sealed;
 mod secret;
 mod shell;
 mod tables;

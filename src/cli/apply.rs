@@ -15,7 +15,7 @@ use super::plan::{Plan, Step, Task, There, deletion};
 use super::progress::Progress;
 use super::remote::{Refused, Remote};
 use super::tables::{text, took};
-use super::{Differences, Usage, confirm, releases, say};
+use super::{Differences, Usage, confirm, releases, say, sealed};
 use crate::model::limits;
 
 /// Bytes of bodies that are sent at once, and with which a single one is sent by itself.
@@ -199,7 +199,12 @@ async fn all_in_force(
     for (order, namespace, group) in places {
         let kind = &super::kinds::KINDS[order];
         let wanted = Wanted { namespace: namespace.cloned(), group: group.cloned(), ..Wanted::default() };
-        let found = in_force(remote, kind, &wanted).await?;
+        let mut found = in_force(remote, kind, &wanted).await?;
+        for document in documents.iter().filter(|document| document.kind.nature == Nature::File) {
+            if let Some(normal) = found.get_mut(&document.key).and_then(|found| found.normal.as_mut()) {
+                sealed::open_release(remote, normal).await?;
+            }
+        }
         all.extend(found.into_iter().map(|(key, found)| ((order, key), found)));
     }
     Ok(all)
@@ -215,6 +220,7 @@ fn tell(plan: &Plan, brief: bool) {
             }
         }
     }
+    plan.notes.iter().for_each(|note| say(&format!("note      {note}")));
     plan.faults.iter().for_each(|fault| say(&format!("refused   {fault}")));
     say(&plan.summary());
 }

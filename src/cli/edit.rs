@@ -10,10 +10,10 @@ use clap::Args;
 use super::apply::carry_out;
 use super::documents::{Document, read_all};
 use super::find::{OneArgs, row};
-use super::kinds::placed;
+use super::kinds::{Nature, placed};
 use super::plan::{Plan, There};
 use super::remote::Refused;
-use super::{Usage, say, yaml};
+use super::{Usage, say, sealed, yaml};
 
 #[derive(Args)]
 pub(super) struct EditArgs {
@@ -32,7 +32,10 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         return Err(Usage(format!("{} speak for themselves and are not edited", kind.many)).into());
     }
     let what = placed(kind, &key);
-    let found = row(&remote, kind, &key).await?.ok_or_else(|| Refused::missing(&what))?;
+    let mut found = row(&remote, kind, &key).await?.ok_or_else(|| Refused::missing(&what))?;
+    if kind.nature == Nature::File {
+        sealed::open(&remote, &mut found).await?;
+    }
     let before = format!("{HEAD}{}", yaml::write(&Document::of_row(kind, &found).value())?);
     let file = Draft::create(&before)?;
     edit(&args.editor, &file.0)?;

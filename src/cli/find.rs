@@ -10,6 +10,7 @@ use super::Usage;
 use super::documents::Document;
 use super::kinds::{Key, Kind, Nature, Wanted, read_key};
 use super::remote::{CallArgs, Remote};
+use super::sealed;
 use crate::model::limits;
 
 /// Files come with their contents, so fewer of them at a time.
@@ -136,8 +137,12 @@ pub(super) async fn rows_of(remote: &Remote, documents: &[Document]) -> anyhow::
             rows(remote, kind, &wanted).await?
         };
         let names: BTreeSet<_> = documents.iter().map(|document| &document.key).collect();
-        let rows = found.into_iter().map(|row| (kind.key_of(&row), row)).filter(|(key, _)| names.contains(key));
-        all.extend(rows.map(|(key, row)| ((order, key), row)));
+        for mut row in found.into_iter().filter(|row| names.contains(&kind.key_of(row))) {
+            if kind.nature == Nature::File {
+                sealed::open(remote, &mut row).await?;
+            }
+            all.insert((order, kind.key_of(&row)), row);
+        }
     }
     Ok(all)
 }

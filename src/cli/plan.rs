@@ -9,6 +9,7 @@ use super::documents::{Document, Place, spec_of_row};
 use super::find::InForce;
 use super::kinds::{Key, Kind, Nature, placed};
 use super::normal::{body, normal, update};
+use super::sealed;
 use crate::model::config_file::Format;
 use crate::model::diff;
 
@@ -64,6 +65,8 @@ pub(super) struct Plan {
     pub(super) same: usize,
     /// Documents that no node would take, and why.
     pub(super) faults: Vec<String>,
+    /// What was not compared, and why.
+    pub(super) notes: Vec<String>,
 }
 
 /// By kind and name.
@@ -74,7 +77,12 @@ impl Plan {
     pub(super) fn of(documents: &[Document], there: &There) -> Plan {
         let mut plan = Plan::default();
         for document in documents {
-            match compared(document, there.get(&(document.kind.order(), document.key.clone()))) {
+            let row = there.get(&(document.kind.order(), document.key.clone()));
+            if row.is_some_and(|row| sealed::is_withheld(document, row)) {
+                let what = placed(document.kind, &document.key);
+                plan.notes.push(format!("{what}: it is kept encrypted and not shown, so its content is not compared"));
+            }
+            match compared(document, row) {
                 Ok(Some(task)) => plan.tasks.push(task),
                 Ok(None) => plan.same += 1,
                 Err(faults) => {
@@ -125,7 +133,8 @@ impl Plan {
             let found = in_force.get(&name);
             let Ok(wanted) = normal(document.kind, &document.key, &document.spec) else { continue };
             let released = found.and_then(|found| found.normal.as_ref());
-            if released.is_some_and(|released| is_released_as(document, &wanted, released)) {
+            let row = there.get(&name);
+            if released.is_some_and(|released| is_released_as(document, &wanted, row, released)) {
                 continue;
             }
             let mut body = Map::new();
@@ -137,14 +146,16 @@ impl Plan {
                     body.insert("md5".to_owned(), json!(md5));
                 }
                 body.insert("group".to_owned(), json!(document.key.group));
+                // What the document does not say is published as it is there.
+                if row.is_some_and(sealed::is_sealed) && !document.spec.contains_key(CONTENT) {
+                    body.remove(CONTENT);
+                }
             } else {
                 body.insert("rule_name".to_owned(), json!(document.key.name));
             }
             body.insert("namespace".to_owned(), json!(document.key.namespace));
             // That of what was written just before takes its place.
-            if let Some(revision) =
-                there.get(&name).and_then(|row| row["revision"].as_str()).filter(|one| !one.is_empty())
-            {
+            if let Some(revision) = row.and_then(|row| row["revision"].as_str()).filter(|one| !one.is_empty()) {
                 body.insert("revision".to_owned(), json!(revision));
             }
             let grays = found.map_or(&[][..], |found| &found.grays);
@@ -191,7 +202,7 @@ pub(super) fn deletion(kind: &'static Kind, row: &Value) -> Task {
 /// None where the document says what is there.
 fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, Vec<String>> {
     let Document { kind, key, spec, place } = document;
-    let wanted = normal(kind, key, spec)?;
+    let mut wanted = normal(kind, key, spec)?;
     let task = |step: Step, body: Map<String, Value>, lines: Vec<String>| Task {
         step,
         kind,
@@ -202,24 +213,31 @@ fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, 
         revision: String::new(),
     };
     let Some(row) = there else {
+        if sealed::lacks_content(document) {
+            return Err(vec!["content is required: what is listed of an encrypted file has none".to_owned()]);
+        }
         return Ok(Some(task(Step::Create, body(kind, key, spec), Vec::new())));
     };
     let found = spec_of_row(kind, row);
     // What this program cannot read is another one's: it is written over as a whole.
-    let found = normal(kind, key, &found).unwrap_or(found);
+    let mut found = normal(kind, key, &found).unwrap_or(found);
+    sealed::align(document, row, &mut wanted, &mut found);
     if found == wanted {
         return Ok(None);
     }
     let revision = row["revision"].as_str().unwrap_or_default();
     let body = update(kind, key, (&found, &wanted), spec, revision);
-    Ok(Some(task(Step::Change, body, differences(&found, &wanted))))
+    let is_secret = sealed::is_sealed(row) || wanted.get("encrypted") == Some(&json!(true));
+    let lines = if is_secret { sealed::told(&found, &wanted) } else { differences(&found, &wanted) };
+    Ok(Some(task(Step::Change, body, lines)))
 }
 
-fn is_released_as(document: &Document, wanted: &Map<String, Value>, released: &Value) -> bool {
+fn is_released_as(document: &Document, wanted: &Map<String, Value>, row: Option<&Value>, released: &Value) -> bool {
     if document.kind.nature == Nature::File {
         let given = released["format"].as_str().and_then(|word| Format::of_word(word).ok()).unwrap_or_default();
         let read_as = Format::read_as(&document.key.name, given).word();
-        return wanted.get(CONTENT) == released.get(CONTENT) && wanted.get("format") == Some(&json!(read_as));
+        return sealed::is_released_as(document, wanted, row, released)
+            && wanted.get("format") == Some(&json!(read_as));
     }
     let spec = spec_of_row(document.kind, &released["rule"]);
     normal(document.kind, &document.key, &spec).is_ok_and(|released| released == *wanted)

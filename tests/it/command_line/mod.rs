@@ -5,6 +5,8 @@ mod pipeline;
 mod places;
 mod printed;
 mod rollouts;
+mod sealed;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +20,10 @@ struct Desk {
 
 impl Desk {
     async fn start(size: u64) -> Desk {
-        let cluster = Cluster::start(size).await;
+        Desk::of(Cluster::start(size).await)
+    }
+
+    fn of(cluster: Cluster) -> Desk {
         let endpoints: Vec<_> = cluster.ids().iter().map(|id| format!("http://{}", cluster.ports(*id).api)).collect();
         Desk { endpoints: endpoints.join(","), cluster }
     }
