@@ -156,7 +156,7 @@ async fn owned(
     documents: &[Document],
 ) -> anyhow::Result<Vec<(&'static Kind, Value)>> {
     let kinds: Vec<_> = tree.prune_kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?;
-    if let Some(kind) = kinds.iter().find(|kind| !kind.is_documented() || kind.nature == Nature::Namespace) {
+    if let Some(kind) = kinds.iter().find(|kind| !kind.is_documented() || !kind.is_placed()) {
         return Err(Usage(format!("{} are not pruned; `thuban delete` takes one away", kind.many)).into());
     }
     let mut all = Vec::new();
@@ -273,6 +273,13 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                     say(&format!("refused   {place}{}: {why}", placed(kind, &task.key)));
                 }
                 None => {
+                    // One that was drawn is told once, and only here.
+                    if let (Some(drawn), false) =
+                        (answer["webhook"]["secret"].as_str(), task.body.contains_key("secret"))
+                    {
+                        progress.clear();
+                        say(&format!("secret    {}: {drawn}", placed(kind, &task.key)));
+                    }
                     let revision = revision_in(answer).unwrap_or_default();
                     written.insert((kind.order(), task.key.clone()), revision.to_owned());
                 }

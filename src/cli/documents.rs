@@ -23,7 +23,7 @@ const FOLDERS_DEEP_MAX: usize = 64;
 const SUFFIXES: [&str; 3] = ["yaml", "yml", "json"];
 const MEMBERS: [&str; 5] = ["kind", "namespace", "name", "spec", "status"];
 /// What a row says that nobody sets, and what a document says elsewhere.
-const MADE: [&str; 25] = [
+const MADE: [&str; 32] = [
     "id",
     "revision",
     "ctime",
@@ -49,6 +49,13 @@ const MADE: [&str; 25] = [
     "modify_by",
     "active",
     "version",
+    "delivered",
+    "pending",
+    "dropped",
+    "last_success",
+    "last_error",
+    "last_error_time",
+    "failing_since",
 ];
 
 /// Where a document was found.
@@ -91,7 +98,11 @@ impl Document {
             return Err(format!("{} speak for themselves and are not applied", kind.many));
         }
         let name = text("name")?.ok_or("name is required")?;
-        let namespace = text("namespace")?.unwrap_or_else(|| namespace.to_owned());
+        let given = text("namespace")?;
+        if kind.nature == Nature::Webhook && given.is_some() {
+            return Err("a webhook is in no namespace: spec.namespace says of which it is told".to_owned());
+        }
+        let namespace = given.unwrap_or_else(|| namespace.to_owned());
         let mut spec = match members.remove("spec") {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(spec)) => spec,
@@ -307,6 +318,26 @@ mod tests {
             document.value(),
             json!({ "kind": "alias", "namespace": "ns", "name": "a", "spec": { "service": "pay", "namespace": "shop" } })
         );
+    }
+
+    /// What it is told of may be in one namespace, and the webhook itself is in none.
+    #[test]
+    fn a_webhook_is_in_no_namespace() {
+        let read = |namespace: Value| {
+            let document =
+                json!({"kind": "webhook", "name": "ops", "namespace": namespace, "spec": {"namespace": "shop"}});
+            Document::read(document, "default", place())
+        };
+        let document = read(Value::Null).expect("a document");
+        assert_eq!((document.key.namespace.as_str(), &document.spec["namespace"]), ("", &json!("shop")));
+        assert!(read(json!("shop")).err().expect("refused").contains("spec.namespace"));
+        let row = json!({"name": "ops", "url": "https://h/", "namespace": "shop", "events": [], "allow_private": false,
+            "disabled": false, "comment": "", "delivered": 5, "pending": 0, "dropped": 0, "last_success": "t",
+            "last_error": "", "last_error_time": "", "failing_since": "", "ctime": "t", "create_by": "u", "mtime": "t",
+            "modify_by": "u", "revision": "r"});
+        let spec = json!({"url": "https://h/", "namespace": "shop", "allow_private": false, "disabled": false});
+        let expected = json!({"kind": "webhook", "name": "ops", "spec": spec});
+        assert_eq!(Document::of_row(Kind::of_word("wh").expect("a kind"), &row).value(), expected);
     }
 
     #[test]

@@ -58,7 +58,8 @@ pub(super) async fn get(args: GetArgs) -> anyhow::Result<()> {
         let rows = rows(&remote, meant.kind, &meant.wanted).await?;
         if rows.is_empty() && meant.named {
             let name = meant.wanted.name.unwrap_or_default();
-            return Err(Refused::missing(&format!("{}/{name} in {namespace}", meant.kind.one)).into());
+            let place = if meant.kind.is_placed() { format!(" in {namespace}") } else { String::new() };
+            return Err(Refused::missing(&format!("{}/{name}{place}", meant.kind.one)).into());
         }
         found.push((meant.kind, rows));
     }
@@ -79,7 +80,7 @@ fn meant(args: &MeantArgs, namespace: &str) -> anyhow::Result<Vec<Meant>> {
             wanted.group = key.group;
             wanted.name = Some(key.name);
         }
-        if kind.nature == Nature::Namespace {
+        if !kind.is_placed() {
             wanted.namespace = None;
         }
         let named = name.is_some_and(|name| !name.contains('*'));
@@ -174,7 +175,8 @@ pub(super) struct ExportArgs {
 pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
     let (remote, namespace) = args.at.remote()?;
     let kinds: Vec<&'static Kind> = match args.kinds.is_empty() {
-        true => KINDS.iter().filter(|kind| kind.is_documented()).collect(),
+        // What belongs to the cluster as a whole takes grants of its own, and is exported where it is named.
+        true => KINDS.iter().filter(|kind| kind.is_documented() && kind.nature != Nature::Webhook).collect(),
         false => args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?,
     };
     if let Some(kind) = kinds.iter().find(|kind| !kind.is_documented()) {

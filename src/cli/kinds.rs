@@ -17,6 +17,7 @@ pub(super) enum Nature {
     Alias,
     File,
     Rule(Family),
+    Webhook,
     /// They speak for themselves: shown, never applied.
     Instance,
 }
@@ -40,7 +41,7 @@ pub(super) struct Kind {
 }
 
 /// In the order in which they need each other.
-pub(super) const KINDS: [Kind; 10] = [
+pub(super) const KINDS: [Kind; 11] = [
     Kind {
         nature: Nature::Namespace,
         one: "namespace",
@@ -140,6 +141,33 @@ pub(super) const KINDS: [Kind; 10] = [
     of_rules(Family::FaultDetect, "faultdetector", "fd"),
     of_rules(Family::CircuitBreaker, "circuitbreaker", "cb"),
     Kind {
+        nature: Nature::Webhook,
+        one: "webhook",
+        many: "webhooks",
+        short: "wh",
+        list: "/admin/v1/webhooks",
+        write: "/admin/v1/webhooks",
+        delete: "/admin/v1/webhooks/delete",
+        rows: "data",
+        columns: &[
+            NAME,
+            ("url", |row| cut(&row["url"])),
+            ("of", |row| row["namespace"].as_str().filter(|one| !one.is_empty()).unwrap_or("*").to_owned()),
+            ("disabled", |row| text(&row["disabled"])),
+            ("delivered", |row| text(&row["delivered"])),
+            ("pending", |row| text(&row["pending"])),
+            ("failing since", |row| text(&row["failing_since"])),
+        ],
+        more: &[
+            ("events", |row| cut(&row["events"])),
+            ("dropped", |row| text(&row["dropped"])),
+            ("last error", |row| cut(&row["last_error"])),
+            ("comment", |row| cut(&row["comment"])),
+            MODIFIED,
+            REVISION,
+        ],
+    },
+    Kind {
         nature: Nature::Instance,
         one: "instance",
         many: "instances",
@@ -236,6 +264,11 @@ impl Kind {
         self.nature != Nature::Instance
     }
 
+    /// Whether each of them is in a namespace.
+    pub(super) fn is_placed(&self) -> bool {
+        !matches!(self.nature, Nature::Namespace | Nature::Webhook)
+    }
+
     /// Whether there are releases of it.
     pub(super) fn is_released(&self) -> bool {
         matches!(self.nature, Nature::Rule(_) | Nature::File)
@@ -250,7 +283,7 @@ impl Kind {
     pub(super) fn key_of(&self, row: &Value) -> Key {
         let of = |member: &str| row[member].as_str().unwrap_or_default().to_owned();
         match self.nature {
-            Nature::Namespace => Key { name: of("name"), ..Key::default() },
+            Nature::Namespace | Nature::Webhook => Key { name: of("name"), ..Key::default() },
             Nature::Alias => Key { namespace: of("alias_namespace"), name: of("alias"), ..Key::default() },
             Nature::File => Key { namespace: of("namespace"), group: Some(of("group")), name: of("name") },
             Nature::Instance => Key { namespace: of("namespace"), name: of("id"), ..Key::default() },
@@ -261,7 +294,7 @@ impl Kind {
     /// The members of a body that name the thing.
     pub(super) fn named(&self, key: &Key) -> Map<String, Value> {
         let body = match self.nature {
-            Nature::Namespace => json!({ "name": key.name }),
+            Nature::Namespace | Nature::Webhook => json!({ "name": key.name }),
             Nature::Alias => json!({ "alias_namespace": key.namespace, "alias": key.name }),
             Nature::File => json!({ "namespace": key.namespace, "group": key.group, "name": key.name }),
             Nature::Instance => json!({ "id": key.name }),
@@ -273,7 +306,7 @@ impl Kind {
     /// Where a page of them is asked for; an absent part of the name stands for all.
     pub(super) fn page(&self, wanted: &Wanted, offset: usize, limit: usize) -> String {
         let (namespace, name) = match self.nature {
-            Nature::Namespace => (None, "name"),
+            Nature::Namespace | Nature::Webhook => (None, "name"),
             Nature::Alias => (Some("alias_namespace"), "alias"),
             Nature::Group => (Some("namespace"), "group"),
             Nature::Instance => (Some("namespace"), "id"),
@@ -321,7 +354,7 @@ pub(super) fn placed(kind: &Kind, key: &Key) -> String {
 
 /// A name as it was typed: that of a config file is GROUP/FILE.
 pub(super) fn read_key(kind: &Kind, namespace: &str, group: Option<&str>, name: &str) -> Result<Key, Usage> {
-    let namespace = if kind.nature == Nature::Namespace { "" } else { namespace };
+    let namespace = if kind.is_placed() { namespace } else { "" };
     let (group, name) = match (kind.nature, group) {
         (Nature::File, Some(group)) => (Some(group.to_owned()), name),
         (Nature::File, None) => {
@@ -363,7 +396,7 @@ mod tests {
     }
 
     fn sample(kind: &Kind) -> Key {
-        let namespace = if matches!(kind.nature, Nature::Namespace | Nature::Instance) { "" } else { "shop" };
+        let namespace = if kind.is_placed() && kind.nature != Nature::Instance { "shop" } else { "" };
         let group = (kind.nature == Nature::File).then(|| "g".to_owned());
         Key { namespace: namespace.to_owned(), group, name: "a".to_owned() }
     }

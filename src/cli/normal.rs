@@ -19,6 +19,7 @@ use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, Format, Stamp
 use crate::model::namespace::NamespaceDraft;
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
+use crate::model::webhook::WebhookRequest;
 
 /// What identifies a thing, and what is written and never shown: neither is compared.
 const NOT_COMPARED: [&str; 5] = ["id", "revision", "token", "service_token", "type"];
@@ -41,6 +42,7 @@ pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Resul
         // How long a content may be is the operator's setting, which the node knows.
         Nature::File => read(&text, |draft: &ConfigFileDraft| draft.check(usize::MAX))?,
         Nature::Rule(family) => return of_rule(family, &text),
+        Nature::Webhook => of_webhook(&text)?,
         Nature::Instance => return Err(vec![format!("{} are not applied", kind.many)]),
     };
     if kind.nature == Nature::File {
@@ -94,7 +96,7 @@ pub(super) fn update(
             body.insert(field.clone(), nothing_like(value));
         }
     }
-    for secret in ["token", "service_token"] {
+    for secret in ["token", "service_token", "secret"] {
         body.extend(spec.get(secret).map(|value| (secret.to_owned(), value.clone())));
     }
     body.extend(kind.named(key));
@@ -119,11 +121,29 @@ fn read<T>(text: &str, check: impl FnOnce(&T) -> Result<(), Refusal>) -> Result<
 where
     T: DeserializeOwned + Serialize,
 {
-    let raw = raw(text)?;
-    let (draft, unknown) = parse_noting(PhantomData::<T>, &raw);
-    let draft = told(draft, unknown)?;
+    let draft = read_draft(text)?;
     check(&draft).map_err(of_refusal)?;
-    match serde_json::to_value(&draft) {
+    fields_of(&draft)
+}
+
+fn read_draft<T: DeserializeOwned>(text: &str) -> Result<T, Vec<String>> {
+    let (draft, unknown) = parse_noting(PhantomData::<T>, &*raw(text)?);
+    told(draft, unknown)
+}
+
+/// Its secret is sent and never compared.
+fn of_webhook(text: &str) -> Result<Map<String, Value>, Vec<String>> {
+    let request: WebhookRequest = read_draft(text)?;
+    request.check_new().map_err(of_refusal)?;
+    let mut fields = fields_of(&request.into_draft(None))?;
+    for switch in ["allow_private", "disabled"] {
+        fields.entry(switch).or_insert(json!(false));
+    }
+    Ok(fields)
+}
+
+fn fields_of(draft: &impl Serialize) -> Result<Map<String, Value>, Vec<String>> {
+    match serde_json::to_value(draft) {
         Ok(Value::Object(fields)) => Ok(fields),
         _ => Err(vec!["it cannot be written".to_owned()]),
     }
@@ -211,6 +231,12 @@ mod tests {
                 json!({"ports": "80"}),
                 json!({"ports": "80", "comment": "", "metadata": {}, "token": "x", "id": "1"}),
             ),
+            (
+                "webhook",
+                json!({"url": "https://h/", "events": ["gray", "publish"]}),
+                json!({"url": "https://h/", "events": ["publish", "gray", "gray"], "namespace": "", "comment": "",
+                    "allow_private": false, "disabled": false, "secret": "a-secret-of-some-length"}),
+            ),
             ("configfile", json!({"content": "a=1"}), json!({"content": "a=1", "encrypted": false, "encryptAlgo": ""})),
             ("alias", json!({"service": "pay"}), json!({"service": "pay", "namespace": "shop", "type": "DEFAULT"})),
             (
@@ -256,6 +282,8 @@ mod tests {
             ("rl", json!({"rules": [{"amount": []}]}), "rules[0].amount is not known"),
             ("rl", json!({"rules": [{"amounts": [{"maxAmount": 1, "validDuration": "0s"}]}]}), "validDuration"),
             ("rt", json!({"priority": -1}), "priority"),
+            ("wh", json!({"url": "http://10.0.0.1/"}), "allow_private"),
+            ("wh", json!({"url": "https://h/", "event": "gray"}), "event is not known"),
         ] {
             let told = of(word, spec.clone()).expect_err("refused").join("; ");
             assert!(told.contains(words), "{spec}: {told}");
