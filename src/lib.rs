@@ -140,7 +140,9 @@
 //! content is a content like any other to everything below. Equal ones of a file are sealed alike ([`data_key`]), so apply
 //! can tell that nothing has changed; and apply refuses what was made for another state of the file, clear or
 //! sealed (409000). A publish is judged by what the content says, on the node. It is opened again where a client pulls
-//! it ([`compat`]), once for each release in force, and where one file is read by who may edit it.
+//! it ([`compat`]), once for each release in force, and where one file is read by who may edit it. A node may have two
+//! data keys while one takes the place of the other: what the earlier one sealed is sealed again by ordinary updates
+//! (`operations::resealing`), but for releases, which never change.
 //!
 //! # The path of a document
 //!
@@ -294,6 +296,7 @@
 //! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |
 //! | health of an instance | by heartbeats, where it asks for that; unhealthy after three times its ttl |
 //! | names in paths | nothing new is called `.` or `..` |
+//! | lists and what was released | rules are listed whole, unless `brief=true`; releases without what they are of, unless `brief=false` |
 //! | releases that are too many | the oldest inactive ones go; lists of one thing's releases say up to which version |
 
 mod address;
