@@ -127,7 +127,7 @@ where
 }
 
 fn read_draft<T: DeserializeOwned>(text: &str) -> Result<T, Vec<String>> {
-    let (draft, unknown) = parse_noting(PhantomData::<T>, &*raw(text)?);
+    let (draft, unknown) = parse_noting(PhantomData::<T>, &raw(text)?);
     told(draft, unknown)
 }
 

@@ -131,3 +131,34 @@ fn hosts_and_ports() {
         assert!(!is_host_and_port(bad), "{bad}");
     }
 }
+
+/// The first seals.
+#[test]
+fn a_file_may_hold_two_data_keys() {
+    let dir = tempfile::TempDir::new().expect("a directory");
+    let file = dir.path().join("data-key");
+    let path = format!("--data-key-file={}", file.display());
+    let flags = ["--node-id=1", "--initial-cluster=1=a:8190", "--insecure-http", &path];
+    let [one, other] = ["a", "b"].map(|digit| digit.repeat(64));
+    let held = |text: &str| {
+        std::fs::write(&file, text).expect("writable");
+        let keys = check(&flags).map(|config| config.data_keys);
+        keys.map(|keys| keys.iter().map(|key| key.id().to_owned()).collect::<Vec<_>>())
+            .map_err(|faults| faults.concat())
+    };
+    let (first, second) = (held(&one).expect("right"), held(&format!("{other}\n")).expect("right"));
+    assert_eq!((first.len(), second.len()), (1, 1));
+    assert_eq!(held(&format!("{other}\r\n{one}\n\n")), Ok([second, first].concat()));
+    for (text, told) in [
+        ("", "64 hex digits"),
+        ("\n\n", "64 hex digits"),
+        (&one[1..], "64 hex digits"),
+        (&format!("{one}\n{}", &other[1..]), "64 hex digits"),
+        (&format!("{one}\n\n{other}"), "64 hex digits"),
+        (&format!("{one}\n{other}\n{}", "c".repeat(64)), "two lines"),
+        (&format!("{one}\n{}", one.to_uppercase()), "the same key twice"),
+    ] {
+        let faults = held(text).expect_err("refused");
+        assert!(faults.contains(told) && !faults.contains(&one), "{text}: {faults}");
+    }
+}

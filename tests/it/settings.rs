@@ -175,8 +175,11 @@ async fn instances_that_stay_away_are_removed_if_the_settings_say_so() {
     let items = json!([
         instance("silent", json!({"enableHealthCheck": true, "healthCheck": check})),
         instance("unhealthy-by-hand", json!({"healthy": false})),
+        instance("last", json!({"service": "deserted", "enableHealthCheck": true, "healthCheck": check})),
     ]);
     api.post(INSTANCES, &items).await.expect_code(200_000);
+    let deserted = json!([{"namespace": "fleet", "name": "deserted"}]);
+    api.post("/naming/v1/services/delete", &deserted).await.expect_code(400_204);
     let hosts = || async move {
         let answer = api.get(&format!("{INSTANCES}?namespace=fleet&service=s")).await.expect_code(200_000);
         let rows = answer.body["instances"].as_array().expect("a list").clone();
@@ -195,6 +198,12 @@ async fn instances_that_stay_away_are_removed_if_the_settings_say_so() {
     await_hosts("silence is found out, and nobody is removed for it", &["silent", "unhealthy-by-hand"]).await;
     api.put(SETTINGS, &json!({"dead_instances_removed_after_s": 1})).await.expect_code(200_000);
     await_hosts("who stays away is removed", &["unhealthy-by-hand"]).await;
+    let deserted = &deserted;
+    eventually(WORKED_OFF_LIMIT, "a service is deleted once nobody is left of it", || async move {
+        let deleted = api.post("/naming/v1/services/delete", deserted).await;
+        if deleted.code() == 200_000 { Ok(()) } else { Err(deleted.to_string()) }
+    })
+    .await;
     cluster.expect_equal_state().await;
 }
 

@@ -99,6 +99,15 @@ async fn a_config_release_is_named_by_a_number_or_its_text() {
         let (_, answer) = bench.send("PUT", path, Some(&token), json!([item])).await;
         assert_eq!(answer["responses"][0]["code"], code, "{answer}");
     }
+    // Named twice it has to be the same, as a release of a rule has.
+    let second = json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "content": "y", "release_name": "two" });
+    bench.send("POST", "/config/v1/configfiles/createandpub", Some(&token), second).await;
+    for (name, code) in [("two", 400202), ("one", 200000)] {
+        let item = json!({ "namespace": "n", "group": "g", "file_name": "f.txt", "id": id, "release_name": name });
+        let path = "/config/v1/configfiles/releases/rollback";
+        let (_, answer) = bench.send("PUT", path, Some(&token), json!([item])).await;
+        assert_eq!(answer["responses"][0]["code"], code, "{answer}");
+    }
     bench.stop().await;
 }
 

@@ -203,10 +203,13 @@ pub(super) const RATE_LIMIT: Family = Family {
                 "type": "GLOBAL", "rules": rules, "report": null, "cluster": null, "callee": null, "service": null,
             })
         };
-        let inner = json!({"apis": [{}], "arguments": [{"value": {}}], "amounts": [{"validDuration": "1s"}], "concurrency_amount": {}});
+        let inner = json!({"apis": [{}], "arguments": [{"value": {}}, {}], "amounts": [{"validDuration": "1s"}], "concurrency_amount": {}});
         let shown = json!({
             "apis": [{"protocol": "", "method": ""}],
-            "arguments": [{"type": "CUSTOM", "key": "", "value": {"type": "EXACT", "value": "", "value_type": "TEXT"}}],
+            "arguments": [
+                {"type": "CUSTOM", "key": "", "value": {"type": "EXACT", "value": "", "value_type": "TEXT"}},
+                {"type": "CUSTOM", "key": ""},
+            ],
             "amounts": [{"maxAmount": 0, "validDuration": "1s"}],
             "concurrency_amount": {"max_amount": 0},
         });
