@@ -302,6 +302,11 @@ mod tests {
         let there = of("rl", json!({"cluster": {"service": "limiter"}})).expect("good");
         let body = update(kind("rl"), &key(), (&there, &of("rl", json!({})).expect("good")), &Map::new(), "");
         assert_eq!(body["cluster"], json!({}));
+        // A secret cannot be compared: it goes along with what differs.
+        let hook = |comment: &str| of("wh", json!({"url": "https://h/", "comment": comment})).expect("good");
+        let spec = json!({"secret": "a-secret-of-some-length"}).as_object().expect("an object").clone();
+        let body = update(kind("wh"), &key(), (&hook("old"), &hook("new")), &spec, "");
+        assert_eq!((&body["secret"], &body["comment"]), (&json!("a-secret-of-some-length"), &json!("new")));
     }
 
     #[test]
