@@ -22,6 +22,14 @@ const HOLD_BUCKETS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0,
 /// Entries that one fsync or one apply covers.
 const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
+/// Why a connection to the peer listener is refused: by what it sends, or by who it is.
+const PEER_REFUSALS: &[&str] = &[
+    "gone", "slow", "crowded", "magic", "version", "purpose", "tls", "plain", "frame", "hello", "secret", "cluster",
+    "target", "instance", "removed", "level", "other",
+];
+/// Why one of a client is.
+const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain"];
+
 macro_rules! metrics {
     ($( #[doc = $help:literal] $field:ident: $kind:ident $name:literal $([$($label:literal),+])? $(in $buckets:ident)?; )+) => {
         /// Every series of one node.
@@ -40,7 +48,9 @@ macro_rules! metrics {
                 )+
                 #[cfg(target_os = "linux")]
                 registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-                Ok(Metrics { registry, $( $field, )+ })
+                let metrics = Metrics { registry, $( $field, )+ };
+                metrics.begin_at_zero();
+                Ok(metrics)
             }
         }
     };
@@ -161,7 +171,7 @@ metrics! {
 
     /// Connections of clients that are open, by listener: api, compat.
     connections: IntGaugeVec "thuban_connections" ["listener"];
-    /// Connections closed before a request was read, by listener and reason: total, address, descriptors.
+    /// Connections closed before a request was read, by listener and reason: total, address, descriptors, tls, tls_slow, plain.
     connections_refused: IntCounterVec "thuban_connections_refused_total" ["listener", "reason"];
 
     /// RocksDB, live data on disk by column family.
@@ -213,6 +223,32 @@ metrics! {
 }
 
 impl Metrics {
+    /// Shows the counters of what may happen before it does: an alert on an increase does not see the first
+    /// event of a series that begins with it.
+    fn begin_at_zero(&self) {
+        let known: [(&IntCounterVec, &[&str]); 10] = [
+            (&self.polls_ended, &["changed", "unchanged", "dropped", "refused", "shutdown"]),
+            (&self.proposals_failed, &["no_leader", "outcome_unknown", "refused"]),
+            (&self.snapshots, &["built", "sent", "installed", "failed"]),
+            (&self.backups, &["done", "failed"]),
+            (&self.heartbeats, &["taken", "no_leader"]),
+            (&self.health_changes, &["healthy", "unhealthy", "removed"]),
+            (&self.webhook_deliveries, &["delivered", "failed"]),
+            (&self.login_failures, &["credentials", "throttled", "busy"]),
+            (&self.audit_merged, &["done", "refused", "stranger", "client"]),
+            (&self.peer_refused, PEER_REFUSALS),
+        ];
+        for (counter, values) in known {
+            values.iter().for_each(|value| drop(counter.with_label_values(&[value])));
+        }
+        for listener in ["api", "compat"] {
+            self.connections.with_label_values(&[listener]);
+            for reason in CONNECTION_REFUSALS {
+                self.connections_refused.with_label_values(&[listener, reason]);
+            }
+        }
+    }
+
     /// Ends the series of apps of which `is_kept` does not hold.
     pub fn keep_apps(&self, is_kept: impl Fn(&str) -> bool) {
         for family in self.access_key_would_refuse.collect() {
@@ -288,5 +324,6 @@ mod tests {
         let text = String::from_utf8(metrics.render()).expect("text format is UTF-8");
         assert!(text.contains("# TYPE thuban_long_polls_held gauge\nthuban_long_polls_held 3\n"), "{text}");
         assert!(text.contains("process_resident_memory_bytes"), "{text}");
+        assert!(text.contains("\nthuban_backups_total{event=\"failed\"} 0\n"), "an event that never was: {text}");
     }
 }
