@@ -13,18 +13,22 @@ export THUBAN_CACHE=$CACHE # what the tests install for themselves goes there to
 say() { printf '==> %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# Installs Debian packages, saying so first; asks for root through sudo only if it must.
-apt_install() {
-    local -a as_root=()
-    command -v apt-get >/dev/null || die "please install with your package manager (Debian's names): $*"
+# as_root COMMAND...: through sudo only if it must.
+as_root() {
+    local -a through=()
     if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || die "please run as root: apt-get install --no-install-recommends $*"
-        as_root=(sudo)
+        command -v sudo >/dev/null || die "please run as root: $*"
+        through=(sudo)
     fi
+    "${through[@]}" "$@" </dev/null >&2
+}
+
+# Installs Debian packages, saying so first.
+apt_install() {
+    command -v apt-get >/dev/null || die "please install with your package manager (Debian's names): $*"
     say "installing with apt-get: $*"
-    "${as_root[@]}" apt-get update -qq </dev/null >&2
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
 # The probes look for what the build uses, not for package names: another distribution's will do.
