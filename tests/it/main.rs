@@ -21,6 +21,7 @@ mod console;
 mod contents;
 mod cut_off;
 mod data_keys;
+mod deploy;
 mod discover;
 mod divergence;
 mod envelope;

@@ -1,0 +1,64 @@
+//! What surrounds the binary where it is run, held to what the binary is: every series, flag, port and path that
+//! a file under `deploy/` or `cluster/` names is one that a real node has.
+
+mod board;
+mod kubernetes;
+mod prometheus;
+mod queries;
+mod scrape;
+mod systemd;
+mod watched;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::harness::run;
+
+/// A file of the project.
+fn file(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn text(path: &str) -> String {
+    std::fs::read_to_string(file(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The environment variables that `thuban serve` takes, each with its default, by its own help.
+async fn defaults_of_serve() -> BTreeMap<String, String> {
+    let help = run("http://127.0.0.1:1", "", &["serve", "--help"], "").await.expect(0);
+    let described = help.split("[env: ").skip(1);
+    let defaults: BTreeMap<String, String> = described
+        .map(|rest| {
+            let name = rest.split(['=', ']']).next().unwrap_or_default();
+            let own = rest.split("\n      --").next().unwrap_or_default();
+            let default = own.split("[default: ").nth(1).and_then(|rest| rest.split(']').next());
+            (name.to_owned(), default.unwrap_or_default().to_owned())
+        })
+        .collect();
+    assert_eq!(defaults["THUBAN_API_ADDR"], "0.0.0.0:8090", "{help}");
+    defaults
+}
+
+/// How long a node takes at most from SIGTERM to its end: the sum of the limits of its steps.
+fn stop_limit() -> Duration {
+    let seconds = |path: &str, name: &str| {
+        let source = text(path);
+        let value = source.split(&format!("const {name}: Duration = Duration::from_secs(")).nth(1);
+        let value = value.and_then(|rest| rest.split(')').next()).unwrap_or_else(|| panic!("{path} has no {name}"));
+        Duration::from_secs(value.parse().expect("seconds"))
+    };
+    let (handed_over, drained) =
+        (seconds("src/raft/members.rs", "TRANSFER_WITHIN"), seconds("src/server.rs", "DRAIN_WITHIN"));
+    let steps = text("src/server.rs").matches("(STOP_WITHIN").count() as u32;
+    handed_over + drained + seconds("src/server.rs", "STOP_WITHIN") * steps
+}
+
+#[test]
+fn containers_wait_for_a_graceful_stop() {
+    let compose = text("docker-compose.yml");
+    let grace =
+        compose.split("stop_grace_period: ").nth(1).and_then(|rest| rest.split("s\n").next()).expect("it is set");
+    let grace = Duration::from_secs(grace.parse().expect("seconds"));
+    assert!(grace > stop_limit() && grace < stop_limit() * 2, "{grace:?} for a stop that takes {:?}", stop_limit());
+}
