@@ -57,4 +57,14 @@ mod tests {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }
+    #[test]
+    fn a_directory_that_is_not_there_is_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("new/pki");
+        let args = CertsArgs { dir: dir.clone(), days: 1, certs: vec!["node=localhost".to_owned()] };
+        run(&args).expect("made");
+        for file in ["ca.pem", "ca-key.pem", "node.pem", "node-key.pem"] {
+            assert!(dir.join(file).exists(), "{file}");
+        }
+    }
 }

@@ -27,7 +27,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Takes `ca.pem` and `ca-key.pem` of the directory, or makes both.
+    /// Takes `ca.pem` and `ca-key.pem` of the directory, or makes both, and the directory.
     pub fn open(dir: &Path) -> Result<Authority, TlsError> {
         let [cert, key] = files(dir, CA);
         let issuer = match (fs::read_to_string(&cert), fs::read_to_string(&key)) {
@@ -58,6 +58,7 @@ impl Authority {
 }
 
 fn make_ca(dir: &Path) -> Result<Issuer<'static, KeyPair>, TlsError> {
+    fs::create_dir_all(dir).map_err(|error| TlsError::Read(dir.to_owned(), error))?;
     let key = KeyPair::generate()?;
     let mut params = params(&[], CA_NAME, CA_DAYS)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
