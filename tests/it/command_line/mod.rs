@@ -3,7 +3,6 @@
 mod documents;
 mod pipeline;
 mod places;
-mod printed;
 mod rollouts;
 mod sealed;
 mod webhooks;
