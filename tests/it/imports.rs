@@ -16,14 +16,16 @@ use thuban::model::signature::{Signature, SigningKey, Target};
 use crate::harness::{Cluster, Done, report, run, setting};
 
 const APP: &str = "shop";
-const SECRET: &str = "secret-of-the-app";
+pub(crate) const SECRET: &str = "secret-of-the-app";
 const KEYS: usize = 20;
 
 /// Paths and texts of an archive.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
-/// Answers as a config service of Apollo's does: namespaces `app-0` and so on, which have to be asked for signed.
-async fn stand_in(namespaces: usize) -> SocketAddr {
+/// Answers as a config service of Apollo's does, where it is asked signed, with the configurations of each namespace.
+pub(crate) async fn stand_in(
+    configurations: impl Fn(&str) -> Option<Value> + Clone + Send + Sync + 'static,
+) -> SocketAddr {
     let answer = move |Path((app, cluster, name)): Path<(String, String, String)>, request: Request| async move {
         let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let target = Target { path: request.uri().path(), query: "" };
@@ -32,14 +34,8 @@ async fn stand_in(namespaces: usize) -> SocketAddr {
         if !signature.is_some_and(|signature| signature.app_id == APP && key.has_signed(target, &signature)) {
             return StatusCode::UNAUTHORIZED.into_response();
         }
-        let number = name.strip_prefix("app-").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
-        let Some(number) = number.filter(|number| *number < namespaces && app == APP) else {
+        let Some(configurations) = configurations(&name).filter(|_| app == APP) else {
             return StatusCode::NOT_FOUND.into_response();
-        };
-        let pair = |key: usize| (format!("key.{key}"), Value::from(format!("value {number} = {key}: ü")));
-        let configurations: BTreeMap<_, _> = match name.ends_with(".yaml") {
-            true => [("content".to_owned(), json!(format!("number: {number}\n")))].into(),
-            false => (0..KEYS).map(pair).collect(),
         };
         let answer = json!({
             "appId": app, "cluster": cluster, "namespaceName": name, "configurations": configurations, "releaseKey": "1",
@@ -51,6 +47,20 @@ async fn stand_in(namespaces: usize) -> SocketAddr {
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move { axum::serve(listener, router).await });
     address
+}
+
+/// Namespaces `app-0` and so on.
+fn numbered(namespaces: usize) -> impl Fn(&str) -> Option<Value> + Clone {
+    move |name| {
+        let number = name.strip_prefix("app-").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+        let number = number.filter(|number| *number < namespaces)?;
+        let pair = |key: usize| (format!("key.{key}"), Value::from(format!("value {number} = {key}: ü")));
+        let pairs: BTreeMap<_, _> = match name.ends_with(".yaml") {
+            true => [("content".to_owned(), json!(format!("number: {number}\n")))].into(),
+            false => (0..KEYS).map(pair).collect(),
+        };
+        Some(json!(pairs))
+    }
 }
 
 struct Bench {
@@ -87,7 +97,7 @@ impl Bench {
 async fn a_config_service_of_apollos_is_brought_in_once() {
     let bench = Bench::start().await;
     let count = setting("THUBAN_IT_IMPORTED", 1000);
-    let address = stand_in(count).await;
+    let address = stand_in(numbered(count)).await;
     let suffix = |number: usize| if number % 10 == 9 { ".yaml" } else { "" };
     let names: String = (0..count).map(|number| format!("app-{number}{}\n", suffix(number))).collect();
     let names = bench.file("namespaces", format!("{names}missing\n").as_bytes());

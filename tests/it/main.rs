@@ -11,6 +11,7 @@ mod audit;
 mod away;
 mod backup;
 mod bad_input;
+mod book;
 mod catch_up;
 mod client_walk;
 mod clocks;

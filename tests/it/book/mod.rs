@@ -1,0 +1,181 @@
+//! The book is true: README.md and docs/*.md. Each command in a block of theirs is run, in its order, against real
+//! processes, and what it prints is compared; what the pages name exists ([`names`]).
+//!
+//! Four kinds of blocks mean something ([`blocks`] reads them), and there are no others than these and samples:
+//!
+//! | fence | |
+//! |---|---|
+//! | `sh` | is run; a line that is refused ends the page |
+//! | `sh stays` | is run in a terminal of its own until its chapter (`##`) ends, or the page, where it stands before all chapters; the block behind it says what it prints before the page goes on |
+//! | `sh no-run` | is not run, and listed in [`NOT_RUN`] with the reason |
+//! | `text` | what the commands before it print; `…` stands for any text, alone on a line for any lines |
+
+mod blocks;
+mod names;
+mod terminal;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::imports;
+use blocks::{Kind, Page};
+use terminal::Terminal;
+
+/// Blocks that no test runs, by their page and first line.
+const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("README.md", "scripts/compose up", "needs Docker; .ci/run tries it by scripts/compose-smoke"),
+    ("README.md", "scripts/test", "would run itself; takes an hour with the two below it"),
+    ("docs/building.md", "scripts/test", "would run itself"),
+    ("docs/building.md", "scripts/supply-chain", "builds two programs; .ci/run runs it"),
+    ("docs/building.md", "scripts/fuzz", "builds with another toolchain's options; .ci/run runs it for seconds"),
+    ("docs/building.md", "scripts/compose up", "needs Docker; .ci/run tries it by scripts/compose-smoke"),
+];
+
+/// Samples: read by people, run by nobody.
+const SAMPLES: [&str; 1] = ["properties"];
+
+macro_rules! pages {
+    ($( $test:ident: $file:literal; )+) => {
+        const PAGES: &[&str] = &[$( $file, )+];
+
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                run($file).await;
+            }
+        )+
+    };
+}
+
+pages! {
+    readme: "README.md";
+    api: "docs/api.md";
+    building: "docs/building.md";
+    command_line: "docs/command-line.md";
+    concepts: "docs/concepts.md";
+    console: "docs/console.md";
+    figures: "docs/figures.md";
+    from_apollo: "docs/from-apollo.md";
+    from_nacos: "docs/from-nacos.md";
+    from_polaris: "docs/from-polaris.md";
+    guarantees: "docs/guarantees.md";
+    metrics: "docs/metrics.md";
+    operating: "docs/operating.md";
+    security: "docs/security.md";
+    settings: "docs/settings.md";
+    start: "docs/start.md";
+    webhooks: "docs/webhooks.md";
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn text(file: &str) -> String {
+    std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// The pages with their texts.
+fn pages() -> impl Iterator<Item = (&'static str, String)> {
+    PAGES.iter().map(|file| (*file, text(file)))
+}
+
+/// What a reader of the migration pages has brought along.
+async fn bring(terminal: &mut Terminal) {
+    let metadata =
+        "metadata:\n- appName: shop\n  dataId: pay\n  desc: of the team\n  group: DEFAULT_GROUP\n  type: properties\n";
+    let meta = r#"{"shop/app.toml":{"tags":{"team":"pay"},"comment":"of the team"}}"#;
+    let archives: [(&str, &[(&str, &str)]); 4] = [
+        (
+            "apollo_config_export.zip",
+            &[
+                ("me/shop/DEV/shop+default+application.properties", "greeting = dev"),
+                ("me/shop/PRO/shop+default+application.properties", "greeting = hello"),
+                ("me/shop/PRO/shop+blue+db.yaml", "pool: 20\n"),
+            ],
+        ),
+        (
+            "nacos_config_export.zip",
+            &[
+                ("DEFAULT_GROUP/app.yaml", "pool: 20\n"),
+                ("DEFAULT_GROUP/pay", "greeting=hello"),
+                (".metadata.yml", metadata),
+            ],
+        ),
+        ("polaris_export.zip", &[("shop/app.toml", "pool = 20\n"), ("META", meta)]),
+        ("files.zip", &[("east/shop/one.txt", "1"), ("west/shop/one.txt", "2")]),
+    ];
+    for (name, files) in archives {
+        terminal.put(name, &thuban::bundle::write(files.iter().copied()).expect("written"));
+    }
+    terminal.put("apollo-secret", imports::SECRET.as_bytes());
+    let application = |name: &str| (name == "application").then(|| json!({ "greeting": "hello" }));
+    let address = imports::stand_in(application).await;
+    terminal.replace("http://apollo:8080", &format!("http://{address}"));
+}
+
+/// Runs the blocks of a page in their order.
+async fn run(file: &str) {
+    let page = Page::read(file, &text(file)).unwrap_or_else(|fault| panic!("{fault}"));
+    let mut terminal = Terminal::open();
+    if file.starts_with("docs/from-") {
+        bring(&mut terminal).await;
+    }
+    let mut chapter = 0;
+    for block in &page.blocks {
+        if block.chapter != chapter {
+            terminal.end_chapter(chapter).await;
+            chapter = block.chapter;
+        }
+        let at = format!("{file}:{}", block.line);
+        match block.kind {
+            Kind::Runs => {
+                let printed = terminal.run(&at, &block.text).await;
+                if let Some(expected) = &block.printed {
+                    let fault = blocks::differs(&terminal.here(expected), &printed);
+                    assert!(fault.is_none(), "{at}: {}\n--- printed:\n{printed}", fault.unwrap_or_default());
+                }
+            }
+            Kind::Stays => {
+                let expected = block.printed.as_deref().unwrap_or_else(|| panic!("{at}: what does it print?"));
+                terminal.stay(&at, &block.text, expected, block.chapter).await;
+            }
+            Kind::NotRun | Kind::Sample => {}
+        }
+    }
+    terminal.close().await;
+}
+
+#[test]
+fn every_page_is_run() {
+    let entries = std::fs::read_dir(root().join("docs")).expect("the book");
+    let files = entries.map(|entry| format!("docs/{}", entry.expect("an entry").file_name().display()));
+    let there: BTreeSet<_> = files.chain(["README.md".to_owned()]).collect();
+    let run: BTreeSet<_> = PAGES.iter().map(|file| (*file).to_owned()).collect();
+    assert_eq!(there, run, "files of docs/, and pages that are run");
+    let readme = text("README.md");
+    for file in PAGES.iter().filter(|file| **file != "README.md" && **file != "docs/metrics.md") {
+        assert!(readme.contains(&format!("({file})")), "README.md does not lead to {file}");
+    }
+}
+
+#[test]
+fn every_block_is_run_or_listed() {
+    let mut listed: BTreeSet<_> = NOT_RUN.iter().map(|(file, line, _)| (*file, (*line).to_owned())).collect();
+    for (file, text) in pages() {
+        let page = Page::read(file, &text).unwrap_or_else(|fault| panic!("{fault}"));
+        for block in page.blocks.iter().filter(|block| block.kind == Kind::NotRun) {
+            let first = block.text.lines().next().unwrap_or_default().to_owned();
+            assert!(listed.remove(&(file, first)), "{file}:{}: neither run nor listed", block.line);
+        }
+    }
+    assert!(listed.is_empty(), "listed, and not there: {listed:?}");
+    assert!(NOT_RUN.iter().all(|(.., reason)| !reason.is_empty()));
+}
+
+/// A folder of the project, as a page sees it.
+fn project(name: &str) -> PathBuf {
+    root().join(name)
+}

@@ -1,0 +1,251 @@
+//! A desk with terminals: a folder, a shell in which blocks are run one after the other, and further ones for what
+//! stays.
+//!
+//! A page is for a machine on which nothing else runs: its ports are moved by one number here, as `scripts/cluster`
+//! does by `THUBAN_PORT_OFFSET`. `thuban` is the binary under test, and `curl` ends with a failure where the answer is a
+//! refusal, unless it is told otherwise.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command as Plain, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use regex::{Captures, Regex};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::{blocks, project};
+use crate::harness::eventually;
+
+/// A block may start three nodes.
+const BLOCK_LIMIT: Duration = Duration::from_secs(180);
+const STAY_LIMIT: Duration = Duration::from_secs(60);
+const END_LIMIT: Duration = Duration::from_secs(30);
+
+/// Ports that pages name.
+const PORTS: [u16; 15] = [8090, 8091, 8092, 8093, 8190, 8191, 8192, 8193, 8490, 8590, 8690, 8890, 8891, 8892, 8893];
+/// Below those of the other tests; two pages never come to the same, as no two ports of a page are so far apart.
+const FIRST_OFFSET: u16 = 1_000;
+const OFFSETS: u16 = 10_000;
+const OFFSET_STEP: u16 = 5;
+const OFFSETS_OF_A_KIND: u16 = 19;
+
+/// Ends what a block printed.
+const MARK: u8 = 0x1e;
+/// Each block is read by one shell, so what it sets is there for the next. What fails says which command it was.
+const SHELL: &str = r#"
+set -Eeuo pipefail
+exec 3<&0 </dev/null 2>&1
+trap 'printf "\036failed: %s\n" "$BASH_COMMAND"' ERR
+while read -r -u 3 block; do
+    . "./$block"
+    printf '\036done\n'
+done
+"#;
+
+pub(super) struct Terminal {
+    folder: TempDir,
+    offset: u16,
+    replaced: Vec<(String, String)>,
+    shell: Child,
+    group: Pid,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    staying: Vec<Staying>,
+    blocks: usize,
+}
+
+/// A terminal in which something runs.
+struct Staying {
+    child: Child,
+    group: Pid,
+    chapter: usize,
+}
+
+impl Terminal {
+    pub(super) fn open() -> Terminal {
+        let folder = TempDir::with_prefix("thuban-book-").expect("a temporary directory can be made");
+        let offset = free_offset();
+        let bin = folder.path().join("bin");
+        std::fs::create_dir(&bin).expect("made");
+        let (api, compat) = (8090 + offset, 8890 + offset);
+        let binary = env!("CARGO_BIN_EXE_thuban");
+        executable(
+            &bin.join("thuban"),
+            &format!(
+                "#!/bin/sh\nif [ \"$1\" = dev ]; then\n    shift\n    \
+                 set -- dev --api-port {api} --compat-port {compat} \"$@\"\nfi\nexec {binary} \"$@\"\n"
+            ),
+        );
+        // Scripts say themselves what a refusal is to them.
+        executable(
+            &bin.join("curl"),
+            "#!/bin/sh\nPATH=${PATH#*:}\ncase \" $* \" in *' -f'*) exec curl \"$@\" ;; esac\n\
+             exec curl --no-progress-meter --fail-with-body \"$@\"\n",
+        );
+        std::os::unix::fs::symlink(project("scripts"), folder.path().join("scripts")).expect("linked");
+        let mut shell = bash(folder.path(), offset);
+        let mut shell = shell.args(["-c", SHELL]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("bash");
+        let input = shell.stdin.take().expect("stdin is piped");
+        let output = BufReader::new(shell.stdout.take().expect("stdout is piped"));
+        let (group, replaced, staying) = (group_of(&shell), Vec::new(), Vec::new());
+        Terminal { folder, offset, replaced, shell, group, input, output, staying, blocks: 0 }
+    }
+
+    /// A file that the reader has brought along.
+    pub(super) fn put(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.folder.path().join(name), content).expect("written");
+    }
+
+    /// What a page names stands elsewhere here.
+    pub(super) fn replace(&mut self, printed: &str, here: &str) {
+        self.replaced.push((printed.to_owned(), here.to_owned()));
+    }
+
+    /// A text of a page as it is on this desk.
+    pub(super) fn here(&self, text: &str) -> String {
+        let text = self.replaced.iter().fold(text.to_owned(), |text, (printed, here)| text.replace(printed, here));
+        let ports = Regex::new(r"(127\.0\.0\.1|localhost):(8\d{3})\b").expect("an expression");
+        let moved = |found: &Captures<'_>| {
+            let port: u16 = found[2].parse().expect("four digits");
+            assert!(PORTS.contains(&port), "{port} is not among the ports that pages name");
+            format!("{}:{}", &found[1], port + self.offset)
+        };
+        ports.replace_all(&text, moved).into_owned()
+    }
+
+    fn keep(&mut self, block: &str) -> String {
+        self.blocks += 1;
+        let name = format!("block-{}", self.blocks);
+        self.put(&name, self.here(block).as_bytes());
+        name
+    }
+
+    /// Runs a block and returns what it printed.
+    pub(super) async fn run(&mut self, at: &str, block: &str) -> String {
+        let name = self.keep(block);
+        self.input.write_all(format!("{name}\n").as_bytes()).await.expect("the shell reads");
+        let (mut printed, mut word) = (Vec::new(), String::new());
+        let read = async {
+            self.output.read_until(MARK, &mut printed).await.expect("the shell writes");
+            self.output.read_line(&mut word).await.expect("the shell writes");
+            if word != "done\n" {
+                self.output.read_to_string(&mut word).await.expect("the shell writes");
+            }
+        };
+        let ended = timeout(BLOCK_LIMIT, read).await.is_ok();
+        let printed = String::from_utf8_lossy(&printed).replace(['\r', char::from(MARK)], "");
+        assert!(ended, "{at}: not done within {BLOCK_LIMIT:?}; printed so far:\n{printed}");
+        assert_eq!(word, "done\n", "{at}:\n{printed}");
+        printed
+    }
+
+    /// Runs a block in a terminal of its own; returns when it has printed what is expected.
+    pub(super) async fn stay(&mut self, at: &str, block: &str, expected: &str, chapter: usize) {
+        let (name, expected) = (self.keep(block), self.here(expected));
+        let path = self.folder.path().join(format!("{name}.out"));
+        let [out, error] = [(); 2]
+            .map(|()| std::fs::OpenOptions::new().create(true).append(true).open(&path).expect("a file can be made"));
+        let mut command = bash(self.folder.path(), self.offset);
+        let child = command.args(["-eu", &name]).stdin(Stdio::null()).stdout(out).stderr(error).spawn().expect("bash");
+        let group = group_of(&child);
+        self.staying.push(Staying { child, group, chapter });
+        let staying = &mut self.staying.last_mut().expect("pushed").child;
+        eventually(STAY_LIMIT, &format!("{at} prints what the page says"), || {
+            let printed = std::fs::read_to_string(&path).unwrap_or_default();
+            let ended = staying.try_wait().expect("a child");
+            assert!(ended.is_none(), "{at}: ended with {ended:?}\n{printed}");
+            let fault = blocks::differs(&expected, &printed);
+            async move { fault.map_or(Ok(()), |fault| Err(format!("{fault}\n--- printed:\n{printed}"))) }
+        })
+        .await;
+    }
+
+    /// Ends what stayed for this chapter.
+    pub(super) async fn end_chapter(&mut self, chapter: usize) {
+        if chapter > 0 {
+            self.end(|staying| staying.chapter == chapter).await;
+        }
+    }
+
+    async fn end(&mut self, is_over: impl Fn(&Staying) -> bool) {
+        let (over, staying) = std::mem::take(&mut self.staying).into_iter().partition(is_over);
+        self.staying = staying;
+        let over: Vec<Staying> = over;
+        for mut staying in over {
+            // Ctrl-C would reach all that runs in it too.
+            kill_process_group(staying.group, Signal::TERM).expect("it runs until it is told to end");
+            let ended = timeout(END_LIMIT, staying.child.wait()).await;
+            assert!(ended.is_ok(), "what stayed has not ended within {END_LIMIT:?}");
+        }
+    }
+
+    pub(super) async fn close(mut self) {
+        self.end(|_| true).await;
+    }
+}
+
+impl Drop for Terminal {
+    /// Leaves nothing that runs: neither what stayed nor the nodes of `scripts/cluster`, which live on by themselves.
+    fn drop(&mut self) {
+        let staying = self.staying.iter_mut().map(|staying| (&mut staying.child, staying.group));
+        for (child, group) in staying.chain([(&mut self.shell, self.group)]) {
+            // The number of one that has ended may be another's by now.
+            if matches!(child.try_wait(), Ok(None)) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+        if self.folder.path().join(".cache/thuban/cluster").exists() {
+            let mut command = Plain::new("bash");
+            surround(&mut command, self.folder.path(), self.offset);
+            let _ = command.args(["scripts/cluster", "down"]).stdin(Stdio::null()).status();
+        }
+    }
+}
+
+/// A child that has just been started leads a group of its own.
+fn group_of(child: &Child) -> Pid {
+    let id = child.id().and_then(|id| i32::try_from(id).ok());
+    id.and_then(Pid::from_raw).expect("a child not yet waited for has an id")
+}
+
+fn bash(folder: &Path, offset: u16) -> Command {
+    let mut plain = Plain::new("bash");
+    surround(&mut plain, folder, offset);
+    let mut command = Command::from(plain);
+    command.process_group(0).kill_on_drop(true);
+    command
+}
+
+/// A machine of its own, as far as the environment says: a home, and nothing of the caller's.
+fn surround(command: &mut Plain, folder: &Path, offset: u16) {
+    let ours = |name: &str| name.starts_with("THUBAN_") || name.starts_with("XDG_");
+    for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
+        command.env_remove(name);
+    }
+    let bin = folder.join("bin");
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    command.current_dir(folder).env("PATH", path).env("HOME", folder).env("LC_ALL", "C.UTF-8");
+    command.env("THUBAN_BIN", bin.join("thuban")).env("THUBAN_PORT_OFFSET", offset.to_string());
+}
+
+fn executable(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("changed");
+}
+
+/// A number by which the ports of a page are moved to free ones. Pages of one process begin alike and stay apart.
+fn free_offset() -> u16 {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let own = TAKEN.fetch_add(1, Ordering::Relaxed) % OFFSETS_OF_A_KIND * OFFSET_STEP;
+    let begin = (std::process::id() as u16).wrapping_mul(97) % OFFSETS;
+    let all = (0..OFFSETS).step_by(1_000).map(|more| FIRST_OFFSET + (begin + more) % OFFSETS + own);
+    let is_free =
+        |offset: &u16| PORTS.iter().all(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port + offset)).is_ok());
+    all.into_iter().find(is_free).expect("free ports")
+}
