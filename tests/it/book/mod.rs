@@ -23,15 +23,17 @@ use crate::imports;
 use blocks::{Kind, Page};
 use terminal::Terminal;
 
-/// Blocks that no test runs, by their page and first line.
+/// Blocks that no test runs, whole, and why.
 const NOT_RUN: &[(&str, &str, &str)] = &[
-    ("README.md", "scripts/compose up", "needs Docker; .ci/run tries it by scripts/compose-smoke"),
-    ("README.md", "scripts/test", "would run itself; takes an hour with the two below it"),
-    ("docs/building.md", "scripts/test", "would run itself"),
-    ("docs/building.md", "scripts/supply-chain", "builds two programs; .ci/run runs it"),
-    ("docs/building.md", "scripts/fuzz", "builds with another toolchain's options; .ci/run runs it for seconds"),
-    ("docs/building.md", "scripts/compose up", "needs Docker; .ci/run tries it by scripts/compose-smoke"),
+    ("README.md", "scripts/compose up", DOCKER),
+    ("README.md", "scripts/test\nscripts/supply-chain\nscripts/fuzz", BUILDS),
+    ("docs/building.md", "scripts/test", BUILDS),
+    ("docs/building.md", "scripts/supply-chain", BUILDS),
+    ("docs/building.md", "scripts/fuzz\nscripts/fuzz --seconds 3600 bodies", BUILDS),
+    ("docs/building.md", "scripts/compose up\nscripts/compose status\nscripts/compose down", DOCKER),
 ];
+const DOCKER: &str = "needs Docker and builds an image; .ci/run does it by scripts/compose-smoke";
+const BUILDS: &str = "builds for minutes and tests for an hour, this test among the others; .ci/run does it";
 
 /// Samples: read by people, run by nobody.
 const SAMPLES: [&str; 1] = ["properties"];
@@ -132,7 +134,7 @@ async fn run(file: &str) {
         let at = format!("{file}:{}", block.line);
         match block.kind {
             Kind::Runs => {
-                let printed = terminal.run(&at, &block.text).await;
+                let printed = terminal.run(&block.text).await.unwrap_or_else(|fault| panic!("{at}: {fault}"));
                 if let Some(expected) = &block.printed {
                     let fault = blocks::differs(&terminal.here(expected), &printed);
                     assert!(fault.is_none(), "{at}: {}\n--- printed:\n{printed}", fault.unwrap_or_default());
@@ -156,7 +158,7 @@ fn every_page_is_run() {
     let run: BTreeSet<_> = PAGES.iter().map(|file| (*file).to_owned()).collect();
     assert_eq!(there, run, "files of docs/, and pages that are run");
     let readme = text("README.md");
-    for file in PAGES.iter().filter(|file| **file != "README.md" && **file != "docs/metrics.md") {
+    for file in PAGES.iter().filter(|file| **file != "README.md") {
         assert!(readme.contains(&format!("({file})")), "README.md does not lead to {file}");
     }
 }
@@ -167,12 +169,31 @@ fn every_block_is_run_or_listed() {
     for (file, text) in pages() {
         let page = Page::read(file, &text).unwrap_or_else(|fault| panic!("{fault}"));
         for block in page.blocks.iter().filter(|block| block.kind == Kind::NotRun) {
-            let first = block.text.lines().next().unwrap_or_default().to_owned();
-            assert!(listed.remove(&(file, first)), "{file}:{}: neither run nor listed", block.line);
+            let whole = block.text.trim_end().to_owned();
+            for line in whole.lines() {
+                let command = line.split(' ').next().unwrap_or_default();
+                assert!(project(command).is_file(), "{file}:{}: there is no {command}", block.line);
+            }
+            assert!(listed.remove(&(file, whole)), "{file}:{}: neither run nor listed", block.line);
         }
     }
     assert!(listed.is_empty(), "listed, and not there: {listed:?}");
     assert!(NOT_RUN.iter().all(|(.., reason)| !reason.is_empty()));
+}
+
+/// A page that says something wrong is found out by the line that fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_page_says_wrong_is_found() {
+    let refusing = imports::stand_in(|_| None).await;
+    let refused = format!("curl http://{refusing}/configs/shop/default/application");
+    let piped = format!("{refused} | cat");
+    for line in ["false", "thuban no-such-command", "thuban get --no-such-flag", "LOST=$(false)", &refused, &piped] {
+        let mut terminal = Terminal::open();
+        assert_eq!(terminal.run("KEPT=1\necho first\n").await.as_deref(), Ok("first\n"));
+        let fault = terminal.run(&format!("echo $KEPT\n{line}\necho too far\n")).await.expect_err(line);
+        assert!(fault.contains("failed: ") && !fault.contains("too far"), "{line}: {fault}");
+        terminal.close().await;
+    }
 }
 
 /// A folder of the project, as a page sees it.

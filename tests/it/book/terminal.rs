@@ -126,8 +126,8 @@ impl Terminal {
         name
     }
 
-    /// Runs a block and returns what it printed.
-    pub(super) async fn run(&mut self, at: &str, block: &str) -> String {
+    /// Runs a block and returns what it printed, or where it failed.
+    pub(super) async fn run(&mut self, block: &str) -> Result<String, String> {
         let name = self.keep(block);
         self.input.write_all(format!("{name}\n").as_bytes()).await.expect("the shell reads");
         let (mut printed, mut word) = (Vec::new(), String::new());
@@ -140,9 +140,11 @@ impl Terminal {
         };
         let ended = timeout(BLOCK_LIMIT, read).await.is_ok();
         let printed = String::from_utf8_lossy(&printed).replace(['\r', char::from(MARK)], "");
-        assert!(ended, "{at}: not done within {BLOCK_LIMIT:?}; printed so far:\n{printed}");
-        assert_eq!(word, "done\n", "{at}:\n{printed}");
-        printed
+        match (ended, word.as_str()) {
+            (false, _) => Err(format!("not done within {BLOCK_LIMIT:?}; printed so far:\n{printed}")),
+            (true, "done\n") => Ok(printed),
+            (true, word) => Err(format!("{word}--- printed:\n{printed}")),
+        }
     }
 
     /// Runs a block in a terminal of its own; returns when it has printed what is expected.
