@@ -6,7 +6,7 @@
 //! | fence | |
 //! |---|---|
 //! | `sh` | is run; a line that is refused ends the page |
-//! | `sh stays` | is run in a terminal of its own until its chapter (`##`) ends, or the page, where it stands before all chapters; the block behind it says what it prints before the page goes on |
+//! | `sh stays` | one command, which is run in a terminal of its own until its chapter (`##`) ends, or the page, where it stands before all chapters; the block behind it says what it prints before the page goes on |
 //! | `sh no-run` | is not run, and listed in [`NOT_RUN`] with the reason |
 //! | `text` | what the commands before it print; `…` stands for any text, alone on a line for any lines |
 

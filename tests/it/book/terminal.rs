@@ -147,9 +147,10 @@ impl Terminal {
         }
     }
 
-    /// Runs a block in a terminal of its own; returns when it has printed what is expected.
+    /// Runs a block of one command in a terminal of its own; returns when it has printed what is expected.
     pub(super) async fn stay(&mut self, at: &str, block: &str, expected: &str, chapter: usize) {
-        let (name, expected) = (self.keep(block), self.here(expected));
+        // It takes the place of the shell, so that its end is seen.
+        let (name, expected) = (self.keep(&format!("exec {block}")), self.here(expected));
         let path = self.folder.path().join(format!("{name}.out"));
         let [out, error] = [(); 2]
             .map(|()| std::fs::OpenOptions::new().create(true).append(true).open(&path).expect("a file can be made"));
