@@ -199,7 +199,7 @@ struct FilePage {
 
 impl FilePage {
     /// Key by key, as they are saved or as somebody has typed them.
-    fn as_table(self, typed: Option<Value>) -> FilePage {
+    fn tabled(self, typed: Option<Value>) -> FilePage {
         let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
         let drawing = Drawing { t: self.frame.t, fault: None };
         let table = value.map(|value| drawing.controls(&Kind::texts(PAIRS), &value));
@@ -216,7 +216,7 @@ fn table_of(pairs: &Pairs) -> Value {
 
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     match shown(&console, &visitor, &key(&query)).await {
-        Ok(file) if query.get("as") == "table" => page(&file.as_table(None)),
+        Ok(file) if query.get("as") == "table" => page(&file.tabled(None)),
         Ok(file) => page(&file),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
@@ -289,14 +289,14 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
         let value = Sent::of(&fields).value(&kind);
         if let Some(asked) = fields.given("edit") {
             let revision = fields.get("revision").to_owned();
-            return page(&FilePage { revision, ..page_as_saved.as_table(Some(edited(&kind, value, &asked))) });
+            return page(&FilePage { revision, ..page_as_saved.tabled(Some(edited(&kind, value, &asked))) });
         }
         match pairs_in(&kind, value.clone()).map(|pairs| properties::rewritten(&page_as_saved.text, &pairs)) {
             Ok(text) => {
                 typed = Some(value);
                 text.unwrap_or(page_as_saved.text)
             }
-            Err(refusal) => return refused(&visitor, Ok(page_as_saved.as_table(Some(value))), &refusal),
+            Err(refusal) => return refused(&visitor, Ok(page_as_saved.tabled(Some(value))), &refusal),
         }
     } else {
         // Browsers end lines in forms by two characters.
@@ -313,7 +313,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
         Ok(_) => on_to(&link(&key), Deed::Drafted),
         Err(refusal) => {
             let page = shown(&console, &visitor, &key).await.map(|page| match typed {
-                Some(value) => page.as_table(Some(value)),
+                Some(value) => page.tabled(Some(value)),
                 None => FilePage { text, ..page },
             });
             refused(&visitor, page, &refusal)

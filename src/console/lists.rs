@@ -43,7 +43,7 @@ struct ListPage {
 pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     let sort = match sort_of(&visitor, Sort::Webhooks.word()) {
         Ok(sort) => sort,
-        Err(response) => return response,
+        Err(refusal) => return failed(visitor.texts, &refusal),
     };
     let (frame, hooks) = (visitor.frame(Section::Cluster), console.node.state().catalog().webhooks.clone());
     let t = frame.t;

@@ -3,8 +3,7 @@
 
 use askama::Template;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -208,12 +207,9 @@ impl Page {
 }
 
 /// The sort of a word, if the visitor may see any of it.
-pub(super) fn sort_of(visitor: &Visitor, word: &str) -> Result<Sort, Response> {
-    let sort = Sort::of_word(word).ok_or_else(|| StatusCode::NOT_FOUND.into_response())?;
-    match sort.verb().map_or(Ok(()), |verb| visitor.caller.check_everywhere(verb)) {
-        Ok(()) => Ok(sort),
-        Err(refusal) => Err(failed(visitor.texts, &refusal)),
-    }
+pub(super) fn sort_of(visitor: &Visitor, word: &str) -> Result<Sort, Refusal> {
+    let sort = Sort::of_word(word).ok_or(Code::NotFoundResource)?;
+    sort.verb().map_or(Ok(()), |verb| visitor.caller.check_everywhere(verb)).map(|()| sort)
 }
 
 pub(super) async fn show(
@@ -224,7 +220,7 @@ pub(super) async fn show(
 ) -> Response {
     let sort = match sort_of(&visitor, &word) {
         Ok(sort) => sort,
-        Err(response) => return response,
+        Err(refusal) => return failed(visitor.texts, &refusal),
     };
     let subject = Subject::of(sort, &query);
     let kind = subject.kind();
@@ -242,7 +238,7 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
     let Form { visitor, fields } = form;
     let sort = match sort_of(&visitor, &word) {
         Ok(sort) => sort,
-        Err(response) => return response,
+        Err(refusal) => return failed(visitor.texts, &refusal),
     };
     let subject = Subject::of(sort, &fields);
     let kind = subject.kind();
