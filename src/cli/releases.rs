@@ -271,12 +271,15 @@ pub(super) async fn stop(args: StopArgs) -> anyhow::Result<()> {
 pub(super) struct WithdrawArgs {
     #[command(flatten)]
     one: OneArgs,
+    /// Give clients the release that was in force before it again, not none
+    #[arg(long)]
+    to_previous: bool,
 }
 
 pub(super) async fn withdraw(args: WithdrawArgs) -> anyhow::Result<()> {
     let one = read(&args.one)?;
     let active = one.active().await?;
-    one.order("withdraw", &active, json!({})).await
+    one.order("withdraw", &active, json!({ "to_previous": args.to_previous })).await
 }
 
 #[derive(Args)]

@@ -207,6 +207,8 @@ impl FilePage {
     }
 }
 
+/// More keys than this are edited as text: their page would be megabytes.
+const TABLE_KEYS_MAX: usize = 1000;
 /// The field of a form that has the pairs of a file.
 const PAIRS: &str = "pairs";
 
@@ -240,8 +242,9 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
         Ok(Some(text)) => {
             let before = in_force.and_then(|release| content((release.encrypted, &release.content)).ok().flatten());
             page.diff = before.map_or_else(Vec::new, |before| compared(&before, &text));
-            page.pairs =
-                (page.row.format == Format::Properties.word()).then(|| properties::parse(&text).ok()).flatten();
+            let is_properties = page.row.format == Format::Properties.word();
+            let pairs = is_properties.then(|| properties::parse(&text).ok()).flatten();
+            page.pairs = pairs.filter(|pairs| pairs.len() <= TABLE_KEYS_MAX);
             page.text = text.to_string();
         }
         Ok(None) => page.edits = false,

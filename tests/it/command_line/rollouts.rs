@@ -96,6 +96,9 @@ async fn a_config_file_is_published_and_who_has_it_is_told() {
     desk.line(&format!("rollback {file}")).await.expect(0);
     let pulled = apollo.config("app", "default", "one.properties").await;
     assert_eq!(pulled["configurations"]["a"], "1", "{pulled}");
+    desk.line(&format!("withdraw {file} --to-previous")).await.expect(0);
+    let pulled = apollo.config("app", "default", "one.properties").await;
+    assert_eq!(pulled["configurations"]["a"], "2", "{pulled}");
     desk.line(&format!("withdraw {file}")).await.expect(0);
     let broken = json!({ "kind": "configfile", "name": "app/x.json", "spec": { "content": "{" } }).to_string();
     desk.run(&["apply", "-f", "-"], &broken).await.expect(0);
