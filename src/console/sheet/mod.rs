@@ -51,7 +51,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Schemas know no order: what names a thing comes first, then what is short, then what is long.
+    /// What names a thing comes first, then what is short, then what is long; among these as they are declared.
     fn rank(&self) -> (usize, usize) {
         const FIRST: [&str; 5] = ["name", "namespace", "service", "type", "key"];
         let length = match self.kind {
