@@ -4,6 +4,10 @@
 //! when polled (takes requests, writes frames, reads answers), so there is no task to leak and the
 //! back-pressure of the socket reaches the log reader by itself.
 //!
+//! A request that brings a commit index and no entries waits a moment while the peer has entries to answer:
+//! the next ones say the same and more, and under load they follow at once. So a batch is one frame and
+//! one answer, not two of each.
+//!
 //! A session that ended with everything acknowledged parks its connection for the next one: probing
 //! a follower's log takes several sessions of one request each.
 
@@ -19,7 +23,7 @@ use openraft::raft::{AppendEntriesRequest, StreamAppendResult};
 use tokio::time::{Instant, sleep_until};
 
 use super::frame::{Connection, Outbox};
-use super::limits::{APPEND_KEEPALIVE, APPEND_PARKED_MAX, APPENDS_OUTSTANDING_MAX, OUTBOX_BYTES_MAX};
+use super::limits::{APPEND_KEEPALIVE, APPEND_PARKED_MAX, APPENDS_OUTSTANDING_MAX, COMMIT_HELD_MAX, OUTBOX_BYTES_MAX};
 use super::messages::AppendParts;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
@@ -57,6 +61,9 @@ pub(super) struct Session<S> {
     outbox: Outbox,
     /// When each unanswered frame was encoded.
     outstanding: VecDeque<Instant>,
+    /// A request without entries that waits for the next one, and until when.
+    held: Option<(Request, Instant)>,
+    held_max: Duration,
     last_heard: Instant,
     last_wrote: Instant,
     patience: Duration,
@@ -77,11 +84,19 @@ where
             connection,
             outbox: Outbox::default(),
             outstanding: VecDeque::new(),
+            held: None,
+            held_max: COMMIT_HELD_MAX,
             last_heard: now,
             last_wrote: now,
             patience,
             parking,
         }
+    }
+
+    /// With another limit for how long a commit index waits.
+    #[cfg(test)]
+    pub(super) fn holding_for(self, held_max: Duration) -> Self {
+        Session { held_max, ..self }
     }
 
     /// The answers, in the order of the requests. After an error, or an answer that ends openraft's
@@ -104,6 +119,7 @@ where
     /// Drives the connection until an answer arrives, or until all is said and answered.
     async fn next_answer(&mut self) -> Result<Option<StreamAppendResult<TypeConfig>>, RPCError<TypeConfig>> {
         loop {
+            self.release_held()?;
             if self.input_ended && self.outstanding.is_empty() && self.outbox.is_empty() {
                 return Ok(None);
             }
@@ -119,7 +135,7 @@ where
                     return frame.and_then(|frame| codec::from_bytes(&frame)).map(Some).map_err(lost);
                 }
                 request = self.input.next(), if wants_input => match request {
-                    Some(request) => self.encode(&request)?,
+                    Some(request) => self.take(request)?,
                     None => self.input_ended = true,
                 },
                 written = self.outbox.write_some(&mut self.connection.writer), if !self.outbox.is_empty() => {
@@ -128,6 +144,25 @@ where
                 }
                 () = sleep_until(alarm) => self.wake()?,
             }
+        }
+    }
+
+    /// What a held request says, a later one says too.
+    fn take(&mut self, request: Request) -> Result<(), RPCError<TypeConfig>> {
+        self.held = None;
+        if request.entries.is_empty() && !self.outstanding.is_empty() {
+            self.held = Some((request, Instant::now() + self.held_max));
+            return Ok(());
+        }
+        self.encode(&request)
+    }
+
+    /// Sends the held request once nothing is to be waited for.
+    fn release_held(&mut self) -> Result<(), RPCError<TypeConfig>> {
+        let is_due = |until: Instant| self.outstanding.is_empty() || self.input_ended || until <= Instant::now();
+        match self.held.take_if(|(_, until)| is_due(*until)) {
+            Some((request, _)) => self.encode(&request),
+            None => Ok(()),
         }
     }
 
@@ -140,15 +175,21 @@ where
         Ok(())
     }
 
-    /// When waiting has to stop: for an answer that is due, else to keep the connection alive.
+    /// When waiting has to stop: for a request that is held, for an answer that is due, else to keep the
+    /// connection alive.
     fn alarm(&self) -> Instant {
-        match self.outstanding.front() {
+        let next = match self.outstanding.front() {
             Some(sent) => self.last_heard.max(*sent) + self.patience,
             None => self.last_wrote + APPEND_KEEPALIVE,
-        }
+        };
+        self.held.as_ref().map_or(next, |(_, until)| next.min(*until))
     }
 
     fn wake(&mut self) -> Result<(), RPCError<TypeConfig>> {
+        if self.held.as_ref().is_some_and(|(_, until)| *until <= Instant::now()) {
+            // It goes out in the next turn.
+            return Ok(());
+        }
         if self.outstanding.is_empty() {
             self.last_wrote = Instant::now();
             return self.outbox.put(|_| ()).map_err(lost);

@@ -64,6 +64,9 @@ pub(super) const WRITE_STALL_MAX: Duration = Duration::from_secs(20);
 pub(super) const APPEND_FRAME_BYTES_TARGET: usize = 8 * 1024 * 1024;
 /// Append frames on the wire and not acknowledged.
 pub(super) const APPENDS_OUTSTANDING_MAX: usize = 1024;
+/// A commit index waits this long for entries to go along with, while others are on the wire and not
+/// acknowledged.
+pub(super) const COMMIT_HELD_MAX: Duration = Duration::from_millis(2);
 /// Append frames decoded and waiting for Raft.
 pub(super) const APPENDS_QUEUED_MAX: usize = 16;
 /// The least patience with an unanswered append. openraft's own figure is three quarters of the

@@ -10,18 +10,23 @@ use futures_util::{Stream, StreamExt, stream};
 use openraft::EntryPayload;
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
-use openraft::raft::{AppendEntriesRequest, StreamAppendError};
+use openraft::raft::{AppendEntriesRequest, StreamAppendError, StreamAppendResult};
 use openraft::type_config::alias::SnapshotOf;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use super::doors::recording_relay;
 use super::harness::{LIMIT, Names, Node, secret};
 use super::memory::MemoryPort;
+use crate::format::codec;
 use crate::format::types::{CommittedLeaderId, Entry, LogId, Member, Proposal, SnapshotMeta, TypeConfig, Vote};
 use crate::metrics::Metrics;
 use crate::raft::peer::append::{Parking, Route, Session};
 use crate::raft::peer::frame::Connection;
 use crate::raft::peer::handshake::{Purpose, dial_as, receive};
+use crate::raft::peer::messages::read_append;
 use crate::raft::peer::{PeerClient, PeerNetwork, Peers, SnapshotPort, snapshot};
 
 fn log_id(index: u64) -> LogId {
@@ -110,6 +115,71 @@ async fn an_append_whose_connection_is_lost_is_worth_a_retry() {
     let session = session(leader, stream::iter([append(None)]).chain(stream::pending()), LIMIT);
     let answers: Vec<_> = session.answers().collect().await;
     assert!(matches!(answers[..], [Err(RPCError::Network(_))]), "{answers:?}");
+}
+
+/// Brings a commit index and nothing else.
+fn commit(prev: u64, committed: u64) -> AppendEntriesRequest<TypeConfig> {
+    AppendEntriesRequest { entries: Vec::new(), leader_commit: Some(log_id(committed)), ..append(Some(prev)) }
+}
+
+/// The next request that the other end gets: the index of its last entry, if it has any, and its commit index.
+async fn next_seen(follower: &mut Connection) -> (Option<u64>, Option<u64>) {
+    let frame = tokio::time::timeout(LIMIT, follower.expect()).await.expect("a frame in time").expect("a frame");
+    let request = read_append(frame).expect("a request");
+    (request.entries.last().map(|entry| entry.log_id.index), request.leader_commit.map(|id| id.index))
+}
+
+async fn acknowledge(follower: &mut Connection, index: u64) {
+    let answer: StreamAppendResult<TypeConfig> = Ok(Some(log_id(index)));
+    follower.send(&codec::to_bytes(&answer)).await.expect("taken");
+}
+
+/// A session that is sent requests by the test, the other end of its connection, and what it is answered.
+async fn driven(
+    held_max: Duration,
+) -> (UnboundedSender<AppendEntriesRequest<TypeConfig>>, Connection, JoinHandle<usize>) {
+    let (leader, follower) = pair(Purpose::Append).await;
+    let (requests, input) = unbounded_channel();
+    let session = session(leader, UnboundedReceiverStream::new(input), LIMIT).holding_for(held_max);
+    let answers = session.answers().inspect(|answer| assert!(matches!(answer, Ok(Ok(_))), "{answer:?}"));
+    (requests, follower, tokio::spawn(answers.count()))
+}
+
+#[tokio::test]
+async fn a_commit_index_goes_along_with_the_entries_that_follow_it() {
+    let (requests, mut follower, answers) = driven(LIMIT).await;
+    let send = |request| requests.send(request).expect("the session runs");
+    send(commit(0, 0));
+    assert_eq!(next_seen(&mut follower).await, (None, Some(0)), "there is nothing to wait for");
+    acknowledge(&mut follower, 0).await;
+    send(append(Some(0)));
+    send(commit(1, 0));
+    send(AppendEntriesRequest { leader_commit: Some(log_id(1)), ..append(Some(1)) });
+    assert_eq!(next_seen(&mut follower).await, (Some(1), None));
+    assert_eq!(next_seen(&mut follower).await, (Some(2), Some(1)), "the one before is said with it");
+    send(commit(2, 2));
+    acknowledge(&mut follower, 1).await;
+    acknowledge(&mut follower, 2).await;
+    assert_eq!(next_seen(&mut follower).await, (None, Some(2)), "all is acknowledged, and nothing follows");
+    send(append(Some(2)));
+    send(commit(3, 3));
+    drop(requests);
+    assert_eq!(next_seen(&mut follower).await, (Some(3), None));
+    assert_eq!(next_seen(&mut follower).await, (None, Some(3)), "nothing will follow");
+    for _ in 0..3 {
+        acknowledge(&mut follower, 3).await;
+    }
+    let answers = tokio::time::timeout(LIMIT, answers).await.expect("the session ends");
+    assert_eq!(answers.expect("no panic"), 6);
+}
+
+#[tokio::test]
+async fn a_commit_index_does_not_wait_for_a_slow_follower() {
+    let (requests, mut follower, _answers) = driven(Duration::from_millis(5)).await;
+    requests.send(append(None)).expect("the session runs");
+    assert_eq!(next_seen(&mut follower).await, (Some(0), None));
+    requests.send(commit(0, 0)).expect("the session runs");
+    assert_eq!(next_seen(&mut follower).await, (None, Some(0)), "although nothing was acknowledged");
 }
 
 fn shipment(bytes: usize) -> SnapshotOf<TypeConfig, Vec<u8>> {
