@@ -30,6 +30,7 @@ use super::hashes::Checkpoints;
 use super::peer::Checkpoint;
 use super::proposal;
 use super::state::{Applied, Reply, State};
+use super::threads::at_length;
 use super::weight::Weight;
 use crate::catalog::{Catalog, Change, Edit, RequestId};
 use crate::format::codec;
@@ -48,7 +49,7 @@ pub(crate) const PROGRESS_KEY: &[u8] = &[0];
 const GROUP_ENTRIES_MAX: usize = 1024;
 
 /// Bytes of an entry that is applied beside what readers see, and shown at once: ten thousand changes of health are
-/// one, and a reader must not wait for them. It costs a copy of all that changes, which many small entries would
+/// one, and neither a reader nor a heartbeat must wait for them. It costs a copy of all that changes, which many small entries would
 /// pay for dearly.
 const BESIDE_BYTES_MIN: usize = 64 * 1024;
 
@@ -175,7 +176,6 @@ impl Machine {
 
     /// Applies each entry in memory, and returns the rows that this changes.
     fn change_catalog(&self, group: &[Entry], progress: &mut Progress, news: &mut News) -> io::Result<Vec<Edit>> {
-        let is_large = |entry: &Entry| codec::entry_payload_bytes(entry) >= BESIDE_BYTES_MIN;
         let mut edits = if !group.iter().any(is_large) {
             let mut catalog = self.state.catalog.write();
             let edits = self.apply_to(&mut catalog, group, progress, news)?;
@@ -278,6 +278,10 @@ impl Machine {
     }
 }
 
+fn is_large(entry: &Entry) -> bool {
+    codec::entry_payload_bytes(entry) >= BESIDE_BYTES_MIN
+}
+
 /// What to tell after a group was applied.
 #[derive(Default)]
 struct News {
@@ -344,7 +348,10 @@ impl RaftStateMachine<TypeConfig> for Machine {
         while let Some(group) = groups.next().await {
             let (group, responders): (Vec<_>, Vec<_>) = group.map_err(|failed| failed.1)?.into_iter().unzip();
             let started = Instant::now();
-            let news = self.apply_group(&group)?;
+            let news = match group.iter().any(is_large) {
+                true => at_length(|| self.apply_group(&group))?,
+                false => self.apply_group(&group)?,
+            };
             self.metrics.apply_batch.observe(group.len() as f64);
             self.metrics.apply_duration.observe(started.elapsed().as_secs_f64());
             self.tell(news);
