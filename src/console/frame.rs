@@ -11,6 +11,7 @@ use super::session::Visitor;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
+use crate::model::wire::{Words, word_enum};
 
 /// The part of the console that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,37 +107,25 @@ fn page_as(status: StatusCode, template: &impl Template) -> Response {
     }
 }
 
-/// What a person has done, as the next page tells of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deed {
-    Created,
-    /// A draft, which clients do not see yet.
-    Drafted,
-    Saved,
-    Deleted,
-    Released,
-    Changed,
+word_enum! {
+    /// What a person has done, as the next page tells of it.
+    pub(super) enum Deed {
+        Created = "created",
+        /// A draft, which clients do not see yet.
+        Drafted = "drafted",
+        Saved = "saved",
+        Deleted = "deleted",
+        Released = "released",
+        Changed = "changed",
+    }
 }
 
 impl Deed {
     /// The name in queries under which it is told.
     const QUERY: &'static str = "done";
-    const ALL: [(Deed, &'static str); 6] = [
-        (Deed::Created, "created"),
-        (Deed::Drafted, "drafted"),
-        (Deed::Saved, "saved"),
-        (Deed::Deleted, "deleted"),
-        (Deed::Released, "released"),
-        (Deed::Changed, "changed"),
-    ];
 
     pub(super) fn of_query(query: &Fields) -> Option<Deed> {
-        let word = query.get(Deed::QUERY);
-        Deed::ALL.iter().find(|(_, known)| *known == word).map(|(deed, _)| *deed)
-    }
-
-    fn word(self) -> &'static str {
-        Deed::ALL.iter().find(|(deed, _)| *deed == self).map_or("", |(_, word)| word)
+        Deed::of_word(query.get(Deed::QUERY))
     }
 
     fn told(self, t: &Texts) -> &'static str {

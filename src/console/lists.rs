@@ -19,6 +19,7 @@ use crate::model::config_template::ConfigTemplate;
 use crate::model::grant::Verb;
 use crate::model::text::NameFilter;
 use crate::model::webhook::Webhook;
+use crate::model::wire::Words;
 use crate::operations::FAR;
 
 /// A line of a list: its name, what is said of it, whether it is well.

@@ -29,45 +29,27 @@ use crate::model::namespace::NamespaceDraft;
 use crate::model::service::ServiceDraft;
 use crate::model::settings::{Settings, SettingsChange};
 use crate::model::webhook::WebhookRequest;
+use crate::model::wire::{Words, word_enum};
 use crate::operations::accounts::UserRequest;
 use crate::operations::{Drawn, Items};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sort {
-    Namespaces,
-    Services,
-    Aliases,
-    Groups,
-    Templates,
-    Users,
-    Tokens,
-    AccessKeys,
-    Webhooks,
-    Settings,
+word_enum! {
+    /// By the word that stands for it in paths.
+    pub(super) enum Sort {
+        Namespaces = "namespaces",
+        Services = "services",
+        Aliases = "aliases",
+        Groups = "groups",
+        Templates = "templates",
+        Users = "users",
+        Tokens = "tokens",
+        AccessKeys = "accesskeys",
+        Webhooks = "webhooks",
+        Settings = "settings",
+    }
 }
 
 impl Sort {
-    const ALL: [(Sort, &'static str); 10] = [
-        (Sort::Namespaces, "namespaces"),
-        (Sort::Aliases, "aliases"),
-        (Sort::Groups, "groups"),
-        (Sort::Services, "services"),
-        (Sort::Templates, "templates"),
-        (Sort::Users, "users"),
-        (Sort::Tokens, "tokens"),
-        (Sort::AccessKeys, "accesskeys"),
-        (Sort::Webhooks, "webhooks"),
-        (Sort::Settings, "settings"),
-    ];
-
-    pub(super) fn of_word(word: &str) -> Option<Sort> {
-        Sort::ALL.iter().find(|(_, known)| *known == word).map(|(sort, _)| *sort)
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        Sort::ALL.iter().find(|(sort, _)| *sort == self).map_or("", |(_, word)| word)
-    }
-
     pub(super) fn title(self, t: &Texts) -> &'static str {
         match self {
             Sort::Namespaces => t.namespaces,
@@ -325,7 +307,7 @@ mod tests {
     #[test]
     fn every_sort_has_a_form_that_names_it() {
         for (sort, word) in Sort::ALL {
-            assert_eq!(Sort::of_word(word), Some(sort));
+            assert_eq!(Sort::of_word(word), Some(*sort));
             let Kind::Object(fields) = sort.kind() else { panic!("{word} is no object") };
             for key in sort.key() {
                 assert!(fields.iter().any(|field| field.name == *key), "{word} {key}");

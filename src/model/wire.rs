@@ -11,7 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A fieldless enum with its words on the wire, in order of their numbers.
+/// A fieldless enum with its words, as people and programs write them, in order of their numbers.
 pub trait Words: Copy + Sized + 'static {
     const ALL: &'static [(Self, &'static str)];
 
@@ -56,9 +56,8 @@ pub(super) fn words_schema<T: Words>() -> Schema {
     ]})
 }
 
-/// Declares an enum whose values have a word on the wire; the first is the default, numbers count
-/// from 0. A word that is equal to the variant's name is left out.
-macro_rules! wire_enum {
+/// Declares an enum whose values have a word each. A word that is equal to the variant's name is left out.
+macro_rules! word_enum {
     ($(#[$meta:meta])* $vis:vis enum $name:ident { $( $(#[$variant_meta:meta])* $variant:ident $(= $word:literal)? ),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,11 +65,25 @@ macro_rules! wire_enum {
 
         impl $crate::model::wire::Words for $name {
             const ALL: &'static [(Self, &'static str)] =
-                &[ $( ($name::$variant, $crate::model::wire::wire_enum!(@word $variant $($word)?)), )+ ];
+                &[ $( ($name::$variant, $crate::model::wire::word_enum!(@word $variant $($word)?)), )+ ];
 
             fn word(self) -> &'static str {
-                match self { $( $name::$variant => $crate::model::wire::wire_enum!(@word $variant $($word)?), )+ }
+                match self { $( $name::$variant => $crate::model::wire::word_enum!(@word $variant $($word)?), )+ }
             }
+        }
+    };
+    (@word $variant:ident) => { stringify!($variant) };
+    (@word $variant:ident $word:literal) => { $word };
+}
+pub(crate) use word_enum;
+
+/// Declares an enum whose values have a word on the wire, read also by its number; the first is the default, numbers
+/// count from 0. A word that is equal to the variant's name is left out.
+macro_rules! wire_enum {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident { $( $(#[$variant_meta:meta])* $variant:ident $(= $word:literal)? ),+ $(,)? }) => {
+        $crate::model::wire::word_enum! {
+            $(#[$meta])*
+            $vis enum $name { $( $(#[$variant_meta])* $variant $(= $word)? ),+ }
         }
 
         impl Default for $name {
@@ -101,8 +114,6 @@ macro_rules! wire_enum {
             }
         }
     };
-    (@word $variant:ident) => { stringify!($variant) };
-    (@word $variant:ident $word:literal) => { $word };
 }
 pub(crate) use wire_enum;
 
