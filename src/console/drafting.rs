@@ -1,5 +1,7 @@
 //! A rule while somebody writes it: in a form, or as JSON.
 
+use std::sync::OnceLock;
+
 use schemars::JsonSchema;
 use serde_json::Value;
 
@@ -31,8 +33,10 @@ impl WithTypes for Given {
     }
 }
 
-pub(super) fn kind_of(family: Family) -> Kind {
-    family.with_types::<Given>()
+/// Derived once a family: what is said of a rule does not change while rules are written.
+pub(super) fn kind_of(family: Family) -> &'static Kind {
+    static KINDS: [OnceLock<Kind>; Family::ALL.len()] = [const { OnceLock::new() }; Family::ALL.len()];
+    KINDS[family as usize].get_or_init(|| family.with_types::<Given>())
 }
 
 impl Typed {
@@ -50,9 +54,9 @@ impl Typed {
             return (Typed::Json(fields.raw("text").to_owned()), true);
         }
         let kind = kind_of(family);
-        let value = Sent::of(fields).value(&kind);
+        let value = Sent::of(fields).value(kind);
         match fields.given("edit") {
-            Some(asked) => (Typed::Form(edited(&kind, value, &asked)), false),
+            Some(asked) => (Typed::Form(edited(kind, value, &asked)), false),
             None => (Typed::Form(value), true),
         }
     }
@@ -78,7 +82,7 @@ impl Typed {
     /// The controls of a form; a fault stands beside the field that it names.
     pub(super) fn controls(&self, t: &'static Texts, family: Family, fault: Option<&str>) -> Vec<Control> {
         match self {
-            Typed::Form(value) => Drawing { t, fault }.controls(&kind_of(family), value),
+            Typed::Form(value) => Drawing { t, fault }.controls(kind_of(family), value),
             Typed::Json(_) => Vec::new(),
         }
     }

@@ -1,6 +1,8 @@
 //! Things that are edited in a form of their own and need no page besides: from namespaces to settings. What differs between them is in the table of [`Sort`]; their forms come from the schemas
 //! of what the operations take ([`super::sheet`]).
 
+use std::sync::OnceLock;
+
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -98,20 +100,24 @@ impl Sort {
         }
     }
 
-    fn kind(self) -> Kind {
-        let kind = match self {
-            Sort::Namespaces => Kind::of::<NamespaceDraft>(),
-            Sort::Services => Kind::of::<ServiceDraft>(),
-            Sort::Aliases => Kind::of::<AliasDraft>(),
-            Sort::Groups => Kind::of::<ConfigGroupDraft>(),
-            Sort::Templates => Kind::of::<ConfigTemplateDraft>(),
-            Sort::Users => Kind::of::<UserRequest>(),
-            Sort::Tokens => Kind::of::<ServiceTokenRequest>(),
-            Sort::AccessKeys => Kind::of::<AccessKeyRequest>(),
-            Sort::Webhooks => Kind::of::<WebhookRequest>(),
-            Sort::Settings => Kind::of::<Settings>(),
-        };
-        kind.without(|field| matches!(field, "id" | "revision" | "token"))
+    /// Derived once: what operations take does not change while they run.
+    fn kind(self) -> &'static Kind {
+        static KINDS: [OnceLock<Kind>; Sort::ALL.len()] = [const { OnceLock::new() }; Sort::ALL.len()];
+        KINDS[self as usize].get_or_init(|| {
+            let kind = match self {
+                Sort::Namespaces => Kind::of::<NamespaceDraft>(),
+                Sort::Services => Kind::of::<ServiceDraft>(),
+                Sort::Aliases => Kind::of::<AliasDraft>(),
+                Sort::Groups => Kind::of::<ConfigGroupDraft>(),
+                Sort::Templates => Kind::of::<ConfigTemplateDraft>(),
+                Sort::Users => Kind::of::<UserRequest>(),
+                Sort::Tokens => Kind::of::<ServiceTokenRequest>(),
+                Sort::AccessKeys => Kind::of::<AccessKeyRequest>(),
+                Sort::Webhooks => Kind::of::<WebhookRequest>(),
+                Sort::Settings => Kind::of::<Settings>(),
+            };
+            kind.without(|field| matches!(field, "id" | "revision" | "token"))
+        })
     }
 
     /// One as it is, by the names of what may be said of it; `None` where there is none that the visitor sees.
@@ -148,6 +154,8 @@ struct Subject {
     sort: Sort,
     /// The fields that name it; none of one that is to be made.
     named: Vec<(&'static str, String)>,
+    /// What may be said of it here: of what is there, its name cannot be changed.
+    kind: Kind,
 }
 
 impl Subject {
@@ -155,16 +163,13 @@ impl Subject {
     fn of(sort: Sort, fields: &Fields) -> Subject {
         let named: Vec<_> = sort.key().iter().filter_map(|key| Some((*key, fields.given(key)?))).collect();
         let is_whole = named.len() == sort.key().len();
-        Subject { sort, named: if is_whole { named } else { Vec::new() } }
+        let named = if is_whole { named } else { Vec::new() };
+        let kind = sort.kind().clone().without(|field| named.iter().any(|(key, _)| *key == field));
+        Subject { sort, named, kind }
     }
 
     fn is_new(&self) -> bool {
         self.named.is_empty() && self.sort != Sort::Settings
-    }
-
-    /// Of what is there, its name cannot be changed.
-    fn kind(&self) -> Kind {
-        self.sort.kind().without(|field| !self.is_new() && self.sort.key().contains(&field))
     }
 }
 
@@ -181,10 +186,12 @@ struct Page {
 impl Page {
     fn of(visitor: &Visitor, subject: Subject, value: &Value, refusal: Option<&Refusal>) -> Page {
         let frame = visitor.frame(subject.sort.home().0);
-        let frame = refusal.map_or_else(|| visitor.frame(subject.sort.home().0), |refusal| frame.refused(refusal));
+        let frame = match refusal {
+            Some(refusal) => frame.refused(refusal),
+            None => frame,
+        };
         let drawing = Drawing { t: frame.t, fault: frame.detail.as_deref() };
-        let controls = drawing.controls(&subject.kind(), value);
-        Page { controls, frame, subject, secret: None }
+        Page { controls: drawing.controls(&subject.kind, value), frame, subject, secret: None }
     }
 }
 
@@ -205,12 +212,12 @@ pub(super) async fn show(
         Err(refusal) => return failed(visitor.texts, &refusal),
     };
     let subject = Subject::of(sort, &query);
-    let kind = subject.kind();
-    if subject.is_new() {
-        return page(&Page::of(&visitor, subject, &kind.blank(), None));
-    }
-    match sort.there(&console, &visitor, &query) {
-        Some(there) => page(&Page::of(&visitor, subject, &kind.opened(there), None)),
+    let value = match subject.is_new() {
+        true => Some(subject.kind.blank()),
+        false => sort.there(&console, &visitor, &query).map(|there| subject.kind.opened(there)),
+    };
+    match value {
+        Some(value) => page(&Page::of(&visitor, subject, &value, None)),
         None => failed(visitor.texts, &Refusal::new(Code::NotFoundResource, "there is none of this name")),
     }
 }
@@ -223,10 +230,9 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
         Err(refusal) => return failed(visitor.texts, &refusal),
     };
     let subject = Subject::of(sort, &fields);
-    let kind = subject.kind();
-    let mut value = Sent::of(&fields).value(&kind);
+    let mut value = Sent::of(&fields).value(&subject.kind);
     if let Some(asked) = fields.given("edit") {
-        value = edited(&kind, value, &asked);
+        value = edited(&subject.kind, value, &asked);
         return page(&Page::of(&visitor, subject, &value, None));
     }
     let op = match fields.get("change") {
@@ -234,7 +240,7 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
         _ if subject.is_new() => Op::Create,
         _ => Op::Update,
     };
-    let done = match kind.closed(value.clone()) {
+    let done = match subject.kind.closed(value.clone()) {
         Ok(Value::Object(mut given)) => {
             given.extend(subject.named.iter().map(|(field, name)| ((*field).to_owned(), Value::from(name.as_str()))));
             write(&console, &visitor, sort, op, given).await
@@ -318,8 +324,8 @@ mod tests {
     #[test]
     fn what_names_a_thing_is_not_changed() {
         let subject = Subject::of(Sort::AccessKeys, &Fields::parse(b"app_id=shop&name=first"));
-        assert!(!subject.is_new() && subject.kind().blank().get("name").is_none());
+        assert!(!subject.is_new() && subject.kind.blank().get("name").is_none());
         let subject = Subject::of(Sort::AccessKeys, &Fields::parse(b"app_id=shop"));
-        assert!(subject.is_new() && subject.kind().blank().get("app_id").is_some());
+        assert!(subject.is_new() && subject.kind.blank().get("app_id").is_some());
     }
 }

@@ -109,8 +109,8 @@ fn a_rule_comes_out_of_its_form_as_it_went_in() {
             draft.rule("id".into(), "revision".into(), Stamp::default()).expect("its fields agree")
         };
         let rule = told(given);
-        let page = drawn(&kind, &kind.opened(written(Some(&rule))), None);
-        let back = kind.closed(Sent::of(&sent(&page)).value(&kind)).expect("a value");
+        let page = drawn(kind, &kind.opened(written(Some(&rule))), None);
+        let back = kind.closed(Sent::of(&sent(&page)).value(kind)).expect("a value");
         assert_eq!(told(back), rule, "{}", family.kind());
     }
 }
@@ -127,14 +127,14 @@ fn buttons_change_what_is_in_the_form() {
         "add:/metadata",
         "add:/metadata",
     ] {
-        value = edited(&kind, value, asked);
+        value = edited(kind, value, asked);
     }
     assert_eq!(value["rules"][1]["arguments"][0]["value"]["type"], "EXACT");
     assert!(value["report"].is_object());
     assert!(kind.closed(value.clone()).is_err(), "two entries without a name");
     value["rules"][1]["name"] = "second".into();
     for asked in ["remove:/metadata/1", "up:/rules/1", "remove:/rules/0/arguments/0/value", "remove:/report"] {
-        value = edited(&kind, value, asked);
+        value = edited(kind, value, asked);
     }
     assert_eq!(value["rules"][0]["name"], "second");
     assert!(value["rules"][0]["arguments"][0].get("value").is_none() && value.get("report").is_none());
@@ -150,7 +150,7 @@ fn buttons_change_what_is_in_the_form() {
         "up:/rules/x",
         "x:/rules",
     ] {
-        assert_eq!(edited(&kind, value.clone(), nothing), value, "{nothing}");
+        assert_eq!(edited(kind, value.clone(), nothing), value, "{nothing}");
     }
 }
 
@@ -159,7 +159,7 @@ fn a_fault_stands_beside_its_field_and_nowhere_else() {
     let kind = kind_of(Family::RateLimit);
     let value = kind.opened(rules().remove(0).1);
     let of = |fault: &str| {
-        let page = drawn(&kind, &value, Some(fault));
+        let page = drawn(kind, &value, Some(fault));
         assert_eq!(page.matches("class=\"fault\"").count(), 1, "{fault}");
         let before = page.split("class=\"fault\" id=\"").nth(1).expect("it is there");
         before.split("-fault\"").next().expect("a place").to_owned()
@@ -167,5 +167,5 @@ fn a_fault_stands_beside_its_field_and_nowhere_else() {
     assert_eq!(of("rules[0].arguments[1].key has to be there (400001)"), "/rules/0/arguments/1/key");
     assert_eq!(of("rules[1].unknown: no such field"), "/rules/1");
     assert_eq!(of("report.interval has to be longer"), "/report/interval");
-    assert_eq!(drawn(&kind, &value, Some("the revision is another")).matches("class=\"fault\"").count(), 0);
+    assert_eq!(drawn(kind, &value, Some("the revision is another")).matches("class=\"fault\"").count(), 0);
 }
