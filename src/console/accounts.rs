@@ -7,7 +7,6 @@ use axum::response::Response;
 use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
-use super::rules::one;
 use super::session::Visitor;
 use crate::catalog::Op;
 use crate::catalog::access_keys::AccessKeyFilter;
@@ -18,6 +17,7 @@ use crate::model::grant::{Grants, Verb};
 use crate::model::limits;
 use crate::model::wire::Words;
 use crate::operations::accounts::UserRequest;
+use crate::operations::one;
 
 struct AccountRow {
     name: String,

@@ -10,7 +10,7 @@ use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, compared, wanted};
-use super::rules::{one, searched};
+use super::rules::searched;
 use super::session::Visitor;
 use super::sheet::Kind;
 use super::sheet::edit::edited;
@@ -29,7 +29,7 @@ use crate::model::limits;
 use crate::model::properties::{self, Pairs};
 use crate::model::release::ReleaseOp;
 use crate::model::text::NameFilter;
-use crate::operations::FAR;
+use crate::operations::{FAR, one};
 
 /// A file in a list.
 struct FileRow {

@@ -26,6 +26,7 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::text::NameFilter;
+use crate::operations::one;
 
 /// The family that a path names.
 pub(super) fn family_of(kind: &str) -> Option<Family> {
@@ -397,12 +398,6 @@ fn refused(visitor: &Visitor, page: Result<RulePage, Refusal>, refusal: &Refusal
         Ok(page) => page_refused(refusal.code, &RulePage { frame: page.frame.refused(refusal), ..page }),
         Err(gone) => failed(visitor.texts, &gone),
     }
-}
-
-/// The outcome of the only item.
-pub(super) fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Refusal> {
-    let outcome = outcomes?.into_iter().next().ok_or(Code::ExecuteException)?;
-    if outcome.code.is_success() { Ok(outcome) } else { Err(Refusal::new(outcome.code, outcome.detail)) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
-use super::rules::{RuleRow, one, searched};
+use super::rules::{RuleRow, searched};
 use super::session::Visitor;
 use crate::catalog::aliases::AliasFilter;
 use crate::catalog::instances::{InstanceCounts, InstanceFilter};
@@ -23,6 +23,7 @@ use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::NameFilter;
+use crate::operations::one;
 
 struct ServiceRow {
     namespace: String,

@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
-use super::rules::one;
 use super::session::Visitor;
 use super::sheet::Kind;
 use super::sheet::edit::edited;
@@ -33,7 +32,7 @@ use crate::model::settings::{Settings, SettingsChange};
 use crate::model::webhook::WebhookRequest;
 use crate::model::wire::{Words, word_enum};
 use crate::operations::accounts::UserRequest;
-use crate::operations::{Drawn, Items};
+use crate::operations::{Items, one, one_drawn};
 
 word_enum! {
     /// By the word that stands for it in paths.
@@ -279,10 +278,6 @@ async fn write(
     given: Map<String, Value>,
 ) -> Result<Option<String>, Refusal> {
     let caller = &visitor.caller;
-    let drawn = |made: Vec<Drawn>| {
-        let (outcomes, secrets): (Vec<_>, Vec<_>) = made.into_iter().unzip();
-        one(Ok(outcomes)).map(|_| secrets.into_iter().next().flatten())
-    };
     let done = match (sort, op) {
         (Sort::Namespaces, op) => console.namespaces(caller, op, read(given)).await,
         (Sort::Aliases, op) => console.aliases(caller, op, read(given)).await,
@@ -290,12 +285,12 @@ async fn write(
         (Sort::Services, op) => console.services(caller, op, read::<ServiceDraft>(given)).await,
         (Sort::Templates, op) => console.config_templates(caller, op, read(given)).await.map(|(outcomes, _)| outcomes),
         (Sort::Users, op) => console.users(caller, op, read(given)).await,
-        (Sort::Tokens, Op::Create) => return drawn(console.create_tokens(caller, read(given)).await?),
+        (Sort::Tokens, Op::Create) => return one_drawn(console.create_tokens(caller, read(given)).await),
         (Sort::Tokens, _) => console.delete_tokens(caller, read(given)).await,
-        (Sort::AccessKeys, Op::Create) => return drawn(console.create_access_keys(caller, read(given)).await?),
+        (Sort::AccessKeys, Op::Create) => return one_drawn(console.create_access_keys(caller, read(given)).await),
         (Sort::AccessKeys, Op::Update) => console.update_access_keys(caller, read(given)).await,
         (Sort::AccessKeys, Op::Delete) => console.delete_access_keys(caller, read(given)).await,
-        (Sort::Webhooks, Op::Create) => return drawn(console.create_webhooks(caller, read(given)).await?),
+        (Sort::Webhooks, Op::Create) => return one_drawn(console.create_webhooks(caller, read(given)).await),
         (Sort::Webhooks, Op::Update) => console.update_webhooks(caller, read(given)).await,
         (Sort::Webhooks, Op::Delete) => console.delete_webhooks(caller, read(given)).await,
         (Sort::Settings, _) => {

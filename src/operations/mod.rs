@@ -43,7 +43,7 @@ pub use resealing::Resealing;
 pub use scan::FAR;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use write::Parted;
-pub use write::{Drawn, Items, Noted};
+pub use write::{Drawn, Items, Noted, one, one_drawn};
 
 /// How operations are carried out.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use super::{Caller, Operations};
 use crate::catalog::{Asked, Command, Outcome};
 use crate::model::access_key::ClearSecret;
-use crate::model::code::Refusal;
+use crate::model::code::{Code, Refusal};
 
 /// The items of a write as a door read them: each a draft, or why it is none.
 pub type Items<T> = Vec<Result<T, Refusal>>;
@@ -13,6 +13,18 @@ pub type Drawn = (Outcome, Option<String>);
 
 /// What became of items, and what is wrong with each all the same.
 pub type Noted = (Vec<Outcome>, Vec<Vec<String>>);
+
+/// The outcome of the only item, or why nothing was done.
+pub fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Refusal> {
+    let outcome = outcomes?.into_iter().next().ok_or(Code::ExecuteException)?;
+    if outcome.code.is_success() { Ok(outcome) } else { Err(Refusal::new(outcome.code, outcome.detail)) }
+}
+
+/// What was drawn for the only item, or why nothing was done.
+pub fn one_drawn(made: Result<Vec<Drawn>, Refusal>) -> Result<Option<String>, Refusal> {
+    let (outcomes, secrets): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
+    one(Ok(outcomes)).map(|_| secrets.into_iter().next().flatten())
+}
 
 /// Refuses what `check` refuses.
 pub(crate) fn checked<T>(items: Items<T>, check: impl Fn(&T) -> Result<(), Refusal>) -> Items<T> {
