@@ -56,8 +56,8 @@ impl Field {
         const FIRST: [&str; 5] = ["name", "namespace", "service", "type", "key"];
         let length = match self.kind {
             Kind::Object(_) => 1,
-            Kind::List(_) | Kind::Map(_) | Kind::Several(_) => 2,
-            _ => 0,
+            _ if self.kind.is_scalar() => 0,
+            _ => 2,
         };
         (length, FIRST.iter().position(|name| *name == self.name).unwrap_or(FIRST.len()))
     }
@@ -169,8 +169,14 @@ impl Kind {
         })
     }
 
+    /// One value in one control.
     fn is_scalar(&self) -> bool {
-        !matches!(self, Kind::Object(_) | Kind::List(_) | Kind::Map(_) | Kind::Several(_))
+        !self.grows() && !matches!(self, Kind::Several(_))
+    }
+
+    /// Has parts that a button of the form adds; the words of several are all there from the start, to be ticked.
+    fn grows(&self) -> bool {
+        matches!(self, Kind::Object(_) | Kind::List(_) | Kind::Map(_))
     }
 }
 

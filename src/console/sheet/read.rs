@@ -50,11 +50,11 @@ impl<'a> Sent<'a> {
     fn object(&self, fields: &[Field], at: &str) -> Map<String, Value> {
         let read = |field: &Field| {
             let place = pointer(at, &field.name);
-            let is_there = match &field.kind {
-                _ if !field.is_optional => true,
-                Kind::Object(_) | Kind::List(_) | Kind::Map(_) | Kind::Several(_) => self.get(&place).is_some(),
-                _ => self.given(&place).is_some(),
+            let is_sent = || match field.kind.is_scalar() {
+                true => self.given(&place).is_some(),
+                false => self.get(&place).is_some(),
             };
+            let is_there = !field.is_optional || is_sent();
             let value = is_there.then(|| self.read(&field.kind, &place))??;
             Some((field.name.clone(), value))
         };

@@ -58,6 +58,16 @@ enum Form {
     },
 }
 
+impl Form {
+    fn has_part_at_fault(&self) -> bool {
+        match self {
+            Form::Group { parts, more, .. } => parts.iter().chain(more).any(Control::is_at_fault),
+            Form::Items { items, .. } => items.iter().any(|item| item.control.is_at_fault()),
+            _ => false,
+        }
+    }
+}
+
 struct Item {
     pointer: String,
     number: usize,
@@ -86,8 +96,8 @@ impl Drawing<'_> {
 
     fn field(&self, field: &Field, value: &Value, at: &str) -> Control {
         let form = match (&field.kind, value) {
-            (Kind::Object(_) | Kind::List(_) | Kind::Map(_), Value::Null) if field.is_optional => Form::Absent,
             (Kind::Toggle, _) if field.is_optional => Form::Maybe { value: value.as_bool().map_or("", word) },
+            (kind, Value::Null) if field.is_optional && kind.grows() => Form::Absent,
             (kind, value) => self.form(kind, value, at, field.is_optional),
         };
         self.control(at, field.name.clone(), field.about.clone(), form)
@@ -95,12 +105,8 @@ impl Drawing<'_> {
 
     fn control(&self, at: &str, label: String, about: String, form: Form) -> Control {
         // A group says of its own only what none of its parts does.
-        let inner = match &form {
-            Form::Group { parts, more, .. } => parts.iter().chain(more).any(Control::is_at_fault),
-            Form::Items { items, .. } => items.iter().any(|item| item.control.is_at_fault()),
-            _ => false,
-        };
-        let fault = self.fault.filter(|fault| !inner && is_about(fault, &path(at))).map(str::to_owned);
+        let own = self.fault.filter(|fault| !form.has_part_at_fault() && is_about(fault, &path(at)));
+        let fault = own.map(str::to_owned);
         Control { t: self.t, pointer: at.to_owned(), label, about, fault, form }
     }
 
@@ -162,12 +168,7 @@ fn is_about(fault: &str, path: &str) -> bool {
 
 impl Control {
     fn is_at_fault(&self) -> bool {
-        let within = match &self.form {
-            Form::Group { parts, more, .. } => parts.iter().chain(more).any(Control::is_at_fault),
-            Form::Items { items, .. } => items.iter().any(|item| item.control.is_at_fault()),
-            _ => false,
-        };
-        self.fault.is_some() || within
+        self.fault.is_some() || self.form.has_part_at_fault()
     }
 
     fn is_empty(&self) -> bool {
