@@ -155,7 +155,7 @@
 //!
 //! A caller is what its token, or its certificate, stands for: a user or a service token, with grants
 //! ([`model::grant`]: a role on a scope, and a role is a set of verbs). [`operations::caller`] looks that up once a
-//! request, and believes no token while the node has not heard a leader for `--token-trust-ms`. A write
+//! request, and believes no token while the node has not heard a leader with a majority for `--token-trust-ms`. A write
 //! goes on as [`catalog::asked::Asked`]: the command, and who asked for it. Apply judges each item by the
 //! grants of that moment, where its ids and names are resolved; what the caller does not see is as if it
 //! were missing. What nobody asked for is the cluster's own and is not judged. Reads carry a

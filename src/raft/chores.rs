@@ -43,6 +43,7 @@ pub(super) fn start(node: &Node, orders: Orders, tasks: &TaskTracker, shutdown: 
     run(follow_members(node.clone()), tasks, shutdown);
     run(watch_leader(node.clone()), tasks, shutdown);
     run(lease::tell_of_leaders(node.clone()), tasks, shutdown);
+    run(lease::question_the_leader(node.clone()), tasks, shutdown);
     run(clock::keep_asking(node.clone()), tasks, shutdown);
     run(keeping::keep(node.clone()), tasks, shutdown);
     run(room::watch(node.clone()), tasks, shutdown);

@@ -182,6 +182,7 @@ impl PeerService for Service {
             wall_ms: Some(clock.wall_time().0),
             disk: self.0.inner().room.own(),
             checkpoints: self.0.inner().machine.checkpoints(),
+            is_acknowledged: self.0.is_acknowledged_leader(),
         }
     }
 

@@ -186,6 +186,10 @@ pub struct PeerProgress {
     /// Its disk; unknown of the versions that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskRoom>,
+    /// Whether a majority acknowledges it as their leader; nothing of one that does not lead, and of the versions that
+    /// do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_acknowledged: Option<bool>,
 }
 
 /// The room that a node has on its disk, by its own judgement.

@@ -111,8 +111,15 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(ForwardAnswer::Unknown { text: "t".into() }, "81a7756e6b6e6f776e81a474657874a174");
     pinned(ForwardAnswer::Refused { text: "t".into(), code: None }, "81a77265667573656481a474657874a174");
     pinned(ForwardAnswer::Overloaded, "aa6f7665726c6f61646564");
-    let progress =
-        PeerProgress { last_log: 9, applied: 8, time_ms: None, wall_ms: None, disk: None, checkpoints: vec![] };
+    let progress = PeerProgress {
+        last_log: 9,
+        applied: 8,
+        time_ms: None,
+        wall_ms: None,
+        disk: None,
+        checkpoints: vec![],
+        is_acknowledged: None,
+    };
     pinned(progress.clone(), "82a86c6173745f6c6f6709a76170706c69656408");
     let timed = PeerProgress { time_ms: Some(7), wall_ms: Some(6), ..progress.clone() };
     pinned(timed, "84a86c6173745f6c6f6709a76170706c69656408a774696d655f6d7307a777616c6c5f6d7306");
@@ -126,7 +133,11 @@ fn the_bytes_of_answers_of_the_node() {
         "83a86c6173745f6c6f6709a76170706c69656408ab636865636b706f696e74739182a5696e64657801a468617368c420{}",
         "07".repeat(32)
     );
-    pinned(PeerProgress { checkpoints, ..progress }, &checkpointed);
+    pinned(PeerProgress { checkpoints, ..progress.clone() }, &checkpointed);
+    pinned(
+        PeerProgress { is_acknowledged: Some(false), ..progress },
+        "83a86c6173745f6c6f6709a76170706c69656408af69735f61636b6e6f776c6564676564c2",
+    );
     pinned(ReadIndexAnswer::Ready { log_index: 9 }, "81a5726561647981a96c6f675f696e64657809");
     pinned(ReadIndexAnswer::NotLeader { leader: None }, "81aa6e6f745f6c656164657281a66c6561646572c0");
     pinned(ReadIndexAnswer::Unconfirmed { text: "t".into() }, "81ab756e636f6e6669726d656481a474657874a174");

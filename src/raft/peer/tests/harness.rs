@@ -149,7 +149,15 @@ impl PeerService for Proposer {
     }
 
     fn progress(&self) -> PeerProgress {
-        PeerProgress { last_log: 0, applied: 0, time_ms: None, wall_ms: None, disk: None, checkpoints: Vec::new() }
+        PeerProgress {
+            last_log: 0,
+            applied: 0,
+            time_ms: None,
+            wall_ms: None,
+            disk: None,
+            checkpoints: Vec::new(),
+            is_acknowledged: None,
+        }
     }
 
     fn hear_leader(&self) {}
