@@ -19,7 +19,7 @@ const HANDS: usize = 64;
 /// Writes from many hands until the leader's log no longer reaches back to `index`.
 ///
 /// `THUBAN_IT_LAG` sets the number of entries per round.
-async fn leave_behind(api: &Api, index: f64) {
+pub(crate) async fn leave_behind(api: &Api, index: f64) {
     let entries: usize = setting("THUBAN_IT_LAG", 400);
     for round in 0.. {
         let writes = (0..entries).map(|number| async move {
@@ -112,7 +112,7 @@ async fn a_node_catches_up_under_load_with_one_snapshot() {
     cluster.expect_equal_state().await;
 }
 
-async fn expect_installed(api: &Api) {
+pub(crate) async fn expect_installed(api: &Api) {
     eventually(LIMIT, "a snapshot was installed", || async {
         match api.metric(r#"thuban_snapshots_total{event="installed"}"#).await {
             Some(count) if count >= 1.0 => Ok(()),

@@ -75,7 +75,7 @@ async fn refused_read(api: &Api) -> Duration {
 }
 
 /// Waits until the node says that it has no leader.
-async fn notices(api: &Api) {
+pub(crate) async fn notices(api: &Api) {
     eventually(NOTICE_LIMIT, "the node is not ready", || async {
         match api.health("/readyz?verbose").await? {
             (503, text) if text.contains("leader") => Ok(()),

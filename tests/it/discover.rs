@@ -11,27 +11,27 @@ use crate::harness::{Answer, Api, Cluster, eventually};
 const LIMITS: &str = "/naming/v1/ratelimits";
 const WITHIN: Duration = Duration::from_secs(20);
 
-fn question(what: &str, service: &str, more: Value) -> Value {
+pub(crate) fn question(what: &str, service: &str, more: Value) -> Value {
     let mut question = json!({"type": what, "service": {"namespace": "shop", "name": service}});
     question.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     question
 }
 
-async fn discover(api: &Api, question: &Value) -> Answer {
+pub(crate) async fn discover(api: &Api, question: &Value) -> Answer {
     api.post("/v1/Discover", question).await
 }
 
-fn rule_names(answer: &Answer, element: &str) -> Vec<String> {
+pub(crate) fn rule_names(answer: &Answer, element: &str) -> Vec<String> {
     let rules = answer.body[element]["rules"].as_array().unwrap_or_else(|| panic!("no rules in {answer}"));
     rules.iter().map(|rule| rule["name"].as_str().expect("a name").to_owned()).collect()
 }
 
-async fn publish_limit(api: &Api, name: &str, item: Value) {
+pub(crate) async fn publish_limit(api: &Api, name: &str, item: Value) {
     api.post(LIMITS, &item).await.expect_code(200_000);
     api.post(&format!("{LIMITS}/releases"), &json!([{"rule_name": name}])).await.expect_code(200_000);
 }
 
-fn limit(name: &str, priority: u32, service: &str) -> Value {
+pub(crate) fn limit(name: &str, priority: u32, service: &str) -> Value {
     json!([{"name": name, "namespace": "shop", "priority": priority, "service": service}])
 }
 

@@ -60,7 +60,7 @@ async fn a_node_alone_serves_what_it_has_and_joins_when_the_others_return() {
     cluster.expect_equal_state().await;
 }
 
-async fn expect_refused(what: &str, call: impl Future<Output = crate::harness::Answer>) {
+pub(crate) async fn expect_refused(what: &str, call: impl Future<Output = crate::harness::Answer>) {
     let asked = Instant::now();
     call.await.expect_code(503_001);
     let took = asked.elapsed();

@@ -43,6 +43,7 @@ mod openapi;
 mod polls;
 mod read_your_writes;
 mod real_clients;
+mod replicas;
 mod rollout;
 mod room;
 mod rules;

@@ -21,18 +21,18 @@ async fn order(api: &Api, verb: &str, body: Value) -> Answer {
     .await
 }
 
-async fn expect_done(api: &Api, verb: &str, body: Value) {
+pub(crate) async fn expect_done(api: &Api, verb: &str, body: Value) {
     order(api, verb, body).await.expect_code(200_000);
 }
 
-async fn expect_refused(api: &Api, verb: &str, body: Value, words: &str) {
+pub(crate) async fn expect_refused(api: &Api, verb: &str, body: Value, words: &str) {
     let answer = order(api, verb, body).await.expect_code(400_000);
     let info = answer.body["info"].as_str().unwrap_or_default();
     assert!(info.contains(words), "{words:?} is not in {info:?}");
 }
 
 /// What a node knows of a member, nothing if it is none.
-async fn member(api: &Api, id: u64) -> Option<Value> {
+pub(crate) async fn member(api: &Api, id: u64) -> Option<Value> {
     let view = api.cluster().await.expect("the cluster can be shown");
     view.body["members"].as_array()?.iter().find(|member| member["id"] == id).cloned()
 }
