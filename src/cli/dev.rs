@@ -1,5 +1,6 @@
 //! `thuban dev`: one node for a desk, with everything printed that a newcomer needs.
 
+use std::io::{Error, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     let stop = stop_signal()?;
     let file = config.data_dir.join(PASSWORD_FILE);
     config.admin_password = kept_password(&file);
-    let server = Server::start(config).await?;
+    let server = Server::start(config).await.map_err(with_ports)?;
     if let Some(password) = &server.generated_password {
         keep_password(&file, password)?;
     }
@@ -35,6 +36,16 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
     let result = server.run(stop).await;
     greeting.abort();
     result
+}
+
+/// Of a port that is taken, how to take another: the flags that the server itself names are those of `serve`.
+fn with_ports(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<Error>() {
+        Some(cause) if cause.kind() == ErrorKind::AddrInUse => error.context(
+            "another program has a port of this node: end that, or take others by --api-port and --compat-port (0: a free one)",
+        ),
+        _ => error,
+    }
 }
 
 fn kept_password(file: &Path) -> Option<Hidden> {
@@ -52,7 +63,16 @@ async fn wait_until_ready(node: &Node) {
 }
 
 fn greet(api: &str, compat: &str, file: &Path) {
-    let password = kept_password(file).map_or_else(|| "(as given at the first start)".to_owned(), |kept| kept.0);
+    // Of a directory that was restored, say, nobody here knows the password: it is asked for.
+    let (password, login) = match kept_password(file) {
+        Some(Hidden(password)) => {
+            let login = format!(
+                r#"curl -s http://{api}/auth/v1/user/login -d '{{"name":"admin","password":"{password}"}}' | sed 's/.*"token":"\([^"]*\)".*/\1/'"#
+            );
+            (password, login)
+        }
+        None => ("as before".to_owned(), format!("thuban login --endpoint http://{api}")),
+    };
     say(&format!(
         r#"
 Thuban is ready.
@@ -64,7 +84,7 @@ Thuban is ready.
 
 Log in, publish a config, read it as an Apollo client does:
 
-TOKEN=$(curl -s http://{api}/auth/v1/user/login -d '{{"name":"admin","password":"{password}"}}' | sed 's/.*"token":"\([^"]*\)".*/\1/')
+TOKEN=$({login})
 curl -s http://{api}/config/v1/configfiles/createandpub -H "Authorization: $TOKEN" -d '{{"namespace":"default","group":"demo","file_name":"application.properties","content":"greeting=hello"}}'
 curl -s http://{compat}/configs/demo/default/application
 

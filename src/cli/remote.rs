@@ -51,6 +51,7 @@ impl EndpointArgs {
         Ok(Remote {
             endpoints: endpoints.iter().map(|one| one.trim().trim_end_matches('/').to_owned()).collect(),
             ca_file: self.ca_file.clone().or(context.ca_file.filter(|_| is_context)),
+            is_withheld: context.token.is_some() && !is_context,
             token: of_context(context.token),
             namespace: of_context(context.namespace),
             built: None,
@@ -73,8 +74,15 @@ impl CallArgs {
         let mut remote = self.endpoint.remote()?;
         remote.token = self.token.clone().or(remote.token);
         if remote.token.is_none() {
-            let why =
-                "there is no token: `thuban login --save` keeps one in the context, --token and THUBAN_TOKEN give one";
+            let why = match remote.is_withheld {
+                true => {
+                    "there is no token for these servers, that of the context goes to its own alone: `thuban login` with \
+                     the same --endpoint prints one, --token and THUBAN_TOKEN give it"
+                }
+                false => {
+                    "there is no token: `thuban login --save` keeps one in the context, --token and THUBAN_TOKEN give one"
+                }
+            };
             return Err(Usage(why.to_owned()).into());
         }
         let builder = http_client(&remote.endpoints, remote.ca_file.as_deref())?;
@@ -98,6 +106,8 @@ pub(super) struct Remote {
     pub(super) endpoints: Vec<String>,
     ca_file: Option<PathBuf>,
     token: Option<String>,
+    /// The context has a token, for other servers than these.
+    is_withheld: bool,
     /// That of the context.
     pub(super) namespace: Option<String>,
     built: Option<Client>,

@@ -1,5 +1,6 @@
 //! Starting: what is announced, which configurations are refused, and whose data directory it is.
 
+use std::net::TcpListener;
 use std::process::Output;
 
 use tempfile::TempDir;
@@ -139,4 +140,22 @@ async fn data_directories_are_not_shared() {
     );
 
     cluster.restart(1).await;
+}
+
+/// Whoever runs `thuban dev` twice is told by the flags of `thuban dev`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_desk_whose_port_is_taken_is_told_how_to_take_another() {
+    let directory = TempDir::new().expect("a temporary directory can be made");
+    let data = directory.path().join("data");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("a bound listener has an address").port().to_string();
+    for flag in ["--api-port", "--compat-port"] {
+        let free = if flag == "--api-port" { "--compat-port" } else { "--api-port" };
+        let data = data.to_str().expect("the path is text");
+        let output = run(&["dev", "--data-dir", data, flag, &port, free, "0"]).await;
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(1), "{words}");
+        assert!(words.contains(&format!("127.0.0.1:{port}")) && words.contains(flag), "{words}");
+    }
+    assert!(!data.exists(), "a refused start created {}", data.display());
 }

@@ -34,7 +34,7 @@ async fn a_context_holds_where_and_who() {
 
     // The token is for the servers of its context, and for no other.
     let elsewhere = bare(&contexts, "get services --endpoint http://127.0.0.1:1").await.expect(2);
-    assert!(elsewhere.contains("no token"), "{elsewhere}");
+    assert!(elsewhere.contains("no token") && elsewhere.contains("to its own alone"), "{elsewhere}");
     bare(&contexts, "context set other --server http://127.0.0.1:1").await.expect(0);
     let listed = bare(&contexts, "context list").await.expect(0);
     assert!(listed.contains("*  desk") && listed.contains("other"), "{listed}");
