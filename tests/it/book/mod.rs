@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::harness::python;
 use crate::imports;
 use blocks::{Kind, Page};
 use terminal::Terminal;
@@ -27,6 +28,7 @@ use terminal::Terminal;
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("README.md", "scripts/compose up", DOCKER),
     ("README.md", "scripts/test\nscripts/supply-chain\nscripts/fuzz", BUILDS),
+    ("docs/start.md", "python3 -m venv client && client/bin/pip install apollo-config-client", FETCHES),
     ("docs/building.md", "scripts/test", BUILDS),
     ("docs/building.md", "scripts/supply-chain", BUILDS),
     ("docs/building.md", "scripts/fuzz\nscripts/fuzz --seconds 3600 bodies", BUILDS),
@@ -51,6 +53,7 @@ const PACKAGE: &str = "builds the release binary for minutes; .ci/run packages a
 const SYSTEMD: &str = "changes the machine; scripts/systemd-smoke does it on a copy of one, in .ci/run";
 const KUBERNETES: &str =
     "needs a cluster; tests/it/deploy/kubernetes.rs holds the manifests to schemas and to real nodes";
+const FETCHES: &str = "fetches a package of PyPI; tests/clients/python has it, by its version";
 const DOCKER: &str = "needs Docker and builds an image; .ci/run does it by scripts/compose-smoke";
 const BUILDS: &str = "builds for minutes and tests for an hour, this test among the others; .ci/run does it";
 
@@ -144,6 +147,9 @@ async fn run(file: &str) {
     let mut terminal = Terminal::open();
     if file.starts_with("docs/from-") {
         bring(&mut terminal).await;
+    }
+    if file == "docs/start.md" {
+        terminal.replace("client/bin/python ", &format!("{} ", python("apollo").await));
     }
     let mut chapter = 0;
     for block in &page.blocks {
