@@ -36,11 +36,14 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 use self::client::ClientCommand;
 use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs, ServeArgs};
 use crate::server::{Bound, Server};
+use crate::traces::Pipeline;
 
 /// What is logged unless `RUST_LOG` says otherwise. openraft warns of every call to a peer that fails:
 /// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
@@ -269,7 +272,7 @@ fn list_faults(faults: &[String]) -> ExitCode {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    start_log(config.tuning.log_format);
+    let traces = start_log(&config)?;
     let stop = stop_signal()?;
     let first_password = config.data_dir.join(FIRST_PASSWORD_FILE);
     let server = Server::start(config).await?;
@@ -277,7 +280,19 @@ async fn serve(config: Config) -> anyhow::Result<()> {
         hand_over(password, &first_password)?;
     }
     announce(&server.bound);
-    server.run(stop).await
+    run_traced(server, traces, stop).await
+}
+
+/// Serves until `stop`; what was recorded last is sent when nothing is served any more.
+async fn run_traced(server: Server, traces: Option<Pipeline>, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    if let Some(traces) = &traces {
+        traces.count_in(server.node.metrics().clone());
+    }
+    let result = server.run(stop).await;
+    if let Some(traces) = traces {
+        traces.close().await;
+    }
+    result
 }
 
 /// A password that was generated is shown to whoever sits before the terminal. Where nobody does, stdout is
@@ -307,14 +322,29 @@ fn announce(bound: &Bound) {
     say(&format!("THUBAN READY {addresses}"));
 }
 
-/// The log goes to stderr; `RUST_LOG` in the place of [`LOG_FILTER`].
-fn start_log(format: LogFormat) {
+/// The log goes to stderr; `RUST_LOG` in the place of [`LOG_FILTER`]. Traces go to a collector, if there is one.
+fn start_log(config: &Config) -> anyhow::Result<Option<Pipeline>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let (format, is_terminal) = (config.tuning.log_format, std::io::stderr().is_terminal());
+    let Some(settings) = &config.traces else {
+        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        match format {
+            LogFormat::Text => builder.with_ansi(is_terminal).init(),
+            LogFormat::Json => builder.json().init(),
+        }
+        return Ok(None);
+    };
+    let traces = Pipeline::start(settings, config.node_id)?;
+    let (subscriber, log) = (
+        tracing_subscriber::registry().with(traces.layer()),
+        tracing_subscriber::fmt::layer().with_writer(std::io::stderr),
+    );
     match format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).init(),
-        LogFormat::Json => builder.json().init(),
+        LogFormat::Text => subscriber.with(log.with_ansi(is_terminal).with_filter(filter)).init(),
+        LogFormat::Json => subscriber.with(log.json().with_filter(filter)).init(),
     }
+    tracing::info!(endpoint = %settings.url, sample = settings.share, "traces are sent to a collector");
+    Ok(Some(traces))
 }
 
 /// Ready at the first SIGTERM or SIGINT. Installed before anything is started.

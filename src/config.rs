@@ -4,6 +4,7 @@
 mod bounds;
 mod faults;
 mod offline;
+mod otlp;
 mod secure;
 
 use std::collections::BTreeMap;
@@ -21,11 +22,13 @@ use crate::data_key::DataKey;
 use crate::format::level::{Level, LevelRange};
 use crate::model::limits;
 use crate::tls::Listening;
+use crate::traces::TraceSettings;
 use faults::Faults;
 
 pub use bounds::Bounds;
 pub use faults::is_host_and_port;
 pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
+pub use otlp::OtlpArgs;
 pub use secure::{PeerTls, TlsArgs};
 
 const API_PORT: u16 = 8090;
@@ -168,6 +171,9 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_WEBHOOK_CA_FILE", value_name = "FILE")]
     pub webhook_ca_file: Option<PathBuf>,
 
+    #[command(flatten)]
+    pub otlp: OtlpArgs,
+
     /// Form of the log on stderr
     #[arg(long, env = "THUBAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
@@ -243,6 +249,8 @@ pub struct Config {
     pub tls: Option<Arc<Listening>>,
     pub peer_tls: PeerTls,
     pub data_keys: Vec<DataKey>,
+    /// `None` where nothing is traced.
+    pub traces: Option<TraceSettings>,
     pub hold: Duration,
     pub tuning: Tuning,
 }
@@ -293,6 +301,7 @@ impl ServeArgs {
         let peer_tls = self.tls.peer_tls;
         let tls = self.tls.check(api_addr, &mut faults);
         let data_keys = faults.data_keys(self.tuning.data_key_file.as_deref());
+        let traces = self.tuning.otlp.check(&mut faults);
         let (Some(api_addr), Some(compat_addr), Some(peer_addr)) = (api_addr, compat_addr, peer_addr) else {
             return Err(faults.0);
         };
@@ -315,6 +324,7 @@ impl ServeArgs {
             tls,
             peer_tls,
             data_keys,
+            traces,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })
@@ -345,6 +355,7 @@ impl DevArgs {
         let mut faults = Faults::default();
         faults.tuning(&self.tuning);
         let data_keys = faults.data_keys(self.tuning.data_key_file.as_deref());
+        let traces = self.tuning.otlp.check(&mut faults);
         if !faults.0.is_empty() {
             return Err(faults.0);
         }
@@ -364,6 +375,7 @@ impl DevArgs {
             tls: None,
             peer_tls: PeerTls::Require,
             data_keys,
+            traces,
             hold: Duration::from_millis(self.tuning.long_poll_timeout_ms),
             tuning: self.tuning,
         })

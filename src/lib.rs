@@ -22,6 +22,7 @@
 //!   openapi              the description of both surfaces: each row of their tables adds its own
 //!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
 //!        tls             what is encrypted on the way: to clients by certificates, between nodes always
+//!        traces          what a collector of traces is told of a request, on each node
 //!   data_key             what is kept secret at rest is encrypted under it
 //!        descriptors     how the file descriptors of the process are shared out
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
@@ -200,6 +201,15 @@
 //! addresses are judged ([`model::remote`]), and the connection goes to one of those and nowhere else. A cluster that
 //! is restored from a backup has its webhooks switched off, as the first one may still be there.
 //!
+//! # The path of a trace
+//!
+//! With `--otlp-endpoint` a request is a span, which [`api::track`] begins; its id is the id of the trace, unless the caller
+//! names a trace, whose id then is that of the request. What it waits for are spans in it: the proposal, the leader's part
+//! in it, the read index. The leader knows of which trace the draft of another node is by the id of the HTTP request
+//! that apply writes into the audit trail ([`catalog::asked`]), and of which span by the id of the draft itself
+//! (`traces::mark`): so the formats know nothing of traces. Ended spans wait in a bounded queue for one task
+//! (`traces::shipping`) that posts them; where there is no room, they are counted and forgotten.
+//!
 //! # The path of a level
 //!
 //! Everything stored or sent belongs to a level ([`format::level`]). Every handshake between nodes says what
@@ -273,6 +283,7 @@
 //!   is known of who it is. What is begun for a client and cannot be stopped keeps its place when the client
 //!   is gone ([`operations::passwords`]).
 //! * A receiver that is slow or away delays no other one, and takes no more than its thousand events.
+//! * Nobody waits for the collector of traces, but for the end of the process, for three seconds.
 //! * There is no global state: two nodes live in one test process.
 //!
 //! # How the gaps of the specification are filled
@@ -328,6 +339,7 @@ pub mod server;
 pub mod store;
 pub mod subscribers;
 pub mod tls;
+pub mod traces;
 pub mod view;
 pub mod watch;
 pub mod webhooks;

@@ -218,6 +218,8 @@ metrics! {
     audit_merged: IntCounterVec "thuban_audit_notes_merged_total" ["caused_by"];
     /// Bytes of the audit trail in the replicated state; --quota-bytes does not count them.
     audit_bytes: IntGauge "thuban_audit_bytes";
+    /// Ended spans by what became of them: exported, dropped (too many waited), failed (no collector took them), rejected (by the collector).
+    otlp_spans: IntCounterVec "thuban_otlp_spans_total" ["outcome"];
     /// Version of the running binary, always 1.
     build_info: IntGaugeVec "thuban_build_info" ["version"];
 }
@@ -226,7 +228,7 @@ impl Metrics {
     /// Shows the counters of what may happen before it does: an alert on an increase does not see the first
     /// event of a series that begins with it.
     fn begin_at_zero(&self) {
-        let known: [(&IntCounterVec, &[&str]); 10] = [
+        let known: [(&IntCounterVec, &[&str]); 11] = [
             (&self.polls_ended, &["changed", "unchanged", "dropped", "refused", "shutdown"]),
             (&self.proposals_failed, &["no_leader", "outcome_unknown", "refused"]),
             (&self.snapshots, &["built", "sent", "installed", "failed"]),
@@ -236,6 +238,7 @@ impl Metrics {
             (&self.webhook_deliveries, &["delivered", "failed"]),
             (&self.login_failures, &["credentials", "throttled", "busy"]),
             (&self.audit_merged, &["done", "refused", "stranger", "client"]),
+            (&self.otlp_spans, &["exported", "dropped", "failed", "rejected"]),
             (&self.peer_refused, PEER_REFUSALS),
         ];
         for (counter, values) in known {

@@ -15,7 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tokio::time::timeout;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::error::ApiError;
 use super::query::{Consistency, Freshness};
@@ -28,6 +28,7 @@ use crate::model::code::Code;
 use crate::model::limits;
 use crate::raft::node::Node;
 use crate::request_id::{self, RequestId};
+use crate::traces::{self, Arrival};
 
 const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
 const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
@@ -35,6 +36,7 @@ const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
 pub(super) const SURFACE: &str = "api";
 const CLIENTS_SURFACE: &str = "compat";
 const UNKNOWN_ROUTE: &str = "unknown";
+const OTHER_METHOD: &str = "other";
 pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
 pub(super) const BACKUP: &str = "/admin/v1/backup";
 /// How the reads end that have a body.
@@ -42,6 +44,8 @@ pub(super) const EXPLAIN: &str = "/explain";
 pub(super) const EXPORT: &str = "/config/v1/configfiles/export";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
 const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
+/// Asked by programs all the time: in traces they would be all that there is.
+const FREQUENT_ROUTES: [&str; 4] = [super::routes::METRICS, "/livez", "/readyz", "/v1/Heartbeat"];
 
 /// What [`track`] needs: the surface's name in metrics, the node, and the names that it answers to where the
 /// surface does not see to that itself.
@@ -61,7 +65,8 @@ impl Tracked {
 }
 
 /// Gives the request an id, counts and times it by route template, and puts the headers on the answer that
-/// every answer has. Where the log tells of everything, all that it tells of the request is in a span.
+/// every answer has. Where traces are sent, the request is in a span; where the log tells of everything, all that it
+/// tells of the request is in one too.
 pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let metrics = tracked.node.metrics();
@@ -80,8 +85,21 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         request.extensions_mut().insert(freshness.clone());
     }
     let name = id.text();
-    let span = tracing::debug_span!("request", request.id = name, http.route = route, %method);
     let is_held = HELD_ROUTES.contains(&route);
+    let traced = match is_held {
+        true => Span::none(),
+        false => traces::arrived(&Arrival {
+            id: name,
+            headers: request.headers(),
+            method: Some(method_label(&method)).filter(|label| *label != OTHER_METHOD),
+            route: path.as_ref().map(MatchedPath::as_str),
+            is_frequent: tracked.surface == CLIENTS_SURFACE || FREQUENT_ROUTES.contains(&route),
+        }),
+    };
+    let span = match traced.is_disabled() {
+        true => tracing::debug_span!("request", request.id = name, http.route = route, %method),
+        false => traced.clone(),
+    };
     let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
     let mut response = match refusal_of_host(&tracked.hosts, &request) {
         Some(refusal) => refusal,
@@ -89,6 +107,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         None => next.run(request).instrument(span).await,
     };
     drop(in_flight);
+    traces::answered(&traced, response.status());
     if !is_held {
         let status = response.status();
         let labels = [tracked.surface, route, method_label(&method), status.as_str()];
@@ -125,7 +144,7 @@ fn method_label(method: &Method) -> &'static str {
         Method::POST => "POST",
         Method::PUT => "PUT",
         Method::DELETE => "DELETE",
-        _ => "other",
+        _ => OTHER_METHOD,
     }
 }
 

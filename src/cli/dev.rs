@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{announce, keep_password, say, start_log, stop_signal};
+use super::{announce, keep_password, run_traced, say, start_log, stop_signal};
 use crate::config::{Config, Hidden};
 use crate::raft::node::Node;
 use crate::server::Server;
@@ -18,7 +18,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
-    start_log(config.tuning.log_format);
+    let traces = start_log(&config)?;
     let stop = stop_signal()?;
     let file = config.data_dir.join(PASSWORD_FILE);
     config.admin_password = kept_password(&file);
@@ -33,7 +33,7 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
         wait_until_ready(&node).await;
         greet(&api.to_string(), &compat.to_string(), &file);
     });
-    let result = server.run(stop).await;
+    let result = run_traced(server, traces, stop).await;
     greeting.abort();
     result
 }

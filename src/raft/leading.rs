@@ -5,6 +5,7 @@ use bytes::Bytes;
 use openraft::ReadPolicy;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
+use tracing::{Instrument, Span};
 
 use super::beats;
 use super::clock;
@@ -19,6 +20,7 @@ use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
+use crate::traces;
 
 type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
 
@@ -159,10 +161,20 @@ impl PeerService for Service {
             Ok(errand) => errand,
             Err(error) => return refusal_answer(Refusal::new(Code::BadRequest, error.to_string())),
         };
-        match carry_out(&self.0, errand).await {
-            Carried::Done { log_index } => ForwardAnswer::Done { log_index },
+        let span = match &errand {
+            Errand::Propose(draft) => traces::appending(draft.id(), draft.asked_by.as_deref()),
+            Errand::Membership(_) => Span::none(),
+        };
+        match carry_out(&self.0, errand).instrument(span.clone()).await {
+            Carried::Done { log_index } => {
+                traces::appended(&span, log_index);
+                ForwardAnswer::Done { log_index }
+            }
             Carried::NotLeader => ForwardAnswer::NotLeader { leader: self.0.leader() },
-            Carried::Unknown(text) => ForwardAnswer::Unknown { text },
+            Carried::Unknown(text) => {
+                traces::failed(&span);
+                ForwardAnswer::Unknown { text }
+            }
             Carried::Busy => ForwardAnswer::Overloaded,
             Carried::Refused(refusal) => refusal_answer(refusal),
         }

@@ -14,6 +14,7 @@ use openraft::metrics::RaftMetrics;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout_at};
+use tracing::Instrument;
 
 use super::disk_check::DiskCheck;
 use super::divergence::Divergence;
@@ -42,6 +43,7 @@ use crate::model::limits::BACKUPS_AT_ONCE;
 use crate::model::time::Timestamp;
 use crate::store::Store;
 use crate::subscribers::Subscribers;
+use crate::traces;
 
 /// How long a command may take before its outcome is called unknown. Below the request time-out,
 /// so that the caller still gets the answer.
@@ -257,10 +259,13 @@ impl Node {
         let metrics = &self.0.metrics;
         let _pending = OneMore::of(&metrics.proposals_pending);
         let started = Instant::now();
-        let result = self.propose_draft(by, command).await;
+        let span = traces::proposing();
+        let request = RequestId(traces::draft_id(&span));
+        let result = self.propose_draft(request, by, command).instrument(span.clone()).await;
         match &result {
             Ok(_) => metrics.proposal_duration.observe(started.elapsed().as_secs_f64()),
             Err(error) => {
+                traces::failed(&span);
                 let reason = match error {
                     NodeError::NoLeader => "no_leader",
                     NodeError::OutcomeUnknown => "outcome_unknown",
@@ -282,8 +287,7 @@ impl Node {
         self.propose(by, command).await
     }
 
-    async fn propose_draft(&self, by: &str, command: Command) -> Result<Vec<Outcome>, NodeError> {
-        let request = RequestId(rand::random());
+    async fn propose_draft(&self, request: RequestId, by: &str, command: Command) -> Result<Vec<Outcome>, NodeError> {
         let draft = Draft::new(request, by, &command);
         leading::admit(self, &draft).map_err(NodeError::Refused)?;
         let errand = Errand::Propose(draft);
@@ -349,6 +353,15 @@ impl Node {
     }
 
     pub(super) async fn await_linearizable_within(&self, limit: Duration) -> Result<(), NodeError> {
+        let span = traces::reading();
+        let result = self.await_read_index(limit).instrument(span.clone()).await;
+        if result.is_err() {
+            traces::failed(&span);
+        }
+        result
+    }
+
+    async fn await_read_index(&self, limit: Duration) -> Result<(), NodeError> {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {
             if let Ok(Some(index)) = timeout_at(deadline, self.read_index()).await {

@@ -32,6 +32,8 @@ pub struct Draft {
     pub sets_level: bool,
     /// The state may grow by it, see [`Command::adds`].
     pub adds: bool,
+    /// In one that came from a peer: the id of the HTTP request that asked for it, if one did.
+    pub asked_by: Option<String>,
 }
 
 impl Draft {
@@ -48,12 +50,22 @@ impl Draft {
     /// Reads what a peer sends; what cannot be read here must not reach the log.
     pub fn read(bytes: Bytes) -> Result<Draft, String> {
         let command = parts(&bytes)?.command;
-        Ok(Draft::of(bytes, &command))
+        let draft = Draft::of(bytes, &command);
+        let asked_by = match command {
+            Command::Asked(asked) => Some(asked.request),
+            _ => None,
+        };
+        Ok(Draft { asked_by, ..draft })
+    }
+
+    /// The id that it has of its own, the same however often it is sent.
+    pub fn id(&self) -> u128 {
+        u128::from_be_bytes(*self.bytes.first_chunk().expect("a draft begins with its id"))
     }
 
     fn of(bytes: Bytes, command: &Command) -> Draft {
         let sets_level = matches!(command, Command::Bootstrap { .. } | Command::Raise { .. });
-        Draft { bytes, level: command.level(), sets_level, adds: command.adds() }
+        Draft { bytes, level: command.level(), sets_level, adds: command.adds(), asked_by: None }
     }
 }
 
@@ -135,6 +147,7 @@ mod tests {
         let draft = Draft::new(RequestId(1), "admin", &Command::Raise { level: Level(2) });
         assert_eq!(draft.level, Level(2));
         assert_eq!(Draft::read(draft.bytes.clone()), Ok(draft.clone()));
+        assert_eq!(draft.id(), 1);
         assert_eq!(stamp(Timestamp(1), [0; 16], &draft).level(), Level(2), "an entry says what reads it");
         let mut foreign = BytesMut::from(&draft.bytes[..17 + 5]);
         foreign.put_slice(&pack::to_bytes(&serde_json::json!({"OfAnotherTime": 1})));
@@ -155,7 +168,8 @@ mod tests {
         let (inner, shell) = (pack::to_bytes(&innermost), pack::to_bytes(&Command::Asked(asked(innermost).into())));
         let shell = shell.strip_suffix(&inner[..]).expect("the command is the last field");
         let nested = |times: usize| [&[0; REQUEST_BYTES + 1][..], &shell.repeat(times), &inner].concat();
-        assert!(Draft::read(nested(1).into()).is_ok(), "as every request has it");
+        let read = Draft::read(nested(1).into()).expect("as every request has it");
+        assert_eq!(read.asked_by.as_deref(), Some(""));
         let deep = nested(1000);
         let read = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(move || Draft::read(deep.into()));
         let refused = read.expect("a thread").join().expect("no panic").expect_err("too deep");

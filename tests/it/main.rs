@@ -54,5 +54,6 @@ mod start;
 mod subscribers;
 mod tidy;
 mod tls;
+mod traces;
 mod users;
 mod webhooks;

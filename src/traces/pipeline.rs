@@ -1,0 +1,193 @@
+//! From spans of `tracing` to the queue, and what holds the two ends together: made when the process starts, closed when
+//! it ends.
+//!
+//! `tracing_opentelemetry` makes OpenTelemetry's spans of those of `tracing`. Which trace a span without a parent
+//! belongs to is said by who begins it, for the moment in which it begins ([`with_trace`]); of a span to which nobody
+//! says it, as of work that no request asked for, nothing is recorded.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use opentelemetry::trace::{Link, SpanId, SpanKind, TraceId, TraceState, TracerProvider};
+use opentelemetry::{Context, InstrumentationScope, KeyValue};
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    IdGenerator, RandomIdGenerator, Sampler, SamplingDecision, SamplingResult, SdkTracerProvider, ShouldSample, Span,
+    SpanData, SpanLimits, SpanProcessor,
+};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tracing::{Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::registry::LookupSpan;
+use url::Url;
+
+use super::TARGET;
+use super::collector::Collector;
+use super::shipping::{BATCH_SPANS_MAX, Counts, Shipping};
+use crate::metrics::Metrics;
+
+/// Ended spans that may wait: some seconds of a busy node, and a few megabytes.
+const QUEUE_SPANS_MAX: usize = 8 * BATCH_SPANS_MAX;
+/// At the end of the process, for what still waits.
+const CLOSE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Which traces are sent, and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceSettings {
+    /// Where batches are posted.
+    pub url: Url,
+    /// The share of traces that are recorded where no caller says whether one is, 0 to 1.
+    pub share: f64,
+}
+
+/// What sends the spans of this process.
+pub struct Pipeline {
+    provider: SdkTracerProvider,
+    counts: Counts,
+    closing: CancellationToken,
+    shipping: JoinHandle<()>,
+}
+
+impl Pipeline {
+    /// Within a runtime; blocks on the disk for an `https` collector. Fails where TLS cannot be set up, and never
+    /// because of the collector.
+    pub fn start(settings: &TraceSettings, node_id: u64) -> anyhow::Result<Pipeline> {
+        let collector = Collector::new(settings.url.clone(), node_id)?;
+        let (sender, spans) = mpsc::channel(QUEUE_SPANS_MAX);
+        let (counts, closing) = (Counts::default(), CancellationToken::new());
+        let provider = provider(settings.share, Queue { sender, counts: counts.clone() });
+        let shipping = Shipping { spans, collector, counts: counts.clone(), closing: closing.clone() };
+        Ok(Pipeline { provider, counts, closing, shipping: tokio::spawn(shipping.run()) })
+    }
+
+    /// What the subscriber of the process needs.
+    pub fn layer<S>(&self) -> impl Layer<S> + use<S>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span>,
+    {
+        layer(&self.provider)
+    }
+
+    /// What becomes of spans is counted there from now on.
+    pub fn count_in(&self, metrics: std::sync::Arc<Metrics>) {
+        self.counts.begin(metrics);
+    }
+
+    /// Sends what waits, within [`CLOSE_WITHIN`].
+    pub async fn close(mut self) {
+        self.closing.cancel();
+        if tokio::time::timeout(CLOSE_WITHIN, &mut self.shipping).await.is_err() {
+            self.shipping.abort();
+            tracing::warn!("the collector did not take the last traces in time");
+        }
+    }
+}
+
+/// Everything is said here: the SDK would look into the environment for the rest.
+fn provider(share: f64, processor: impl SpanProcessor + 'static) -> SdkTracerProvider {
+    SdkTracerProvider::builder()
+        .with_sampler(Sampler::ParentBased(Box::new(OfRequests(Sampler::TraceIdRatioBased(share)))))
+        .with_id_generator(Ids(RandomIdGenerator::default()))
+        .with_span_limits(SpanLimits::default())
+        .with_span_processor(processor)
+        .build()
+}
+
+fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let scope = InstrumentationScope::builder("thuban").with_version(env!("CARGO_PKG_VERSION")).build();
+    tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer_with_scope(scope))
+        .with_location(false)
+        .with_threads(false)
+        .with_level(false)
+        .with_target(false)
+        .with_tracked_inactivity(false)
+        .with_context_activation(false)
+        .with_filter(Targets::new().with_target(TARGET, Level::DEBUG))
+}
+
+thread_local! {
+    /// Whose span is being begun on this thread.
+    static TRACE: Cell<TraceId> = const { Cell::new(TraceId::INVALID) };
+}
+
+/// What begins without a parent during `begin` is of this trace.
+pub(super) fn with_trace(trace: TraceId, begin: impl FnOnce()) {
+    TRACE.set(trace);
+    begin();
+    TRACE.set(TraceId::INVALID);
+}
+
+/// Spans by chance; traces as they are said.
+#[derive(Debug)]
+struct Ids(RandomIdGenerator);
+
+impl IdGenerator for Ids {
+    fn new_trace_id(&self) -> TraceId {
+        TRACE.get()
+    }
+
+    fn new_span_id(&self) -> SpanId {
+        self.0.new_span_id()
+    }
+}
+
+/// Of spans without a parent: those of a known trace.
+#[derive(Clone, Debug)]
+struct OfRequests(Sampler);
+
+impl ShouldSample for OfRequests {
+    fn should_sample(
+        &self,
+        parent: Option<&Context>,
+        trace: TraceId,
+        name: &str,
+        kind: &SpanKind,
+        attributes: &[KeyValue],
+        links: &[Link],
+    ) -> SamplingResult {
+        match trace {
+            TraceId::INVALID => SamplingResult {
+                decision: SamplingDecision::Drop,
+                attributes: Vec::new(),
+                trace_state: TraceState::default(),
+            },
+            known => self.0.should_sample(parent, known, name, kind, attributes, links),
+        }
+    }
+}
+
+/// Takes what has ended, if there is room.
+#[derive(Debug)]
+struct Queue {
+    sender: mpsc::Sender<SpanData>,
+    counts: Counts,
+}
+
+impl SpanProcessor for Queue {
+    fn on_start(&self, _: &mut Span, _: &Context) {}
+
+    fn on_end(&self, span: SpanData) {
+        if span.span_context.is_sampled() && self.sender.try_send(span).is_err() {
+            self.counts.add("dropped", 1);
+        }
+    }
+
+    /// What waits is sent by [`Shipping`], which [`Pipeline::close`] ends.
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! From the queue of ended spans to the collector: batches, one at a time, each tried a few times and then given up.
+//!
+//! A collector that is away is told of in the log once, and once when it is back; where it comes and goes, no more
+//! often than [`WORDS_PAUSE`]. What becomes of spans meanwhile is counted.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use opentelemetry_sdk::trace::SpanData;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::collector::{Collector, Failure};
+use crate::metrics::Metrics;
+
+/// Spans of one batch.
+pub(super) const BATCH_SPANS_MAX: usize = 512;
+/// How long the first span of a batch waits for others.
+const GATHER: Duration = Duration::from_secs(1);
+/// Of one batch.
+const TRIES_MAX: u32 = 3;
+/// Before the second try; doubled before the next one.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+/// Between two times at which the log says that the collector is away.
+const WORDS_PAUSE: Duration = Duration::from_secs(60);
+
+/// Counts what becomes of spans, from when the node has its metrics on.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts(Arc<OnceLock<Counted>>);
+
+struct Counted(Arc<Metrics>);
+
+impl std::fmt::Debug for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("metrics")
+    }
+}
+
+impl Counts {
+    pub(super) fn begin(&self, metrics: Arc<Metrics>) {
+        // Set once, by the node of this process.
+        let _ = self.0.set(Counted(metrics));
+    }
+
+    pub(super) fn add(&self, outcome: &str, spans: u64) {
+        if let Some(Counted(metrics)) = self.0.get() {
+            metrics.otlp_spans.with_label_values(&[outcome]).inc_by(spans);
+        }
+    }
+}
+
+pub(super) struct Shipping {
+    pub(super) spans: mpsc::Receiver<SpanData>,
+    pub(super) collector: Collector,
+    pub(super) counts: Counts,
+    pub(super) closing: CancellationToken,
+}
+
+impl Shipping {
+    /// Ends when it is to close and everything that waits has been tried once more.
+    pub(super) async fn run(mut self) {
+        let mut words = Words::default();
+        loop {
+            let batch = self.gather().await;
+            if batch.is_empty() {
+                return;
+            }
+            let count = u64::try_from(batch.len()).unwrap_or_default();
+            match self.deliver(batch).await {
+                Ok(rejected) => {
+                    let rejected = rejected.min(count);
+                    self.counts.add("exported", count - rejected);
+                    self.counts.add("rejected", rejected);
+                    if let Some(spans) = words.taken() {
+                        tracing::info!(spans, "the collector takes traces again; these spans were lost meanwhile");
+                    }
+                }
+                Err(why) => {
+                    self.counts.add("failed", count);
+                    if words.failed(Instant::now(), count) {
+                        tracing::warn!(why, "the collector takes no traces: spans are lost until it does");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The next batch; an empty one when there is none and this is to close.
+    async fn gather(&mut self) -> Vec<SpanData> {
+        let mut batch = Vec::with_capacity(BATCH_SPANS_MAX);
+        let closing = self.closing.clone();
+        let gathered = async {
+            self.spans.recv_many(&mut batch, BATCH_SPANS_MAX).await;
+            let until = Instant::now() + GATHER;
+            while batch.len() < BATCH_SPANS_MAX {
+                let room = BATCH_SPANS_MAX - batch.len();
+                match timeout_at(until, self.spans.recv_many(&mut batch, room)).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(_) => {}
+                }
+            }
+        };
+        // Cancelled it has lost nothing: what it took is in the batch.
+        if closing.run_until_cancelled(gathered).await.is_none() {
+            while batch.len() < BATCH_SPANS_MAX
+                && let Ok(span) = self.spans.try_recv()
+            {
+                batch.push(span);
+            }
+        }
+        batch
+    }
+
+    /// Sends a batch until it is taken, or given up: at once where no further try would help. Says how many of its
+    /// spans the collector did not want.
+    async fn deliver(&self, batch: Vec<SpanData>) -> Result<u64, String> {
+        let body = self.collector.encode(batch);
+        let (mut tries, mut pause) = (1, PAUSE_MIN);
+        loop {
+            let failure = match self.collector.post(body.clone()).await {
+                Ok(rejected) => return Ok(rejected),
+                Err(failure) => failure,
+            };
+            let Failure { why, is_passing, pause: asked } = failure;
+            let is_last = tries == TRIES_MAX || !is_passing || self.closing.is_cancelled();
+            if is_last {
+                return Err(why);
+            }
+            // Ends early when this is to close: one more try, and no other.
+            let _ = timeout(asked.unwrap_or(pause), self.closing.cancelled()).await;
+            (tries, pause) = (tries + 1, pause * 2);
+        }
+    }
+}
+
+/// What is said of a collector that is away, and when.
+#[derive(Default)]
+struct Words {
+    /// Spans lost since it is.
+    lost: u64,
+    is_said: bool,
+    said: Option<Instant>,
+}
+
+impl Words {
+    /// Whether to say that it is away.
+    fn failed(&mut self, now: Instant, spans: u64) -> bool {
+        self.lost += spans;
+        let is_due = self.said.is_none_or(|said| now - said >= WORDS_PAUSE);
+        if self.is_said || !is_due {
+            return false;
+        }
+        (self.is_said, self.said) = (true, Some(now));
+        true
+    }
+
+    /// How many spans were lost, if it is to be said that it is back.
+    fn taken(&mut self) -> Option<u64> {
+        let lost = std::mem::take(&mut self.lost);
+        std::mem::take(&mut self.is_said).then_some(lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_said_once_that_a_collector_is_away_and_once_that_it_is_back() {
+        let (mut words, start) = (Words::default(), Instant::now());
+        assert_eq!(words.taken(), None, "it was never away");
+        assert!(words.failed(start, 3));
+        for second in 1..1000 {
+            assert!(!words.failed(start + Duration::from_secs(second), 1), "after {second} s");
+        }
+        assert_eq!((words.taken(), words.taken()), (Some(1002), None));
+    }
+
+    #[test]
+    fn of_one_that_comes_and_goes_little_is_said() {
+        let (mut words, start, mut lines) = (Words::default(), Instant::now(), 0);
+        for second in 0..600 {
+            lines += u32::from(words.failed(start + Duration::from_secs(second), 1));
+            lines += u32::from(words.taken().is_some());
+        }
+        assert_eq!(lines, 20, "two a minute");
+    }
+}

@@ -1,0 +1,129 @@
+//! The spans that are sent, each begun by one function here, under [`TARGET`].
+//!
+//! | span | begins where | ends when |
+//! |---|---|---|
+//! | `POST /naming/v1/services`, say | a request comes in ([`arrived`]) | its answer is made |
+//! | `raft propose` | it proposes a command ([`proposing`]) | this node has applied it |
+//! | `raft append` | the leader takes the draft of another node ([`appending`]) | a majority has it |
+//! | `raft read index` | a read has to be linearizable ([`reading`]) | this node has applied as far |
+//!
+//! The last three are recorded only within a request that is.
+
+use axum::http::{HeaderMap, StatusCode};
+use opentelemetry::Context;
+use opentelemetry::trace::TraceContextExt;
+use tracing::field::Empty;
+use tracing::{Level, Span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use super::identity::{remote, trace_id};
+use super::pipeline::with_trace;
+use super::{TARGET, TraceParent, mark};
+
+/// The word of the semantic conventions for a method that somebody invented.
+const OTHER_METHOD: &str = "_OTHER";
+
+/// A request as it comes in.
+pub(crate) struct Arrival<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) headers: &'a HeaderMap,
+    /// One of those that there are.
+    pub(crate) method: Option<&'static str>,
+    /// The template of the route, for one that there is.
+    pub(crate) route: Option<&'a str>,
+    /// It comes in such numbers, or so regularly, that it is traced only where its caller records a trace.
+    pub(crate) is_frequent: bool,
+}
+
+/// Whether anybody takes spans: a look at what was decided when the process started.
+fn is_on() -> bool {
+    tracing::span_enabled!(target: TARGET, Level::DEBUG)
+}
+
+/// The span of a request, whose parent is what its caller names; disabled where nothing is recorded of it.
+pub(crate) fn arrived(arrival: &Arrival<'_>) -> Span {
+    if !is_on() {
+        return Span::none();
+    }
+    let caller = TraceParent::of(arrival.headers);
+    if arrival.is_frequent && !caller.is_some_and(|caller| caller.is_sampled) {
+        return Span::none();
+    }
+    let Arrival { id, route, .. } = *arrival;
+    let method = arrival.method.unwrap_or(OTHER_METHOD);
+    let span = tracing::debug_span!(
+        target: TARGET,
+        "request",
+        "otel.name" = route.map_or_else(|| method.to_owned(), |route| format!("{method} {route}")),
+        "otel.kind" = "server",
+        "http.request.method" = method,
+        "http.route" = route,
+        "request.id" = id,
+        "http.response.status_code" = Empty,
+        "error.type" = Empty,
+        "otel.status_code" = Empty,
+    );
+    let trace = trace_id(id);
+    let (parent, other) = match caller {
+        Some(caller) if caller.trace_id == trace => (Context::new().with_remote_span_context(caller.context()), None),
+        other => (Context::new(), other),
+    };
+    // Refused where the log alone has asked for spans.
+    if span.set_parent(parent).is_ok() {
+        if let Some(other) = other {
+            span.add_link(other.context());
+        }
+        with_trace(trace, || drop(span.context()));
+    }
+    span
+}
+
+/// The answer to a request is made.
+pub(crate) fn answered(span: &Span, status: StatusCode) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.record("error.type", status.as_str());
+        failed(span);
+    }
+}
+
+/// What a span is about could not be done.
+pub(crate) fn failed(span: &Span) {
+    span.record("otel.status_code", "error");
+}
+
+/// A command on its way into the log, and until it is applied here.
+pub(crate) fn proposing() -> Span {
+    tracing::debug_span!(target: TARGET, "raft propose", "otel.status_code" = Empty)
+}
+
+/// A read waits until this node has what was acknowledged before.
+pub(crate) fn reading() -> Span {
+    tracing::debug_span!(target: TARGET, "raft read index", "otel.status_code" = Empty)
+}
+
+/// The leader carries out the draft of another node, for the request that is named in it.
+pub(crate) fn appending(draft_id: u128, request_id: Option<&str>) -> Span {
+    let Some(request_id) = request_id.filter(|_| is_on()) else { return Span::none() };
+    let Some(parent) = mark::span_of(draft_id) else { return Span::none() };
+    let span = tracing::debug_span!(
+        target: TARGET,
+        "raft append",
+        "otel.kind" = "server",
+        "request.id" = request_id,
+        "raft.log_index" = Empty,
+        "otel.status_code" = Empty,
+    );
+    let parent = Context::new().with_remote_span_context(remote(trace_id(request_id), parent, true));
+    // Refused where the log alone has asked for spans.
+    let _ = span.set_parent(parent);
+    span
+}
+
+/// The draft is in the log at this index.
+pub(crate) fn appended(span: &Span, log_index: u64) {
+    span.record("raft.log_index", i64::try_from(log_index).unwrap_or(i64::MAX));
+}

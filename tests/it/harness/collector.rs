@@ -1,0 +1,182 @@
+//! A collector of traces: takes OTLP by HTTP, reads what is in it, and can be slow, ill or away.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+use super::{Ports, eventually};
+
+/// As it stands in a batch, with the node that sent it.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) node: String,
+    pub(crate) name: String,
+    pub(crate) trace: String,
+    pub(crate) id: String,
+    /// Empty for the first one of a trace.
+    pub(crate) parent: String,
+    /// The number that OTLP has for it: 1 internal, 2 server.
+    pub(crate) kind: i32,
+    pub(crate) is_error: bool,
+    pub(crate) began: u64,
+    pub(crate) ended: u64,
+    pub(crate) links: Vec<String>,
+    attributes: Vec<KeyValue>,
+}
+
+impl Span {
+    /// As text; nothing where there is no such attribute.
+    pub(crate) fn attribute(&self, key: &str) -> String {
+        value(&self.attributes, key)
+    }
+}
+
+fn value(attributes: &[KeyValue], key: &str) -> String {
+    let found = attributes.iter().find(|attribute| attribute.key == key);
+    match found.and_then(|attribute| attribute.value.as_ref()) {
+        Some(AnyValue { value: Some(Value::StringValue(text)) }) => text.clone(),
+        Some(AnyValue { value: Some(Value::IntValue(number)) }) => number.to_string(),
+        Some(other) => format!("{other:?}"),
+        None => String::new(),
+    }
+}
+
+/// What a post is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Takes,
+    Answers(u16),
+    /// Not at all.
+    Hangs,
+}
+
+#[derive(Default)]
+struct Taken {
+    posts: usize,
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+pub(crate) struct Collector {
+    address: SocketAddr,
+    taken: Arc<Mutex<Taken>>,
+    mood: Arc<Mutex<Mood>>,
+    serving: Option<AbortHandle>,
+}
+
+impl Collector {
+    /// One that nobody reaches yet.
+    pub(crate) fn away() -> Collector {
+        let (taken, mood) = (Arc::default(), Arc::new(Mutex::new(Mood::Takes)));
+        Collector { address: Ports::reserve().api, taken, mood, serving: None }
+    }
+
+    pub(crate) async fn start() -> Collector {
+        let mut collector = Collector::away();
+        collector.come().await;
+        collector
+    }
+
+    /// What a node is told.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) async fn come(&mut self) {
+        let listener = TcpListener::bind(self.address).await.expect("a reserved port");
+        let (taken, mood) = (self.taken.clone(), self.mood.clone());
+        let take = move |request: Request| {
+            let (taken, mood) = (taken.clone(), *mood.lock());
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = axum::body::to_bytes(body, usize::MAX).await.expect("a whole body");
+                taken.lock().posts += 1;
+                match mood {
+                    Mood::Takes => {
+                        taken.lock().read(&parts.uri, &parts.headers, body);
+                        StatusCode::OK
+                    }
+                    Mood::Answers(status) => StatusCode::from_u16(status).expect("a status"),
+                    Mood::Hangs => std::future::pending().await,
+                }
+            }
+        };
+        let served = async move { axum::serve(listener, Router::new().fallback(take)).await };
+        self.serving = Some(tokio::spawn(served).abort_handle());
+    }
+
+    pub(crate) fn set_mood(&self, mood: Mood) {
+        *self.mood.lock() = mood;
+    }
+
+    pub(crate) fn posts(&self) -> usize {
+        self.taken.lock().posts
+    }
+
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        self.taken.lock().spans.clone()
+    }
+
+    /// All batches, as they came.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.taken.lock().bytes.clone()
+    }
+
+    /// Waits until the spans of a trace are there of which `is_whole` holds.
+    pub(crate) async fn trace(&self, id: &str, limit: Duration, is_whole: impl Fn(&[Span]) -> bool) -> Vec<Span> {
+        eventually(limit, &format!("trace {id} is whole"), || async {
+            let spans: Vec<_> = self.spans().into_iter().filter(|span| span.trace == id).collect();
+            if is_whole(&spans) { Ok(spans) } else { Err(format!("{spans:#?}")) }
+        })
+        .await
+    }
+}
+
+impl Taken {
+    fn read(&mut self, uri: &Uri, headers: &HeaderMap, body: Bytes) {
+        assert_eq!((uri.path(), uri.query()), ("/v1/traces", None));
+        assert_eq!(headers["content-type"], "application/x-protobuf");
+        let batch = ExportTraceServiceRequest::decode(&body[..]).expect("a batch of spans");
+        self.bytes.extend_from_slice(&body);
+        for of_resource in batch.resource_spans {
+            let resource = of_resource.resource.expect("who sends it").attributes;
+            assert_eq!(value(&resource, "service.name"), "thuban");
+            assert_eq!(value(&resource, "service.version"), env!("CARGO_PKG_VERSION"));
+            let node = value(&resource, "service.instance.id");
+            let spans = of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans);
+            self.spans.extend(spans.map(|span| Span {
+                node: node.clone(),
+                name: span.name,
+                trace: hex::encode(span.trace_id),
+                id: hex::encode(span.span_id),
+                parent: hex::encode(span.parent_span_id),
+                kind: span.kind,
+                is_error: span.status.is_some_and(|status| status.code == 2),
+                began: span.start_time_unix_nano,
+                ended: span.end_time_unix_nano,
+                links: span.links.into_iter().map(|link| hex::encode(link.trace_id)).collect(),
+                attributes: span.attributes,
+            }));
+        }
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        if let Some(serving) = &self.serving {
+            serving.abort();
+        }
+    }
+}
