@@ -33,7 +33,7 @@
 //!
 //! Names point downwards only. [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or
 //! Raft; [`store`] keeps bytes and never imports `model`; [`api`] and [`compat`] know neither each
-//! other nor `store`; openraft is named in [`raft`], `store` and the types of [`format`] alone.
+//! other nor `store`; openraft is named in [`raft`], `store` and the types of [`mod@format`] alone.
 //! `tests/it/tidy.rs` reads the sources and says so when this breaks.
 //!
 //! # The path of a write

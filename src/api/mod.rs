@@ -1,6 +1,6 @@
 //! The management surface: JSON over HTTP on port 8090, one envelope for every answer.
 //!
-//! [`routes`] holds the table of contents; the last column of a row is its documentation. A handler
+//! [`mod@routes`] holds the table of contents; the last column of a row is its documentation. A handler
 //! extracts, calls the catalog through the node and answers; it decides nothing that depends on state,
 //! as another request may come between.
 

@@ -1,7 +1,7 @@
 //! Java's properties text, read and written by the rules of `java.util.Properties`.
 //!
 //! Clients of the config surface hand what they get to Java's own reader, so [`parse`] follows that
-//! reader's state machine step by step, odd corners included, and [`write`] is its inverse. Two
+//! reader's state machine step by step, odd corners included, and [`write()`] is its inverse. Two
 //! departures, because text here is UTF-8 and comes from editors: one byte order mark at the very
 //! start is dropped (Java would make it part of the first key), and an escape that names half of a
 //! surrogate pair is an error (Java would keep a string that no encoding can carry).

@@ -149,7 +149,7 @@ pub struct Subscribed {
     pub current: u64,
     /// Some or all of them.
     pub clients: Vec<Subscription>,
-    /// Of each of the rest; from [`Level::CUSTODY`] on.
+    /// Of each of the rest; from [`Level::CUSTODY`](crate::format::level::Level::CUSTODY) on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<Mark>,
 }
