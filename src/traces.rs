@@ -28,6 +28,8 @@ pub(crate) use mark::draft_id;
 pub use pipeline::{Pipeline, TraceSettings};
 pub(crate) use spans::{Arrival, answered, appended, appending, arrived, failed, proposing, reading};
 
-/// The target of every span that is sent, and of nothing else: no module's name begins with it, as those do that are the
+/// The target of spans that are sent, and of nothing else: no module's name begins with it, as those do that are the
 /// targets of what the log is told.
 const TARGET: &str = "thuban::otlp";
+/// The same of those that are sent only within another one, which is.
+const INNER_TARGET: &str = "thuban::otlp::inner";

@@ -2,8 +2,9 @@
 //! it ends.
 //!
 //! `tracing_opentelemetry` makes OpenTelemetry's spans of those of `tracing`. Which trace a span without a parent
-//! belongs to is said by who begins it, for the moment in which it begins ([`with_trace`]); of a span to which nobody
-//! says it, as of work that no request asked for, nothing is recorded.
+//! belongs to is said by who begins it, for the moment in which it begins ([`with_trace`]). What is not recorded does not
+//! begin: whether a trace is, is looked up before its first span ([`Recorded`]), and the spans within it begin only
+//! there, so that nothing is recorded of work that no request asked for.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -18,15 +19,17 @@ use opentelemetry_sdk::trace::{
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tracing::{Level, Subscriber};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
+use tracing::{Metadata, Subscriber, dispatcher};
 use tracing_subscriber::Layer;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{self, Filter};
 use tracing_subscriber::registry::LookupSpan;
 use url::Url;
 
-use super::TARGET;
 use super::collector::Collector;
 use super::shipping::{BATCH_SPANS_MAX, Counts, Shipping};
+use super::{INNER_TARGET, TARGET};
 use crate::metrics::Metrics;
 
 /// Ended spans that may wait: some seconds of a busy node, and a few megabytes.
@@ -46,6 +49,7 @@ pub struct TraceSettings {
 /// What sends the spans of this process.
 pub struct Pipeline {
     provider: SdkTracerProvider,
+    recorded: Recorded,
     counts: Counts,
     closing: CancellationToken,
     shipping: JoinHandle<()>,
@@ -58,9 +62,10 @@ impl Pipeline {
         let collector = Collector::new(settings.url.clone(), node_id)?;
         let (sender, spans) = mpsc::channel(QUEUE_SPANS_MAX);
         let (counts, closing) = (Counts::default(), CancellationToken::new());
-        let provider = provider(settings.share, Queue { sender, counts: counts.clone() });
+        let provider = provider(Queue { sender, counts: counts.clone() });
+        let recorded = Recorded { share: settings.share };
         let shipping = Shipping { spans, collector, counts: counts.clone(), closing: closing.clone() };
-        Ok(Pipeline { provider, counts, closing, shipping: tokio::spawn(shipping.run()) })
+        Ok(Pipeline { provider, recorded, counts, closing, shipping: tokio::spawn(shipping.run()) })
     }
 
     /// What the subscriber of the process needs.
@@ -68,7 +73,7 @@ impl Pipeline {
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
     {
-        layer(&self.provider)
+        layer(&self.provider, self.recorded)
     }
 
     /// What becomes of spans is counted there from now on.
@@ -87,16 +92,16 @@ impl Pipeline {
 }
 
 /// Everything is said here: the SDK would look into the environment for the rest.
-fn provider(share: f64, processor: impl SpanProcessor + 'static) -> SdkTracerProvider {
+fn provider(processor: impl SpanProcessor + 'static) -> SdkTracerProvider {
     SdkTracerProvider::builder()
-        .with_sampler(Sampler::ParentBased(Box::new(OfRequests(Sampler::TraceIdRatioBased(share)))))
+        .with_sampler(Sampler::ParentBased(Box::new(OfKnownTraces)))
         .with_id_generator(Ids(RandomIdGenerator::default()))
         .with_span_limits(SpanLimits::default())
         .with_span_processor(processor)
         .build()
 }
 
-fn layer<S>(provider: &SdkTracerProvider) -> impl Layer<S> + use<S>
+fn layer<S>(provider: &SdkTracerProvider, recorded: Recorded) -> impl Layer<S> + use<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
@@ -109,7 +114,50 @@ where
         .with_target(false)
         .with_tracked_inactivity(false)
         .with_context_activation(false)
-        .with_filter(Targets::new().with_target(TARGET, Level::DEBUG))
+        .with_filter(recorded)
+}
+
+/// What the layer takes: spans that are begun for it, and what begins within these.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recorded {
+    share: f64,
+}
+
+impl Recorded {
+    /// Whether the first span of this trace is to begin here, as far as the subscriber in force says; true where that
+    /// sends none.
+    pub(super) fn has(trace: TraceId) -> bool {
+        let share = dispatcher::get_default(|all| all.downcast_ref::<Recorded>().map(|recorded| recorded.share));
+        // As the samplers of others decide it, for the same trace.
+        let decide =
+            |share| Sampler::TraceIdRatioBased(share).should_sample(None, trace, "", &SpanKind::Server, &[], &[]);
+        share.is_none_or(|share| decide(share).decision == SamplingDecision::RecordAndSample)
+    }
+}
+
+impl<S> Filter<S> for Recorded
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    fn enabled(&self, metadata: &Metadata<'_>, context: &layer::Context<'_, S>) -> bool {
+        match metadata.target() {
+            TARGET => true,
+            INNER_TARGET => context.lookup_current().is_some(),
+            _ => false,
+        }
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        match metadata.target() {
+            TARGET => Interest::always(),
+            INNER_TARGET => Interest::sometimes(),
+            _ => Interest::never(),
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::DEBUG)
+    }
 }
 
 thread_local! {
@@ -138,28 +186,25 @@ impl IdGenerator for Ids {
     }
 }
 
-/// Of spans without a parent: those of a known trace.
+/// Of spans without a parent: those whose trace was said.
 #[derive(Clone, Debug)]
-struct OfRequests(Sampler);
+struct OfKnownTraces;
 
-impl ShouldSample for OfRequests {
+impl ShouldSample for OfKnownTraces {
     fn should_sample(
         &self,
-        parent: Option<&Context>,
+        _: Option<&Context>,
         trace: TraceId,
-        name: &str,
-        kind: &SpanKind,
-        attributes: &[KeyValue],
-        links: &[Link],
+        _: &str,
+        _: &SpanKind,
+        _: &[KeyValue],
+        _: &[Link],
     ) -> SamplingResult {
-        match trace {
-            TraceId::INVALID => SamplingResult {
-                decision: SamplingDecision::Drop,
-                attributes: Vec::new(),
-                trace_state: TraceState::default(),
-            },
-            known => self.0.should_sample(parent, known, name, kind, attributes, links),
-        }
+        let decision = match trace {
+            TraceId::INVALID => SamplingDecision::Drop,
+            _ => SamplingDecision::RecordAndSample,
+        };
+        SamplingResult { decision, attributes: Vec::new(), trace_state: TraceState::default() }
     }
 }
 

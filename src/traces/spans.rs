@@ -17,8 +17,8 @@ use tracing::{Level, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::identity::{remote, trace_id};
-use super::pipeline::with_trace;
-use super::{TARGET, TraceParent, mark};
+use super::pipeline::{Recorded, with_trace};
+use super::{INNER_TARGET, TARGET, TraceParent, mark};
 
 /// The word of the semantic conventions for a method that somebody invented.
 const OTHER_METHOD: &str = "_OTHER";
@@ -50,6 +50,14 @@ pub(crate) fn arrived(arrival: &Arrival<'_>) -> Span {
         return Span::none();
     }
     let Arrival { id, route, .. } = *arrival;
+    let trace = trace_id(id);
+    let (parent, other) = match caller {
+        Some(caller) if caller.trace_id == trace => (Some(caller), None),
+        other => (None, other),
+    };
+    if !parent.map_or_else(|| Recorded::has(trace), |parent| parent.is_sampled) {
+        return Span::none();
+    }
     let method = arrival.method.unwrap_or(OTHER_METHOD);
     let span = tracing::debug_span!(
         target: TARGET,
@@ -63,10 +71,9 @@ pub(crate) fn arrived(arrival: &Arrival<'_>) -> Span {
         "error.type" = Empty,
         "otel.status_code" = Empty,
     );
-    let trace = trace_id(id);
-    let (parent, other) = match caller {
-        Some(caller) if caller.trace_id == trace => (Context::new().with_remote_span_context(caller.context()), None),
-        other => (Context::new(), other),
+    let parent = match parent {
+        Some(parent) => Context::new().with_remote_span_context(parent.context()),
+        None => Context::new(),
     };
     // Refused where the log alone has asked for spans.
     if span.set_parent(parent).is_ok() {
@@ -95,14 +102,25 @@ pub(crate) fn failed(span: &Span) {
     span.record("otel.status_code", "error");
 }
 
+/// Whether anything begun here would be within a span: without one the subscriber would keep what no layer of it takes.
+fn is_within() -> bool {
+    is_on() && !Span::current().is_disabled()
+}
+
 /// A command on its way into the log, and until it is applied here.
 pub(crate) fn proposing() -> Span {
-    tracing::debug_span!(target: TARGET, "raft propose", "otel.status_code" = Empty)
+    if !is_within() {
+        return Span::none();
+    }
+    tracing::debug_span!(target: INNER_TARGET, "raft propose", "otel.status_code" = Empty)
 }
 
 /// A read waits until this node has what was acknowledged before.
 pub(crate) fn reading() -> Span {
-    tracing::debug_span!(target: TARGET, "raft read index", "otel.status_code" = Empty)
+    if !is_within() {
+        return Span::none();
+    }
+    tracing::debug_span!(target: INNER_TARGET, "raft read index", "otel.status_code" = Empty)
 }
 
 /// The leader carries out the draft of another node, for the request that is named in it.

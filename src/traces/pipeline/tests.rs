@@ -36,10 +36,9 @@ impl SpanProcessor for Kept {
 /// What is recorded of `work` at this share.
 fn recorded(share: f64, work: impl FnOnce()) -> Vec<SpanData> {
     let kept = Kept::default();
-    let provider = provider(share, kept.clone());
-    with_default(tracing_subscriber::registry().with(layer(&provider)), work);
-    let spans = std::mem::take(&mut *kept.0.lock());
-    spans
+    let provider = provider(kept.clone());
+    with_default(tracing_subscriber::registry().with(layer(&provider, Recorded { share })), work);
+    std::mem::take(&mut *kept.0.lock())
 }
 
 fn traceparent(trace: &str, flags: &str) -> HeaderMap {
@@ -108,13 +107,15 @@ fn a_caller_says_which_span_is_the_parent_and_whether_it_is_recorded() {
 fn what_is_not_recorded_on_one_node_is_not_on_the_next_one() {
     let none = HeaderMap::new();
     let spans = recorded(0.0, || {
-        let draft = arrived(&arrival(TRACE, &none)).in_scope(|| draft_id(&proposing()));
-        drop(appending(draft, Some(TRACE)));
+        let request = arrived(&arrival(TRACE, &none));
+        let propose = request.in_scope(proposing);
+        assert!(request.is_disabled() && propose.is_disabled(), "nothing begins that is not recorded");
+        drop(appending(draft_id(&propose), Some(TRACE)));
     });
     assert!(spans.is_empty(), "{spans:?}");
     let spans = recorded(1.0, || {
         // Nobody's requests.
-        drop(proposing());
+        assert!(proposing().is_disabled() && reading().is_disabled());
         drop(appending(draft_id(&proposing()), Some(TRACE)));
         drop(appending(rand::random(), Some(TRACE)));
         drop(appending(draft_id(&proposing()), None));
