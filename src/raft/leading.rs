@@ -162,7 +162,7 @@ impl PeerService for Service {
             Err(error) => return refusal_answer(Refusal::new(Code::BadRequest, error.to_string())),
         };
         let span = match &errand {
-            Errand::Propose(draft) => traces::appending(draft.id(), draft.asked_by.as_deref()),
+            Errand::Propose(draft) => traces::appending(draft.id(), || draft.asked_by()),
             Errand::Membership(_) => Span::none(),
         };
         match carry_out(&self.0, errand).instrument(span.clone()).await {

@@ -32,8 +32,6 @@ pub struct Draft {
     pub sets_level: bool,
     /// The state may grow by it, see [`Command::adds`].
     pub adds: bool,
-    /// In one that came from a peer: the id of the HTTP request that asked for it, if one did.
-    pub asked_by: Option<String>,
 }
 
 impl Draft {
@@ -50,12 +48,15 @@ impl Draft {
     /// Reads what a peer sends; what cannot be read here must not reach the log.
     pub fn read(bytes: Bytes) -> Result<Draft, String> {
         let command = parts(&bytes)?.command;
-        let draft = Draft::of(bytes, &command);
-        let asked_by = match command {
+        Ok(Draft::of(bytes, &command))
+    }
+
+    /// The id of the HTTP request that asked for it, if one did. Reads all of it.
+    pub fn asked_by(&self) -> Option<String> {
+        match parts(&self.bytes).ok()?.command {
             Command::Asked(asked) => Some(asked.request),
             _ => None,
-        };
-        Ok(Draft { asked_by, ..draft })
+        }
     }
 
     /// The id that it has of its own, the same however often it is sent.
@@ -65,7 +66,7 @@ impl Draft {
 
     fn of(bytes: Bytes, command: &Command) -> Draft {
         let sets_level = matches!(command, Command::Bootstrap { .. } | Command::Raise { .. });
-        Draft { bytes, level: command.level(), sets_level, adds: command.adds(), asked_by: None }
+        Draft { bytes, level: command.level(), sets_level, adds: command.adds() }
     }
 }
 
@@ -169,7 +170,7 @@ mod tests {
         let shell = shell.strip_suffix(&inner[..]).expect("the command is the last field");
         let nested = |times: usize| [&[0; REQUEST_BYTES + 1][..], &shell.repeat(times), &inner].concat();
         let read = Draft::read(nested(1).into()).expect("as every request has it");
-        assert_eq!(read.asked_by.as_deref(), Some(""));
+        assert_eq!(read.asked_by().as_deref(), Some(""));
         let deep = nested(1000);
         let read = std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(move || Draft::read(deep.into()));
         let refused = read.expect("a thread").join().expect("no panic").expect_err("too deep");

@@ -123,19 +123,21 @@ pub(crate) fn reading() -> Span {
     tracing::debug_span!(target: INNER_TARGET, "raft read index", "otel.status_code" = Empty)
 }
 
-/// The leader carries out the draft of another node, for the request that is named in it.
-pub(crate) fn appending(draft_id: u128, request_id: Option<&str>) -> Span {
-    let Some(request_id) = request_id.filter(|_| is_on()) else { return Span::none() };
-    let Some(parent) = mark::span_of(draft_id) else { return Span::none() };
+/// The leader carries out the draft of another node, for the request that is named in it, which is asked for where
+/// that is recorded.
+pub(crate) fn appending(draft_id: u128, request_id: impl FnOnce() -> Option<String>) -> Span {
+    let parent = is_on().then(|| mark::span_of(draft_id)).flatten();
+    let named = parent.and_then(|parent| Some((parent, request_id()?)));
+    let Some((parent, request_id)) = named else { return Span::none() };
     let span = tracing::debug_span!(
         target: TARGET,
         "raft append",
         "otel.kind" = "server",
-        "request.id" = request_id,
+        "request.id" = request_id.as_str(),
         "raft.log_index" = Empty,
         "otel.status_code" = Empty,
     );
-    let parent = Context::new().with_remote_span_context(remote(trace_id(request_id), parent, true));
+    let parent = Context::new().with_remote_span_context(remote(trace_id(&request_id), parent, true));
     // Refused where the log alone has asked for spans.
     let _ = span.set_parent(parent);
     span

@@ -65,7 +65,7 @@ fn the_spans_of_a_request_are_one_trace_over_two_nodes() {
             draft_id(&proposing())
         });
         // Another node would do this.
-        drop(appending(draft, Some(TRACE)));
+        drop(appending(draft, || Some(TRACE.to_owned())));
         answered(&span, StatusCode::SERVICE_UNAVAILABLE);
     });
     let names: Vec<_> = spans.iter().map(|span| span.name.as_ref()).collect();
@@ -110,15 +110,15 @@ fn what_is_not_recorded_on_one_node_is_not_on_the_next_one() {
         let request = arrived(&arrival(TRACE, &none));
         let propose = request.in_scope(proposing);
         assert!(request.is_disabled() && propose.is_disabled(), "nothing begins that is not recorded");
-        drop(appending(draft_id(&propose), Some(TRACE)));
+        drop(appending(draft_id(&propose), || Some(TRACE.to_owned())));
     });
     assert!(spans.is_empty(), "{spans:?}");
     let spans = recorded(1.0, || {
         // Nobody's requests.
         assert!(proposing().is_disabled() && reading().is_disabled());
-        drop(appending(draft_id(&proposing()), Some(TRACE)));
-        drop(appending(rand::random(), Some(TRACE)));
-        drop(appending(draft_id(&proposing()), None));
+        drop(appending(draft_id(&proposing()), || Some(TRACE.to_owned())));
+        drop(appending(rand::random(), || Some(TRACE.to_owned())));
+        drop(appending(draft_id(&proposing()), || None));
     });
     assert!(spans.is_empty(), "{spans:?}");
 }
@@ -172,7 +172,7 @@ fn spans_for_the_log_alone_leave_no_mark() {
         let span = arrived(&arrival(TRACE, &traceparent(TRACE, "01")));
         assert!(!span.is_disabled());
         let draft = span.in_scope(|| draft_id(&proposing()));
-        assert!(appending(draft, Some(TRACE)).is_disabled());
+        assert!(appending(draft, || Some(TRACE.to_owned())).is_disabled());
         answered(&span, StatusCode::OK);
     });
 }
