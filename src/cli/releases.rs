@@ -84,8 +84,7 @@ impl One {
     }
 
     fn is_before(&self, row: &Value) -> bool {
-        let is_normal = [&row["release_type"], &row["releaseType"]].into_iter().any(|word| word == "normal");
-        is_normal && row["state"] == "inactive" && row["namespace"] == self.key.namespace.as_str()
+        is_of_type(row, "normal") && row["state"] == "inactive" && row["namespace"] == self.key.namespace.as_str()
     }
 
     /// Does something with a release, and says what came of it.
@@ -108,7 +107,8 @@ impl One {
             Some(one) => {
                 let at = one["publish_at"].as_str().map(|at| format!(", to be published at {at} UTC"));
                 let state = format!("{}, version {}, {}", release_name(one), one["version"], text(&one["state"]));
-                say(&format!("{what}: {state}{}", at.unwrap_or_default()));
+                let gray = if is_of_type(one, "gray") { ", gray" } else { "" };
+                say(&format!("{what}: {state}{gray}{}", at.unwrap_or_default()));
             }
             None => say(&format!("{what}: {}", text(&item["info"]))),
         }
@@ -121,6 +121,11 @@ impl One {
     fn page(&self, path: &str, offset: usize, limit: usize) -> String {
         page(path, self.kind, &self.key, offset, limit)
     }
+}
+
+/// Rules and config files spell the member in two ways.
+fn is_of_type(release: &Value, word: &str) -> bool {
+    [&release["release_type"], &release["releaseType"]].into_iter().any(|given| given == word)
 }
 
 /// Where a page of what is about one thing is asked for.

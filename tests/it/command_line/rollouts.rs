@@ -25,7 +25,7 @@ async fn a_rule_goes_to_some_then_to_all_then_back() {
 
     let told =
         desk.line(&format!("release {rule} --gray zone=a,b --percent 100 --by zone --name first --comment why")).await;
-    assert!(told.expect(0).contains("first, version 1, active"));
+    assert!(told.expect(0).contains("first, version 1, active, gray"));
     assert!(explained(&desk, "--client-label zone=a").await.contains("(first v1)  applies"));
     assert!(!explained(&desk, "--client-label zone=c").await.contains("pay-limit"));
     let wide = desk.line("get rl -n shop -o wide").await.expect(0);
