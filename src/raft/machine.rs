@@ -49,8 +49,8 @@ pub(crate) const PROGRESS_KEY: &[u8] = &[0];
 const GROUP_ENTRIES_MAX: usize = 1024;
 
 /// Bytes of an entry that is applied beside what readers see, and shown at once: ten thousand changes of health are
-/// one, and neither a reader nor a heartbeat must wait for them. It costs a copy of all that changes, which many small entries would
-/// pay for dearly.
+/// one, and neither a reader nor a heartbeat must wait for them. It costs a copy of all that changes, which many
+/// small entries would pay for dearly.
 const BESIDE_BYTES_MIN: usize = 64 * 1024;
 
 /// Entries between two notes of the state hash, unless told otherwise.

@@ -127,6 +127,7 @@ where
                 && self.outbox.len() < OUTBOX_BYTES_MAX
                 && self.outstanding.len() < APPENDS_OUTSTANDING_MAX;
             let alarm = self.alarm();
+            let held_until = self.held.as_ref().map(|(_, until)| *until);
             tokio::select! {
                 frame = self.connection.reader.next() => {
                     self.last_heard = Instant::now();
@@ -142,6 +143,8 @@ where
                     written.map_err(lost)?;
                     self.last_wrote = Instant::now();
                 }
+                // Released in the next turn.
+                () = sleep_until(held_until.unwrap_or(alarm)), if held_until.is_some() => {}
                 () = sleep_until(alarm) => self.wake()?,
             }
         }
@@ -175,21 +178,15 @@ where
         Ok(())
     }
 
-    /// When waiting has to stop: for a request that is held, for an answer that is due, else to keep the
-    /// connection alive.
+    /// When waiting has to stop: for an answer that is due, else to keep the connection alive.
     fn alarm(&self) -> Instant {
-        let next = match self.outstanding.front() {
+        match self.outstanding.front() {
             Some(sent) => self.last_heard.max(*sent) + self.patience,
             None => self.last_wrote + APPEND_KEEPALIVE,
-        };
-        self.held.as_ref().map_or(next, |(_, until)| next.min(*until))
+        }
     }
 
     fn wake(&mut self) -> Result<(), RPCError<TypeConfig>> {
-        if self.held.as_ref().is_some_and(|(_, until)| *until <= Instant::now()) {
-            // It goes out in the next turn.
-            return Ok(());
-        }
         if self.outstanding.is_empty() {
             self.last_wrote = Instant::now();
             return self.outbox.put(|_| ()).map_err(lost);
