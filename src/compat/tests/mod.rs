@@ -281,7 +281,8 @@ impl Served {
         set(&mut settings);
         let source = Fake::new(waiters_max);
         let metrics = Arc::new(Metrics::new().expect("the table is valid"));
-        let router = router(Surface::new(source.clone(), settings, metrics.clone()));
+        let surface = Surface::new(source.clone(), settings, metrics.clone());
+        let router = router(surface, None::<Surface<Fake>>);
         Served { source, metrics, router, peer: AtomicU64::new(1) }
     }
 
