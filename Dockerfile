@@ -1,8 +1,8 @@
 # The image of one node.
 #
 # Needs nothing but this directory and the internet. Where containers reach no registry,
-# scripts/ci/image-context puts build/vendor (the crates) and build/rocksdb/librocksdb.a beside the
-# sources, and they are used; without them crates are downloaded and RocksDB is compiled (minutes).
+# scripts/ci/image-context puts build/ beside the sources, with the crates, RocksDB and the settings of cargo
+# that name them; without it crates are downloaded and RocksDB is compiled (minutes).
 
 FROM rust:1.95-bookworm AS build
 RUN if ! command -v clang >/dev/null || ! ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then \
@@ -12,13 +12,6 @@ RUN if ! command -v clang >/dev/null || ! ls /usr/lib/llvm-*/lib/libclang*.so* >
 WORKDIR /thuban
 # The pattern makes the directory optional: a COPY may match nothing if another source exists.
 COPY Cargo.toml Cargo.lock askama.toml buil[d] ./
-RUN if [ -d vendor ]; then \
-        printf '[source.crates-io]\nreplace-with = "vendor"\n[source.vendor]\ndirectory = "/thuban/vendor"\n' \
-            >>"$CARGO_HOME/config.toml"; \
-    fi; \
-    if [ -f rocksdb/librocksdb.a ]; then \
-        printf '[env]\nROCKSDB_LIB_DIR = "/thuban/rocksdb"\nROCKSDB_STATIC = "1"\n' >>"$CARGO_HOME/config.toml"; \
-    fi
 # The dependencies are a layer of their own, which a change of the sources does not repeat. Bench and
 # test targets name files that are not here, so they leave the manifest.
 RUN sed -i '/^\[\[/,/^$/d' Cargo.toml && \
