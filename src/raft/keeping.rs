@@ -46,8 +46,10 @@ const STAGGER_PERCENT: u64 = 25;
 
 /// Between two looks at whether the files of the log are larger than the log,
 const COMPACT_PAUSE: Duration = Duration::from_secs(10);
-/// and how much larger they may be.
-const COMPACT_SLACK_BYTES: u64 = 64 * 1024 * 1024;
+/// and how much larger they may be before those go that hold nothing of it any more,
+const DROP_SLACK_BYTES: u64 = 16 * 1024 * 1024;
+/// and before others are written anew.
+const COMPACT_SLACK_BYTES: u64 = 128 * 1024 * 1024;
 const COMPACT_SLACK_BYTES_URGENT: u64 = 4 * 1024 * 1024;
 
 /// What a row takes in a snapshot beside its key and value.
@@ -282,8 +284,11 @@ impl Compactor {
         self.looked_at = Some(Instant::now());
         let is_urgent = node.inner().room.is_own_short();
         let store = node.store().clone();
-        let slack = if is_urgent { COMPACT_SLACK_BYTES_URGENT } else { COMPACT_SLACK_BYTES };
-        if store.log_files_bytes() > store.log_bytes().saturating_add(slack) {
+        let is_larger_by = |slack: u64| store.log_files_bytes() > store.log_bytes().saturating_add(slack);
+        if is_larger_by(DROP_SLACK_BYTES) {
+            report("log", store.drop_log_files().await);
+        }
+        if is_larger_by(if is_urgent { COMPACT_SLACK_BYTES_URGENT } else { COMPACT_SLACK_BYTES }) {
             let store = store.clone();
             report("log", blocking(move || store.compact_log()).await);
         }
@@ -296,10 +301,10 @@ impl Compactor {
     }
 }
 
-fn report(family: &str, compacted: io::Result<()>) {
-    match compacted {
-        Ok(()) => tracing::debug!(family, "compacted"),
-        Err(error) => tracing::debug!(family, %error, "could not be compacted"),
+fn report(family: &str, given_back: io::Result<()>) {
+    match given_back {
+        Ok(()) => tracing::debug!(family, "space given back"),
+        Err(error) => tracing::debug!(family, %error, "no space could be given back"),
     }
 }
 

@@ -37,6 +37,8 @@ const WRITE_BUFFER_BYTES: usize = 16 * MEBIBYTE;
 const META_WRITE_BUFFER_BYTES: usize = MEBIBYTE;
 /// Small files: where the disk is short, they are compacted one by one.
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// New files of the state before all of it is written once more with them: it is read at the start and for snapshots.
+const STATE_FILES_MAX: i32 = 8;
 /// Shared by all families. The catalog is read from memory, so this serves start-up and snapshots.
 const BLOCK_CACHE_BYTES: usize = 16 * MEBIBYTE;
 /// Bounds what a restart has to replay, and what stays on disk of the past: a family that is rarely
@@ -170,6 +172,12 @@ impl Database {
         self.check()
     }
 
+    /// Removes the files all of whose keys are in this range, but for new ones: those of level 0.
+    pub(super) fn drop_files(&self, name: &str, first: &[u8], last: &[u8]) -> io::Result<()> {
+        let dropped = self.db.delete_file_in_range_cf(self.family(name), first, last);
+        self.keep_failure(dropped.map_err(|error| error.into_string()))
+    }
+
     /// The same for a whole family, the range of one file after the other, and only where `has_room`
     /// for what that range holds now: the new files are written before the old ones go.
     pub(super) fn compact_by_file(&self, name: &str, has_room: impl Fn(u64) -> bool) -> io::Result<()> {
@@ -271,5 +279,8 @@ fn family_options(name: &str, cache: &Cache) -> Options {
     let compression = if name == STATE { DBCompressionType::Lz4 } else { DBCompressionType::None };
     options.set_compression_type(compression);
     options.set_target_file_size_base(FILE_BYTES);
+    if name == STATE {
+        options.set_level_zero_file_num_compaction_trigger(STATE_FILES_MAX);
+    }
     options
 }

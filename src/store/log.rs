@@ -191,24 +191,31 @@ impl Log {
     /// Forgets everything up to and including `through`, which may lie beyond the end of the log
     /// (after a snapshot was installed).
     ///
+    /// Where something is left, that alone is written down: what lies before the first entry is no part of the log,
+    /// and goes with the files that hold nothing else ([`Log::drop_files`]). A tombstone over all of it would have
+    /// every file of the log overlap the next, and each entry written once more by a compaction.
+    ///
     /// Not synced. A purge lost in a crash is repeated; one that survives implies, there being one
     /// WAL, that the state batches before it survived, and nothing is purged that they lack.
     pub(super) fn purge(&self, through: LogId) -> io::Result<()> {
         let _order = self.order.lock();
         let mut state = self.state.lock();
-        let from = after(state.purged.as_ref());
-        if through.index < from {
+        if through.index < after(state.purged.as_ref()) {
             return Ok(());
         }
         let mut batch = WriteBatch::default();
         self.database.put_scalar::<Purged>(&mut batch, &through);
-        batch.delete_range_cf(self.database.family(LOG), key(from), key(through.index + 1));
+        // So that the newest entry that is stored is the last one of the log, or there is none.
+        let leaves_nothing = state.last.is_none_or(|last| last.index <= through.index);
+        if leaves_nothing {
+            batch.delete_range_cf(self.database.family(LOG), key(0), key(through.index + 1));
+        }
         self.database.write(batch)?;
         state.tail.drop_through(through.index);
         state.footprint.drop_through(through.index);
         state.purged = Some(through);
         state.first = state.first.max(through.index + 1);
-        if state.last.is_none_or(|last| last.index < through.index) {
+        if leaves_nothing {
             state.last = Some(through);
         }
         Ok(())
@@ -237,12 +244,20 @@ impl Log {
         self.state.lock().footprint.cut(index, bytes)
     }
 
-    /// Gives back the space of what was purged, which otherwise waits for a compaction that a log, being
-    /// written once and in order, may never need. Takes as long as the purged part is large.
-    ///
-    /// Not by removing whole files: a reader that began before the purge may still need them.
+    /// Gives back the files that hold nothing beyond `purged`. None is read or written for it, and a reader that
+    /// began before the purge keeps those that it needs. The purge has to be durable: else nobody would find after a
+    /// crash what is looked for.
+    pub(super) fn drop_files(&self, purged: &LogId) -> io::Result<()> {
+        self.database.drop_files(LOG, &key(0), &key(purged.index))
+    }
+
+    /// Gives back all the space of what was purged, which otherwise waits until whole files are. Takes as long as
+    /// what is kept beside it in these files is large.
     pub(super) fn compact(&self) -> io::Result<()> {
         let Some(purged) = self.purged_and_last().0 else { return Ok(()) };
+        let mut batch = WriteBatch::default();
+        batch.delete_range_cf(self.database.family(LOG), key(0), key(purged.index + 1));
+        self.database.write(batch)?;
         self.database.compact(LOG, None, Some(&key(purged.index + 1)))
     }
 
@@ -270,14 +285,13 @@ impl Log {
         if in_memory == range.start {
             return Ok(newest);
         }
-        // Taken before the lock is given back: the same moment as `newest`.
+        // Begun before the lock is given back: it sees the same moment as `newest`, and keeps its files.
         let mut options = ReadOptions::default();
         options.set_iterate_upper_bound(key(in_memory));
-        let snapshot = self.database.rocks().snapshot();
-        drop(state);
         let start = key(range.start);
         let mode = IteratorMode::From(&start, rocksdb::Direction::Forward);
-        let stored = snapshot.iterator_cf_opt(self.database.family(LOG), options, mode);
+        let stored = self.database.rocks().iterator_cf_opt(self.database.family(LOG), options, mode);
+        drop(state);
         let mut entries = collect_contiguous(stored, range.start..in_memory, bytes_max)?;
         let is_cut = after(entries.last().map(|entry| &entry.log_id)) < in_memory;
         let bytes: usize = entries.iter().map(entry_bytes).sum();

@@ -68,7 +68,10 @@ impl Peek {
 
     pub fn log_size(&self) -> io::Result<LogSize> {
         let mut size = LogSize::default();
-        let rows = self.db.raw_iterator_cf_opt(database::family_of(&self.db, LOG), scan_options());
+        let mut options = scan_options();
+        // What lies before was purged, and waits for its file to go.
+        options.set_iterate_lower_bound(log::key(log::after(self.scalar::<log::Purged>()?.as_ref())));
+        let rows = self.db.raw_iterator_cf_opt(database::family_of(&self.db, LOG), options);
         scan(rows, &mut |key, value| {
             let index = key.try_into().map(u64::from_be_bytes).map_err(io::Error::other)?;
             size.first.get_or_insert(index);

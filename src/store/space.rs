@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Store;
 use super::database::{LOG, STATE};
+use super::raft_log::durable;
 
 /// The filesystem under the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,16 @@ impl Store {
         self.sizes().iter().find(|size| size.family == LOG).map_or(0, |size| size.files_bytes)
     }
 
-    /// Gives back the space of purged entries. Blocks for as long as that takes.
+    /// Gives back the files that hold purged entries only.
+    pub async fn drop_log_files(&self) -> io::Result<()> {
+        let Some(purged) = self.0.log.purged_and_last().0 else { return Ok(()) };
+        durable(self.0.log.barrier()?).await?;
+        let store = self.clone();
+        let dropped = tokio::task::spawn_blocking(move || store.0.log.drop_files(&purged));
+        dropped.await.map_err(io::Error::other)?
+    }
+
+    /// Gives back all the space of purged entries. Blocks for as long as that takes.
     pub fn compact_log(&self) -> io::Result<()> {
         self.0.log.compact()
     }

@@ -1,11 +1,22 @@
 //! What the log and its write-ahead log take of the disk over time.
 
+use std::collections::BTreeSet;
+
+use openraft::RaftLogReader;
 use openraft::storage::RaftLogStorage;
 
-use super::testing::{append, entry, fresh, log_id, open, wal_lengths};
+use super::Store;
+use super::database::LOG;
+use super::testing::{Gate, NODE, append, entry, fresh, log_id, open, wal_lengths};
+use crate::format::types::Entry;
 
 const ENTRY_BYTES: usize = 100_000;
 const MEBIBYTE: u64 = 1024 * 1024;
+
+fn large_entry(index: u64) -> Entry {
+    let payload: Vec<u8> = (0..ENTRY_BYTES).map(|index| (index * 31 % 251) as u8).collect();
+    entry(1, index, &payload)
+}
 
 /// The log is written for ever and purged behind: neither its files nor the write-ahead log grow with
 /// what has passed through, although scalars and state are hardly ever written.
@@ -14,11 +25,10 @@ async fn a_log_that_is_purged_gives_its_space_back() {
     let (dir, store) = fresh();
     let mut log = store.log();
     store.put_rows([("a row that is written once", Some("x"))]).expect("written");
-    let payload: Vec<u8> = (0..ENTRY_BYTES).map(|index| (index * 31 % 251) as u8).collect();
     let mut kept = 0;
     for round in 0..10_u64 {
         for index in round * 300..(round + 1) * 300 {
-            append(&mut log, [entry(1, index, &payload)]).await.expect("appended");
+            append(&mut log, [large_entry(index)]).await.expect("appended");
         }
         let last = (round + 1) * 300 - 1;
         let through = store.log_cut(last, 4 * MEBIBYTE).expect("more than that");
@@ -33,6 +43,40 @@ async fn a_log_that_is_purged_gives_its_space_back() {
     assert!(wal <= 150 * MEBIBYTE, "{wal} bytes of write-ahead log after 300 MB went through");
     drop((log, store));
     assert_eq!(open(dir.path()).log_bytes(), kept, "counted again from what is stored");
+}
+
+/// No file of purged entries is written once more, and none goes whose entries are looked for after a power loss.
+#[tokio::test]
+async fn files_of_purged_entries_go_once_the_purge_is_durable() {
+    let (dir, copy) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let gate = Gate::default();
+    let store = gate.open_store(dir.path(), NODE);
+    let mut log = store.log();
+    for from in (0..500).step_by(10) {
+        append(&mut log, (from..from + 10).map(large_entry)).await.expect("appended");
+    }
+    store.0.database.compact(LOG, None, None).expect("written out");
+    let names = |store: &Store| {
+        let files = store.0.database.rocks().live_files().expect("a list").into_iter();
+        files.filter(|file| file.column_family_name == LOG).map(|file| file.name).collect::<BTreeSet<_>>()
+    };
+    let before = names(&store);
+    assert!(before.len() > 2, "{before:?}");
+    log.purge(log_id(1, 400)).await.expect("purged");
+    assert_eq!(names(&store), before, "a purge writes no file");
+    store.drop_log_files().await.expect("dropped");
+    let after = names(&store);
+    assert!(after.len() < before.len() && after.is_subset(&before), "{before:?} became {after:?}");
+    gate.power_loss(dir.path(), copy.path());
+    drop((log, store));
+    for dir in [dir.path(), copy.path()] {
+        let store = open(dir);
+        let mut log = store.log();
+        let state = log.get_log_state().await.expect("readable");
+        assert_eq!((state.last_purged_log_id, state.last_log_id), (Some(log_id(1, 400)), Some(log_id(1, 499))));
+        let entries = log.try_get_log_entries(0..1000).await.expect("readable");
+        assert_eq!(entries.iter().map(|entry| entry.log_id.index).collect::<Vec<_>>(), (401..500).collect::<Vec<_>>());
+    }
 }
 
 /// Rows that were deleted lie in files until a compaction; where the disk is short, none is waited for.
