@@ -239,11 +239,14 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
 /// None for a rule that is not about the service that is called.
 fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) -> Option<Judged<'a>> {
     let rule = &*candidate.rule;
+    if !is_about(rule, sketch) {
+        return None;
+    }
     let (route_policy, rules) = match &rule.body {
-        Body::FaultDetect(body) => (None, fault_detect::parts(rule, body, sketch)?),
-        Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)?),
-        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, &mut taken.traffic)?),
-        Body::CircuitBreaker(body) => (None, circuit_breaker::parts(rule, body, sketch, &mut taken.levels)?),
+        Body::FaultDetect(body) => (None, fault_detect::parts(rule, body, sketch)),
+        Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)),
+        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, &mut taken.traffic)),
+        Body::CircuitBreaker(body) => (None, circuit_breaker::parts(rule, body, sketch, &mut taken.levels)),
     };
     let furthest = rules.iter().max_by_key(|part| (part.verdict, Reverse(part.index)));
     let (verdict, info) = match furthest {
@@ -261,6 +264,15 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
         info,
         rules,
     })
+}
+
+/// Whether a rule is about calls of the service that is called.
+fn is_about(rule: &Rule, sketch: &Sketch) -> bool {
+    match &rule.body {
+        Body::FaultDetect(_) | Body::RateLimit(_) => sketch.calls_any(rule.ends()),
+        Body::Routing(body) => routing::is_about(rule, body, sketch),
+        Body::CircuitBreaker(body) => circuit_breaker::is_about(rule, body, sketch),
+    }
 }
 
 fn applied<'a>(judged: &Judged<'a>) -> Vec<Applied<'a>> {
