@@ -1,5 +1,6 @@
 //! The console: what it lets in, what it shows whom, and a day of a person in a real browser.
 
+mod explaining;
 mod visit;
 
 use std::process::Stdio;
