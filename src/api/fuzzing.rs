@@ -48,7 +48,7 @@ use crate::model::service::ServiceDraft;
 use crate::model::settings::SettingsChange;
 use crate::model::time::Timestamp;
 use crate::operations::accounts::{PasswordRequest, UserRequest};
-use crate::operations::explain::{candidates, resolved};
+use crate::operations::explain::{candidates, resolved, rollouts};
 use crate::operations::{Parted, token_hash};
 use crate::raft::proposal::{Draft, open, stamp};
 
@@ -146,7 +146,9 @@ impl Desk {
                 sketch.check()?;
                 let sketch = resolved(&self.bench.catalog, sketch);
                 let candidates = candidates(&self.bench.catalog, family, &sketch, sketch.draft, &self.sight);
-                Ok(envelope::single("explanation", &explain(family, &sketch, &candidates)))
+                let rollouts = rollouts(&self.bench.catalog, family, &sketch, &self.sight);
+                let explanation = explain(family, &sketch, &candidates).with_grays(&sketch, &rollouts);
+                Ok(envelope::single("explanation", &explanation))
             }
             _ => Err(Code::UnknownRoute.into()),
         }

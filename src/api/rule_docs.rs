@@ -195,6 +195,9 @@ pub(super) fn delete_releases(family: Family) -> Doc {
 
 pub(super) fn explain(family: Family) -> Doc {
     doc(family)
-        .says("Which rule would apply to a request, and why: every rule of the service with its verdict.")
+        .says(
+            "Which rule would apply to a request, and why: every rule of the service with its verdict, and every gray \
+             release with whom it is for.",
+        )
         .gives(Shape::single::<Explanation>("explanation"))
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use imbl::{OrdMap, OrdSet};
 
 use crate::model::audience::Judge;
+use crate::model::explain::Rollout;
 use crate::model::release::ReleaseType;
 use crate::model::rule::End;
 use crate::model::rule::matching::ALL;
@@ -66,16 +67,33 @@ impl Active {
         service: &str,
         label: impl Fn(&str) -> Option<&'a str>,
     ) -> Vec<Arc<RuleRelease>> {
-        let ends = ends_of(namespace, service);
-        let rules: BTreeSet<&Arc<str>> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
-        let chosen =
-            rules.into_iter().filter_map(|rule| self.of_rule.get(rule)).filter_map(|active| active.for_client(&label));
+        let chosen = self.about(namespace, service).filter_map(|active| active.for_client(&label));
         let mut chosen: Vec<_> = chosen
             .filter(|release| release.rule.ends().iter().any(|end| end.covers(namespace, service)))
             .cloned()
             .collect();
         chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
         chosen
+    }
+
+    /// The rules with gray releases of which a release may concern a service: by the priority that the newest gray one
+    /// has, then by id.
+    pub fn rollouts(&self, namespace: &str, service: &str) -> Vec<Rollout> {
+        let active = self.about(namespace, service).filter(|active| !active.grays.is_empty());
+        let rollouts = active.map(|active| Rollout {
+            grays: active.grays.iter().map(|gray| gray.release.clone()).collect(),
+            normal: active.normal.clone(),
+        });
+        let mut rollouts: Vec<_> = rollouts.collect();
+        rollouts.sort_by_key(|rollout| rollout.grays.first().map(|gray| gray.rule.priority));
+        rollouts
+    }
+
+    /// The rules of which a release may concern a service, by id.
+    fn about(&self, namespace: &str, service: &str) -> impl Iterator<Item = &ActiveOfRule> {
+        let ends = ends_of(namespace, service);
+        let rules: BTreeSet<&Arc<str>> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
+        rules.into_iter().filter_map(|rule| self.of_rule.get(rule)).map(Arc::as_ref)
     }
 
     /// Whether a release of the rule that clients see has one of these ends.

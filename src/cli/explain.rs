@@ -113,24 +113,25 @@ fn lines(explanation: &Value) -> Vec<String> {
         format!("{}/{}, rules {which}", text(&explanation["namespace"]), text(&explanation["service"])),
         text(&explanation["info"]),
     ];
-    let each = |value: &'_ Value| value.as_array().cloned().unwrap_or_default();
     for rule in each(&explanation["candidates"]) {
-        let release = match rule["release"].is_object() {
-            true => format!(" ({} v{})", text(&rule["release"]["release_name"]), rule["release"]["version"]),
-            false => String::new(),
-        };
-        let name = format!("{}/{}", text(&rule["namespace"]), text(&rule["rule_name"]));
         lines.push(String::new());
-        lines.push(format!("{name}{release}  {}", text(&rule["verdict"])));
+        lines.push(format!("{}  {}", named(&rule), text(&rule["verdict"])));
         for part in each(&rule["rules"]) {
             let name = part["name"].as_str().filter(|name| !name.is_empty()).map(|name| format!(" {name}"));
             let (index, verdict) = (&part["index"], text(&part["verdict"]));
             lines.push(format!("  {index}{}  {verdict}: {}", name.unwrap_or_default(), text(&part["info"])));
-            for finding in each(&part["arguments"]) {
-                let mark = if finding["matched"] == true { "yes" } else { "no " };
-                lines.push(format!("      {mark}  {}", text(&finding["info"])));
-            }
+            lines.extend(each(&part["arguments"]).iter().map(finding));
         }
+    }
+    let grays = each(&explanation["grays"]);
+    if !grays.is_empty() {
+        lines.push(String::new());
+        lines.push("gray releases, each for some clients only:".to_owned());
+    }
+    for gray in &grays {
+        lines.push(format!("  {}  {}: {}", named(gray), text(&gray["state"]), text(&gray["info"])));
+        let share = gray.get("client_percent");
+        lines.extend(each(&gray["client_labels"]).iter().chain(share).map(finding));
     }
     if let Some(changes) = explanation["changes"].as_array() {
         lines.push(String::new());
@@ -147,6 +148,24 @@ fn lines(explanation: &Value) -> Vec<String> {
     lines
 }
 
+fn each(list: &Value) -> Vec<Value> {
+    list.as_array().cloned().unwrap_or_default()
+}
+
+/// A rule, with the release that it was taken from.
+fn named(rule: &Value) -> String {
+    let release = match rule["release"].is_object() {
+        true => format!(" ({} v{})", text(&rule["release"]["release_name"]), rule["release"]["version"]),
+        false => String::new(),
+    };
+    format!("{}/{}{release}", text(&rule["namespace"]), text(&rule["rule_name"]))
+}
+
+fn finding(finding: &Value) -> String {
+    let mark = if finding["matched"] == true { "yes" } else { "no " };
+    format!("      {mark}  {}", text(&finding["info"]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +180,12 @@ mod tests {
                     { "matched": true, "info": "header x is 1: meets EXACT 1" }, { "matched": false, "info": "no cookie" },
                 ] }],
             }],
+            "grays": [{
+                "namespace": "shop", "rule_name": "a", "state": "not_matched", "info": "no zone",
+                "release": { "release_name": "some", "version": 3 },
+                "client_labels": [{ "matched": true, "info": "os is x" }, { "matched": false, "info": "no zone" }],
+                "client_percent": { "matched": false, "info": "number 58 of 100" },
+            }],
             "changes": [{ "path": "/0", "before": 1 }],
         });
         assert_eq!(
@@ -173,6 +198,12 @@ mod tests {
                 "  0 r  applies: all hold",
                 "      yes  header x is 1: meets EXACT 1",
                 "      no   no cookie",
+                "",
+                "gray releases, each for some clients only:",
+                "  shop/a (some v3)  not_matched: no zone",
+                "      yes  os is x",
+                "      no   no zone",
+                "      no   number 58 of 100",
                 "",
                 "1 differences if all that is saved were released:",
                 "  - /0: 1",

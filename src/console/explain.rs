@@ -12,7 +12,7 @@ use super::rules::{Tab, family_of, tabs};
 use super::session::Visitor;
 use super::texts::Texts;
 use crate::model::code::{Code, Refusal};
-use crate::model::explain::{Explanation, Part, Sketch, Verdict};
+use crate::model::explain::{Explanation, Gray, GrayState, Part, ReleaseBrief, Sketch, Verdict};
 
 /// A rule with what became of it.
 struct JudgedRule {
@@ -35,10 +35,23 @@ struct JudgedPart {
     effect: String,
 }
 
+/// A gray release with what it is to the client.
+struct JudgedGray {
+    rule_id: String,
+    rule_name: String,
+    release: String,
+    state: GrayState,
+    info: String,
+    /// Of all that it asks of a client: whether it is met, and why.
+    conditions: Vec<(bool, String)>,
+}
+
 /// What one side says: what is released, or what is saved.
 struct Side {
     info: String,
     rules: Vec<JudgedRule>,
+    /// Where some clients see something else.
+    grays: Vec<JudgedGray>,
 }
 
 impl Side {
@@ -46,15 +59,28 @@ impl Side {
         let rules = explanation.candidates.iter().map(|judged| JudgedRule {
             id: judged.rule_id.to_owned(),
             name: judged.rule_name.to_owned(),
-            release: judged
-                .release
-                .map(|release| format!("{} v{}", release.release_name, release.version))
-                .unwrap_or_default(),
+            release: judged.release.map(shown).unwrap_or_default(),
             verdict: judged.verdict,
             info: judged.info.clone(),
             parts: judged.rules.iter().map(part).collect(),
         });
-        Side { info: explanation.info.clone(), rules: rules.collect() }
+        let grays = explanation.grays.iter().map(gray).collect();
+        Side { info: explanation.info.clone(), rules: rules.collect(), grays }
+    }
+}
+
+fn shown(release: &ReleaseBrief) -> String {
+    format!("{} v{}", release.release_name, release.version)
+}
+
+fn gray(gray: &Gray<'_>) -> JudgedGray {
+    JudgedGray {
+        rule_id: gray.rule_id.to_owned(),
+        rule_name: gray.rule_name.to_owned(),
+        release: shown(&gray.release),
+        state: gray.state,
+        info: gray.info.clone(),
+        conditions: gray.findings().map(|(matched, info)| (matched, info.to_owned())).collect(),
     }
 }
 
@@ -88,6 +114,22 @@ fn word(verdict: &Verdict, t: &Texts) -> &'static str {
         Verdict::Empty => t.empty_rule,
         Verdict::Disabled => t.disabled,
         Verdict::NotMatched => t.not_matched,
+    }
+}
+
+fn gray_badge(state: &GrayState) -> &'static str {
+    match state {
+        GrayState::InForce => "good",
+        GrayState::Shadowed => "warn",
+        GrayState::NotMatched => "",
+    }
+}
+
+fn gray_word(state: &GrayState, t: &Texts) -> &'static str {
+    match state {
+        GrayState::InForce => t.in_force,
+        GrayState::Shadowed => t.shadowed,
+        GrayState::NotMatched => t.not_matched,
     }
 }
 

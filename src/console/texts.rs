@@ -209,6 +209,7 @@ texts! {
     shadowed: "shadowed", "被覆盖";
     empty_rule: "empty", "空";
     not_matched: "not matched", "不匹配";
+    gray_releases: "Gray releases: what only some clients see", "灰度发布:仅部分客户端可见";
     all: "All", "全部";
     groups: "Config groups", "配置分组";
     new_alias: "New alias", "新建别名";

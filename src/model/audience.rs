@@ -51,13 +51,16 @@ pub struct ClientPercent {
 }
 
 impl ClientPercent {
-    /// Whether a client with this value is in: its number, the first eight bytes of the SHA-256 of the value as a
-    /// big-endian number modulo 100, is below the share. The same for every release, so that one client comes to
-    /// see all that is rolled out together.
+    /// Whether a client with this value is in: its number is below the share.
     pub fn has(&self, value: &str) -> bool {
+        ClientPercent::number(value) < u64::from(self.percent.0)
+    }
+
+    /// The first eight bytes of the SHA-256 of the value as a big-endian number modulo 100. The same for every
+    /// release, so that one client comes to see all that is rolled out together.
+    pub fn number(value: &str) -> u64 {
         let digest = Sha256::digest(value.as_bytes());
-        let number = digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte)) % 100;
-        number < u64::from(self.percent.0)
+        digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte)) % 100
     }
 
     fn check(&self) -> Result<(), Refusal> {

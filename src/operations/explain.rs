@@ -5,7 +5,7 @@ use crate::catalog::Catalog;
 use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
 use crate::model::code::Refusal;
-use crate::model::explain::{Candidate, Explanation, Sketch, explain as judge};
+use crate::model::explain::{Candidate, Explanation, Rollout, Sketch, explain as judge};
 use crate::model::grant::Sight;
 use crate::model::rule::Family;
 use crate::model::text::NameFilter;
@@ -26,11 +26,12 @@ impl Operations {
             let sketch = resolved(catalog, sketch);
             let judged = candidates(catalog, family, &sketch, sketch.draft, &sight);
             let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &sight));
-            (sketch, judged, saved)
+            let rollouts = rollouts(catalog, family, &sketch, &sight);
+            (sketch, judged, saved, rollouts)
         };
         // Many rules have many expressions to compile.
-        self.scan(FAR, find, move |(sketch, judged, saved)| {
-            let explanation = judge(family, &sketch, &judged);
+        self.scan(FAR, find, move |(sketch, judged, saved, rollouts)| {
+            let explanation = judge(family, &sketch, &judged).with_grays(&sketch, &rollouts);
             answer(&match &saved {
                 Some(saved) => explanation.beside(&judge(family, &sketch, saved)),
                 None => explanation,
@@ -65,4 +66,15 @@ pub(crate) fn candidates(
     let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));
     let seen = seen.iter().filter(|release| book.is_seen(&release.rule, sight));
     seen.map(|release| Candidate::released(release)).collect()
+}
+
+/// What some clients of the service see and others do not. None of what is saved: nobody sees that.
+pub(crate) fn rollouts(catalog: &Catalog, family: Family, sketch: &Sketch, sight: &Sight) -> Vec<Rollout> {
+    if sketch.draft {
+        return Vec::new();
+    }
+    let book = catalog.rules.of(family);
+    let mut rollouts = book.active().rollouts(&sketch.namespace, &sketch.service);
+    rollouts.retain(|rollout| rollout.grays.iter().all(|release| book.is_seen(&release.rule, sight)));
+    rollouts
 }

@@ -37,6 +37,13 @@ fn names(answer: &Answer) -> Vec<&str> {
     applies.iter().map(|part| part["rule_name"].as_str().expect("a name")).collect()
 }
 
+/// Of each gray release its rule, what it is to the client, and why.
+fn grays(answer: &Answer) -> Vec<String> {
+    let grays = answer.body["explanation"]["grays"].as_array().expect("a list");
+    let text = |gray: &Value, field: &str| gray[field].as_str().expect("a text").to_owned();
+    grays.iter().map(|gray| ["rule_name", "state", "info"].map(|field| text(gray, field)).join(", ")).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn released_and_saved_rules_are_explained_on_every_node() {
     let cluster = Cluster::start(3).await;
@@ -51,14 +58,22 @@ async fn released_and_saved_rules_are_explained_on_every_node() {
     assert_eq!((names(&diff).len(), &changes[0]["path"]), (0, &json!("/0")), "{diff}");
     assert_eq!(changes[0]["after"]["rule_name"], "gray", "what a release of all drafts would bring: {diff}");
     let draft = json!({"headers": {"Env": "gray"}, "draft": true});
-    assert_eq!(names(&explained(&follower, "order", draft).await), ["gray"]);
+    assert_eq!(names(&explained(&follower, "order", draft.clone()).await), ["gray"]);
 
     publish(&leader, "main", json!({"release_name": "first"})).await;
     let labels = json!([{"key": "zone", "value": {"value": "a"}}]);
     publish(&leader, "gray", json!({"release_type": "gray", "client_labels": labels})).await;
-    assert_eq!(names(&explained(&follower, "order", gray.clone()).await), ["main"], "the client has no zone");
+    let unlabelled = explained(&follower, "order", gray.clone()).await;
+    assert_eq!(names(&unlabelled), ["main"]);
+    assert_eq!(grays(&unlabelled), ["gray, not_matched, the client has no label zone"], "{unlabelled}");
+    let zone = &unlabelled.body["explanation"]["grays"][0]["client_labels"][0];
+    assert_eq!((&zone["key"], &zone["condition"]["value"]), (&json!("zone"), &json!("a")), "{unlabelled}");
     let labelled = json!({"headers": {"Env": "gray"}, "client_labels": {"zone": "a"}});
-    assert_eq!(names(&explained(&follower, "order", labelled).await), ["gray"]);
+    let labelled = explained(&follower, "order", labelled).await;
+    assert_eq!(names(&labelled), ["gray"]);
+    assert_eq!(grays(&labelled), ["gray, in_force, the client sees it"], "{labelled}");
+    assert_eq!(grays(&explained(&follower, "order", draft).await), [""; 0], "what is saved is for nobody yet");
+    assert_eq!(grays(&explained(&follower, "pay", json!({})).await), [""; 0], "of another service");
 
     let alias = json!([{"namespace": "shop", "service": "order", "alias": "checkout", "alias_namespace": "shop"}]);
     leader.post("/naming/v1/services", &json!([{"namespace": "shop", "name": "order"}])).await.expect_code(200_000);

@@ -211,6 +211,17 @@ fn every_cell_of_the_table_of_publishing() {
     }
 }
 
+/// The gray releases of each rule of a service that has some, and the normal one.
+fn rollouts(bench: &Bench, family: Family, service: &str) -> Vec<String> {
+    let rollouts = bench.catalog.rules.of(family).active().rollouts("a", service).into_iter();
+    let shown = rollouts.map(|rollout| {
+        let grays: Vec<_> = rollout.grays.iter().map(|release| release.name.as_str()).collect();
+        let normal = rollout.normal.as_ref().map_or("none", |release| &release.name);
+        format!("{} beside {normal}", grays.join(", "))
+    });
+    shown.collect()
+}
+
 #[test]
 fn clients_see_the_newest_gray_that_matches_else_the_normal() {
     for family in Family::ALL {
@@ -223,12 +234,15 @@ fn clients_see_the_newest_gray_that_matches_else_the_normal() {
             active.iter().map(|release| release.name.clone()).collect()
         };
         let bench = &mut released.bench;
+        assert_eq!(rollouts(bench, *family, "target"), ["newer, gray beside second"]);
+        assert_eq!(rollouts(bench, *family, "elsewhere"), [""; 0]);
         assert_eq!(seen(bench, None), ["second"]);
         assert_eq!(seen(bench, Some("three")), ["second"]);
         assert_eq!(seen(bench, Some("one")), ["gray"]);
         assert_eq!(seen(bench, Some("two")), ["newer"]);
         bench.codes(Command::RuleReleases(*family, ReleaseOp::StopGray, vec![of_rule("x", "newer")]));
         assert_eq!(seen(bench, Some("two")), ["gray"]);
+        assert_eq!(rollouts(bench, *family, "target"), ["gray beside second"]);
         // Saving changes nothing that clients see; deleting takes the releases along.
         let mut moved = rule_for(*family, "x", "elsewhere");
         moved.head.priority = Some(Uint32(9));

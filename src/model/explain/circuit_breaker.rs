@@ -32,24 +32,25 @@ pub struct Breaker<'a> {
     pub fallback_config: &'a FallbackConfig,
 }
 
-/// None for a rule about calls of another service.
+/// The caller is an end of the rule too, and it is not about calls of that one.
+pub(super) fn is_about(rule: &Rule, body: &CircuitBreaker, sketch: &Sketch) -> bool {
+    let callee = &body.rule_matcher.destination;
+    sketch.calls_any(End::of(&callee.namespace, &callee.service, &rule.namespace))
+}
+
 pub(super) fn parts<'a>(
     rule: &'a Rule,
     body: &'a CircuitBreaker,
     sketch: &'a Sketch,
     levels: &mut Levels,
-) -> Option<Vec<Part<'a>>> {
-    let callee = &body.rule_matcher.destination;
-    if !sketch.calls_any(End::of(&callee.namespace, &callee.service, &rule.namespace)) {
-        return None;
-    }
+) -> Vec<Part<'a>> {
     let is_taken = levels.0.contains(&body.level);
     let blocks = body.blocks().into_iter().enumerate();
     let parts: Vec<Part> = blocks.map(|(index, block)| part(rule, index, body, block, is_taken, sketch)).collect();
     if parts.iter().any(|part| part.verdict > Verdict::NotMatched) {
         levels.0.insert(body.level);
     }
-    Some(parts)
+    parts
 }
 
 fn part<'a>(

@@ -7,16 +7,13 @@ use crate::model::rule::fault_detect::{FaultDetect, FaultDetectSubRule};
 use crate::model::rule::traffic::Api;
 use crate::model::rule::{Body, Rule};
 
-pub(super) fn parts<'a>(rule: &'a Rule, body: &'a FaultDetect, sketch: &'a Sketch) -> Option<Vec<Part<'a>>> {
-    if !sketch.calls_any(rule.ends()) {
-        return None;
-    }
+pub(super) fn parts<'a>(rule: &'a Rule, body: &'a FaultDetect, sketch: &'a Sketch) -> Vec<Part<'a>> {
     let probes = match &rule.as_clients_see().body {
         Body::FaultDetect(seen) => seen.rules.clone(),
         _ => Vec::new(),
     };
     let numbered = probes.into_iter().enumerate();
-    Some(numbered.map(|(index, probe)| part(rule.enable, index, probe, body, sketch)).collect())
+    numbered.map(|(index, probe)| part(rule.enable, index, probe, body, sketch)).collect()
 }
 
 fn part<'a>(

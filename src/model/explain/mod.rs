@@ -28,10 +28,12 @@
 //! | several circuit breakers of a level | the first that matches watches the request, with each of its block configs that match |
 //! | circuit breaker without a level | for nothing; clients pass it over |
 //! | API of a fault detection | not asked for a request without method and path: that is about the service as a whole |
+//! | gray releases that the client does not see | told beside the rest, and judged for whom they are alone |
 
 mod circuit_breaker;
 mod fault_detect;
 mod finding;
+mod grays;
 mod groups;
 mod rate_limit;
 mod routing;
@@ -56,6 +58,7 @@ use super::rule::{Body, Family, Rule};
 
 pub use circuit_breaker::Breaker;
 pub use finding::{ApiFinding, Finding};
+pub use grays::{Gray, GrayState, LabelFinding, Rollout, ShareFinding};
 pub use groups::{Group, GroupState, Label};
 pub use rate_limit::Quota;
 pub use routing::{Labels, Nearness, Route};
@@ -78,19 +81,24 @@ pub struct ReleaseBrief {
     pub version: u64,
 }
 
+impl ReleaseBrief {
+    fn of(release: &RuleRelease) -> Self {
+        ReleaseBrief {
+            id: release.id.clone(),
+            release_name: release.name.clone(),
+            release_type: release.release_type,
+            version: release.version,
+        }
+    }
+}
+
 impl Candidate {
     pub fn saved(rule: Arc<Rule>) -> Self {
         Candidate { rule, release: None }
     }
 
     pub fn released(release: &RuleRelease) -> Self {
-        let brief = ReleaseBrief {
-            id: release.id.clone(),
-            release_name: release.name.clone(),
-            release_type: release.release_type,
-            version: release.version,
-        };
-        Candidate { rule: release.rule.clone(), release: Some(brief) }
+        Candidate { rule: release.rule.clone(), release: Some(ReleaseBrief::of(release)) }
     }
 }
 
@@ -132,12 +140,19 @@ pub struct Explanation<'a> {
     pub applies: Vec<Applied<'a>>,
     /// The rules of the service, in order.
     pub candidates: Vec<Judged<'a>>,
+    /// The active gray releases of rules of the service, those that the client does not see too; none with `draft`.
+    pub grays: Vec<Gray<'a>>,
     /// With `diff`: how `applies` differs where the rules are judged as they are saved, by JSON Pointer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Changed>>,
 }
 
-impl Explanation<'_> {
+impl<'a> Explanation<'a> {
+    /// The same, with the gray releases that there are for clients of the service.
+    pub fn with_grays(self, sketch: &'a Sketch, rollouts: &'a [Rollout]) -> Self {
+        Explanation { grays: grays::judge(sketch, rollouts), ..self }
+    }
+
     /// The same, with what would be different if it were as in `other`.
     pub fn beside(self, other: &Explanation<'_>) -> Self {
         let applies = |explanation: &Explanation<'_>| serde_json::to_value(&explanation.applies).unwrap_or_default();
@@ -232,6 +247,7 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
         info,
         applies,
         candidates,
+        grays: Vec::new(),
         changes: None,
     }
 }
@@ -239,11 +255,14 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
 /// None for a rule that is not about the service that is called.
 fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) -> Option<Judged<'a>> {
     let rule = &*candidate.rule;
+    if !is_about(rule, sketch) {
+        return None;
+    }
     let (route_policy, rules) = match &rule.body {
-        Body::FaultDetect(body) => (None, fault_detect::parts(rule, body, sketch)?),
-        Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)?),
-        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, &mut taken.traffic)?),
-        Body::CircuitBreaker(body) => (None, circuit_breaker::parts(rule, body, sketch, &mut taken.levels)?),
+        Body::FaultDetect(body) => (None, fault_detect::parts(rule, body, sketch)),
+        Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)),
+        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, &mut taken.traffic)),
+        Body::CircuitBreaker(body) => (None, circuit_breaker::parts(rule, body, sketch, &mut taken.levels)),
     };
     let furthest = rules.iter().max_by_key(|part| (part.verdict, Reverse(part.index)));
     let (verdict, info) = match furthest {
@@ -261,6 +280,15 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
         info,
         rules,
     })
+}
+
+/// Whether a rule is about calls of the service that is called.
+fn is_about(rule: &Rule, sketch: &Sketch) -> bool {
+    match &rule.body {
+        Body::FaultDetect(_) | Body::RateLimit(_) => sketch.calls_any(rule.ends()),
+        Body::Routing(body) => routing::is_about(rule, body, sketch),
+        Body::CircuitBreaker(body) => circuit_breaker::is_about(rule, body, sketch),
+    }
 }
 
 fn applied<'a>(judged: &Judged<'a>) -> Vec<Applied<'a>> {

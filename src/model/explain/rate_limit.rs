@@ -44,12 +44,9 @@ pub struct Counted<'a> {
     pub combined: bool,
 }
 
-pub(super) fn parts<'a>(rule: &'a Rule, body: &'a RateLimit, sketch: &'a Sketch) -> Option<Vec<Part<'a>>> {
-    if !sketch.calls_any(rule.ends()) {
-        return None;
-    }
+pub(super) fn parts<'a>(rule: &'a Rule, body: &'a RateLimit, sketch: &'a Sketch) -> Vec<Part<'a>> {
     let triggers = body.rules.iter().enumerate();
-    Some(triggers.map(|(index, trigger)| part(rule.enable, index, trigger, body.kind, sketch)).collect())
+    triggers.map(|(index, trigger)| part(rule.enable, index, trigger, body.kind, sketch)).collect()
 }
 
 fn part<'a>(

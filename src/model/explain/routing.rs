@@ -57,12 +57,7 @@ pub struct Nearness {
     pub strict_nearby: bool,
 }
 
-pub(super) fn parts<'a>(
-    rule: &'a Rule,
-    body: &'a Routing,
-    sketch: &'a Sketch,
-    traffic: &mut Traffic,
-) -> Option<Vec<Part<'a>>> {
+pub(super) fn parts<'a>(rule: &'a Rule, body: &'a Routing, sketch: &'a Sketch, traffic: &mut Traffic) -> Vec<Part<'a>> {
     let config = &body.routing_config;
     let effect = match body.route_policy {
         RoutePolicy::Rule => return custom(rule, config, sketch, traffic),
@@ -75,7 +70,23 @@ pub(super) fn parts<'a>(
             strict_nearby: config.strict_nearby.unwrap_or_default(),
         }),
     };
-    sketch.calls_any(rule.ends()).then(|| vec![whole(rule, body.route_policy, effect, traffic)])
+    vec![whole(rule, body.route_policy, effect, traffic)]
+}
+
+/// A custom route is about its callee, or without one about its destinations.
+pub(super) fn is_about(rule: &Rule, body: &Routing, sketch: &Sketch) -> bool {
+    if body.route_policy != RoutePolicy::Rule {
+        return sketch.calls_any(rule.ends());
+    }
+    let mut groups = body.routing_config.custom_rules().iter().flat_map(|route| &route.destinations);
+    match callee(rule, &body.routing_config) {
+        Some(callee) => sketch.calls_any([callee]),
+        None => groups.any(|group| sketch.calls_any(End::of(&group.namespace, &group.service, &rule.namespace))),
+    }
+}
+
+fn callee(rule: &Rule, config: &RoutingConfig) -> Option<End> {
+    config.callee.as_ref().and_then(|key| End::of(&key.namespace, &key.service, &rule.namespace))
 }
 
 /// The one part of a rule that is for every request.
@@ -124,32 +135,15 @@ impl Labels<'_> {
     }
 }
 
-/// None for a rule about calls of another service.
-fn custom<'a>(
-    rule: &'a Rule,
-    config: &'a RoutingConfig,
-    sketch: &'a Sketch,
-    traffic: &mut Traffic,
-) -> Option<Vec<Part<'a>>> {
+fn custom<'a>(rule: &'a Rule, config: &'a RoutingConfig, sketch: &'a Sketch, traffic: &mut Traffic) -> Vec<Part<'a>> {
     let end = |namespace: &str, service: &str| End::of(namespace, service, &rule.namespace);
-    let callee = config.callee.as_ref().and_then(|key| end(&key.namespace, &key.service));
-    let is_callee = |namespace: &str, service: &str| sketch.calls_any(end(namespace, service));
-    let is_about = match &callee {
-        Some(callee) => sketch.calls_any([callee.clone()]),
-        None => {
-            let mut groups = config.custom_rules().iter().flat_map(|rule| &rule.destinations);
-            groups.any(|group| is_callee(&group.namespace, &group.service))
-        }
-    };
-    if !is_about {
-        return None;
-    }
+    let has_callee = callee(rule, config).is_some();
     let caller = config.caller.as_ref().and_then(|key| end(&key.namespace, &key.service));
     let stranger =
         caller.filter(|caller| !sketch.is_from(caller)).map(|caller| format!("for calls of {caller:?} only"));
-    let reaches = |namespace: &str, service: &str| callee.is_some() || is_callee(namespace, service);
+    let reaches = |namespace: &str, service: &str| has_callee || sketch.calls_any(end(namespace, service));
     let rules = config.custom_rules().iter().enumerate();
-    Some(rules.map(|(index, route)| part(rule, index, route, &stranger, &reaches, sketch, traffic)).collect())
+    rules.map(|(index, route)| part(rule, index, route, &stranger, &reaches, sketch, traffic)).collect()
 }
 
 fn part<'a>(

@@ -27,7 +27,15 @@ async fn a_rule_goes_to_some_then_to_all_then_back() {
         desk.line(&format!("release {rule} --gray zone=a,b --percent 100 --by zone --name first --comment why")).await;
     assert!(told.expect(0).contains("first, version 1, active, gray"));
     assert!(explained(&desk, "--client-label zone=a").await.contains("(first v1)  applies"));
-    assert!(!explained(&desk, "--client-label zone=c").await.contains("pay-limit"));
+    let told = explained(&desk, "--client-label zone=c").await;
+    for line in [
+        "  shop/pay-limit (first v1)  not_matched: client label zone is c: does not meet IN a,b",
+        "      no   client label zone is c: does not meet IN a,b",
+        "      yes  client label zone is c, number 30 of 100: is in the first 100",
+    ] {
+        assert!(told.lines().any(|one| one == line), "no {line:?} in {told}");
+    }
+    assert!(!told.contains("applies"), "another client's limit: {told}");
     let wide = desk.line("get rl -n shop -o wide").await.expect(0);
     assert!(wide.contains("gray first"), "{wide}");
     let second = desk.line(&format!("release {rule}")).await.expect(3);

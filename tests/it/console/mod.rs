@@ -1,75 +1,23 @@
 //! The console: what it lets in, what it shows whom, and a day of a person in a real browser.
 
+mod explaining;
+mod visit;
+
 use std::process::Stdio;
 use std::time::Duration;
 
-use reqwest::header::{COOKIE, HeaderMap, LOCATION, SET_COOKIE};
-use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode};
+use reqwest::StatusCode;
+use reqwest::header::{COOKIE, HeaderMap, SET_COOKIE};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{ChildStdout, Command};
 
 use crate::harness::{ADMIN_PASSWORD, Balancer, Cluster, Kind, RealClient, http, python};
+use visit::{Visit, place};
 
 /// A part of the day, on a machine that is busy with other tests.
 const PART_LIMIT: Duration = Duration::from_secs(120);
 const SEEN_LIMIT: Duration = Duration::from_secs(20);
-
-/// A browser's manners without a browser.
-struct Visit {
-    client: Client,
-    base: String,
-    cookie: String,
-}
-
-impl Visit {
-    fn of(cluster: &Cluster, node: u64) -> Visit {
-        let client = http().redirect(Policy::none()).build().expect("a client");
-        Visit { client, base: format!("http://{}", cluster.ports(node).api), cookie: String::new() }
-    }
-
-    async fn signed_in(cluster: &Cluster, node: u64, name: &str, password: &str) -> Visit {
-        let mut visit = Visit::of(cluster, node);
-        let answer = visit.post("/ui/sign-in", &[("user", name), ("password", password), ("to", "/ui/audit")]).await;
-        assert_eq!((answer.status(), place(&answer)), (StatusCode::SEE_OTHER, "/ui/audit"));
-        let cookie = answer.headers()[SET_COOKIE].to_str().expect("text").to_owned();
-        assert!(
-            cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/ui"),
-            "{cookie}"
-        );
-        visit.cookie = cookie.split(';').next().expect("a pair").to_owned();
-        visit
-    }
-
-    async fn get(&self, path: &str) -> Response {
-        let request = self.client.get(format!("{}{path}", self.base)).header(COOKIE, &self.cookie);
-        request.send().await.expect("an answer")
-    }
-
-    async fn page(&self, path: &str) -> String {
-        let answer = self.get(path).await;
-        assert_eq!(answer.status(), StatusCode::OK, "{path}");
-        answer.text().await.expect("text")
-    }
-
-    async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Response {
-        let body: String = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-        let request = self.client.post(format!("{}{path}", self.base)).header(COOKIE, &self.cookie);
-        request.body(body).send().await.expect("an answer")
-    }
-
-    /// The token that pages carry in their forms.
-    async fn form_token(&self) -> String {
-        let page = self.page("/ui").await;
-        let rest = page.split("name=\"form_token\" value=\"").nth(1).expect("a form");
-        rest.split('"').next().expect("a value").to_owned()
-    }
-}
-
-fn place(answer: &Response) -> &str {
-    answer.headers().get(LOCATION).map_or("", |place| place.to_str().expect("text"))
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_let_in_but_by_the_console_s_own_cookie_and_forms() {

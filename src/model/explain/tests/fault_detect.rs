@@ -51,24 +51,10 @@ fn all_probes_of_the_service_are_at_work() {
 #[test]
 fn a_released_rule_says_of_which_release_it_is() {
     let json = json!({ "name": "r", "namespace": "shop", "service": "order", "rules": [{ "protocol": "TCP" }] });
-    let stamp = Stamp { time: Timestamp(0), by: "admin".into() };
-    let release = RuleRelease {
-        id: "f00d".into(),
-        name: "spring".into(),
-        description: String::new(),
-        release_type: ReleaseType::Gray,
-        client_labels: Vec::new(),
-        client_percent: None,
-        plan: None,
-        version: 3,
-        active: true,
-        rule: Arc::new(rule(Family::FaultDetect, &json)),
-        created: stamp.clone(),
-        modified: stamp,
-    };
+    let release = release("spring", 3, rule(Family::FaultDetect, &json), Some(json!({})));
     let (candidates, sketch) = ([Candidate::released(&release)], request(json!({})));
     let shown = serde_json::to_value(explain(Family::FaultDetect, &sketch, &candidates)).expect("an explanation");
-    let expected = json!({ "id": "f00d", "release_name": "spring", "release_type": "gray", "version": 3 });
+    let expected = json!({ "id": "id-of-spring", "release_name": "spring", "release_type": "gray", "version": 3 });
     assert_eq!(shown["candidates"][0]["release"], expected);
     assert_eq!(shown["applies"], json!([{ "rule_id": "r", "rule_name": "r", "index": 0, "name": "", "share": 100.0 }]));
 }

@@ -5,6 +5,7 @@ mod circuit_breaker;
 mod conditions;
 mod destinations;
 mod fault_detect;
+mod grays;
 mod rate_limit;
 mod routing;
 
@@ -16,6 +17,7 @@ use serde_json::Value;
 use super::*;
 use crate::model::config_file::Stamp;
 use crate::model::rule::RuleDraft;
+use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::time::Timestamp;
 
 /// Saved rules; the name is the id too.
@@ -31,6 +33,28 @@ fn rule(family: Family, json: &Value) -> Rule {
     draft.check_new().expect("a rule that would be accepted");
     let created = Stamp { time: Timestamp(0), by: "admin".into() };
     draft.rule(json["name"].as_str().unwrap_or_default().to_owned(), String::new(), created).expect("a rule")
+}
+
+/// The release `name` of a rule: a normal one, or a gray one for `audience`.
+fn release(name: &str, version: u64, rule: Rule, audience: Option<Value>) -> RuleRelease {
+    let said = audience.clone().unwrap_or_else(|| serde_json::json!({}));
+    let draft: RuleReleaseDraft = serde_json::from_value(said).expect("an audience");
+    draft.audience().check().expect("an audience that would be accepted");
+    let stamp = Stamp { time: Timestamp(0), by: "admin".into() };
+    RuleRelease {
+        id: format!("id-of-{name}"),
+        name: name.into(),
+        description: String::new(),
+        release_type: if audience.is_some() { ReleaseType::Gray } else { ReleaseType::Normal },
+        client_labels: draft.labels().to_vec(),
+        client_percent: draft.client_percent,
+        plan: None,
+        version,
+        active: true,
+        rule: Arc::new(rule),
+        created: stamp.clone(),
+        modified: stamp,
+    }
 }
 
 fn sketch(json: Value) -> Sketch {
