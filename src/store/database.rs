@@ -39,6 +39,9 @@ const META_WRITE_BUFFER_BYTES: usize = MEBIBYTE;
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// New files of the state before all of it is written once more with them: it is read at the start and for snapshots.
 const STATE_FILES_MAX: i32 = 8;
+/// Files of the log are moved to the last level as they are, and nothing in them has been replaced. Else each would be
+/// written once more there, when a snapshot of the database ends that is younger. (The crate has no call for it.)
+const LOG_STAYS: [(&str, &str); 1] = [("bottommost_file_compaction_delay", "4294967295")];
 /// Shared by all families. The catalog is read from memory, so this serves start-up and snapshots.
 const BLOCK_CACHE_BYTES: usize = 16 * MEBIBYTE;
 /// Bounds what a restart has to replay, and what stays on disk of the past: a family that is rarely
@@ -79,6 +82,7 @@ impl Database {
         let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
         let families = FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
         let db = DB::open_cf_descriptors(&database_options(), path, families).map_err(|error| refusal(path, error))?;
+        db.set_options_cf(family_of(&db, LOG), &LOG_STAYS).map_err(|error| refusal(path, error))?;
         let path = path.to_owned();
         Ok(Database {
             db,
