@@ -4,7 +4,8 @@
 //! The id of a request ([`crate::request_id`]) is the id of its trace ([`identity`]), so that who has the one, from an
 //! answer, the log or the audit trail, finds the other. Spans are made by `tracing` under one [`TARGET`], which a layer
 //! of the subscriber takes and nothing else by default ([`spans`]); what they hold is known at build time but for the
-//! id of the request and numbers: no path, query, name, content or secret.
+//! id of the request, what a caller says of its own trace ([`state`]), and numbers: no path, query, name, content or
+//! secret.
 //!
 //! Between nodes nothing is sent for it. A draft that a node forwards to the leader brings the id of its HTTP request,
 //! and an id of its own that is drawn by chance; for a traced request the id of the span that proposes it is a part of
@@ -22,6 +23,7 @@ mod mark;
 mod pipeline;
 mod shipping;
 mod spans;
+mod state;
 
 pub(crate) use identity::TraceParent;
 pub(crate) use mark::draft_id;

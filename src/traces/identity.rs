@@ -4,6 +4,8 @@ use axum::http::{HeaderMap, HeaderName};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 use sha2::{Digest, Sha256};
 
+use super::state;
+
 const HEADER: HeaderName = HeaderName::from_static("traceparent");
 /// `00-<32 digits>-<16 digits>-<2 digits>`; versions to come may have more behind it.
 const BYTES: usize = 55;
@@ -45,15 +47,16 @@ impl TraceParent {
         is_valid.then_some(TraceParent { trace_id, span_id, is_sampled: TraceFlags::new(flags).is_sampled() })
     }
 
-    pub(super) fn context(&self) -> SpanContext {
-        remote(self.trace_id, self.span_id, self.is_sampled)
+    /// With what else the headers of the same request say of the trace.
+    pub(super) fn context(&self, headers: &HeaderMap) -> SpanContext {
+        remote(self.trace_id, self.span_id, self.is_sampled, state::of(headers))
     }
 }
 
 /// A span that somebody else has.
-pub(super) fn remote(trace_id: TraceId, span_id: SpanId, is_sampled: bool) -> SpanContext {
+pub(super) fn remote(trace_id: TraceId, span_id: SpanId, is_sampled: bool, state: TraceState) -> SpanContext {
     let flags = TraceFlags::default().with_sampled(is_sampled);
-    SpanContext::new(trace_id, span_id, flags, true, TraceState::default())
+    SpanContext::new(trace_id, span_id, flags, true, state)
 }
 
 /// The trace of the request with this id: 32 lower-case hex digits as they are, of any other text the first 16 bytes of
@@ -96,7 +99,7 @@ mod tests {
             (whole("cc", "01", "-what-the-future-will-be-like"), true),
         ] {
             let read = TraceParent::read(text.as_bytes()).unwrap_or_else(|| panic!("{text} is right"));
-            let context = read.context();
+            let context = read.context(&HeaderMap::new());
             assert_eq!((context.trace_id().to_string(), context.span_id().to_string()), (TRACE.into(), SPAN.into()));
             assert_eq!((context.is_sampled(), context.is_remote()), (is_sampled, true), "{text}");
         }

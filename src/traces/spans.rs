@@ -11,7 +11,7 @@
 
 use axum::http::{HeaderMap, StatusCode};
 use opentelemetry::Context;
-use opentelemetry::trace::TraceContextExt;
+use opentelemetry::trace::{TraceContextExt, TraceState};
 use tracing::field::Empty;
 use tracing::{Level, Span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -72,13 +72,13 @@ pub(crate) fn arrived(arrival: &Arrival<'_>) -> Span {
         "otel.status_code" = Empty,
     );
     let parent = match parent {
-        Some(parent) => Context::new().with_remote_span_context(parent.context()),
+        Some(parent) => Context::new().with_remote_span_context(parent.context(arrival.headers)),
         None => Context::new(),
     };
     // Refused where the log alone has asked for spans.
     if span.set_parent(parent).is_ok() {
         if let Some(other) = other {
-            span.add_link(other.context());
+            span.add_link(other.context(arrival.headers));
         }
         with_trace(trace, || drop(span.context()));
     }
@@ -137,7 +137,8 @@ pub(crate) fn appending(draft_id: u128, request_id: impl FnOnce() -> Option<Stri
         "raft.log_index" = Empty,
         "otel.status_code" = Empty,
     );
-    let parent = Context::new().with_remote_span_context(remote(trace_id(&request_id), parent, true));
+    let parent = remote(trace_id(&request_id), parent, true, TraceState::NONE);
+    let parent = Context::new().with_remote_span_context(parent);
     // Refused where the log alone has asked for spans.
     let _ = span.set_parent(parent);
     span

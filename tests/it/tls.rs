@@ -2,7 +2,7 @@
 //! secret, which is exchanged while the cluster works.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
@@ -11,58 +11,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::harness::{
-    ADMIN_PASSWORD, Api, Attempt, CLUSTER_SECRET, Cluster, Eavesdropper, Load, Outcome, Ports, Process, RealClient,
-    eventually, http, https, member_flags, report, thuban,
+    ADMIN_PASSWORD, Api, Attempt, CLUSTER_SECRET, Cluster, Eavesdropper, Load, Outcome, Pki, Ports, Process,
+    RealClient, eventually, http, https, member_flags, report, thuban,
 };
 
 const LIMIT: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "tls";
-
-/// An authority and what it has signed.
-struct Pki(TempDir);
-
-impl Pki {
-    async fn new() -> Pki {
-        let pki = Pki(TempDir::new().expect("a temporary directory can be made"));
-        pki.sign("node=node,localhost,127.0.0.1").await;
-        pki
-    }
-
-    async fn sign(&self, cert: &str) {
-        let output = thuban().args(["certs", "--dir", &self.path(""), cert]).output().await.expect("it runs");
-        assert!(output.status.success(), "{output:?}");
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.file(name).to_str().expect("the path is text").to_owned()
-    }
-
-    fn ca(&self) -> PathBuf {
-        self.file("ca.pem")
-    }
-
-    fn client(&self) -> tokio_rustls::rustls::ClientConfig {
-        thuban::tls::trusting(Some(&self.ca())).expect("an authority")
-    }
-
-    fn flags(&self) -> Vec<String> {
-        ["--tls-cert", &self.path("node.pem"), "--tls-key", &self.path("node-key.pem")].map(str::to_owned).into()
-    }
-
-    async fn cluster(&self, size: u64, more: &[&str]) -> Cluster {
-        let flags = self.flags();
-        let flags: Vec<&str> = flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
-        let mut cluster = Cluster::prepare(size, &flags);
-        cluster.secure(self.client());
-        cluster.restart_all().await;
-        cluster.log_in_again().await;
-        cluster
-    }
-}
 
 async fn create(api: &Api, name: &str) {
     let body = json!([{"namespace": NAMESPACE, "name": name, "comment": name}]);

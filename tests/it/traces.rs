@@ -108,19 +108,23 @@ async fn a_caller_with_a_trace_of_its_own_finds_the_request_in_it() {
     // Recorded by the caller, so here and on the leader, although the share of this cluster is none.
     let told = traceparent(TRACE, "01");
     for name in ["one", "two"] {
-        let answer = ask(&api, Method::POST, SERVICES, &[("traceparent", &told)], Some(service(name))).await;
+        let headers = [("traceparent", told.as_str()), ("tracestate", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE")];
+        let answer = ask(&api, Method::POST, SERVICES, &headers, Some(service(name))).await;
         assert_eq!((answer.code(), answer.header("request-id")), (200_000, TRACE));
     }
-    let pulled = ask(&compat, Method::GET, "/configs/app/default/application", &[("traceparent", &told)], None).await;
+    let headers = [("traceparent", told.as_str()), ("tracestate", "Not what the standard has")];
+    let pulled = ask(&compat, Method::GET, "/configs/app/default/application", &headers, None).await;
     assert_eq!((pulled.status, pulled.header("request-id")), (200, TRACE));
     let spans = collector.trace(TRACE, SENT_WITHIN, |spans| spans.len() >= 7).await;
     let (requests, proposals) = (named(&spans, "POST /naming/v1/services"), named(&spans, "raft propose"));
     assert!(requests.len() == 2 && requests.iter().all(|span| span.parent == CALLER), "{spans:#?}");
+    let is_told = |span: &&Span| span.state == "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE";
+    assert!(requests.iter().chain(&proposals).all(is_told), "{spans:#?}");
     for append in named(&spans, "raft append") {
         assert!(proposals.iter().any(|span| span.id == append.parent && span.node != append.node), "{spans:#?}");
     }
     let pull = spans.iter().find(|span| span.name.starts_with("GET /configs/")).expect("the pull");
-    assert_eq!(pull.parent, CALLER);
+    assert_eq!((pull.parent.as_str(), pull.state.as_str()), (CALLER, ""));
 
     // A request with a name of its own keeps it, and points to the caller's trace; that one decides nothing then.
     let headers = [("traceparent", told.as_str()), ("Request-Id", "f00000000000000000000000000000f0")];

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use opentelemetry::trace::Status;
+use opentelemetry::trace::{SpanContext, Status};
 use parking_lot::Mutex;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::with_default;
@@ -101,6 +101,32 @@ fn a_caller_says_which_span_is_the_parent_and_whether_it_is_recorded() {
     assert_eq!(spans[0].parent_span_id, SpanId::INVALID);
     assert_eq!(spans[0].links.links[0].span_context.trace_id().to_string(), TRACE);
     assert_ne!(spans[0].span_context.trace_id().to_string(), TRACE);
+}
+
+#[test]
+fn what_the_vendors_of_a_caller_say_goes_along_on_this_node() {
+    let mut headers = traceparent(TRACE, "01");
+    for part in ["rojo=1", " congo=2,"] {
+        headers.append("tracestate", HeaderValue::from_static(part));
+    }
+    let state = |context: &SpanContext| context.trace_state().header();
+    let spans = recorded(0.0, || {
+        let draft = arrived(&arrival(TRACE, &headers)).in_scope(|| draft_id(&proposing()));
+        drop(appending(draft, || Some(TRACE.to_owned())));
+    });
+    let states: Vec<_> = spans.iter().map(|span| (span.name.as_ref(), state(&span.span_context))).collect();
+    let told = "rojo=1,congo=2".to_owned();
+    let here = [("raft propose", told.clone()), ("POST /naming/v1/services", told.clone())];
+    assert_eq!(states, [&here[..], &[("raft append", String::new())]].concat());
+
+    // Beside an id of its own the request points to the caller's span, with what is said of that.
+    let spans = recorded(1.0, || drop(arrived(&arrival("order-17", &headers))));
+    let [span] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!((state(&span.span_context), state(&span.links.links[0].span_context)), (String::new(), told));
+    // It says nothing of a trace that nobody names.
+    headers.remove("traceparent");
+    let spans = recorded(1.0, || drop(arrived(&arrival(TRACE, &headers))));
+    assert_eq!(state(&spans[0].span_context), "");
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Span {
     pub(crate) began: u64,
     pub(crate) ended: u64,
     pub(crate) links: Vec<String>,
+    /// What the vendors of the caller's tracing say.
+    pub(crate) state: String,
     attributes: Vec<KeyValue>,
 }
 
@@ -167,6 +169,7 @@ impl Taken {
                 began: span.start_time_unix_nano,
                 ended: span.end_time_unix_nano,
                 links: span.links.into_iter().map(|link| hex::encode(link.trace_id)).collect(),
+                state: span.trace_state,
                 attributes: span.attributes,
             }));
         }

@@ -1,0 +1,158 @@
+//! What the vendors of a caller's tracing want to find again in its trace: the header `tracestate` of the W3C.
+//!
+//! It means nothing here. The span whose parent the caller names, those within it on this node, and a link to the
+//! caller's span carry it to the collector as it came, so far as it is what the recommendation asks for.
+
+use axum::http::{HeaderMap, HeaderName};
+use opentelemetry::trace::TraceState;
+
+const HEADER: HeaderName = HeaderName::from_static("tracestate");
+/// Of one list.
+const ENTRIES_MAX: usize = 32;
+/// Characters of a list that everybody passes on; of a longer one entries are left out.
+const CHARS_MAX: usize = 512;
+/// Longer entries are left out before others.
+const SHORT_ENTRY_CHARS_MAX: usize = 128;
+/// Of a key, and of a value.
+const PART_CHARS_MAX: usize = 256;
+const BLANKS: [char; 2] = [' ', '\t'];
+
+/// What the caller says; nothing where that is not what the standard asks for. For who has read its `traceparent`.
+pub(super) fn of(headers: &HeaderMap) -> TraceState {
+    let mut texts = Vec::new();
+    for value in headers.get_all(HEADER) {
+        let Ok(text) = value.to_str() else { return TraceState::NONE };
+        texts.push(text);
+    }
+    let Some(entries) = read(&texts) else { return TraceState::NONE };
+    TraceState::from_key_value(shortened(entries)).unwrap_or_default()
+}
+
+/// The entries of a list that may be spread over several headers.
+fn read<'a>(texts: &[&'a str]) -> Option<Vec<(&'a str, &'a str)>> {
+    let members = texts.iter().flat_map(|text| text.split(',')).map(|member| member.trim_matches(BLANKS));
+    let members = members.filter(|member| !member.is_empty()).take(ENTRIES_MAX + 1);
+    let entries: Vec<_> = members.map(entry).collect::<Option<_>>()?;
+    if entries.len() > ENTRIES_MAX {
+        return None;
+    }
+    let mut kept: Vec<(&str, &str)> = Vec::with_capacity(entries.len());
+    for (key, value) in entries {
+        // Whoever changes an entry puts it first.
+        if kept.iter().all(|(earlier, _)| *earlier != key) {
+            kept.push((key, value));
+        }
+    }
+    Some(kept)
+}
+
+fn entry(member: &str) -> Option<(&str, &str)> {
+    member.split_once('=').filter(|(key, value)| is_key(key) && is_value(value))
+}
+
+fn is_key(text: &str) -> bool {
+    let is_start = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    (1..=PART_CHARS_MAX).contains(&text.len())
+        && text.bytes().next().is_some_and(is_start)
+        && text.bytes().all(|byte| is_start(byte) || b"_-*/@".contains(&byte))
+}
+
+fn is_value(text: &str) -> bool {
+    (1..=PART_CHARS_MAX).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'=')
+}
+
+/// As many entries as there is room for: of those that are left out the long ones come first, and each time the last.
+fn shortened<'a>(mut entries: Vec<(&'a str, &'a str)>) -> Vec<(&'a str, &'a str)> {
+    let chars = |(key, value): &(&str, &str)| key.len() + 1 + value.len();
+    // Between two entries there is a comma.
+    while entries.iter().map(|entry| chars(entry) + 1).sum::<usize>() > CHARS_MAX + 1 {
+        let long = entries.iter().rposition(|entry| chars(entry) > SHORT_ENTRY_CHARS_MAX);
+        entries.remove(long.unwrap_or(entries.len() - 1));
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    /// As it is told to the collector.
+    fn told(texts: &[&str]) -> String {
+        let values = texts.iter().map(|text| (HEADER, HeaderValue::from_bytes(text.as_bytes()).expect("a value")));
+        of(&HeaderMap::from_iter(values)).header()
+    }
+
+    /// A list of so many entries of so many characters each.
+    fn list(count: usize, chars: usize) -> String {
+        let entry = |number: usize| format!("k{number:02}={}", "v".repeat(chars - 4));
+        (0..count).map(entry).collect::<Vec<_>>().join(",")
+    }
+
+    #[test]
+    fn what_the_standard_asks_for_is_told_as_it_came() {
+        for text in [
+            "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+            "fw529a3039@dt=FfAAAAAABAAAA",
+            "1a-2b*3c/4d_5e=x",
+            "a=1;b",
+            "k=!#$%&'()*+-./:;<>?@[]^_`{|}~ x",
+            &format!("{}=v", "k".repeat(256)),
+            &format!("k={}", "v".repeat(256)),
+            &list(32, 10),
+        ] {
+            assert_eq!(told(&[text]), text);
+        }
+        for (texts, expected) in [
+            (&["a=1 \t,\t b=2 ,c= 3"][..], "a=1,b=2,c= 3"),
+            (&["", "a=1,,", "\t,b=2"], "a=1,b=2"),
+            (&["a=1,b=2", "c=3"], "a=1,b=2,c=3"),
+            (&["a=1,b=2,a=3"], "a=1,b=2"),
+            (&[""], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(told(texts), expected, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_as_if_it_were_not_there() {
+        for text in [
+            "a",
+            "=1",
+            "a=",
+            "a==1",
+            "a=1=2",
+            "A=1",
+            "-a=1",
+            "@a=1",
+            "a =1",
+            "a.b=1",
+            "a=\t1",
+            "a=1\tb",
+            "a=ü",
+            "a@b@c=1",
+            &format!("{}=v", "k".repeat(257)),
+            &format!("k={}", "v".repeat(257)),
+            &list(33, 10),
+            &"x".repeat(40_000),
+        ] {
+            assert_eq!(told(&[text]), "", "{text:?}");
+            assert_eq!(told(&["good=1", text]), "", "{text:?} spoils what stands before it");
+        }
+    }
+
+    #[test]
+    fn of_a_long_list_entries_are_left_out_as_a_whole() {
+        assert_eq!(told(&[&list(10, 50)]), list(10, 50), "509 characters");
+        assert_eq!(told(&[&list(12, 50)]), list(10, 50), "the last ones");
+        let long = |name: &str| format!("{name}={}", "v".repeat(150));
+        let (first, last) = (long("first"), long("last"));
+        assert_eq!(told(&[&format!("{first},{},{last}", list(5, 50))]), format!("{first},{}", list(5, 50)));
+        assert_eq!(told(&[&format!("{first},{last},{}", list(9, 50))]), list(9, 50), "the long ones first");
+        let whole = format!("{},{}", list(9, 50), format_args!("x={}", "v".repeat(51)));
+        assert_eq!((whole.len(), told(&[&whole])), (512, whole.clone()));
+        assert_eq!(told(&[&format!("{whole}v")]), list(9, 50));
+    }
+}
