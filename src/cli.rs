@@ -272,7 +272,7 @@ fn list_faults(faults: &[String]) -> ExitCode {
 }
 
 async fn serve(config: Config) -> anyhow::Result<()> {
-    let traces = start_log(&config)?;
+    let traces = start_log(&config);
     let stop = stop_signal()?;
     let first_password = config.data_dir.join(FIRST_PASSWORD_FILE);
     let server = Server::start(config).await?;
@@ -323,7 +323,7 @@ fn announce(bound: &Bound) {
 }
 
 /// The log goes to stderr; `RUST_LOG` in the place of [`LOG_FILTER`]. Traces go to a collector, if there is one.
-fn start_log(config: &Config) -> anyhow::Result<Option<Pipeline>> {
+fn start_log(config: &Config) -> Option<Pipeline> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     let (format, is_terminal) = (config.tuning.log_format, std::io::stderr().is_terminal());
     let Some(settings) = &config.traces else {
@@ -332,9 +332,9 @@ fn start_log(config: &Config) -> anyhow::Result<Option<Pipeline>> {
             LogFormat::Text => builder.with_ansi(is_terminal).init(),
             LogFormat::Json => builder.json().init(),
         }
-        return Ok(None);
+        return None;
     };
-    let traces = Pipeline::start(settings, config.node_id)?;
+    let traces = Pipeline::start(settings, config.node_id);
     let (subscriber, log) = (
         tracing_subscriber::registry().with(traces.layer()),
         tracing_subscriber::fmt::layer().with_writer(std::io::stderr),
@@ -344,7 +344,7 @@ fn start_log(config: &Config) -> anyhow::Result<Option<Pipeline>> {
         LogFormat::Json => subscriber.with(log.json().with_filter(filter)).init(),
     }
     tracing::info!(endpoint = %settings.url, sample = settings.share, "traces are sent to a collector");
-    Ok(Some(traces))
+    Some(traces)
 }
 
 /// Ready at the first SIGTERM or SIGINT. Installed before anything is started.

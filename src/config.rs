@@ -28,7 +28,7 @@ use faults::Faults;
 pub use bounds::Bounds;
 pub use faults::is_host_and_port;
 pub use offline::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs, RestoreArgs};
-pub use otlp::OtlpArgs;
+pub use otlp::{OtlpArgs, OtlpCompression};
 pub use secure::{PeerTls, TlsArgs};
 
 const API_PORT: u16 = 8090;

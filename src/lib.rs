@@ -209,7 +209,8 @@
 //! in it, the read index. The leader knows of which trace the draft of another node is by the id of the HTTP request
 //! that apply writes into the audit trail ([`catalog::asked`]), and of which span by the id of the draft itself
 //! (`traces::mark`): so the formats know nothing of traces. Ended spans wait in a bounded queue for one task
-//! (`traces::shipping`) that posts them; where there is no room, they are counted and forgotten.
+//! (`traces::shipping`) that posts them; where there is no room, they are counted and forgotten. Whom it trusts there, and
+//! what token it shows, it reads from files (`traces::collector`), again and again.
 //!
 //! # The path of a level
 //!

@@ -1,10 +1,11 @@
-//! TLS, of three kinds, all by rustls and ring:
+//! TLS, of four kinds, all by rustls and ring:
 //!
 //! | between | certificate | verified by |
 //! |---|---|---|
 //! | nodes ([`Ephemeral`]) | a new one at every start | nobody: the proof of the cluster secret is bound to the connection instead (`raft::peer`) |
 //! | clients and a node's surfaces ([`Listening`]) | files, read again when they change | the clients; theirs, if they show one, by `--tls-client-ca` |
 //! | the command line and a node ([`trusting`]) | the node's | `--ca-file`, else what the system trusts |
+//! | a node and whom it tells by HTTPS ([`trusting`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else what the system trusts |
 //!
 //! [`Authority`] makes certificates for who has no other authority (`thuban certs`).
 //!

@@ -12,12 +12,15 @@
 //! that ([`mark`]). So the leader's span has its parent, and is recorded exactly if that is, whatever the settings say.
 //!
 //! What has ended waits in a queue of bounded size and is sent in batches by one task ([`pipeline`], [`shipping`]).
-//! Whoever ends a span waits for nothing: where there is no room, it is dropped and counted.
+//! Whoever ends a span waits for nothing: where there is no room, it is dropped and counted. Whom an `https` collector is
+//! vouched for by, and what is shown to it ([`headers`]), stands in files that are read again as they may have changed
+//! ([`collector`]).
 //!
 //! Without the flag there is no layer, so that each place where a span would begin costs one look at a flag in memory.
 //! Knows nothing of Raft, of the surfaces, or of what is stored.
 
 mod collector;
+mod headers;
 mod identity;
 mod mark;
 mod pipeline;
@@ -25,6 +28,7 @@ mod shipping;
 mod spans;
 mod state;
 
+pub(crate) use headers::read as read_headers;
 pub(crate) use identity::TraceParent;
 pub(crate) use mark::draft_id;
 pub use pipeline::{Pipeline, TraceSettings};

@@ -18,7 +18,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
-    let traces = start_log(&config)?;
+    let traces = start_log(&config);
     let stop = stop_signal()?;
     let file = config.data_dir.join(PASSWORD_FILE);
     config.admin_password = kept_password(&file);

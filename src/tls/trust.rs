@@ -1,4 +1,4 @@
-//! Whom the command line trusts.
+//! Whom the command line trusts, and a node that tells others of something.
 
 use std::path::Path;
 

@@ -1,10 +1,16 @@
 //! One post to the collector: OTLP over HTTP, protobuf.
+//!
+//! Whom the node trusts there, and what headers it shows, stands in files of which it takes a look ([`Route`]) that
+//! lasts for [`ROUTE_LASTS`], and no longer than the collector is content with it. So authorities and tokens are
+//! exchanged while the node runs.
 
 use std::error::Error;
+use std::io::Write;
 use std::time::Duration;
 
-use anyhow::Context;
 use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use opentelemetry::KeyValue;
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
@@ -12,12 +18,12 @@ use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_sc
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanData;
 use prost::Message;
-use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
-use tokio::time::timeout;
-use url::Url;
+use tokio::time::{Instant, timeout};
 
+use super::{TraceSettings, headers};
 use crate::tls;
 
 /// For one try, with its answer.
@@ -26,6 +32,8 @@ const TRY_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// A collector that asks for a longer pause than this gets this one.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How long the files are believed, and the connection is used.
+const ROUTE_LASTS: Duration = Duration::from_secs(60);
 
 const SERVICE: &str = "thuban";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -49,47 +57,75 @@ impl Failure {
 }
 
 pub(super) struct Collector {
-    client: Client,
-    url: Url,
+    settings: TraceSettings,
     resource: ResourceAttributesWithSchema,
+    route: Option<Route>,
 }
 
-impl Collector {
-    /// For spans of the node with this id. Reads whom the system trusts, for an `https` URL: blocks on the disk.
-    pub(super) fn new(url: Url, node_id: u64) -> anyhow::Result<Collector> {
-        let trust = if url.scheme() == "https" { tls::trusting(None) } else { tls::trusting_nobody() };
+/// How the collector is reached, by what the files held at one time.
+struct Route {
+    client: Client,
+    headers: HeaderMap,
+    made: Instant,
+}
+
+impl Route {
+    /// Blocks on the disk, where there are files.
+    fn new(settings: &TraceSettings) -> Result<Route, String> {
+        let headers = settings.headers_file.as_deref().map(headers::read).transpose();
+        let headers = headers.map_err(|error| format!("headers: {error}"))?.unwrap_or_default();
+        let trust = match settings.url.scheme() {
+            "https" => tls::trusting(settings.ca_file.as_deref()),
+            _ => tls::trusting_nobody(),
+        };
         #[expect(clippy::disallowed_methods, reason = "its TLS is given to it here")]
         let builder = Client::builder();
         let client = builder
-            .tls_backend_preconfigured(trust.context("--otlp-endpoint")?)
+            .tls_backend_preconfigured(trust.map_err(|error| format!("TLS cannot be set up: {error}"))?)
             .redirect(Policy::none())
             .no_proxy()
             .http1_only()
             .user_agent(AGENT)
             .pool_max_idle_per_host(1)
-            .build()?;
+            .build()
+            .map_err(|error| in_words(&error))?;
+        Ok(Route { client, headers, made: Instant::now() })
+    }
+}
+
+impl Collector {
+    /// For spans of the node with this id.
+    pub(super) fn new(settings: TraceSettings, node_id: u64) -> Collector {
         let resource = Resource::builder_empty().with_service_name(SERVICE).with_attributes([
             KeyValue::new("service.version", VERSION),
             KeyValue::new("service.instance.id", node_id.to_string()),
         ]);
-        Ok(Collector { client, url, resource: (&resource.build()).into() })
+        Collector { settings, resource: (&resource.build()).into(), route: None }
     }
 
+    /// The body of a post.
     pub(super) fn encode(&self, spans: Vec<SpanData>) -> Bytes {
         let resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
-        ExportTraceServiceRequest { resource_spans }.encode_to_vec().into()
+        let batch = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
+        if self.settings.is_compressed { compress(&batch).into() } else { batch.into() }
     }
 
     /// Sends a batch once; returns how many spans of it the collector did not want. Takes [`TRY_WITHIN`] at most.
-    pub(super) async fn post(&self, body: Bytes) -> Result<u64, Failure> {
+    pub(super) async fn post(&mut self, body: Bytes) -> Result<u64, Failure> {
         let posted = timeout(TRY_WITHIN, self.post_without_limit(body)).await;
         posted.unwrap_or_else(|_| Err(Failure::passing(format!("no answer within {} s", TRY_WITHIN.as_secs()))))
     }
 
-    async fn post_without_limit(&self, body: Bytes) -> Result<u64, Failure> {
-        let request = self.client.post(self.url.clone()).header(CONTENT_TYPE, "application/x-protobuf").body(body);
-        let response = request.send().await.map_err(|error| Failure::passing(in_words(&error)))?;
+    async fn post_without_limit(&mut self, body: Bytes) -> Result<u64, Failure> {
+        let route = self.take_route().await.map_err(Failure::passing)?;
+        let request = route.client.post(self.settings.url.clone()).headers(route.headers.clone());
+        let request = request.header(CONTENT_TYPE, "application/x-protobuf");
+        let request = if self.settings.is_compressed { request.header(CONTENT_ENCODING, "gzip") } else { request };
+        let response = request.body(body).send().await.map_err(|error| Failure::passing(in_words(&error)))?;
         let status = response.status();
+        if status.is_success() || is_passing(status) {
+            self.route = Some(route);
+        }
         if status.is_success() {
             return Ok(rejected(&read(response).await));
         }
@@ -100,6 +136,25 @@ impl Collector {
             pause: pause.map(|seconds| Duration::from_secs(seconds).min(PAUSE_MAX)),
         })
     }
+
+    /// The one that there is, or a new one. Who took it puts it back once the collector is content with it.
+    async fn take_route(&mut self) -> Result<Route, String> {
+        match self.route.take() {
+            Some(route) if route.made.elapsed() < ROUTE_LASTS => Ok(route),
+            _ => {
+                let settings = self.settings.clone();
+                let made = tokio::task::spawn_blocking(move || Route::new(&settings)).await;
+                made.map_err(|error| error.to_string())?
+            }
+        }
+    }
+}
+
+/// Batches are many and small: what more would be saved is not worth the time.
+fn compress(batch: &[u8]) -> Vec<u8> {
+    let mut compressed = GzEncoder::new(Vec::with_capacity(batch.len() / 4), Compression::fast());
+    let written = compressed.write_all(batch).and_then(|()| compressed.finish());
+    written.expect("memory takes what is written to it")
 }
 
 /// The statuses after which the specification of OTLP has a client try again.
@@ -137,6 +192,7 @@ fn in_words(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use opentelemetry_proto::tonic::collector::trace::v1::ExportTracePartialSuccess;
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -159,5 +215,43 @@ mod tests {
             let status = StatusCode::from_u16(code).expect("a status");
             assert_eq!(is_passing(status), tried_again.contains(&code), "{code}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_read_again_after_a_while_and_after_what_went_wrong() {
+        let dir = TempDir::new().expect("a directory");
+        let file = dir.path().join("headers");
+        let put = |token: &str| std::fs::write(&file, format!("api-key: {token}\n")).expect("writable");
+        let settings = TraceSettings {
+            url: "http://127.0.0.1:1".parse().expect("a url"),
+            share: 1.0,
+            ca_file: None,
+            headers_file: Some(file.clone()),
+            is_compressed: false,
+        };
+        let mut collector = Collector::new(settings, 1);
+        let shown = async |collector: &mut Collector| {
+            let route = collector.take_route().await?;
+            let shown = route.headers["api-key"].to_str().expect("text").to_owned();
+            collector.route = Some(route);
+            Ok::<_, String>(shown)
+        };
+        put("one");
+        assert_eq!(shown(&mut collector).await.as_deref(), Ok("one"));
+        put("two");
+        tokio::time::advance(ROUTE_LASTS - Duration::from_secs(1)).await;
+        assert_eq!(shown(&mut collector).await.as_deref(), Ok("one"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(shown(&mut collector).await.as_deref(), Ok("two"));
+        // What follows goes over the network, whose time is another one.
+        tokio::time::resume();
+        put("three");
+        let failed = collector.post(Bytes::new()).await.expect_err("nobody listens there");
+        assert!(failed.is_passing && failed.why.starts_with("cannot connect"), "{failed:?}");
+        assert_eq!(shown(&mut collector).await.as_deref(), Ok("three"));
+        std::fs::write(&file, "four").expect("writable");
+        collector.route = None;
+        let failed = collector.post(Bytes::new()).await.expect_err("no headers");
+        assert!(failed.is_passing && failed.why.ends_with("headers: line 1 is not `name: value`"), "{failed:?}");
     }
 }

@@ -7,6 +7,7 @@
 //! there, so that nothing is recorded of work that no request asked for.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use opentelemetry::trace::{Link, SpanId, SpanKind, TraceId, TraceState, TracerProvider};
@@ -44,6 +45,12 @@ pub struct TraceSettings {
     pub url: Url,
     /// The share of traces that are recorded where no caller says whether one is, 0 to 1.
     pub share: f64,
+    /// Authorities that may vouch for an `https` collector; none for those that the system trusts.
+    pub ca_file: Option<PathBuf>,
+    /// Headers that are sent along, [`super::headers`].
+    pub headers_file: Option<PathBuf>,
+    /// Whether batches are sent compressed, by gzip.
+    pub is_compressed: bool,
 }
 
 /// What sends the spans of this process.
@@ -56,16 +63,16 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// Within a runtime; blocks on the disk for an `https` collector. Fails where TLS cannot be set up, and never
-    /// because of the collector.
-    pub fn start(settings: &TraceSettings, node_id: u64) -> anyhow::Result<Pipeline> {
-        let collector = Collector::new(settings.url.clone(), node_id)?;
+    /// Within a runtime. Never fails: what is wrong with the collector, or on the way to it, is told once there is
+    /// something to send.
+    pub fn start(settings: &TraceSettings, node_id: u64) -> Pipeline {
+        let collector = Collector::new(settings.clone(), node_id);
         let (sender, spans) = mpsc::channel(QUEUE_SPANS_MAX);
         let (counts, closing) = (Counts::default(), CancellationToken::new());
         let provider = provider(Queue { sender, counts: counts.clone() });
         let recorded = Recorded { share: settings.share };
         let shipping = Shipping { spans, collector, counts: counts.clone(), closing: closing.clone() };
-        Ok(Pipeline { provider, recorded, counts, closing, shipping: tokio::spawn(shipping.run()) })
+        Pipeline { provider, recorded, counts, closing, shipping: tokio::spawn(shipping.run()) }
     }
 
     /// What the subscriber of the process needs.

@@ -114,7 +114,7 @@ impl Shipping {
 
     /// Sends a batch until it is taken, or given up: at once where no further try would help. Says how many of its
     /// spans the collector did not want.
-    async fn deliver(&self, batch: Vec<SpanData>) -> Result<u64, String> {
+    async fn deliver(&mut self, batch: Vec<SpanData>) -> Result<u64, String> {
         let body = self.collector.encode(batch);
         let (mut tries, mut pause) = (1, PAUSE_MIN);
         loop {

@@ -8,7 +8,9 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN_PASSWORD, Answer, Api, CLUSTER_SECRET, Cluster, Collector, Mood, Span, eventually, report};
+use crate::harness::{
+    ADMIN_PASSWORD, Answer, Api, CLUSTER_SECRET, Cluster, Collector, Mood, Pki, Span, eventually, report,
+};
 
 const SENT_WITHIN: Duration = Duration::from_secs(15);
 const SERVICES: &str = "/naming/v1/services";
@@ -185,6 +187,15 @@ fn lines_of(log: &Path, words: &str) -> usize {
     text.lines().filter(|line| line.contains(words)).count()
 }
 
+/// Waits until the log has so many lines with these words: spans are counted a moment before.
+async fn expect_lines(log: &Path, words: &str, count: usize) {
+    eventually(SENT_WITHIN, &format!("{count} lines of log say {words:?}"), || async {
+        let found = lines_of(log, words);
+        if found == count { Ok(()) } else { Err(format!("{found} do")) }
+    })
+    .await;
+}
+
 /// The spans of a node by what became of them.
 async fn counted(api: &Api, outcome: &str) -> f64 {
     let series = format!("thuban_otlp_spans_total{{outcome=\"{outcome}\"}}");
@@ -257,4 +268,89 @@ async fn a_collector_that_hangs_holds_up_neither_writes_nor_the_end() {
     report(format!("a node whose collector hangs ended {:?} after SIGTERM", told.elapsed()));
     assert!(told.elapsed() < Duration::from_secs(10), "{:?}", told.elapsed());
     assert_eq!(lines_of(&cluster.log(1), "did not take the last traces in time"), 1);
+}
+
+const TOKEN: &str = "b1946ac92492d2347c6235b4d2611184";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_not_open_to_all_is_shown_a_token_and_nobody_else_is() {
+    let pki = Pki::new().await;
+    let collector = Collector::start_secure(&pki).await;
+    let (endpoint, ca, headers) = (collector.endpoint(), pki.path("ca.pem"), pki.path("headers"));
+    let files = ["--otlp-ca-file", &ca, "--otlp-headers-file", &headers];
+    let others = ["--otlp-endpoint", &endpoint, "--otlp-compression", "gzip"];
+    let mut cluster = Cluster::prepare(1, &[files, others].concat());
+    let loud = "info,hyper_util=trace,reqwest=trace,rustls=trace";
+    cluster.set_environment(1, vec![("RUST_LOG".to_owned(), loud.to_owned())]);
+    let put = |text: String| std::fs::write(&headers, text).expect("writable");
+
+    put(format!("x-scope-orgid: ops\nBearer {TOKEN}\n"));
+    let refused = cluster.launch(1).await.err().expect("it does not start with headers that are none");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(refused.log.contains("--otlp-headers-file") && refused.log.contains("line 2 is not"), "{refused:?}");
+
+    put(format!("# for traces\n\nAuthorization: Bearer {TOKEN}\nx-scope-orgid: ops\n"));
+    cluster.restart_all().await;
+    cluster.log_in_again().await;
+    let api = cluster.api(1);
+    let answer = api.post(SERVICES, &service("secured")).await.expect_code(200_000);
+    let spans = collector.trace(answer.header("request-id"), SENT_WITHIN, |spans| spans.len() == 2).await;
+    assert_eq!(one(&spans, "raft propose").parent, one(&spans, "POST /naming/v1/services").id);
+    let bearer = |token: &str| format!("Bearer {token}");
+    for head in collector.heads() {
+        let shown = ["authorization", "x-scope-orgid", "content-encoding", "user-agent"].map(|name| &head[name]);
+        let agent = concat!("thuban/", env!("CARGO_PKG_VERSION"));
+        assert_eq!(shown, [bearer(TOKEN).as_str(), "ops", "gzip", agent]);
+    }
+
+    // The collector asks for another one: the node finds it in the file.
+    let next = TOKEN.chars().rev().collect::<String>();
+    put(format!("authorization: Bearer {next}"));
+    collector.set_mood(Mood::Answers(401));
+    let failed = counted(&api, "failed").await;
+    write_until(&api, "refused", async || counted(&api, "failed").await > failed).await;
+    expect_lines(&cluster.log(1), "answered 401", 1).await;
+    collector.set_mood(Mood::Takes);
+    let exported = counted(&api, "exported").await;
+    write_until(&api, "taken", async || counted(&api, "exported").await > exported).await;
+    assert_eq!(collector.heads().last().expect("posts")["authorization"], bearer(&next));
+
+    let (log, metrics) = (std::fs::read_to_string(cluster.log(1)).expect("a log"), api.health("/metrics").await);
+    assert!(log.contains("starting new connection"), "the log tells of what it never does else");
+    for text in [log, metrics.expect("metrics").1, String::from_utf8_lossy(&collector.bytes()).into_owned()] {
+        assert!(!text.contains(TOKEN) && !text.contains(&next), "a token was told of");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_nobody_vouches_for_gets_nothing() {
+    let (pki, other) = (Pki::new().await, Pki::new().await);
+    let collector = Collector::start_secure(&pki).await;
+    let endpoint = collector.endpoint();
+    let endpoint = ["--otlp-endpoint", &endpoint];
+    let mut cluster = Cluster::prepare(1, &endpoint);
+    // In the place of those that this machine trusts.
+    cluster.set_environment(1, vec![("SSL_CERT_FILE".to_owned(), other.path("ca.pem"))]);
+    cluster.restart_all().await;
+    cluster.log_in_again().await;
+    let (api, log) = (cluster.api(1), cluster.log(1));
+    write_until(&api, "unknown", async || counted(&api, "failed").await > 0.0).await;
+    assert_eq!((collector.posts(), counted(&api, "exported").await), (0, 0.0));
+    let why = "takes no traces: spans are lost until it does why=\"cannot connect: invalid peer certificate";
+    expect_lines(&log, why, 1).await;
+
+    // The file counts alone, and is read again while the collector does not take anything.
+    let file = other.path("of-the-collector.pem");
+    let trust = |pki: &Pki| std::fs::copy(pki.ca(), &file).expect("copied");
+    trust(&other);
+    assert!(cluster.terminate(1).await.success());
+    cluster.set_environment(1, vec![("SSL_CERT_FILE".to_owned(), pki.path("ca.pem"))]);
+    cluster.set_options(&[endpoint, ["--otlp-ca-file", &file]].concat());
+    cluster.restart(1).await;
+    write_until(&api, "another", async || counted(&api, "failed").await > 0.0).await;
+    expect_lines(&log, why, 2).await;
+    assert_eq!(collector.posts(), 0);
+    trust(&pki);
+    write_until(&api, "known", async || counted(&api, "exported").await > 0.0).await;
+    expect_lines(&log, "takes traces again", 1).await;
 }

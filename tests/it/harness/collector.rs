@@ -1,5 +1,6 @@
 //! A collector of traces: takes OTLP by HTTP, reads what is in it, and can be slow, ill or away.
 
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +9,19 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::serve::Listener;
+use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use parking_lot::Mutex;
 use prost::Message;
-use tokio::net::TcpListener;
+use thuban::tls::Listening;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
+use tokio_rustls::server::TlsStream;
 
-use super::{Ports, eventually};
+use super::{Pki, Ports, eventually};
 
 /// As it stands in a batch, with the node that sent it.
 #[derive(Clone, Debug)]
@@ -66,7 +71,8 @@ pub(crate) enum Mood {
 
 #[derive(Default)]
 struct Taken {
-    posts: usize,
+    /// Of each post, whether it was taken or not.
+    heads: Vec<HeaderMap>,
     bytes: Vec<u8>,
     spans: Vec<Span>,
 }
@@ -75,6 +81,8 @@ pub(crate) struct Collector {
     address: SocketAddr,
     taken: Arc<Mutex<Taken>>,
     mood: Arc<Mutex<Mood>>,
+    /// None for plain HTTP.
+    tls: Option<Arc<Listening>>,
     serving: Option<AbortHandle>,
 }
 
@@ -82,7 +90,7 @@ impl Collector {
     /// One that nobody reaches yet.
     pub(crate) fn away() -> Collector {
         let (taken, mood) = (Arc::default(), Arc::new(Mutex::new(Mood::Takes)));
-        Collector { address: Ports::reserve().api, taken, mood, serving: None }
+        Collector { address: Ports::reserve().api, taken, mood, tls: None, serving: None }
     }
 
     pub(crate) async fn start() -> Collector {
@@ -91,9 +99,18 @@ impl Collector {
         collector
     }
 
+    /// One that is spoken to by TLS, with a certificate of this authority.
+    pub(crate) async fn start_secure(pki: &Pki) -> Collector {
+        let mut collector = Collector::away();
+        collector.tls = Some(pki.listening());
+        collector.come().await;
+        collector
+    }
+
     /// What a node is told.
     pub(crate) fn endpoint(&self) -> String {
-        format!("http://{}", self.address)
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     pub(crate) async fn come(&mut self) {
@@ -104,7 +121,7 @@ impl Collector {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = axum::body::to_bytes(body, usize::MAX).await.expect("a whole body");
-                taken.lock().posts += 1;
+                taken.lock().heads.push(parts.headers.clone());
                 match mood {
                     Mood::Takes => {
                         taken.lock().read(&parts.uri, &parts.headers, body);
@@ -115,7 +132,13 @@ impl Collector {
                 }
             }
         };
-        let served = async move { axum::serve(listener, Router::new().fallback(take)).await };
+        let (router, tls) = (Router::new().fallback(take), self.tls.clone());
+        let served = async move {
+            match tls {
+                None => axum::serve(listener, router).await,
+                Some(tls) => axum::serve(Handshaken { listener, tls }, router).await,
+            }
+        };
         self.serving = Some(tokio::spawn(served).abort_handle());
     }
 
@@ -124,14 +147,19 @@ impl Collector {
     }
 
     pub(crate) fn posts(&self) -> usize {
-        self.taken.lock().posts
+        self.taken.lock().heads.len()
+    }
+
+    /// The headers of each post, in the order in which they came.
+    pub(crate) fn heads(&self) -> Vec<HeaderMap> {
+        self.taken.lock().heads.clone()
     }
 
     pub(crate) fn spans(&self) -> Vec<Span> {
         self.taken.lock().spans.clone()
     }
 
-    /// All batches, as they came.
+    /// All batches, as they were before they were compressed.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.taken.lock().bytes.clone()
     }
@@ -146,10 +174,44 @@ impl Collector {
     }
 }
 
+/// Hands out connections that have begun with TLS.
+struct Handshaken {
+    listener: TcpListener,
+    tls: Arc<Listening>,
+}
+
+impl Listener for Handshaken {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (TlsStream<TcpStream>, SocketAddr) {
+        loop {
+            let (stream, address) = Listener::accept(&mut self.listener).await;
+            // Who does not trust this one goes away.
+            if let Ok(stream) = self.tls.acceptor().accept(stream).await {
+                return (stream, address);
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
 impl Taken {
     fn read(&mut self, uri: &Uri, headers: &HeaderMap, body: Bytes) {
         assert_eq!((uri.path(), uri.query()), ("/v1/traces", None));
         assert_eq!(headers["content-type"], "application/x-protobuf");
+        let body = match headers.get("content-encoding").map(|coding| coding.as_bytes()) {
+            None => body.to_vec(),
+            Some(coding) => {
+                assert_eq!(coding, b"gzip");
+                let mut clear = Vec::new();
+                GzDecoder::new(&body[..]).read_to_end(&mut clear).expect("a whole stream of gzip");
+                clear
+            }
+        };
         let batch = ExportTraceServiceRequest::decode(&body[..]).expect("a batch of spans");
         self.bytes.extend_from_slice(&body);
         for of_resource in batch.resource_spans {

@@ -1,8 +1,10 @@
 //! Certificates for tests, made by the program itself.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tempfile::TempDir;
+use thuban::tls::{Listening, TlsFiles};
 
 use super::{Cluster, thuban};
 
@@ -35,6 +37,12 @@ impl Pki {
 
     pub(crate) fn client(&self) -> tokio_rustls::rustls::ClientConfig {
         thuban::tls::trusting(Some(&self.ca())).expect("an authority")
+    }
+
+    /// What the certificate `node` is shown with.
+    pub(crate) fn listening(&self) -> Arc<Listening> {
+        let files = TlsFiles { cert: self.file("node.pem"), key: self.file("node-key.pem"), client_ca: None };
+        Listening::open(files).expect("a pair")
     }
 
     fn flags(&self) -> Vec<String> {

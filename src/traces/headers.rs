@@ -1,0 +1,212 @@
+//! The file with the headers that are sent along with every post, for a collector that asks for a token.
+//!
+//! Each line is `name: value`; blank lines, and those that begin with `#`, are passed over. What is wrong is told by the
+//! number of its line: neither a value nor a name is repeated, since the one may stand where the other belongs.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use reqwest::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderMap, HeaderName,
+    HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
+};
+use zeroize::Zeroizing;
+
+/// No file of headers is longer than what servers take as the head of a request.
+const FILE_BYTES_MAX: usize = 16 * 1024;
+/// Said by the node alone: what it sends, to whom, and how.
+const OWN: [HeaderName; 12] = [
+    ACCEPT_ENCODING,
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    EXPECT,
+    HOST,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    USER_AGENT,
+];
+const BLANKS: [char; 2] = [' ', '\t'];
+
+/// Why a file of headers is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HeadersError {
+    #[error("{0}: {1}")]
+    Read(PathBuf, io::Error),
+    #[error("{0} has more than {FILE_BYTES_MAX} bytes")]
+    Long(PathBuf),
+    #[error("{0} is no text in UTF-8")]
+    NoText(PathBuf),
+    #[error("{0} holds no header")]
+    Empty(PathBuf),
+    #[error("{0}: {list}", list = in_words(.1))]
+    Lines(PathBuf, Vec<(usize, Fault)>),
+}
+
+/// What is wrong with a line.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Fault {
+    #[error("is not `name: value`")]
+    Form,
+    #[error("has a name that no header may have")]
+    Name,
+    #[error("has no value")]
+    NoValue,
+    #[error("has a value that no header may have")]
+    Value,
+    #[error("names {0}, which the node sets itself")]
+    Own(HeaderName),
+    #[error("has the name of a line before it")]
+    Again,
+}
+
+fn in_words(faults: &[(usize, Fault)]) -> String {
+    faults.iter().map(|(line, fault)| format!("line {line} {fault}")).collect::<Vec<_>>().join("; ")
+}
+
+/// The headers in the file, their values marked as secrets. Blocks on the disk.
+pub(crate) fn read(file: &Path) -> Result<HeaderMap, HeadersError> {
+    let bytes = read_bytes(file).map_err(|error| HeadersError::Read(file.to_owned(), error))?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(HeadersError::Long(file.to_owned()));
+    }
+    let text = str::from_utf8(&bytes).map_err(|_| HeadersError::NoText(file.to_owned()))?;
+    let headers = parse(text).map_err(|faults| HeadersError::Lines(file.to_owned(), faults))?;
+    if headers.is_empty() { Err(HeadersError::Empty(file.to_owned())) } else { Ok(headers) }
+}
+
+/// A byte more than a file may have, at most.
+fn read_bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(FILE_BYTES_MAX + 1));
+    let limit = u64::try_from(FILE_BYTES_MAX + 1).unwrap_or(u64::MAX);
+    File::open(file)?.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Every fault, not the first one only.
+fn parse(text: &str) -> Result<HeaderMap, Vec<(usize, Fault)>> {
+    let (mut headers, mut faults) = (HeaderMap::new(), Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_matches(BLANKS).is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match header(line) {
+            Ok((name, _)) if headers.contains_key(&name) => faults.push((number + 1, Fault::Again)),
+            Ok((name, value)) => drop(headers.insert(name, value)),
+            Err(fault) => faults.push((number + 1, fault)),
+        }
+    }
+    if faults.is_empty() { Ok(headers) } else { Err(faults) }
+}
+
+fn header(line: &str) -> Result<(HeaderName, HeaderValue), Fault> {
+    let (name, value) = line.split_once(':').ok_or(Fault::Form)?;
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Fault::Name)?;
+    if OWN.contains(&name) {
+        return Err(Fault::Own(name));
+    }
+    let value = value.trim_matches(BLANKS);
+    if value.is_empty() {
+        return Err(Fault::NoValue);
+    }
+    // Other characters could be sent, and would be read in as many ways as there are servers.
+    let ascii = Some(value).filter(|value| value.is_ascii()).ok_or(Fault::Value)?;
+    let mut value = HeaderValue::from_str(ascii).map_err(|_| Fault::Value)?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Stands wherever a secret could.
+    const TOKEN: &str = "b1946ac92492d234";
+
+    fn faults(text: &str) -> Vec<(usize, Fault)> {
+        parse(text).map(drop).expect_err("a fault")
+    }
+
+    #[test]
+    fn every_line_is_a_header() {
+        let own = "x-scope-orgid";
+        for (text, headers) in [
+            (format!("authorization: Bearer {TOKEN}"), vec![("authorization", format!("Bearer {TOKEN}"))]),
+            (format!("Authorization:Bearer {TOKEN}\r\n"), vec![("authorization", format!("Bearer {TOKEN}"))]),
+            (format!("{own}:\t {TOKEN} \t"), vec![(own, TOKEN.to_owned())]),
+            (format!("{own}: a:b=c, \"d\";#e"), vec![(own, "a:b=c, \"d\";#e".to_owned())]),
+            (
+                format!("# of the company\n\n \t\napi-key: {TOKEN}\n#x: y\n{own}: 1\n\n"),
+                vec![("api-key", TOKEN.to_owned()), (own, "1".to_owned())],
+            ),
+            ("accept: */*".to_owned(), vec![("accept", "*/*".to_owned())]),
+        ] {
+            let read = parse(&text).unwrap_or_else(|faults| panic!("{text:?}: {faults:?}"));
+            let mut shown: Vec<_> =
+                read.iter().map(|(name, value)| (name.as_str(), value.to_str().expect("text").to_owned())).collect();
+            shown.sort_unstable();
+            assert_eq!(shown, headers, "{text:?}");
+            assert!(read.values().all(HeaderValue::is_sensitive) && !format!("{read:?}").contains(TOKEN), "{read:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_its_line() {
+        for (text, fault) in [
+            (TOKEN.to_owned(), Fault::Form),
+            (format!("Authorization=Bearer {TOKEN}"), Fault::Form),
+            (format!(": {TOKEN}"), Fault::Name),
+            (format!("api key: {TOKEN}"), Fault::Name),
+            (format!("api-key : {TOKEN}"), Fault::Name),
+            (format!(" api-key: {TOKEN}"), Fault::Name),
+            (format!(" # api-key: {TOKEN}"), Fault::Name),
+            (format!("schlüssel: {TOKEN}"), Fault::Name),
+            (format!("\u{feff}api-key: {TOKEN}"), Fault::Name),
+            ("api-key:".to_owned(), Fault::NoValue),
+            ("api-key: \t ".to_owned(), Fault::NoValue),
+            (format!("api-key: {TOKEN}\rx"), Fault::Value),
+            (format!("api-key: {TOKEN}\0"), Fault::Value),
+            (format!("api-key: {TOKEN}\u{7f}"), Fault::Value),
+            (format!("api-key: {TOKEN}ü"), Fault::Value),
+        ] {
+            assert_eq!(faults(&format!("a: b\n\n{text}\nc: d")), [(3, fault)], "{text:?}");
+        }
+        for name in OWN {
+            let said = name.as_str().to_uppercase();
+            assert_eq!(faults(&format!("{said}: {TOKEN}")), [(1, Fault::Own(name))]);
+        }
+        assert_eq!(faults("api-key: a\nAPI-Key: b"), [(2, Fault::Again)]);
+        let all = faults("a\nb: c\nd:\nhost: e");
+        assert_eq!(all, [(1, Fault::Form), (3, Fault::NoValue), (4, Fault::Own(HOST))], "all of them");
+    }
+
+    #[test]
+    fn a_file_that_is_not_taken_is_named_and_not_shown() {
+        let dir = TempDir::new().expect("a directory");
+        let file = dir.path().join("headers");
+        let told = |bytes: &[u8]| {
+            std::fs::write(&file, bytes).expect("writable");
+            let told = read(&file).expect_err("a fault").to_string();
+            assert!(told.starts_with(file.to_str().expect("text")) && !told.contains(TOKEN), "{told}");
+            told
+        };
+        let lines = told(format!("{TOKEN}\nhost: {TOKEN}").as_bytes());
+        assert!(
+            lines.ends_with("headers: line 1 is not `name: value`; line 2 names host, which the node sets itself"),
+            "{lines}"
+        );
+        assert!(told(b"").ends_with("holds no header") && told(b"# api-key: a\n\n").ends_with("holds no header"));
+        assert!(told(&[TOKEN.as_bytes(), &[0xff]].concat()).ends_with("is no text in UTF-8"));
+        let most = format!("api-key: {}", "x".repeat(FILE_BYTES_MAX));
+        assert!(told(most.as_bytes()).ends_with("has more than 16384 bytes"));
+        std::fs::write(&file, &most[..FILE_BYTES_MAX]).expect("writable");
+        assert_eq!(read(&file).expect("as long as one may be").len(), 1);
+        assert!(read(dir.path()).is_err() && read(&dir.path().join("missing")).is_err());
+    }
+}
