@@ -17,7 +17,7 @@ use openraft::metrics::RaftMetrics;
 use openraft::{ChangeMembers, Instant as _, Membership, ServerState};
 
 use super::errand::MembershipChange;
-use super::leading::{Carried, refused, write_error};
+use super::leading::{Carried, WriteError, refused, write_error};
 use super::node::Node;
 use super::peer::{IntroduceError, REACHABLE_WITHIN};
 use crate::format::types::{Member, NodeId, TypeConfig};
@@ -91,6 +91,7 @@ impl Present {
 }
 
 async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool) -> Carried {
+    let is_of_voters = matches!(&change, ChangeMembers::AddVoterIds(_) | ChangeMembers::RemoveVoters(_));
     match node.inner().raft.change_membership(change, retain).await {
         Ok(written) => {
             // The next change is judged by what is shown; that it is shown late changes nothing about this one.
@@ -100,7 +101,16 @@ async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool)
             let _ = node.inner().raft.wait(Some(SHOWN_WITHIN)).metrics(is_shown, "the membership is shown").await;
             Carried::Done { log_index: written.log_id.index }
         }
-        Err(error) => write_error(error),
+        Err(error) => unwritten(error, is_of_voters),
+    }
+}
+
+/// A change of voters takes two steps, and the error does not say of which it is: of a leader that leads no more the
+/// first may have been taken, and the next leader takes the second.
+fn unwritten(error: WriteError, is_of_voters: bool) -> Carried {
+    match write_error(error) {
+        Carried::NotLeader if is_of_voters => Carried::Unknown("the lead was lost on the way".to_owned()),
+        other => other,
     }
 }
 
