@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use openraft::metrics::RaftMetrics;
-use openraft::{ChangeMembers, Instant as _, Membership, ServerState};
+use openraft::{ChangeMembers, Instant as _, Membership};
 
 use super::errand::MembershipChange;
 use super::leading::{Carried, WriteError, refused, write_error};
@@ -39,9 +39,10 @@ pub(super) async fn change(node: &Node, change: MembershipChange) -> Carried {
     carried.unwrap_or_else(|error| Carried::Unknown(error.to_string()))
 }
 
+/// Only while the lease holds, as for a write: what a leader appends that is cut off has no clear outcome.
 async fn change_in_turn(node: &Node, change: MembershipChange) -> Carried {
     let _turn = node.inner().membership_turn.lock().await;
-    if node.raft_metrics().state != ServerState::Leader {
+    if node.leading_term().is_none() {
         return Carried::NotLeader;
     }
     match change {
