@@ -151,7 +151,10 @@ async fn promote(node: &Node, node_id: NodeId) -> Carried {
     if present.voters.contains(&node_id) && !present.is_joint {
         return present.unchanged();
     }
-    if let Err(why) = has_caught_up(node, node_id) {
+    // One that was elected this moment has not heard of the others yet.
+    let is_heard = |metrics: &RaftMetrics<TypeConfig>| has_caught_up(metrics, node_id).is_ok();
+    let _ = node.inner().raft.wait(Some(ANSWER_WITHIN)).metrics(is_heard, "the member has caught up").await;
+    if let Err(why) = has_caught_up(&node.raft_metrics(), node_id) {
         return refused(why);
     }
     let voters: BTreeSet<NodeId> = present.voters.iter().copied().chain([node_id]).collect();
@@ -171,17 +174,17 @@ async fn promote(node: &Node, node_id: NodeId) -> Carried {
 }
 
 /// Whether the log reaches a member and has arrived there, by the leader's own account.
-fn has_caught_up(node: &Node, node_id: NodeId) -> Result<(), String> {
-    if node_id == node.id() {
+fn has_caught_up(metrics: &RaftMetrics<TypeConfig>, node_id: NodeId) -> Result<(), String> {
+    if node_id == metrics.id {
         return Ok(());
     }
-    let metrics = node.raft_metrics();
-    let matched = metrics.replication.unwrap_or_default().get(&node_id).copied().flatten().map_or(0, |id| id.index);
+    let replication = metrics.replication.as_ref();
+    let matched = replication.and_then(|known| known.get(&node_id)).and_then(Option::as_ref).map_or(0, |id| id.index);
     let last = metrics.last_log_index.unwrap_or_default();
     if matched + PROMOTE_LAG_MAX < last {
         return Err(format!("node {node_id} has {matched} of {last} log entries, let it catch up first"));
     }
-    let acknowledged = metrics.heartbeat.unwrap_or_default().get(&node_id).copied().flatten();
+    let acknowledged = metrics.heartbeat.as_ref().and_then(|known| known.get(&node_id)).copied().flatten();
     match acknowledged {
         Some(at) if at.elapsed() <= REACHABLE_WITHIN => Ok(()),
         Some(at) => Err(format!("node {node_id} has not acknowledged anything for {} s", at.elapsed().as_secs())),

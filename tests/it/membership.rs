@@ -206,3 +206,25 @@ async fn orders_wait_for_the_next_leader() {
         cluster.restart(leader).await;
     }
 }
+
+/// A leader that was elected this moment has not heard of the learner yet: that is no reason to refuse it a vote.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vote_waits_until_the_next_leader_has_heard_of_the_learner() {
+    let mut cluster = Cluster::start(3).await;
+    let (leader, asked) = (cluster.leader().await, cluster.followers().await[0]);
+    cluster.start_outsider(4).await;
+    let peer = cluster.ports(4).peer.to_string();
+    expect_done(&cluster.api(leader), "add", json!({"id": 4, "peer": peer})).await;
+    cluster.wait_ready(4).await;
+    cluster.expect_equal_state().await;
+    cluster.pause(4).await;
+    let (log, elected, api) = (cluster.log(asked), "leader changed raft.leader=", cluster.api(asked));
+    let before = lines(&log, elected);
+    kill_and_miss(&mut cluster, leader, asked).await;
+    let mut order = tokio::spawn(async move { order(&api, "promote", json!({"id": 4})).await });
+    expect_line(&log, elected, before).await;
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut order).await;
+    assert!(early.is_err(), "the leader waits for the learner: {early:?}");
+    cluster.resume(4).await;
+    order.await.expect("no panic").expect_code(200_000);
+}
