@@ -22,7 +22,7 @@ use crate::format::types::{CommittedLeaderId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
 use crate::traces;
 
-type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
+pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
 
 /// How an errand ended, if this node leads.
 #[derive(Debug)]

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use openraft::metrics::RaftMetrics;
-use openraft::{ChangeMembers, Instant as _, Membership, ServerState};
+use openraft::{ChangeMembers, Instant as _, Membership};
 
 use super::errand::MembershipChange;
-use super::leading::{Carried, refused, write_error};
+use super::leading::{Carried, WriteError, refused, write_error};
 use super::node::Node;
 use super::peer::{IntroduceError, REACHABLE_WITHIN};
 use crate::format::types::{Member, NodeId, TypeConfig};
@@ -39,9 +39,10 @@ pub(super) async fn change(node: &Node, change: MembershipChange) -> Carried {
     carried.unwrap_or_else(|error| Carried::Unknown(error.to_string()))
 }
 
+/// Only while the lease holds, as for a write: what a leader appends that is cut off has no clear outcome.
 async fn change_in_turn(node: &Node, change: MembershipChange) -> Carried {
     let _turn = node.inner().membership_turn.lock().await;
-    if node.raft_metrics().state != ServerState::Leader {
+    if node.leading_term().is_none() {
         return Carried::NotLeader;
     }
     match change {
@@ -91,6 +92,7 @@ impl Present {
 }
 
 async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool) -> Carried {
+    let is_of_voters = matches!(&change, ChangeMembers::AddVoterIds(_) | ChangeMembers::RemoveVoters(_));
     match node.inner().raft.change_membership(change, retain).await {
         Ok(written) => {
             // The next change is judged by what is shown; that it is shown late changes nothing about this one.
@@ -100,7 +102,16 @@ async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool)
             let _ = node.inner().raft.wait(Some(SHOWN_WITHIN)).metrics(is_shown, "the membership is shown").await;
             Carried::Done { log_index: written.log_id.index }
         }
-        Err(error) => write_error(error),
+        Err(error) => unwritten(error, is_of_voters),
+    }
+}
+
+/// A change of voters takes two steps, and the error does not say of which it is: of a leader that leads no more the
+/// first may have been taken, and the next leader takes the second.
+fn unwritten(error: WriteError, is_of_voters: bool) -> Carried {
+    match write_error(error) {
+        Carried::NotLeader if is_of_voters => Carried::Unknown("the lead was lost on the way".to_owned()),
+        other => other,
     }
 }
 
@@ -140,7 +151,10 @@ async fn promote(node: &Node, node_id: NodeId) -> Carried {
     if present.voters.contains(&node_id) && !present.is_joint {
         return present.unchanged();
     }
-    if let Err(why) = has_caught_up(node, node_id) {
+    // One that was elected this moment has not heard of the others yet.
+    let is_heard = |metrics: &RaftMetrics<TypeConfig>| has_caught_up(metrics, node_id).is_ok();
+    let _ = node.inner().raft.wait(Some(ANSWER_WITHIN)).metrics(is_heard, "the member has caught up").await;
+    if let Err(why) = has_caught_up(&node.raft_metrics(), node_id) {
         return refused(why);
     }
     let voters: BTreeSet<NodeId> = present.voters.iter().copied().chain([node_id]).collect();
@@ -160,17 +174,17 @@ async fn promote(node: &Node, node_id: NodeId) -> Carried {
 }
 
 /// Whether the log reaches a member and has arrived there, by the leader's own account.
-fn has_caught_up(node: &Node, node_id: NodeId) -> Result<(), String> {
-    if node_id == node.id() {
+fn has_caught_up(metrics: &RaftMetrics<TypeConfig>, node_id: NodeId) -> Result<(), String> {
+    if node_id == metrics.id {
         return Ok(());
     }
-    let metrics = node.raft_metrics();
-    let matched = metrics.replication.unwrap_or_default().get(&node_id).copied().flatten().map_or(0, |id| id.index);
+    let replication = metrics.replication.as_ref();
+    let matched = replication.and_then(|known| known.get(&node_id)).and_then(Option::as_ref).map_or(0, |id| id.index);
     let last = metrics.last_log_index.unwrap_or_default();
     if matched + PROMOTE_LAG_MAX < last {
         return Err(format!("node {node_id} has {matched} of {last} log entries, let it catch up first"));
     }
-    let acknowledged = metrics.heartbeat.unwrap_or_default().get(&node_id).copied().flatten();
+    let acknowledged = metrics.heartbeat.as_ref().and_then(|known| known.get(&node_id)).copied().flatten();
     match acknowledged {
         Some(at) if at.elapsed() <= REACHABLE_WITHIN => Ok(()),
         Some(at) => Err(format!("node {node_id} has not acknowledged anything for {} s", at.elapsed().as_secs())),

@@ -398,7 +398,7 @@ impl Node {
 }
 
 /// A refusal as another node put it; a code that only a later version knows is a bad request to this one.
-pub(super) fn refusal(code: u32, text: String) -> Refusal {
+fn refusal(code: u32, text: String) -> Refusal {
     Refusal::new(Code::of_number(code).unwrap_or(Code::BadRequest), text)
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::errand::{Errand, MembershipChange};
 use super::keeping;
-use super::leading::{self, Carried};
+use super::leading;
 use super::members::TRANSFER_WITHIN;
-use super::node::{LEADER_PATIENCE, Node, NodeError, refusal};
+use super::node::{Attempt, LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use super::peer::{Build, CallError, ForwardAnswer};
 use crate::catalog::Command;
 use crate::format::level::{Level, LevelRange};
@@ -172,27 +172,36 @@ impl Node {
         Ok(())
     }
 
+    /// Waits for a leader as a write does. What a leader may have is given to nobody else: nothing recognises an
+    /// order that comes a second time, when others may have been carried out after it.
     async fn lead_change(&self, change: MembershipChange) -> Result<(), ChangeError> {
-        let errand = Errand::Membership(change);
-        self.await_leader(LEADER_PATIENCE, |leader| leader.is_some()).await;
-        let leader = self.leader().ok_or(NodeError::NoLeader)?;
-        if leader == self.id() {
-            return match timeout(MEMBERSHIP_WITHIN, leading::carry_out(self, errand)).await {
-                Ok(Carried::Done { .. }) => Ok(()),
-                Ok(Carried::NotLeader | Carried::Busy) => Err(NodeError::NoLeader.into()),
-                Ok(Carried::Refused(refusal)) => Err(ChangeError::Refused(refusal)),
-                Ok(Carried::Unknown(_)) | Err(_) => Err(NodeError::OutcomeUnknown.into()),
-            };
-        }
-        match self.inner().peers.forward(leader, errand.to_bytes(), MEMBERSHIP_WITHIN).await {
-            Ok(ForwardAnswer::Done { .. }) => Ok(()),
-            Ok(ForwardAnswer::NotLeader { .. } | ForwardAnswer::Overloaded) => Err(NodeError::NoLeader.into()),
-            Ok(ForwardAnswer::Refused { text, code }) => {
-                Err(ChangeError::Refused(refusal(code.unwrap_or(Code::BadRequest.number()), text)))
+        let (errand, now) = (Errand::Membership(change), Instant::now());
+        let (patience, deadline) = (now + LEADER_PATIENCE, now + MEMBERSHIP_WITHIN);
+        while Instant::now() < patience {
+            match timeout_at(deadline, self.attempt_change(&errand)).await {
+                Ok(Attempt::Done) => return Ok(()),
+                Ok(Attempt::NotAppended) => pause_before_retry().await,
+                Ok(Attempt::Refused(refusal)) => return Err(ChangeError::Refused(refusal)),
+                Ok(Attempt::Unknown) | Err(_) => return Err(NodeError::OutcomeUnknown.into()),
             }
-            Ok(ForwardAnswer::Unknown { .. }) => Err(NodeError::OutcomeUnknown.into()),
-            Err(CallError::NotSent(_)) => Err(NodeError::NoLeader.into()),
-            Err(CallError::Unknown(_)) => Err(NodeError::OutcomeUnknown.into()),
+        }
+        Err(NodeError::NoLeader.into())
+    }
+
+    /// Not given up when somebody else leads: that may be what the order brings about, and what came of it only the
+    /// one that has it can tell.
+    async fn attempt_change(&self, errand: &Errand) -> Attempt {
+        match self.leader_in_touch() {
+            None => Attempt::NotAppended,
+            Some(leader) if leader == self.id() => leading::carry_out(self, errand.clone()).await.into(),
+            Some(leader) => match self.inner().peers.forward(leader, errand.to_bytes(), MEMBERSHIP_WITHIN).await {
+                Ok(ForwardAnswer::Refused { text, code: None }) => {
+                    Attempt::Refused(Refusal::new(Code::BadRequest, text))
+                }
+                Ok(answer) => answer.into(),
+                Err(CallError::NotSent(_)) => Attempt::NotAppended,
+                Err(CallError::Unknown(_)) => Attempt::Unknown,
+            },
         }
     }
 

@@ -1,12 +1,16 @@
 //! Changes of the membership by an operator who makes mistakes, on a cluster in which nodes are down.
 
-use std::time::Duration;
+use std::future::ready;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Api, Cluster, eventually};
+use crate::harness::{Answer, Api, Cluster, eventually, report};
 
 const LIMIT: Duration = Duration::from_secs(30);
+/// How long an order waits for a leader.
+const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// An operator's call, again while no leader is known: 503001 says that this is safe.
 async fn order(api: &Api, verb: &str, body: Value) -> Answer {
@@ -136,4 +140,91 @@ async fn a_node_that_has_moved_is_found_under_its_new_address() {
     write(&cluster.api(moved), "without-the-old-leader").await;
     cluster.restart(leader).await;
     cluster.expect_equal_state().await;
+}
+
+/// Kills a node; returns when another one has lost its connection to it: what is on its way to a node that is killed
+/// has no clear outcome.
+async fn kill_and_miss(cluster: &mut Cluster, killed: u64, missed_by: u64) {
+    let (log, line) = (cluster.log(missed_by), format!("a peer is lost peer={killed} "));
+    let before = lines(&log, &line);
+    cluster.kill(killed).await;
+    expect_line(&log, &line, before).await;
+}
+
+fn lines(log: &Path, words: &str) -> usize {
+    std::fs::read_to_string(log).expect("a log").matches(words).count()
+}
+
+/// Waits for one more line with these words than there were.
+async fn expect_line(log: &Path, words: &str, before: usize) {
+    let is_there = || ready(if lines(log, words) > before { Ok(()) } else { Err(format!("{before} times")) });
+    eventually(LIMIT, words, is_there).await;
+}
+
+/// The leader is killed and an order given at once: it waits for the next leader, as a write does.
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_wait_for_the_next_leader() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    cluster.start_outsider(4).await;
+    let peer = cluster.ports(4).peer.to_string();
+    expect_done(&cluster.api(leader), "add", json!({"id": 4, "peer": peer})).await;
+    cluster.wait_ready(4).await;
+    for verb in ["add", "promote", "remove", "transfer"] {
+        cluster.expect_equal_state().await;
+        let leader = cluster.leader().await;
+        let others: Vec<u64> = cluster.followers().await.into_iter().filter(|id| *id != 4).collect();
+        let (asked, other) = (cluster.api(others[0]), others[1]);
+        let body = match verb {
+            "add" => json!({"id": 9, "peer": "127.0.0.1:1"}),
+            "promote" => json!({"id": 4}),
+            "remove" => json!({"id": 9}),
+            _ => json!({"to": other}),
+        };
+        kill_and_miss(&mut cluster, leader, others[0]).await;
+        let begun = Instant::now();
+        let answer = asked.post(&format!("/admin/v1/cluster/{verb}"), &body).await;
+        report(format!("{verb} after the leader was killed: {} after {:?}", answer.code(), begun.elapsed()));
+        match answer.code() {
+            // An election on a machine that is busy with other tests.
+            503_001 if begun.elapsed() >= PATIENCE => expect_done(&asked, verb, body).await,
+            _ => drop(answer.expect_code(200_000)),
+        }
+        let expected = match verb {
+            "add" => (Some(false), Some(false)),
+            "promote" => (Some(false), Some(true)),
+            _ => (None, Some(true)),
+        };
+        // Decided by the leader, and shown here a moment later.
+        let asked = &asked;
+        eventually(LIMIT, verb, || async move {
+            let votes = async |id| member(asked, id).await.and_then(|member| member["voter"].as_bool());
+            let seen = (votes(9).await, votes(4).await);
+            if seen == expected { Ok(()) } else { Err(format!("{seen:?}")) }
+        })
+        .await;
+        cluster.restart(leader).await;
+    }
+}
+
+/// A leader that was elected this moment has not heard of the learner yet: that is no reason to refuse it a vote.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vote_waits_until_the_next_leader_has_heard_of_the_learner() {
+    let mut cluster = Cluster::start(3).await;
+    let (leader, asked) = (cluster.leader().await, cluster.followers().await[0]);
+    cluster.start_outsider(4).await;
+    let peer = cluster.ports(4).peer.to_string();
+    expect_done(&cluster.api(leader), "add", json!({"id": 4, "peer": peer})).await;
+    cluster.wait_ready(4).await;
+    cluster.expect_equal_state().await;
+    cluster.pause(4).await;
+    let (log, elected, api) = (cluster.log(asked), "leader changed raft.leader=", cluster.api(asked));
+    let before = lines(&log, elected);
+    kill_and_miss(&mut cluster, leader, asked).await;
+    let mut order = tokio::spawn(async move { order(&api, "promote", json!({"id": 4})).await });
+    expect_line(&log, elected, before).await;
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut order).await;
+    assert!(early.is_err(), "the leader waits for the learner: {early:?}");
+    cluster.resume(4).await;
+    order.await.expect("no panic").expect_code(200_000);
 }

@@ -1,3 +1,5 @@
+use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
+
 use super::*;
 use crate::catalog::Command;
 use crate::catalog::nodes::NodeRecord;
@@ -33,6 +35,13 @@ fn a_majority_of_those_that_would_vote_has_to_answer() {
             }
         }
     }
+}
+
+#[test]
+fn only_what_takes_one_step_is_certainly_not_done_where_the_lead_is_lost() {
+    let lost = || RaftError::APIError(ClientWriteError::ForwardToLeader(ForwardToLeader::empty()));
+    assert!(matches!(unwritten(lost(), false), Carried::NotLeader));
+    assert!(matches!(unwritten(lost(), true), Carried::Unknown(_)));
 }
 
 /// The text of a refusal.

@@ -3,4 +3,5 @@
 
 mod clocks;
 mod cut_off;
+mod orders;
 mod trio;
