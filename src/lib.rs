@@ -12,7 +12,7 @@
 //!   api      compat      the two public surfaces: management (8090), config clients (8890)
 //!   operations   view    what may be done: who asks, what for, what came of each item;  what config clients may read
 //!     \      /  address   who a client is behind a proxy;  request_id  what a request is called
-//!             hosts      which names a listener on this machine answers to;  around  what stands around handlers
+//!             hosts      which names a listener on this machine answers to
 //!   webhooks             what the leader tells others by HTTP of what happened
 //!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
 //!   keyring              access keys and encrypted config files between clear and sealed
@@ -38,7 +38,7 @@
 //!
 //! # The path of a write
 //!
-//! `POST /naming/v1/services` on any node: [`api::Tracked`] gives it an id and a time; the guard of its route
+//! `POST /naming/v1/services` on any node: [`api::track`] gives it an id and a time; the guard of its route
 //! (`api::layers`) has the token looked up (one place, [`operations::caller`]); `api::extract::Batch` parses each item on
 //! its own, and [`operations`] checks it as far as that is possible without state. What is acceptable becomes ONE
 //! [`catalog::Command`] (`operations::write`) and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
@@ -204,7 +204,7 @@
 //!
 //! # The path of a trace
 //!
-//! With `--otlp-endpoint` a request is a span, which [`api::Tracked`] begins; its id is the id of the trace, unless the caller
+//! With `--otlp-endpoint` a request is a span, which [`api::track`] begins; its id is the id of the trace, unless the caller
 //! names a trace, whose id then is that of the request. What it waits for are spans in it: the proposal, the leader's part
 //! in it, the read index. The leader knows of which trace the draft of another node is by the id of the HTTP request
 //! that apply writes into the audit trail ([`catalog::asked`]), and of which span by the id of the draft itself
@@ -314,7 +314,6 @@
 
 mod address;
 pub mod api;
-mod around;
 pub mod bundle;
 pub mod catalog;
 pub mod cli;

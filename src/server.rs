@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, ApiSettings, App};
-use crate::around::Surrounded;
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
 use crate::connections::{self, Door, Places};
@@ -274,7 +274,7 @@ fn console_router(config: &Config, node: &Node, operations: Operations, bound: S
     let settings =
         ConsoleSettings { is_secure: config.tls.is_some(), trusted_proxies: config.tuning.trusted_proxies.clone() };
     let tracked = api::Tracked::new("ui", node, hosts(config, bound));
-    console::router(Console::new(operations, settings)).layer(Surrounded(tracked))
+    console::router(Console::new(operations, settings)).layer(from_fn_with_state(tracked, api::track))
 }
 
 fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, metrics: Arc<Metrics>) -> Router {
@@ -286,8 +286,11 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         bound,
         scheme: scheme(config),
     };
-    let trust = Duration::from_millis(config.tuning.token_trust_ms);
-    let surface = Surface::new(LocalView::new(node.clone(), trust), settings, metrics);
+    let surface = compat::router(Surface::new(
+        LocalView::new(node.clone(), Duration::from_millis(config.tuning.token_trust_ms)),
+        settings,
+        metrics,
+    ));
     let tracked = api::Tracked::new("compat", node, Hosts::any());
-    api::shared_routes(app.clone(), &tracked).merge(compat::router(surface, tracked))
+    api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
 }

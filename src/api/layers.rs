@@ -1,5 +1,5 @@
 //! What surrounds every request: its id, its metrics, who may ask, a limit of time, and the answer when a
-//! handler panics. [`Tracked`] stands around all, and within it [`Guard`] by the row of the route.
+//! handler panics. In two layers, [`track`] for all and [`guard`] by the row of the route.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -7,10 +7,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{FromRequestParts, MatchedPath, Request};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use tokio::time::timeout;
@@ -20,7 +21,6 @@ use super::error::ApiError;
 use super::query::{Consistency, Freshness};
 use super::routes::Access;
 use super::{App, auth};
-use crate::around::Around;
 use crate::connections::{Parking, later};
 use crate::hosts::Hosts;
 use crate::metrics::OneMore;
@@ -47,12 +47,8 @@ const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
 /// Asked by programs all the time: in traces they would be all that there is.
 const FREQUENT_ROUTES: [&str; 4] = [super::routes::METRICS, "/livez", "/readyz", "/v1/Heartbeat"];
 
-/// Gives the request an id, counts and times it by route template, and puts the headers on the answer that
-/// every answer has. Where traces are sent, the request is in a span; where the log tells of everything, all that it
-/// tells of the request is in one too.
-///
-/// Holds the surface's name in metrics, the node, and the names that it answers to where the surface does not see to
-/// that itself.
+/// What [`track`] needs: the surface's name in metrics, the node, and the names that it answers to where the
+/// surface does not see to that itself.
 #[derive(Clone)]
 pub struct Tracked(Arc<TrackedSurface>);
 
@@ -68,69 +64,65 @@ impl Tracked {
     }
 }
 
-impl Around for Tracked {
-    async fn serve<F>(self, mut request: Request, next: impl FnOnce(Request) -> F + Send) -> Response
-    where
-        F: Future<Output = Response> + Send,
-    {
-        let Tracked(tracked) = self;
-        let started = Instant::now();
-        let metrics = tracked.node.metrics();
-        let id = RequestId::given_or_new(&request);
-        let method = request.method().clone();
-        let path = request.extensions().get::<MatchedPath>().cloned();
-        let route = path.as_ref().map_or(UNKNOWN_ROUTE, MatchedPath::as_str);
-        // Config clients and who is held are answered from this node's own state, and nothing more is kept for them.
-        let is_read = is_read(&request);
-        let freshness =
-            (is_read && tracked.surface == SURFACE && !HELD_ROUTES.contains(&route)).then(Freshness::default);
-        // The config clients' surface writes nothing down of a single request.
-        if tracked.surface != CLIENTS_SURFACE {
-            request.extensions_mut().insert(id.clone());
-        }
-        if let Some(freshness) = &freshness {
-            request.extensions_mut().insert(freshness.clone());
-        }
-        let name = id.text();
-        let is_held = HELD_ROUTES.contains(&route);
-        let traced = match is_held {
-            true => Span::none(),
-            false => traces::arrived(&Arrival {
-                id: name,
-                headers: request.headers(),
-                method: Some(method_label(&method)).filter(|label| *label != OTHER_METHOD),
-                route: path.as_ref().map(MatchedPath::as_str),
-                is_frequent: tracked.surface == CLIENTS_SURFACE || FREQUENT_ROUTES.contains(&route),
-            }),
-        };
-        let span = match traced.is_disabled() {
-            true => tracing::debug_span!("request", request.id = name, http.route = route, %method),
-            false => traced.clone(),
-        };
-        let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
-        let mut response = match refusal_of_host(&tracked.hosts, &request) {
-            Some(refusal) => refusal,
-            None if span.is_disabled() => next(request).await,
-            None => next(request).instrument(span).await,
-        };
-        drop(in_flight);
-        traces::answered(&traced, response.status());
-        if !is_held {
-            let status = response.status();
-            let labels = [tracked.surface, route, method_label(&method), status.as_str()];
-            metrics.request_duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
-        }
-        let headers = response.headers_mut();
-        headers.insert(request_id::HEADER, id.0);
-        headers.insert(NODE, HeaderValue::from(tracked.node.id()));
-        // Answers carry text of callers: no browser is to take one for a page.
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        if is_read {
-            let consistency = freshness.map_or(Consistency::Local, |freshness| freshness.consistency());
-            headers.insert(CONSISTENCY, HeaderValue::from_static(consistency.word()));
-        }
-        response
+/// Gives the request an id, counts and times it by route template, and puts the headers on the answer that
+/// every answer has. Where traces are sent, the request is in a span; where the log tells of everything, all that it
+/// tells of the request is in one too.
+pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let metrics = tracked.node.metrics();
+    let id = RequestId::given_or_new(&request);
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let route = path.as_ref().map_or(UNKNOWN_ROUTE, MatchedPath::as_str);
+    // Config clients and who is held are answered from this node's own state, and nothing more is kept for them.
+    let is_read = is_read(&request);
+    let freshness = (is_read && tracked.surface == SURFACE && !HELD_ROUTES.contains(&route)).then(Freshness::default);
+    // The config clients' surface writes nothing down of a single request.
+    if tracked.surface != CLIENTS_SURFACE {
+        request.extensions_mut().insert(id.clone());
     }
+    if let Some(freshness) = &freshness {
+        request.extensions_mut().insert(freshness.clone());
+    }
+    let name = id.text();
+    let is_held = HELD_ROUTES.contains(&route);
+    let traced = match is_held {
+        true => Span::none(),
+        false => traces::arrived(&Arrival {
+            id: name,
+            headers: request.headers(),
+            method: Some(method_label(&method)).filter(|label| *label != OTHER_METHOD),
+            route: path.as_ref().map(MatchedPath::as_str),
+            is_frequent: tracked.surface == CLIENTS_SURFACE || FREQUENT_ROUTES.contains(&route),
+        }),
+    };
+    let span = match traced.is_disabled() {
+        true => tracing::debug_span!("request", request.id = name, http.route = route, %method),
+        false => traced.clone(),
+    };
+    let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
+    let mut response = match refusal_of_host(&tracked.hosts, &request) {
+        Some(refusal) => refusal,
+        None if span.is_disabled() => next.run(request).await,
+        None => next.run(request).instrument(span).await,
+    };
+    drop(in_flight);
+    traces::answered(&traced, response.status());
+    if !is_held {
+        let status = response.status();
+        let labels = [tracked.surface, route, method_label(&method), status.as_str()];
+        metrics.request_duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
+    }
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, id.0);
+    headers.insert(NODE, HeaderValue::from(tracked.node.id()));
+    // Answers carry text of callers: no browser is to take one for a page.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if is_read {
+        let consistency = freshness.map_or(Consistency::Local, |freshness| freshness.consistency());
+        headers.insert(CONSISTENCY, HeaderValue::from_static(consistency.word()));
+    }
+    response
 }
 
 /// The reads that have a body, discovery aside.
@@ -156,7 +148,7 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// Who may ask, and for how long a handler may take.
+/// What stands before the handler of a route.
 #[derive(Clone)]
 pub(super) struct Guard {
     pub(super) app: App,
@@ -165,42 +157,33 @@ pub(super) struct Guard {
     pub(super) is_always: bool,
 }
 
-impl Around for Guard {
-    async fn serve<F>(self, request: Request, next: impl FnOnce(Request) -> F + Send) -> Response
-    where
-        F: Future<Output = Response> + Send,
-    {
-        let (is_held, is_read) = (self.is_held, is_read(&request));
-        let id = request.extensions().get::<RequestId>().cloned();
-        let answer = AssertUnwindSafe(self.admitted(request, next)).catch_unwind();
-        let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-        // Nothing else on this surface takes longer; a write that does has an unknown outcome.
-        let overdue = if is_read { Code::ReadTimedOut } else { Code::OutcomeUnknown };
-        let answered = if is_held { Ok(answer.await) } else { timeout(limit, answer).await };
-        match answered {
-            Ok(Ok(response)) => response,
-            Ok(Err(panic)) => after_panic(id, &*panic),
-            Err(_) => ApiError::from(overdue).into_response(),
-        }
+/// One layer for all of it, as each copies all below it for every request.
+pub(super) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let (is_held, is_read) = (guard.is_held, is_read(&request));
+    let id = request.extensions().get::<RequestId>().cloned();
+    let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
+    let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
+    // Nothing else on this surface takes longer; a write that does has an unknown outcome.
+    let overdue = if is_read { Code::ReadTimedOut } else { Code::OutcomeUnknown };
+    let answered = if is_held { Ok(answer.await) } else { timeout(limit, answer).await };
+    match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => after_panic(id, &*panic),
+        Err(_) => ApiError::from(overdue).into_response(),
     }
 }
 
-impl Guard {
-    async fn admitted<F>(self, mut request: Request, next: impl FnOnce(Request) -> F) -> Response
-    where
-        F: Future<Output = Response>,
-    {
-        let Guard { app, access, is_always, .. } = self;
-        // A node whose state is not that of the others shows it to nobody.
-        if let Some(why) = app.node.out_of_service().filter(|_| !is_always) {
-            return ApiError::new(Code::StateDiverged, why).into_response();
-        }
-        match auth::admit(&app, access, &mut request).await {
-            Ok(()) => next(request).await,
-            Err(error) => {
-                app.note_refused(&request, error.0.code);
-                error.into_response()
-            }
+async fn admitted(guard: Guard, mut request: Request, next: Next) -> Response {
+    let Guard { app, access, is_always, .. } = guard;
+    // A node whose state is not that of the others shows it to nobody.
+    if let Some(why) = app.node.out_of_service().filter(|_| !is_always) {
+        return ApiError::new(Code::StateDiverged, why).into_response();
+    }
+    match auth::admit(&app, access, &mut request).await {
+        Ok(()) => next.run(request).await,
+        Err(error) => {
+            app.note_refused(&request, error.0.code);
+            error.into_response()
         }
     }
 }

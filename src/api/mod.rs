@@ -56,20 +56,19 @@ mod webhooks;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::handler::Handler;
-use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use ipnet::IpNet;
 
-use crate::around::Surrounded;
 use crate::catalog::Catalog;
 use crate::hosts::Hosts;
 use crate::model::code::Code;
 use crate::openapi::{Document, LazyDocument, Port};
 use crate::operations::Operations;
 use error::ApiError;
+use layers::Guard;
 use routes::{Route, routes};
 
-pub use layers::Tracked;
+pub use layers::{Tracked, track};
 // What a body means, for who compares it before it is sent.
 pub(crate) use rules::parse_rule;
 pub(crate) use unknown::parse_noting;
@@ -128,30 +127,30 @@ pub fn describe(document: &mut Document) {
 }
 
 /// The routes that another surface's port has too.
-pub fn shared_routes(app: App, tracked: &Tracked) -> Router {
+pub fn shared_routes(app: App) -> Router {
     let shared = routes().into_iter().filter(|route| route.port == Port::Both);
-    let not_allowed = (async || StatusCode::METHOD_NOT_ALLOWED).layer(Surrounded(tracked.clone()));
-    shared
-        .fold(Router::new(), |router, route| route.add_open(router, Some(tracked)))
-        .method_not_allowed_fallback(not_allowed)
-        .with_state(app)
+    shared.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 
 /// What is served where metrics have a listener of their own.
 pub fn metrics_router(app: App) -> Router {
     let served = routes().into_iter().filter(|route| [routes::METRICS, "/livez"].contains(&route.path.as_str()));
-    served.fold(Router::new(), |router, route| route.add_open(router, None)).with_state(app)
+    served.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 
 /// The surface, ready to be served.
 pub fn router(app: App) -> Router {
+    let mut router = Router::new();
+    for route in routes().into_iter().filter(|route| !app.settings.metrics_elsewhere || route.path != routes::METRICS) {
+        let Route { access, is_held, is_always, .. } = route;
+        let guard = Guard { app: app.clone(), access, is_held, is_always };
+        let handler = route.handler.layer(from_fn_with_state(guard, layers::guard));
+        router = router.route(&route.path, handler);
+    }
     let tracked = Tracked::new(layers::SURFACE, &app.node, app.settings.hosts.clone());
-    let is_served = |route: &Route| !app.settings.metrics_elsewhere || route.path != routes::METRICS;
-    let served = routes().into_iter().filter(is_served);
-    let around = Surrounded(tracked.clone());
-    served
-        .fold(Router::new(), |router, route| route.add_guarded(router, &app, &tracked))
-        .fallback((async || ApiError::from(Code::UnknownRoute)).layer(around.clone()))
-        .method_not_allowed_fallback((async || ApiError::from(Code::MethodNotAllowed)).layer(around))
+    router
+        .fallback(|| async { ApiError::from(Code::UnknownRoute) })
+        .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })
+        .layer(from_fn_with_state(tracked, layers::track))
         .with_state(app)
 }

@@ -1,19 +1,17 @@
 //! The table of contents of the management surface: method, path, handler, documentation.
 
+use axum::Extension;
 use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use axum::{Extension, Router};
 
 use super::doc::{Arguments, Doc, Inputs};
-use super::layers::{Guard, Tracked};
 use super::{
     App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
     config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
     reference, resealing, rule_docs, rules, sealed, services, settings, subscribers, templates, tokens, users,
     webhooks,
 };
-use crate::around::Surrounded;
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
 use crate::openapi::Port;
@@ -34,10 +32,6 @@ pub(super) enum Access {
     Everywhere(Verb),
 }
 
-/// Makes a handler of what stands around it.
-type Wrapped = Box<dyn FnOnce(Wraps) -> MethodRouter<App>>;
-type Wraps = (Option<Tracked>, Option<Guard>);
-
 /// One row of the table of routes.
 pub(super) struct Route {
     pub(super) method: Method,
@@ -47,24 +41,10 @@ pub(super) struct Route {
     /// It answers also where the state of this node is not to be shown.
     pub(super) is_always: bool,
     pub(super) port: Port,
-    handler: Wrapped,
+    pub(super) handler: MethodRouter<App>,
     /// What the arguments of the handler say of the route, and what its documentation adds.
     pub(super) inputs: Inputs,
     pub(super) doc: Doc,
-}
-
-impl Route {
-    /// Adds the row to a router, behind what says who may ask.
-    pub(super) fn add_guarded(self, router: Router<App>, app: &App, tracked: &Tracked) -> Router<App> {
-        let Route { path, access, is_held, is_always, handler, .. } = self;
-        let guard = Guard { app: app.clone(), access, is_held, is_always };
-        router.route(&path, handler((Some(tracked.clone()), Some(guard))))
-    }
-
-    /// The same of what anybody may ask; tracked where that is of use.
-    pub(super) fn add_open(self, router: Router<App>, tracked: Option<&Tracked>) -> Router<App> {
-        router.route(&self.path, (self.handler)((tracked.cloned(), None)))
-    }
 }
 
 fn open<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
@@ -73,11 +53,10 @@ where
     T: Arguments + 'static,
 {
     let filter = MethodFilter::try_from(method.clone()).expect("the table holds standard methods");
-    let handler: Wrapped = Box::new(move |around| on(filter, handler.layer(Surrounded(around))));
-    let inputs: Inputs = T::describe;
+    let (path, handler, inputs) = (path.into(), on(filter, handler), T::describe as Inputs);
     Route {
         method,
-        path: path.into(),
+        path,
         access: Access::Anyone,
         port: Port::Management,
         is_held: false,
@@ -154,10 +133,7 @@ fn rule_routes(family: Family) -> Vec<Route> {
         guarded(GET, path("/releases/diff"), diffs::of_rule, rule_docs::diff(family)),
         guarded(POST, path("/releases/delete"), rules::delete_releases, rule_docs::delete_releases(family)),
     ];
-    let of_family = |route: Route| {
-        let Route { handler, .. } = route;
-        Route { handler: Box::new(move |around| handler(around).layer(Extension(family))), ..route }
-    };
+    let of_family = |route: Route| Route { handler: route.handler.layer(Extension(family)), ..route };
     routes.into_iter().map(of_family).collect()
 }
 

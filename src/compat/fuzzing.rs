@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode};
@@ -131,7 +132,7 @@ impl Counter {
         let (status, body) = self.runtime.block_on(async {
             // A floor of its own: the clock runs on, and the request before may have been the same.
             let surface = Surface::new(self.source.clone(), self.settings.clone(), self.metrics.clone());
-            let router = super::router(surface, None::<Surface<Still>>);
+            let router: Router = super::router(surface);
             let response = router.oneshot(request).await.expect("the surface always answers");
             (response.status(), response.into_body().collect().await.expect("a whole body").to_bytes())
         });

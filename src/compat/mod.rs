@@ -30,9 +30,10 @@ use std::{
 
 use axum::{
     Router,
-    extract::Request,
+    extract::{Request, State},
     handler::Handler,
     http::Method,
+    middleware::{self, Next},
     response::Response,
     routing::{MethodRouter, get},
 };
@@ -40,7 +41,6 @@ use ipnet::IpNet;
 use tokio::time::Instant;
 
 use crate::{
-    around::{Around, Surrounded},
     hosts::Hosts,
     metrics::Metrics,
     model::signature::AppKeys,
@@ -213,18 +213,13 @@ impl<S: ConfigSource> Surface<S> {
 
 /// Lets nobody read a state that must not be served, and no page of a foreign site read anything; puts the headers
 /// on the answer that all have.
-impl<S: ConfigSource> Around for Surface<S> {
-    async fn serve<F>(self, request: Request, next: impl FnOnce(Request) -> F + Send) -> Response
-    where
-        F: Future<Output = Response> + Send,
-    {
-        let mut response = match self.refusal_of_all(&request) {
-            Some(refusal) => refusal,
-            None => next(request).await,
-        };
-        answer::set_common_headers(response.headers_mut());
-        response
-    }
+async fn surround<S: ConfigSource>(State(surface): State<Surface<S>>, request: Request, next: Next) -> Response {
+    let mut response = match surface.refusal_of_all(&request) {
+        Some(refusal) => refusal,
+        None => next.run(request).await,
+    };
+    answer::set_common_headers(response.headers_mut());
+    response
 }
 
 impl<S: ConfigSource> Surface<S> {
@@ -242,29 +237,25 @@ impl<S: ConfigSource> Surface<S> {
 }
 
 /// One row of the table of routes.
-struct Route<S, A> {
+struct Route<S> {
     path: &'static str,
-    handler: Wrapped<S, A>,
+    handler: MethodRouter<Surface<S>>,
     doc: Doc,
 }
 
-/// Makes a handler of what stands around it.
-type Wrapped<S, A> = Box<dyn FnOnce(A) -> MethodRouter<Surface<S>>>;
-
-fn route<S, A, H, T>(path: &'static str, handler: H, doc: Doc) -> Route<S, A>
+fn route<S, H, T>(path: &'static str, handler: H, doc: Doc) -> Route<S>
 where
     S: ConfigSource,
-    A: Around,
     H: Handler<T, Surface<S>>,
     T: 'static,
 {
     // Answers HEAD too.
-    Route { path, handler: Box::new(|around| get(handler.layer(Surrounded(around)))), doc }
+    Route { path, handler: get(handler), doc }
 }
 
 /// Every route of the surface. A file name may hold slashes, hence the wildcards; with four segments
 /// or more, a first segment `json` or `raw` is the form and not an app id.
-fn routes<S: ConfigSource, A: Around>() -> Vec<Route<S, A>> {
+fn routes<S: ConfigSource>() -> Vec<Route<S>> {
     vec![
         route("/configs/{appId}/{cluster}/{*namespace}", config::configs, config::CONFIGS),
         route("/configfiles/{appId}/{cluster}/{*namespace}", config::text, config::TEXT),
@@ -278,22 +269,20 @@ fn routes<S: ConfigSource, A: Around>() -> Vec<Route<S, A>> {
 
 /// Adds every route to the description of both surfaces.
 pub fn describe<S: ConfigSource>(document: &mut Document) {
-    for Route { path, doc, .. } in routes::<S, Surface<S>>() {
+    for Route { path, doc, .. } in routes::<S>() {
         let operation = doc.operation(Method::GET, path, document.schemas());
         document.add(Port::Clients, operation);
     }
 }
 
-/// The surface, with `around` before all that it does itself; health is merged in by whoever serves it, on a
-/// listener that passes the peer's address along (`ConnectInfo<SocketAddr>`).
-pub fn router<S: ConfigSource>(surface: Surface<S>, around: impl Around) -> Router {
-    let around = (around, surface.clone());
-    let add =
-        |router: Router<Surface<S>>, route: Route<S, _>| router.route(route.path, (route.handler)(around.clone()));
-    routes()
-        .into_iter()
-        .fold(Router::new(), add)
-        .fallback(answer::not_found.layer(Surrounded(around.clone())))
-        .method_not_allowed_fallback(answer::method_not_allowed.layer(Surrounded(around)))
+/// The surface; health is merged in by whoever serves it, on a listener that passes the peer's
+/// address along (`ConnectInfo<SocketAddr>`).
+pub fn router<S: ConfigSource>(surface: Surface<S>) -> Router {
+    let routes = routes().into_iter();
+    routes
+        .fold(Router::new(), |router, route| router.route(route.path, route.handler))
+        .fallback(answer::not_found)
+        .method_not_allowed_fallback(answer::method_not_allowed)
+        .layer(middleware::from_fn_with_state(surface.clone(), surround::<S>))
         .with_state(surface)
 }

@@ -32,14 +32,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use ipnet::IpNet;
 
-use crate::around::{Around, Surrounded};
 use crate::model::limits;
 use crate::operations::Operations;
 
@@ -111,30 +111,25 @@ pub fn router(console: Console) -> Router {
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
         .route("/ui/backup", get(cluster::backup))
         .route("/ui/assets/{name}", get(assets::serve))
-        .layer(Surrounded(console.clone()))
+        .layer(from_fn_with_state(console.clone(), surround))
         .with_state(console)
 }
 
 /// What holds for every page: a limit of time, and what browsers have to be told.
-impl Around for Console {
-    async fn serve<F>(self, request: Request, next: impl FnOnce(Request) -> F + Send) -> Response
-    where
-        F: Future<Output = Response> + Send,
-    {
-        let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-        let mut response = match self.node.out_of_service() {
-            // A node whose state is not that of the others shows it to nobody.
-            Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
-            None => match tokio::time::timeout(limit, next(request)).await {
-                Ok(response) => response,
-                Err(_) => (StatusCode::GATEWAY_TIMEOUT, "this took too long").into_response(),
-            },
-        };
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-        headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-        headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-        response
-    }
+async fn surround(State(console): State<Console>, request: Request, next: Next) -> Response {
+    let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
+    let mut response = match console.node.out_of_service() {
+        // A node whose state is not that of the others shows it to nobody.
+        Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
+        None => match tokio::time::timeout(limit, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => (StatusCode::GATEWAY_TIMEOUT, "this took too long").into_response(),
+        },
+    };
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
 }

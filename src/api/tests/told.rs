@@ -1,7 +1,6 @@
 //! What answers tell: what a read was answered from, which field was wrong, and by what a thing is named.
 
 use super::*;
-use crate::around::Surrounded;
 
 /// Every read says what it was answered from, and no more than that is true.
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +120,7 @@ async fn what_takes_too_long_says_whether_something_may_have_been_done() {
     let router = Router::new()
         .route("/thing", axum::routing::get(never).put(never))
         .route("/thing/explain", axum::routing::post(never))
-        .layer(Surrounded(guard));
+        .layer(axum::middleware::from_fn_with_state(guard, layers::guard));
     tokio::time::pause();
     for (method, path, code, words) in [
         ("GET", "/thing", 504002, "nothing was changed, it is safe to ask again"),

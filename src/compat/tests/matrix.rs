@@ -94,7 +94,7 @@ impl Reader {
 #[tokio::test(start_paused = true)]
 async fn every_route_answers_every_kind_of_reader_as_it_should() {
     let of_rows: BTreeSet<_> = ROWS.iter().map(|(route, ..)| *route).collect();
-    let of_routes: BTreeSet<_> = routes::<Fake, Surface<Fake>>().iter().map(|route| route.path).collect();
+    let of_routes: BTreeSet<_> = routes::<Fake>().iter().map(|route| route.path).collect();
     assert_eq!(of_rows, of_routes, "each route has its row, and each row a route");
     let mut cells = 0;
     for keys in [Keys::None, Keys::Observed(ONE), Keys::Enforced(ONE)] {

@@ -281,8 +281,7 @@ impl Served {
         set(&mut settings);
         let source = Fake::new(waiters_max);
         let metrics = Arc::new(Metrics::new().expect("the table is valid"));
-        let surface = Surface::new(source.clone(), settings, metrics.clone());
-        let router = router(surface, None::<Surface<Fake>>);
+        let router = router(Surface::new(source.clone(), settings, metrics.clone()));
         Served { source, metrics, router, peer: AtomicU64::new(1) }
     }
 
