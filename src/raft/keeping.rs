@@ -15,11 +15,11 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use tokio::time::{Instant, timeout};
 
-use super::machine::blocking;
 use super::node::Node;
 use super::room::LAST_PART;
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
+use crate::store::blocking;
 
 /// Between two looks at what is to be done.
 const ROUND: Duration = Duration::from_millis(200);

@@ -38,7 +38,7 @@ use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
 use crate::model::time::Timestamp;
-use crate::store::{SnapshotFile, Store};
+use crate::store::{SnapshotFile, Store, blocking};
 use crate::watch::{Hub, WatchKey};
 
 /// The row of the Raft adapter; table 0 is not the catalog's.
@@ -413,10 +413,4 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
 
 fn described(file: &SnapshotFile) -> io::Result<SnapshotMeta> {
     codec::from_bytes(&file.header())
-}
-
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }

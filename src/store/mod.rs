@@ -271,7 +271,7 @@ impl Store {
             store.0.database.write(batch)?;
             store.0.log.barrier()
         };
-        let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other)??;
+        let written = blocking(write).await?;
         raft_log::durable(written).await
     }
 
@@ -355,6 +355,13 @@ fn scan_options() -> ReadOptions {
     options.fill_cache(false);
     options.set_readahead_size(SCAN_READAHEAD_BYTES);
     options
+}
+
+/// Does work that waits for the disk on a thread that may.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 fn scan<D: DBAccess>(mut rows: DBRawIteratorWithThreadMode<'_, D>, visit: &mut RowSink<'_>) -> io::Result<()> {

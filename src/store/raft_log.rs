@@ -12,6 +12,7 @@ use futures_util::{Stream, StreamExt, stream};
 use openraft::storage::{IOFlushed, LogState, RaftLogStorage};
 use openraft::{OptionalSend, RaftLogReader};
 
+use super::blocking;
 use super::log::{Durable, Log};
 use crate::format::types::{Entry, LogId, TypeConfig, Vote};
 
@@ -35,7 +36,7 @@ impl LogStore {
             return self.log.read(range, bytes_max);
         }
         let log = self.log.clone();
-        tokio::task::spawn_blocking(move || log.read(range, bytes_max)).await.map_err(io::Error::other)?
+        blocking(move || log.read(range, bytes_max)).await
     }
 }
 

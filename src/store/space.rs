@@ -3,9 +3,9 @@
 use std::io;
 use std::path::Path;
 
-use super::Store;
 use super::database::{LOG, STATE};
 use super::raft_log::durable;
+use super::{Store, blocking};
 
 /// The filesystem under the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +57,7 @@ impl Store {
         let Some(purged) = self.0.log.purged_and_last().0 else { return Ok(()) };
         durable(self.0.log.barrier()?).await?;
         let store = self.clone();
-        let dropped = tokio::task::spawn_blocking(move || store.0.log.drop_files(&purged));
-        dropped.await.map_err(io::Error::other)?
+        blocking(move || store.0.log.drop_files(&purged)).await
     }
 
     /// Gives back all the space of purged entries. Blocks for as long as that takes.
