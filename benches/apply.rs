@@ -120,6 +120,8 @@ fn asked(itself: bool, command: Command) -> Command {
     Command::Asked(Box::new(Asked { credential: Credential::Token(token()), address, request, itself, command }))
 }
 
+const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+
 /// Makes the entries of a log, a thousand a second by their stamps.
 struct Writer {
     index: u64,
@@ -128,7 +130,9 @@ struct Writer {
 impl Writer {
     fn entry(&mut self, command: &Command) -> Entry {
         self.index += 1;
-        let draft = Draft::new(RequestId(self.index.into()), "admin", command);
+        // Spread as the ids are that nodes draw.
+        let request = RequestId(u128::from(self.index).wrapping_mul(SPREAD));
+        let draft = Draft::new(request, "admin", command);
         let seed = u128::from(self.index).to_be_bytes();
         let proposal = stamp(Timestamp(1_000_000 + self.index), seed, &draft);
         let log_id = LogId::new(CommittedLeaderId::new(1), self.index);

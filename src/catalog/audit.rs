@@ -13,6 +13,7 @@ mod listing;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::mem;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +24,7 @@ use super::asked::{Asked, Asker};
 use super::change::{Deed, Journal, Outcome};
 use super::command::Command;
 use super::ctx::Ctx;
-use super::row::{Edit, Key, Row, Table};
+use super::row::{Edit, Key, Row, Table, numbered_key};
 use super::{Catalog, Corrupt};
 use crate::format::level::Level;
 use crate::format::pack;
@@ -142,9 +143,7 @@ impl Row for AuditRow {
 
 /// The key of a row.
 pub fn key(number: u64) -> [u8; 9] {
-    let mut key = [Table::Audit as u8; 9];
-    key[1..].copy_from_slice(&number.to_be_bytes());
-    key
+    numbered_key(Table::Audit, number)
 }
 
 /// What is known of a stored row without reading all of it.
@@ -173,17 +172,26 @@ impl AuditRow {
         AuditRow { written: ctx.time, user, action: Cow::Borrowed(action), ..AuditRow::default() }
     }
 
-    pub(super) fn of_asked(ctx: &Ctx, asker: &Asker, asked: &Asked) -> AuditRow {
-        let mut row = AuditRow::of_entry(ctx, asked.command.action(asked.itself));
-        if let Asker::Holder(holder) = asker {
-            row.user.clone_from(&holder.name);
-        }
+    /// The same of what was asked for; takes the id of the request out of it.
+    pub(super) fn of_asked(ctx: &Ctx, asker: &Asker, asked: &mut Asked) -> AuditRow {
+        let user = match asker {
+            Asker::Holder(holder) => holder.name.clone(),
+            Asker::Cluster | Asker::Stranger | Asker::Gone => cut(ctx.by.clone()),
+        };
         // A login is known by the token that it gives out.
         let token = match &asked.command {
             Command::SignIn { hash, .. } => hash.id(),
             _ => asked.credential.token_id(),
         };
-        AuditRow { token: token.to_owned(), address: asked.address, request: cut(asked.request.clone()), ..row }
+        AuditRow {
+            written: ctx.time,
+            user,
+            token: token.to_owned(),
+            address: asked.address,
+            action: Cow::Borrowed(asked.command.action(asked.itself)),
+            request: cut(mem::take(&mut asked.request)),
+            ..AuditRow::default()
+        }
     }
 
     /// Of a note that is written down at a time.
@@ -275,11 +283,12 @@ impl Catalog {
         if deeds.is_empty() || journal.level() < Level::TRUST || !is_wanted {
             return;
         }
-        let mut items = deeds.into_iter().map(AuditItem::of).peekable();
-        while items.peek().is_some() {
-            let of_row = items.by_ref().take(limits::AUDIT_ROW_ITEMS_MAX).collect();
-            self.trail.add(AuditRow { items: of_row, ..head.clone() }, journal);
+        let mut items: Vec<_> = deeds.into_iter().map(AuditItem::of).collect();
+        while items.len() > limits::AUDIT_ROW_ITEMS_MAX {
+            let further = items.split_off(limits::AUDIT_ROW_ITEMS_MAX);
+            self.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, journal);
         }
+        self.trail.add(AuditRow { items, ..head }, journal);
     }
 
     pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, journal: &mut Journal) -> Outcome {

@@ -110,13 +110,16 @@ impl<T: Entry> Ledger<T> {
 
     /// Takes it in, in place of the one with its key, which is returned.
     pub(super) fn insert(&mut self, entry: Arc<T>) -> Option<Arc<T>> {
-        let key = entry.shared_key();
-        let old = self.by_key.insert(key.clone(), entry.clone());
-        if let Some(old) = &old {
-            self.strike(key.clone(), old);
-        }
+        let Some((key, held)) = self.by_key.get_key_value_mut(entry.key()) else {
+            let key = entry.shared_key();
+            self.by_key.insert(key.clone(), entry.clone());
+            self.enlist(key, entry);
+            return None;
+        };
+        let (key, old) = (key.clone(), mem::replace(held, entry.clone()));
+        self.strike(key.clone(), &old);
         self.enlist(key, entry);
-        old
+        Some(old)
     }
 
     pub(super) fn remove(&mut self, key: &T::Key) -> Option<Arc<T>> {

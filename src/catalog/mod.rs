@@ -155,9 +155,9 @@ impl Catalog {
     }
 
     /// What somebody asked for, judged by what they may do now.
-    fn dispatch_asked(&mut self, ctx: &Ctx, asked: Asked, journal: &mut Journal) -> Vec<Outcome> {
+    fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: Asked, journal: &mut Journal) -> Vec<Outcome> {
         let asker = self.asker(&asked.credential, ctx);
-        let (head, itself) = (AuditRow::of_asked(ctx, &asker, &asked), asked.itself);
+        let (head, itself) = (AuditRow::of_asked(ctx, &asker, &mut asked), asked.itself);
         let outcomes = self.dispatch(ctx, &asker, itself, asked.command, journal);
         self.write_down(head, itself, journal);
         outcomes

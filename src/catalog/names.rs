@@ -30,10 +30,10 @@ impl<V: Clone> Names<V> {
     }
 
     pub(super) fn insert(&mut self, namespace: &str, name: &str, value: V) {
-        let names = in_place(&mut self.by_namespace, namespace);
-        match names.get_mut(name) {
+        let held = self.by_namespace.get_mut(namespace).and_then(|names| names.get_mut(name));
+        match held {
             Some(held) => *held = value,
-            None => drop(names.insert(Arc::from(name), value)),
+            None => drop(in_place(&mut self.by_namespace, namespace).insert(Arc::from(name), value)),
         }
     }
 

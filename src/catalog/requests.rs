@@ -14,13 +14,14 @@
 //! ones go. An entry forgets [`FORGOTTEN_PER_ENTRY_MAX`] ids at most: what follows a pause costs no more
 //! than any other.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
+use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
 use super::change::Journal;
 use super::ctx::{Ctx, RequestId};
-use super::row::{Key, Row, Table};
+use super::row::{Edit, Key, Row, Table, numbered_key};
 use crate::format::level::Level;
 use crate::model::limits;
 use crate::model::time::Timestamp;
@@ -50,26 +51,84 @@ impl Row for Remembered {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+/// One of very many: an id, and how far log and clock had moved since the one before.
+#[derive(Clone, Debug, PartialEq)]
+struct Kept {
+    request: [u8; 16],
+    entries: u32,
+    us: u32,
+}
+
+impl Kept {
+    fn hash(&self) -> u64 {
+        hash(RequestId(u128::from_le_bytes(self.request)))
+    }
+}
+
+/// Nodes draw ids at random: half of one is as good as a hash of it.
+fn hash(request: RequestId) -> u64 {
+    request.0 as u64
+}
+
+/// Where in the order the one with a number stands.
+fn place(number: u32, forgotten: u32) -> usize {
+    number.wrapping_sub(forgotten) as usize
+}
+
+/// Where in the log an id was remembered, and when.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Moment {
+    index: u64,
+    clock_us: u64,
+}
+
+impl Moment {
+    /// In entries and microseconds. Neither comes near the limit: four thousand million entries that are no
+    /// commands do not follow one another, and the clock moves by [`STEP_MAX_US`] at most.
+    fn steps_to(self, later: Moment) -> (u32, u32) {
+        let step = |from: u64, to: u64| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
+        (step(self.index, later.index), step(self.clock_us, later.clock_us))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     /// As the log has them.
-    in_order: VecDeque<Remembered>,
-    known: HashSet<RequestId>,
+    in_order: VecDeque<Kept>,
+    oldest: Moment,
+    newest: Moment,
+    /// The time of the newest entry.
+    clock: Timestamp,
+    /// The times of the oldest ones, those from before [`Level::SETTINGS`], which age by them.
+    times: VecDeque<Timestamp>,
+    /// By their ids, the number of each: they follow one another, and the oldest has that of `forgotten`. Four bytes
+    /// for each id, where the ids themselves would be sixteen.
+    known: HashTable<u32>,
+    forgotten: u32,
+}
+
+/// Where the numbers begin depends on what was forgotten before, and does not count.
+impl PartialEq for Requests {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |one: &Self| (one.oldest, one.newest, one.clock);
+        parts(self) == parts(other) && self.times == other.times && self.in_order == other.in_order
+    }
 }
 
 impl Requests {
     /// The time of the newest entry.
     pub(super) fn clock(&self) -> Timestamp {
-        self.newest().map(|newest| newest.time).unwrap_or_default()
+        self.clock
     }
 
-    fn newest(&self) -> Option<&Remembered> {
-        self.in_order.back()
+    fn knows(&self, request: RequestId) -> bool {
+        let is_it = |number: &u32| self.in_order[place(*number, self.forgotten)].request == request.0.to_le_bytes();
+        self.known.find(hash(request), is_it).is_some()
     }
 
     /// False if the request was applied before.
     pub(super) fn remember(&mut self, ctx: &Ctx, journal: &mut Journal) -> bool {
-        if self.known.contains(&ctx.request) {
+        if self.knows(ctx.request) {
             return false;
         }
         let clock_us = if journal.level() >= Level::SETTINGS {
@@ -87,23 +146,35 @@ impl Requests {
     }
 
     pub(super) fn load(&mut self, row: Remembered) {
-        self.known.insert(row.request);
-        self.in_order.push_back(row);
+        let moment = Moment { index: u64::from_be_bytes(row.index), clock_us: row.clock_us };
+        if self.in_order.is_empty() {
+            (self.oldest, self.newest) = (moment, moment);
+        }
+        let (entries, us) = self.newest.steps_to(moment);
+        let number = self.forgotten.wrapping_add(self.in_order.len() as u32);
+        self.in_order.push_back(Kept { request: row.request.0.to_le_bytes(), entries, us });
+        (self.newest, self.clock) = (moment, row.time);
+        if row.clock_us == 0 {
+            self.times.push_back(row.time);
+        }
+        let Requests { in_order, known, forgotten, .. } = self;
+        known.insert_unique(hash(row.request), number, |other| in_order[place(*other, *forgotten)].hash());
     }
 
     /// The clock by which ids age, at an entry with this stamp.
     fn clock_at(&self, now: Timestamp) -> u64 {
-        let Some(newest) = self.newest() else { return STEP_MIN_US };
-        let passed_us = now.0.saturating_sub(newest.time.0).saturating_mul(1000);
-        newest.clock_us + passed_us.clamp(STEP_MIN_US, STEP_MAX_US)
+        if self.in_order.is_empty() {
+            return STEP_MIN_US;
+        }
+        let passed_us = now.0.saturating_sub(self.clock.0).saturating_mul(1000);
+        self.newest.clock_us + passed_us.clamp(STEP_MIN_US, STEP_MAX_US)
     }
 
     fn forget_aged(&mut self, clock_us: u64, journal: &mut Journal) {
         for _ in 0..FORGOTTEN_PER_ENTRY_MAX {
-            let Some(oldest) = self.in_order.front() else { return };
-            let age_ms = clock_us.saturating_sub(oldest.clock_us) / 1000;
+            let age_ms = clock_us.saturating_sub(self.oldest.clock_us) / 1000;
             let is_surplus = self.in_order.len() >= limits::REQUEST_MEMORY_MAX && age_ms >= limits::REQUEST_AGE_MS_MIN;
-            if age_ms <= limits::REQUEST_MEMORY_MS && !is_surplus {
+            if self.in_order.is_empty() || (age_ms <= limits::REQUEST_MEMORY_MS && !is_surplus) {
                 return;
             }
             self.forget_oldest(journal);
@@ -112,8 +183,8 @@ impl Requests {
 
     /// The way of the first level: all that is old goes at once.
     fn forget_old(&mut self, now: Timestamp, journal: &mut Journal) {
-        while let Some(oldest) = self.in_order.front() {
-            let expired = oldest.time.plus_ms(limits::REQUEST_MEMORY_MS) < now;
+        while let Some(oldest) = self.times.front() {
+            let expired = oldest.plus_ms(limits::REQUEST_MEMORY_MS) < now;
             if !expired && self.in_order.len() < limits::REQUEST_MEMORY_MAX {
                 return;
             }
@@ -122,9 +193,18 @@ impl Requests {
     }
 
     fn forget_oldest(&mut self, journal: &mut Journal) {
-        if let Some(oldest) = self.in_order.pop_front() {
-            journal.delete(&oldest);
-            self.known.remove(&oldest.request);
+        let Some(oldest) = self.in_order.pop_front() else { return };
+        journal.forget(Edit { key: numbered_key(Table::Request, self.oldest.index).to_vec(), value: None });
+        if let Ok(entry) = self.known.find_entry(oldest.hash(), |number| *number == self.forgotten) {
+            entry.remove();
+        }
+        self.forgotten = self.forgotten.wrapping_add(1);
+        if self.oldest.clock_us == 0 {
+            self.times.pop_front();
+        }
+        if let Some(next) = self.in_order.front_mut() {
+            self.oldest.index += u64::from(std::mem::take(&mut next.entries));
+            self.oldest.clock_us += u64::from(std::mem::take(&mut next.us));
         }
     }
 }
@@ -178,7 +258,7 @@ mod tests {
         }
 
         fn knows(&self, request: u128) -> bool {
-            self.requests.known.contains(&RequestId(request))
+            self.requests.knows(RequestId(request))
         }
 
         fn reloaded(&self) -> Requests {
@@ -239,7 +319,7 @@ mod tests {
         bench.entries(crowd, 0);
         assert!(bench.knows(1), "younger than a retry");
         assert_eq!(bench.requests.in_order.len() as u64, crowd);
-        let newest = bench.requests.newest().expect("remembered").clock_us;
+        let newest = bench.requests.newest.clock_us;
         assert_eq!(newest, crowd * STEP_MIN_US, "they age all the same, so that their number is bounded");
         bench.entries(20, SECOND_US);
         assert!(!bench.knows(1) && bench.knows(u128::from(crowd)), "then the oldest go");

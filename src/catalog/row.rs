@@ -131,6 +131,13 @@ pub fn numbered(key: &[u8]) -> Option<(Table, u64)> {
     Some((Table::of_key(key).ok()?, u64::from_be_bytes(number)))
 }
 
+/// The key of such a row.
+pub fn numbered_key(table: Table, number: u64) -> [u8; 9] {
+    let mut key = [table as u8; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
 /// The version of every table that has no other.
 pub(super) const FIRST_VERSION: u8 = 1;
 

@@ -57,3 +57,8 @@ pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
         old.clone_from(new);
     }
 }
+
+/// Whether [`replace`] makes another of it.
+pub(crate) fn differs<T: PartialEq>(old: &T, new: &Option<T>) -> bool {
+    new.as_ref().is_some_and(|new| new != old)
+}

@@ -146,6 +146,22 @@ impl ServiceDraft {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
+    /// Whether laying it over `service` makes another of it.
+    pub fn changes(&self, service: &Service) -> bool {
+        super::differs(&service.metadata, &self.metadata)
+            || super::differs(&service.ports, &self.ports)
+            || super::differs(&service.business, &self.business)
+            || super::differs(&service.department, &self.department)
+            || super::differs(&service.cmdb_mod1, &self.cmdb_mod1)
+            || super::differs(&service.cmdb_mod2, &self.cmdb_mod2)
+            || super::differs(&service.cmdb_mod3, &self.cmdb_mod3)
+            || super::differs(&service.comment, &self.comment)
+            || super::differs(&service.owners, &self.owners)
+            || super::differs(&service.token, &self.token)
+            || super::differs(&service.export_to, &self.export_to)
+            || super::differs(&service.dead_instances_removed_after_s, &self.dead_instances_removed_after_s)
+    }
+
     /// Lays the given fields over `service`; absent ones stay. Name, namespace and id identify and
     /// are never changed.
     pub fn lay_over(&self, service: &mut Service) {
@@ -161,5 +177,43 @@ impl ServiceDraft {
         super::replace(&mut service.token, &self.token);
         super::replace(&mut service.export_to, &self.export_to);
         super::replace(&mut service.dead_instances_removed_after_s, &self.dead_instances_removed_after_s);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_draft_changes_what_it_makes_another() {
+        let text = |text: &str| Some(text.to_owned());
+        let every_field = ServiceDraft {
+            id: None,
+            name: None,
+            namespace: None,
+            metadata: Some([("a".to_owned(), "b".to_owned())].into()),
+            ports: text("1"),
+            business: text("2"),
+            department: text("3"),
+            cmdb_mod1: text("4"),
+            cmdb_mod2: text("5"),
+            cmdb_mod3: text("6"),
+            comment: text("7"),
+            owners: text("8"),
+            token: text("9"),
+            export_to: Some(vec!["*".to_owned()]),
+            dead_instances_removed_after_s: Some(RemovedAfter::seconds(10)),
+            revision: None,
+        };
+        let fields = serde_json::to_value(every_field).expect("our own types always serialize");
+        for (field, value) in fields.as_object().expect("an object") {
+            let draft: ServiceDraft = serde_json::from_value(json!({ field: value })).expect("one field of it");
+            let (old, mut new) = (Service::default(), Service::default());
+            draft.lay_over(&mut new);
+            assert!(draft.changes(&old) && old != new, "{field}");
+            assert!(!draft.changes(&new), "{field}");
+        }
     }
 }
