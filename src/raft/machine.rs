@@ -168,7 +168,7 @@ impl Machine {
         let mut news = News::default();
         let mut progress = self.progress();
         let edits = self.change_catalog(group, &mut progress, &mut news)?;
-        self.store.put_rows(edits.into_iter().map(|edit| (edit.key, edit.value)))?;
+        self.store.put_rows(edits.iter().map(|edit| (&edit.key, edit.value.as_ref())))?;
         *self.progress.lock() = progress;
         news.checkpoints.drain(..).for_each(|checkpoint| self.checkpoints.lock().note(checkpoint));
         Ok(news)

@@ -33,7 +33,7 @@ const FAMILIES: [&str; 3] = [META, LOG, STATE];
 
 const MEBIBYTE: usize = 1024 * 1024;
 /// One memtable of log or state; two exist while one is being flushed.
-const WRITE_BUFFER_BYTES: usize = 16 * MEBIBYTE;
+const WRITE_BUFFER_BYTES: usize = 8 * MEBIBYTE;
 const META_WRITE_BUFFER_BYTES: usize = MEBIBYTE;
 /// Small files: where the disk is short, they are compacted one by one.
 const FILE_BYTES: u64 = 16 * 1024 * 1024;

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use openraft::storage::IOFlushed;
 
 use super::StoreError;
+use super::commitment::Commitment;
 use super::contiguous::{collect_contiguous, last_of_contiguous};
 use super::database::{Database, LOG, Scalar};
 use super::flush::{FlushThread, Waiter};
@@ -28,8 +29,9 @@ use crate::format::codec;
 use crate::format::level::Level;
 use crate::format::types::{self, Entry, LogId, TypeConfig};
 
-/// Memory for the newest entries.
-const TAIL_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Memory for the newest entries: what followers are behind at full load. It is written round and round, and a large
+/// one pushes everything else out of the caches of the processor.
+const TAIL_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub(super) struct Vote;
 impl Scalar for Vote {
@@ -43,6 +45,7 @@ impl Scalar for Purged {
     type Value = LogId;
 }
 
+/// What a directory that was made begins with, and what binaries before [`Commitment`] wrote.
 struct Committed;
 impl Scalar for Committed {
     const KEY: &'static str = "committed";
@@ -54,6 +57,7 @@ pub(super) type Durable = oneshot::Receiver<io::Result<()>>;
 pub(super) struct Log {
     database: Arc<Database>,
     flush: FlushThread,
+    commitment: Commitment,
     title: Arc<Title>,
     /// The highest level that the directory was raised to, so that an append need not ask.
     level: AtomicU8,
@@ -112,7 +116,8 @@ impl Log {
         let first = after(purged.as_ref());
         let state = State { vote, purged, first, last, tail: Tail::new(TAIL_BYTES_MAX), footprint };
         let level = AtomicU8::new(title.identity().level.0);
-        Ok(Log { database, flush, title, level, order: Mutex::new(()), state: Mutex::new(state) })
+        let commitment = Commitment::open(title.dir()).map_err(StoreError::at(title.dir()))?;
+        Ok(Log { database, flush, commitment, title, level, order: Mutex::new(()), state: Mutex::new(state) })
     }
 
     pub(super) fn purged_and_last(&self) -> (Option<LogId>, Option<LogId>) {
@@ -133,16 +138,31 @@ impl Log {
         self.flush.barrier()
     }
 
-    /// Written before what it covers is applied, and so before anybody is answered: a process that ends shows
-    /// all of it when it starts again, whoever leads and whether anybody does. Its durability is not waited for.
+    /// Noted before what it covers is applied, see [`Commitment`].
     pub(super) fn save_committed(&self, committed: Option<LogId>) -> io::Result<()> {
+        self.database.check()?;
+        self.database.keep_failure(self.commitment.note(committed.as_ref()).map_err(|error| error.to_string()))
+    }
+
+    /// The newest entry of the log that is known to be committed.
+    pub(super) fn committed(&self) -> io::Result<Option<LogId>> {
+        let noted = match self.commitment.noted()? {
+            Some(noted) if self.holds(&noted)? => Some(noted),
+            _ => None,
+        };
+        Ok(noted.max(self.database.scalar::<Committed>()?.flatten()))
+    }
+
+    /// As the binary before does.
+    #[cfg(test)]
+    pub(super) fn put_old_committed(&self, committed: LogId) -> io::Result<()> {
         let mut batch = WriteBatch::default();
-        self.database.put_scalar::<Committed>(&mut batch, &committed);
+        self.database.put_scalar::<Committed>(&mut batch, &Some(committed));
         self.database.write(batch)
     }
 
-    pub(super) fn committed(&self) -> io::Result<Option<LogId>> {
-        Ok(self.database.scalar::<Committed>()?.flatten())
+    fn holds(&self, log_id: &LogId) -> io::Result<bool> {
+        Ok(self.read(log_id.index..log_id.index + 1, 1)?.first().is_some_and(|entry| entry.log_id == *log_id))
     }
 
     /// Readable on return; `callback` completes when durable.
@@ -222,11 +242,14 @@ impl Log {
     }
 
     /// Puts an empty log behind `last` in place of this one, on disk only: to be opened anew.
-    pub(super) fn put_beginning(&self, batch: &mut WriteBatch, last: LogId, vote: types::Vote) {
+    pub(super) fn put_beginning(&self, batch: &mut WriteBatch, last: LogId, vote: types::Vote) -> io::Result<()> {
+        // It is of another log.
+        self.commitment.note(None)?;
         batch.delete_range_cf(self.database.family(LOG), key(0), key(u64::MAX));
         self.database.put_scalar::<Purged>(batch, &last);
         self.database.put_scalar::<Committed>(batch, &Some(last));
         self.database.put_scalar::<Vote>(batch, &vote);
+        Ok(())
     }
 
     /// Bytes of all entries.

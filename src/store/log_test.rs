@@ -9,7 +9,7 @@ use openraft::storage::RaftLogStorage;
 use rocksdb::WriteBatch;
 
 use super::database::LOG;
-use super::testing::{NODE, append, entry, fresh, log_id, metrics, open};
+use super::testing::{NODE, append, copy_files, entry, fresh, log_id, metrics, open};
 use super::{LogStore, Store, StoreError};
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, Vote};
@@ -71,6 +71,34 @@ async fn vote_log_and_marks_survive_a_restart() {
     assert_eq!(log.read_vote().await.expect("readable"), Some(Vote::new(3, NODE)));
     assert_eq!(log.read_committed().await.expect("readable"), Some(log_id(1, 6)));
     assert!(!store.is_fresh().expect("readable"));
+}
+
+/// What a power loss may leave: the note of how far the log is committed, and less of the log, or what was there before.
+#[tokio::test]
+async fn a_note_of_an_entry_that_the_log_has_not_counts_for_nothing() {
+    let (dir, store) = fresh();
+    let mut log = store.log();
+    append(&mut log, (0..4).map(|index| entry(1, index, b"x"))).await.expect("appended");
+    for (noted, believed) in [(log_id(1, 3), true), (log_id(1, 4), false), (log_id(2, 3), false), (log_id(1, 0), true)]
+    {
+        log.save_committed(Some(noted)).await.expect("saved");
+        let left = tempfile::tempdir().expect("a directory");
+        copy_files(dir.path(), left.path());
+        let found = open(left.path()).log().read_committed().await.expect("readable");
+        assert_eq!(found, believed.then_some(noted), "{noted}");
+    }
+}
+
+/// Where the binary before kept it.
+#[tokio::test]
+async fn a_commit_index_in_the_database_counts_until_a_newer_one_is_noted() {
+    let (_dir, store) = fresh();
+    let mut log = store.log();
+    append(&mut log, (0..4).map(|index| entry(1, index, b"x"))).await.expect("appended");
+    store.0.log.put_old_committed(log_id(1, 2)).expect("written");
+    assert_eq!(log.read_committed().await.expect("readable"), Some(log_id(1, 2)));
+    log.save_committed(Some(log_id(1, 3))).await.expect("saved");
+    assert_eq!(log.read_committed().await.expect("readable"), Some(log_id(1, 3)));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 //! ```text
 //! LOCK-thuban      held while a process uses the directory
 //! identity.json    whose directory this is
+//! committed        how far the log is known to be committed, see [`commitment`]
 //! db/              RocksDB: families default (scalars), log, state; one write-ahead log
 //! snapshots/       the newest snapshot, and what is being built or received
 //! order.json       what the node is to have done when it runs again, see [`order`]
@@ -18,6 +19,7 @@
 //! Start reading at [`Store`], then [`log`], [`flush`] and [`rows`] for the path of a write, [`snapshot`] and
 //! [`transfer`] for how a state travels.
 
+mod commitment;
 mod contiguous;
 mod database;
 mod error;
@@ -218,10 +220,10 @@ impl Store {
     /// database they are a moment later, and durable with the next sync, see the module.
     pub fn put_rows<K, V>(&self, rows: impl IntoIterator<Item = (K, Option<V>)>) -> io::Result<()>
     where
-        K: Into<Vec<u8>>,
-        V: Into<Vec<u8>>,
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
     {
-        self.0.rows.put(rows.into_iter().map(|(key, value)| (key.into(), value.map(Into::into))))
+        self.0.rows.put(rows)
     }
 
     pub fn get_row(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {

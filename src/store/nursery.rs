@@ -12,6 +12,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::commitment;
 use super::identity::{IDENTITY_FILE, LOCK_FILE, lock, sync_directory};
 use super::{DATABASE_DIR, SNAPSHOT_DIR, Store, StoreError};
 use crate::format::level::LevelRange;
@@ -40,6 +41,7 @@ impl Nursery {
                 fs::remove_dir_all(&path).map_err(StoreError::at(&path))?;
             }
         }
+        commitment::forget(dir).map_err(StoreError::at(dir))?;
         // Before anything else: what follows is recognised by it.
         let folder = dir.join(FOLDER);
         fs::create_dir(&folder).map_err(StoreError::at(&folder))?;
@@ -71,7 +73,8 @@ fn refuse_unless_free(dir: &Path) -> Result<(), StoreError> {
     let is_half_made = dir.join(FOLDER).exists() && !dir.join(IDENTITY_FILE).exists();
     for entry in fs::read_dir(dir).map_err(StoreError::at(dir))? {
         let name = entry.map_err(StoreError::at(dir))?.file_name();
-        let is_ours = is_half_made && [FOLDER, DATABASE_DIR, SNAPSHOT_DIR].iter().any(|part| name == *part);
+        let is_ours =
+            is_half_made && [FOLDER, DATABASE_DIR, SNAPSHOT_DIR, commitment::FILE].iter().any(|part| name == *part);
         if !is_ours && name != LOCK_FILE && name != OF_THE_FILE_SYSTEM {
             let found = name.to_string_lossy().into_owned();
             return Err(StoreError::NotEmpty { path: dir.to_owned(), found });

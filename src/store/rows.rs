@@ -18,10 +18,13 @@ use rocksdb::WriteBatch;
 
 use super::database::{Database, STATE};
 
-/// How long rows wait for others: what is applied again after a crash.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long rows wait for others: what is applied again after a crash, and as much of what is changed over and over
+/// again as is written once.
+const PAUSE: Duration = Duration::from_millis(250);
 /// Rows that wait, in bytes; who puts more writes them.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Room that stays for the next rows when some were written.
+const PILE_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
 pub(super) struct Rows {
     shared: Arc<Shared>,
@@ -34,22 +37,64 @@ struct Shared {
     waiting: Mutex<Waiting>,
     /// There are rows to write, or no more will come.
     changed: Condvar,
-    /// Held by who writes, so that batches reach the database in the order in which they were put.
-    turn: Mutex<()>,
+    /// Held by who writes, so that batches reach the database in the order in which they were put. What is written
+    /// lies here, and the next rows find room where it lay.
+    turn: Mutex<Pile>,
 }
 
-/// A key, and its value: `None` for one that goes.
-type Row = (Vec<u8>, Option<Vec<u8>>);
+/// Rows one behind the other, as they were put: none takes memory of its own, which would be given back by another
+/// thread than took it.
+#[derive(Default)]
+struct Pile {
+    bytes: Vec<u8>,
+    rows: Vec<Row>,
+}
 
-fn bytes_of((key, value): &Row) -> usize {
-    key.len() + value.as_ref().map_or(0, Vec::len)
+/// Where a row lies in a pile, with its value behind its key. One that goes has none.
+struct Row {
+    begin: usize,
+    key_bytes: usize,
+    value_bytes: Option<usize>,
+}
+
+impl Pile {
+    fn put(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.rows.push(Row { begin: self.bytes.len(), key_bytes: key.len(), value_bytes: value.map(<[u8]>::len) });
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// By key, each once and as it was put last. The order is that of the database, which takes what follows what
+    /// it took before sooner than what lies anywhere.
+    fn newest(&mut self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let bytes = &self.bytes[..];
+        let key = |row: &Row| &bytes[row.begin..][..row.key_bytes];
+        self.rows.sort_by(|one, other| key(one).cmp(key(other)));
+        self.rows.dedup_by(|later, earlier| {
+            let is_same = key(later) == key(earlier);
+            if is_same {
+                mem::swap(later, earlier);
+            }
+            is_same
+        });
+        self.rows.iter().map(move |row| {
+            let value = &bytes[row.begin + row.key_bytes..];
+            (key(row), row.value_bytes.map(|length| &value[..length]))
+        })
+    }
+
+    /// Keeps the room that it takes usually.
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.rows.clear();
+        self.bytes.shrink_to(PILE_BYTES_KEPT);
+        self.rows.shrink_to(PILE_BYTES_KEPT / size_of::<Row>());
+    }
 }
 
 #[derive(Default)]
 struct Waiting {
-    /// As they were put; a key may be there more than once.
-    rows: Vec<Row>,
-    bytes: usize,
+    pile: Pile,
     is_closed: bool,
     /// Only who reads rows has them written.
     #[cfg(test)]
@@ -62,36 +107,18 @@ impl Waiting {
         if self.is_held {
             return true;
         }
-        self.rows.is_empty()
-    }
-
-    fn put(&mut self, row: Row) {
-        self.bytes += bytes_of(&row);
-        self.rows.push(row);
+        self.pile.rows.is_empty()
     }
 
     /// Whether so much waits that it has to be written. What was put over and over again counts once.
     fn is_full(&mut self) -> bool {
-        if self.bytes <= WAITING_BYTES_MAX {
+        if self.pile.bytes.len() <= WAITING_BYTES_MAX {
             return false;
         }
-        keep_newest(&mut self.rows);
-        self.bytes = self.rows.iter().map(bytes_of).sum();
-        self.bytes > WAITING_BYTES_MAX / 2
+        let mut full = mem::take(&mut self.pile);
+        full.newest().for_each(|(key, value)| self.pile.put(key, value));
+        self.pile.bytes.len() > WAITING_BYTES_MAX / 2
     }
-}
-
-/// By key, each once and as it was put last. The order is that of the database, which takes what follows what
-/// it took before sooner than what lies anywhere.
-fn keep_newest(rows: &mut Vec<Row>) {
-    rows.sort_by(|(one, _), (other, _)| one.cmp(other));
-    rows.dedup_by(|later, earlier| {
-        let is_same = later.0 == earlier.0;
-        if is_same {
-            mem::swap(later, earlier);
-        }
-        is_same
-    });
 }
 
 impl Rows {
@@ -104,11 +131,17 @@ impl Rows {
     }
 
     /// Has these rows written, soon and together. An error is that of an earlier write.
-    pub(super) fn put(&self, rows: impl IntoIterator<Item = Row>) -> io::Result<()> {
+    pub(super) fn put<K, V>(&self, rows: impl IntoIterator<Item = (K, Option<V>)>) -> io::Result<()>
+    where
+        K: AsRef<[u8]>,
+        V: AsRef<[u8]>,
+    {
         self.shared.database.check()?;
         let mut waiting = self.shared.waiting.lock();
-        let was_empty = waiting.rows.is_empty();
-        rows.into_iter().for_each(|row| waiting.put(row));
+        let was_empty = waiting.pile.rows.is_empty();
+        for (key, value) in rows {
+            waiting.pile.put(key.as_ref(), value.as_ref().map(AsRef::as_ref));
+        }
         let is_full = waiting.is_full();
         drop(waiting);
         if is_full {
@@ -150,23 +183,20 @@ impl Shared {
     }
 
     fn settle(&self) -> io::Result<()> {
-        let _turn = self.turn.lock();
-        let mut waiting = self.waiting.lock();
-        let mut rows = mem::take(&mut waiting.rows);
-        waiting.bytes = 0;
-        drop(waiting);
-        if rows.is_empty() {
+        let mut pile = self.turn.lock();
+        mem::swap(&mut *pile, &mut self.waiting.lock().pile);
+        if pile.rows.is_empty() {
             return self.database.check();
         }
-        keep_newest(&mut rows);
         let family = self.database.family(STATE);
         let mut batch = WriteBatch::default();
-        for (key, value) in rows {
+        for (key, value) in pile.newest() {
             match value {
                 Some(value) => batch.put_cf(family, key, value),
                 None => batch.delete_cf(family, key),
             }
         }
+        pile.clear();
         self.database.write(batch)
     }
 }

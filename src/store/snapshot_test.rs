@@ -198,7 +198,7 @@ async fn a_new_beginning_is_one_step() {
         let (last, vote) = (log_id(4, 1_000_009), Vote::new(4, NODE));
         if is_interrupted {
             let mut batch = WriteBatch::default();
-            store.0.log.put_beginning(&mut batch, last, vote);
+            store.0.log.put_beginning(&mut batch, last, vote).expect("noted");
             file.keep(true);
             store.0.title.raise_to(file.level()).expect("raised");
             store.begin_installation(&file, batch).expect("begun");

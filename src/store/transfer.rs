@@ -115,7 +115,7 @@ impl Store {
     /// ends it.
     pub fn begin_anew(self, file: &SnapshotFile, last: LogId, vote: Vote) -> io::Result<()> {
         let mut batch = WriteBatch::default();
-        self.0.log.put_beginning(&mut batch, last, vote);
+        self.0.log.put_beginning(&mut batch, last, vote)?;
         self.install(file, batch)
     }
 

@@ -1,0 +1,103 @@
+//! How far the log is committed, as far as this node knows: a process that ends shows all of it when it starts
+//! again, whoever leads and whether anybody does.
+//!
+//! It is noted before what it covers is applied, so at every batch: one record in a file of its own, written over
+//! where it stands. In the database it would be a write of its own for each batch, on every node.
+//!
+//! What lies there outlives the process and not a power loss: the file is never synced, and may come back older than
+//! the log, or newer. So it counts only where the log has that very entry; by Raft's log matching everything before
+//! it is committed then as well. Anything else there is as if nothing was noted, and what is applied counts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use crate::format::types::{CommittedLeaderId, LogId};
+
+pub(super) const FILE: &str = "committed";
+const CHECK_BYTES: usize = 8;
+/// `term:u64 index:u64` (big-endian), and what tells them from damage.
+const RECORD_BYTES: usize = 8 + 8 + CHECK_BYTES;
+
+type Record = [u8; RECORD_BYTES];
+
+pub(super) struct Commitment(File);
+
+impl Commitment {
+    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(dir.join(FILE))?;
+        Ok(Commitment(file))
+    }
+
+    /// Copied to the page cache on return.
+    pub(super) fn note(&self, committed: Option<&LogId>) -> io::Result<()> {
+        self.0.write_all_at(&committed.map_or([0; RECORD_BYTES], record), 0)
+    }
+
+    pub(super) fn noted(&self) -> io::Result<Option<LogId>> {
+        let mut found = [0; RECORD_BYTES];
+        match self.0.read_exact_at(&mut found, 0) {
+            Ok(()) => Ok(read(&found)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What was noted in this directory is of a log that is there no more.
+pub(super) fn forget(dir: &Path) -> io::Result<()> {
+    match fs::remove_file(dir.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn record(committed: &LogId) -> Record {
+    let mut record = [0; RECORD_BYTES];
+    record[..8].copy_from_slice(&committed.committed_leader_id().term.to_be_bytes());
+    record[8..16].copy_from_slice(&committed.index.to_be_bytes());
+    let digest = Sha256::digest(&record[..16]);
+    record[16..].copy_from_slice(&digest[..CHECK_BYTES]);
+    record
+}
+
+fn read(found: &Record) -> Option<LogId> {
+    let number = |from: usize| Some(u64::from_be_bytes(found.get(from..from + 8)?.try_into().ok()?));
+    let committed = LogId::new(CommittedLeaderId::new(number(0)?), number(8)?);
+    (record(&committed) == *found).then_some(committed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::testing::log_id;
+    use super::*;
+
+    #[test]
+    fn the_last_note_is_found_again_and_damage_is_none() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let commitment = Commitment::open(dir.path()).expect("made");
+        assert_eq!(commitment.noted().expect("readable"), None);
+        for noted in [Some(log_id(1, 7)), Some(log_id(2, 8)), None, Some(log_id(2, 0))] {
+            commitment.note(noted.as_ref()).expect("noted");
+            let opened = Commitment::open(dir.path()).expect("opened");
+            assert_eq!(opened.noted().expect("readable"), noted);
+        }
+        let whole = fs::read(dir.path().join(FILE)).expect("readable");
+        assert_eq!(whole.len(), RECORD_BYTES);
+        for place in 0..RECORD_BYTES {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1;
+            fs::write(dir.path().join(FILE), damaged).expect("written");
+            assert_eq!(commitment.noted().expect("readable"), None, "byte {place}");
+        }
+        for length in 0..RECORD_BYTES {
+            fs::write(dir.path().join(FILE), &whole[..length]).expect("written");
+            assert_eq!(commitment.noted().expect("readable"), None, "cut to {length}");
+        }
+    }
+}
