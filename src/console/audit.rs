@@ -1,5 +1,7 @@
 //! The audit trail: who did what, newest first.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -62,6 +64,13 @@ struct Trail {
     query: Fields,
     rows: Vec<Change>,
     pager: Pager,
+}
+
+impl Trail {
+    /// The kinds of what is shown, to choose from.
+    fn kinds(&self) -> BTreeSet<&str> {
+        self.rows.iter().map(|row| row.kind.as_str()).collect()
+    }
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {

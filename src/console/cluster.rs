@@ -10,6 +10,7 @@ use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::session::Visitor;
+use super::texts::role;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::raft::MembershipChange;

@@ -9,7 +9,7 @@ use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
-use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, compared, wanted};
+use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
 use super::rules::searched;
 use super::session::Visitor;
 use super::sheet::Kind;
@@ -40,7 +40,7 @@ struct FileRow {
     time: String,
     by: String,
     link: String,
-    in_force: Option<(String, u64)>,
+    in_force: Option<String>,
     differs: bool,
     has_gray: bool,
     encrypted: bool,
@@ -57,11 +57,18 @@ impl FileRow {
             time: file.modified.time.text(),
             by: file.modified.by.clone(),
             link: link(&file.key),
-            in_force: in_force.map(|release| (release.name.clone(), release.version)),
+            in_force: in_force.map(|release| called(&release.name, release.version)),
             differs: in_force.is_some_and(|release| release.content != file.content),
             has_gray: catalog.configs.has_gray(&file.key),
             encrypted: file.encrypted,
         }
+    }
+}
+
+impl FileRow {
+    /// Where a form of its page is sent: the address says of which file, as it does of what is only looked at.
+    fn link_to(&self, deed: &str) -> String {
+        self.link.replacen('?', &format!("{deed}?"), 1)
     }
 }
 
@@ -202,7 +209,9 @@ impl FilePage {
     fn tabled(self, typed: Option<Value>) -> FilePage {
         let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
         let drawing = Drawing { t: self.frame.t, fault: None };
-        let table = value.map(|value| drawing.controls(&Kind::texts(PAIRS), &value));
+        let controls = value.map(|value| drawing.controls(&Kind::texts(PAIRS), &value));
+        let label = self.frame.t.a_key;
+        let table = controls.map(|controls| controls.into_iter().map(|control| control.called(label)).collect());
         FilePage { table, ..self }
     }
 }

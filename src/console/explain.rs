@@ -2,12 +2,12 @@
 
 use askama::Template;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::Console;
 use super::form::Fields;
-use super::frame::{Frame, Section, page, page_refused};
+use super::frame::{Frame, Section, nowhere, page, page_refused};
+use super::releases::called;
 use super::rules::{Tab, family_of, tabs};
 use super::session::Visitor;
 use super::texts::Texts;
@@ -70,7 +70,7 @@ impl Side {
 }
 
 fn shown(release: &ReleaseBrief) -> String {
-    format!("{} v{}", release.release_name, release.version)
+    called(&release.release_name, release.version)
 }
 
 fn gray(gray: &Gray<'_>) -> JudgedGray {
@@ -150,7 +150,7 @@ pub(super) async fn show(
     Path(kind): Path<String>,
     query: Fields,
 ) -> Response {
-    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
     let frame = visitor.frame(Section::Rules);
     let mut shown = Page { tabs: tabs(frame.t, family), kind: family.kind(), frame, query, sides: Vec::new() };
     if !shown.query.is_set("service") {

@@ -153,10 +153,21 @@ struct Failed {
     t: &'static Texts,
     styles: String,
     icon: String,
+    title: &'static str,
     why: String,
 }
 
 pub(super) fn failed(t: &'static Texts, refusal: &Refusal) -> Response {
     let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
-    page_refused(refusal.code, &Failed { t, styles, icon, why: told(refusal) })
+    let title = match refusal.code {
+        Code::NotFoundResource => t.not_there,
+        Code::NotAllowedAccess => t.not_allowed,
+        _ => t.failed,
+    };
+    page_refused(refusal.code, &Failed { t, styles, icon, title, why: told(refusal) })
+}
+
+/// Where there is no page at all.
+pub(super) fn nowhere(t: &'static Texts) -> Response {
+    failed(t, &Refusal::new(Code::NotFoundResource, "there is no such page"))
 }

@@ -35,6 +35,8 @@ struct ListPage {
     frame: Frame,
     sort: Sort,
     query: Fields,
+    /// What the badges of the rows say, where they have any.
+    badges: Option<&'static str>,
     columns: Vec<&'static str>,
     rows: Vec<Row>,
     pager: Pager,
@@ -48,7 +50,7 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
     };
     let (frame, hooks) = (visitor.frame(Section::Cluster), console.node.state().catalog().webhooks.clone());
     let t = frame.t;
-    let name = query.given("name").map(|text| NameFilter::parse(&text));
+    let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let row = |hook: &Arc<Webhook>| {
         let progress = &hook.progress;
         let failed = progress.failed.as_ref().filter(|_| progress.failing_since.is_some());
@@ -66,7 +68,7 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
     let pager = Pager::new("/ui/webhooks", &query, &listed);
     let rows = listed.rows.iter().map(row).collect();
     let columns = vec!["URL", t.delivered, t.waiting, t.dropped, t.last_failure];
-    page(&ListPage { frame, sort, query, columns, rows, pager, edits: true })
+    page(&ListPage { badges: Some(t.state), frame, sort, query, columns, rows, pager, edits: true })
 }
 
 pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
@@ -93,7 +95,8 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
         Ok(listed) => {
             let (pager, t) = (Pager::new("/ui/namespaces", &query, &listed), frame.t);
             let columns = vec![t.services, t.comment, t.owners, t.changed];
-            page(&ListPage { frame, sort: Sort::Namespaces, query, columns, rows: listed.rows, pager, edits })
+            let sort = Sort::Namespaces;
+            page(&ListPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
         }
         Err(refusal) => failed(visitor.texts, &refusal),
     }
@@ -101,7 +104,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
 
 pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     let (frame, edits) = (visitor.frame(Section::Config), visitor.caller.check_everywhere(Verb::Edit).is_ok());
-    let name = query.given("name").map(|text| NameFilter::parse(&text));
+    let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let listed = console.node.state().catalog().templates.list(&name, Pager::page_of(&query));
     let pager = Pager::new("/ui/templates", &query, &listed);
     let row = |template: &Arc<ConfigTemplate>| Row {
@@ -111,5 +114,6 @@ pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, 
     };
     let (rows, t) = (listed.rows.iter().map(row).collect(), frame.t);
     let columns = vec![t.comment, t.changed, t.made_by];
-    page(&ListPage { frame, sort: Sort::Templates, query, columns, rows, pager, edits })
+    let sort = Sort::Templates;
+    page(&ListPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
 }

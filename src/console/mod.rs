@@ -34,14 +34,15 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get};
 use ipnet::IpNet;
 
 use crate::model::limits;
 use crate::operations::Operations;
+use session::Visitor;
 
 /// Nothing from elsewhere, nothing inline, nothing that frames it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -80,28 +81,33 @@ impl Console {
 
 /// The console, ready to be served beside the management surface.
 pub fn router(console: Console) -> Router {
+    // What only a form is sent to.
+    let deed = get(page_of_the_form);
     Router::new()
         .route("/", get(|| async { Redirect::to(ROOT) }))
+        .route("/ui/", get(|| async { Redirect::to(ROOT) }))
+        .route("/ui/{*page}", any(no_such_page))
         .route("/ui", get(overview::show))
         .route("/ui/sign-in", get(sign_in::show).post(sign_in::sign_in))
-        .route("/ui/sign-out", post(sign_in::sign_out))
-        .route("/ui/language", post(sign_in::choose_language))
+        .route("/ui/sign-out", deed.clone().post(sign_in::sign_out))
+        .route("/ui/language", deed.clone().post(sign_in::choose_language))
         .route("/ui/search", get(search::show))
         .route("/ui/services", get(services::list).post(services::create))
         .route("/ui/service", get(services::show))
-        .route("/ui/service/instance", post(services::change_instance))
+        .route("/ui/service/instance", deed.clone().post(services::change_instance))
+        .route("/ui/rules", get(|| async { Redirect::to("/ui/rules/routings") }))
         .route("/ui/rules/{kind}", get(rules::list))
         .route("/ui/rules/{kind}/new", get(rules::new).post(rules::create))
         .route("/ui/rules/{kind}/explain", get(explain::show))
         .route("/ui/rules/{kind}/{id}", get(rules::show).post(rules::save))
-        .route("/ui/rules/{kind}/{id}/release", post(rules::release))
-        .route("/ui/rules/{kind}/{id}/change", post(rules::change))
-        .route("/ui/rules/{kind}/{id}/delete", post(rules::delete))
+        .route("/ui/rules/{kind}/{id}/release", deed.clone().post(rules::release))
+        .route("/ui/rules/{kind}/{id}/change", deed.clone().post(rules::change))
+        .route("/ui/rules/{kind}/{id}/delete", deed.clone().post(rules::delete))
         .route("/ui/config", get(config::tree).post(config::create))
         .route("/ui/config/file", get(config::show).post(config::save))
-        .route("/ui/config/file/release", post(config::release))
-        .route("/ui/config/file/change", post(config::change))
-        .route("/ui/config/file/delete", post(config::delete))
+        .route("/ui/config/file/release", deed.clone().post(config::release))
+        .route("/ui/config/file/change", deed.clone().post(config::change))
+        .route("/ui/config/file/delete", deed.post(config::delete))
         .route("/ui/templates", get(lists::templates))
         .route("/ui/webhooks", get(lists::webhooks))
         .route("/ui/namespaces", get(lists::namespaces))
@@ -113,6 +119,20 @@ pub fn router(console: Console) -> Router {
         .route("/ui/assets/{name}", get(assets::serve))
         .layer(from_fn_with_state(console.clone(), surround))
         .with_state(console)
+}
+
+/// Who asks for what a form is sent to, by signing in again, by another language or by the address that was left there
+/// when it was refused, gets the page that the form was on.
+async fn page_of_the_form(uri: Uri) -> Redirect {
+    let page = uri.path().rsplit_once('/').map_or(ROOT, |(page, _)| page);
+    match uri.query() {
+        Some(query) => Redirect::to(&format!("{page}?{query}")),
+        None => Redirect::to(page),
+    }
+}
+
+async fn no_such_page(visitor: Visitor) -> Response {
+    frame::nowhere(visitor.texts)
 }
 
 /// What holds for every page: a limit of time, and what browsers have to be told.

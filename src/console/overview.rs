@@ -9,6 +9,7 @@ use super::audit::{Change, newest};
 use super::frame::{Frame, Section, page};
 use super::session::Visitor;
 use super::texts::Texts;
+use super::texts::role;
 use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::namespaces::NamespaceFilter;

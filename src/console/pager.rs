@@ -10,6 +10,8 @@ pub(super) struct Pager {
     pub(super) first: usize,
     pub(super) last: usize,
     pub(super) amount: usize,
+    /// Something was searched for.
+    pub(super) is_filtered: bool,
     pub(super) before: Option<String>,
     pub(super) after: Option<String>,
 }
@@ -34,6 +36,9 @@ impl Pager {
             first: if shown == 0 { 0 } else { offset + 1 },
             last: offset + shown,
             amount: listed.amount,
+            is_filtered: query
+                .pairs()
+                .any(|(key, value)| !matches!(key, "offset" | "done") && !value.trim().is_empty()),
             before: (offset > 0).then(|| link(offset.saturating_sub(ROWS))),
             after: (offset + shown < listed.amount && shown > 0).then(|| link(offset + ROWS)),
         }
@@ -48,7 +53,7 @@ mod tests {
     fn the_search_is_kept_from_page_to_page() {
         let query = Fields::parse(b"name=a%26b&offset=50&kind=");
         let pager = Pager::new("/ui/x", &query, &Listed { amount: 120, rows: vec![(); 50] });
-        assert_eq!((pager.first, pager.last, pager.amount), (51, 100, 120));
+        assert_eq!((pager.first, pager.last, pager.amount, pager.is_filtered), (51, 100, 120, true));
         assert_eq!(pager.before.as_deref(), Some("/ui/x?name=a%26b"));
         assert_eq!(pager.after.as_deref(), Some("/ui/x?name=a%26b&offset=100"));
     }

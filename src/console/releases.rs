@@ -17,6 +17,17 @@ use crate::model::time::Timestamp;
 use crate::model::wire::{Uint32, Words};
 use crate::raft::subscribers::Gathered;
 
+/// As people call a release: a name that was made for it is its version already.
+pub(super) fn called(name: &str, version: u64) -> String {
+    let version = format!("v{version}");
+    if name == version { version } else { format!("{name} {version}") }
+}
+
+/// Whether there is one that could be in force again when the one that is now is withdrawn.
+pub(super) fn may_go_back(releases: &[ReleaseRow]) -> bool {
+    releases.iter().any(ReleaseRow::may_return)
+}
+
 /// A release as a row of a table.
 pub(super) struct ReleaseRow {
     pub(super) name: String,
@@ -59,6 +70,15 @@ impl ReleaseRow {
 
     pub(super) fn is_active(&self) -> bool {
         matches!(self.state, ReleaseState::NormalActive | ReleaseState::GrayActive)
+    }
+
+    /// Once published, and not in force now: it can be again.
+    pub(super) fn may_return(&self) -> bool {
+        self.state == ReleaseState::NormalInactive
+    }
+
+    pub(super) fn is_planned(&self) -> bool {
+        self.state == ReleaseState::Scheduled
     }
 
     pub(super) fn badge(&self) -> &'static str {

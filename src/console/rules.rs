@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::Console;
 use super::drafting::{Typed, blank, pretty};
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused};
 use super::pager::Pager;
-use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, compared, wanted};
+use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
 use super::session::Visitor;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
@@ -23,6 +22,7 @@ use crate::catalog::{Catalog, Entity, Op, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Sight, Verb};
 use crate::model::release::ReleaseOp;
+use crate::model::rule::matching::ALL;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 use crate::model::text::NameFilter;
@@ -52,11 +52,13 @@ pub(super) struct RuleRow {
     pub(super) kind: &'static str,
     pub(super) namespace: String,
     pub(super) name: String,
+    /// The services that it names, on either end.
+    pub(super) about: String,
     pub(super) priority: u32,
     pub(super) enable: bool,
     pub(super) time: String,
-    /// Name and version of what clients see.
-    pub(super) in_force: Option<(String, u64)>,
+    /// What clients see.
+    pub(super) in_force: Option<String>,
     /// What is saved is not what clients see.
     pub(super) differs: bool,
     pub(super) grays: usize,
@@ -72,14 +74,27 @@ impl RuleRow {
             kind: rule.family().kind(),
             namespace: rule.namespace.clone(),
             name: rule.name.clone(),
+            about: about(rule),
             priority: rule.priority,
             enable: rule.enable,
             time: rule.modified.time.text(),
-            in_force: normal.map(|release| (release.name.clone(), release.version)),
+            in_force: normal.map(|release| called(&release.name, release.version)),
             differs: normal.is_some_and(|release| release.rule.revision != rule.revision),
             grays: grays.filter(|row| row.is_gray && row.is_active()).count(),
         }
     }
+}
+
+/// Those of all services are left out where others are named, the namespace where it is the rule's.
+fn about(rule: &Rule) -> String {
+    let ends = rule.ends();
+    let named = ends.iter().filter(|end| end.service != ALL);
+    let named = named.map(|end| match end.namespace == rule.namespace {
+        true => end.service.clone(),
+        false => format!("{} / {}", end.namespace, end.service),
+    });
+    let named: Vec<_> = named.collect();
+    if named.is_empty() && !ends.is_empty() { ALL.to_owned() } else { named.join(", ") }
 }
 
 #[derive(Template)]
@@ -100,7 +115,7 @@ pub(super) async fn list(
     Path(kind): Path<String>,
     query: Fields,
 ) -> Response {
-    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
     let glob = |key| query.given(key).map(|text| NameFilter::parse(&searched(&text)));
     let filter = RuleFilter {
         name: glob("name"),
@@ -193,7 +208,7 @@ impl RulePage {
 pub(super) async fn new(visitor: Visitor, Path(kind): Path<String>, query: Fields) -> Response {
     match family_of(&kind) {
         Some(family) => page(&unsaved(&visitor, family, Typed::of(family, blank(family), &query))),
-        None => StatusCode::NOT_FOUND.into_response(),
+        None => nowhere(visitor.texts),
     }
 }
 
@@ -229,7 +244,7 @@ pub(super) async fn show(
     Path((kind, id)): Path<(String, String)>,
     query: Fields,
 ) -> Response {
-    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
     match shown(&console, &visitor, family, &id, &query).await {
         Ok(shown) => page(&shown),
         Err(refusal) => failed(visitor.texts, &refusal),
@@ -255,7 +270,7 @@ async fn shown(
 /// Makes what was typed.
 pub(super) async fn create(State(console): State<Console>, Path(kind): Path<String>, form: Form) -> Response {
     let Form { visitor, fields } = form;
-    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
     let (typed, is_done) = Typed::read(family, &fields);
     if !is_done {
         return page(&unsaved(&visitor, family, typed));
@@ -280,7 +295,7 @@ pub(super) async fn save(
     form: Form,
 ) -> Response {
     let Form { visitor, fields } = form;
-    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
     let (typed, is_done) = Typed::read(family, &fields);
     // Of what was changed meanwhile by somebody else saving tells, not a button on the way to it.
     let again = async |typed| {
@@ -311,7 +326,7 @@ pub(super) async fn delete(
     Path((kind, id)): Path<(String, String)>,
     form: Form,
 ) -> Response {
-    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(family) = family_of(&kind) else { return nowhere(form.visitor.texts) };
     let named = shown(&console, &form.visitor, family, &id, &Fields::default()).await;
     let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.sight()) {
         Ok(rule) => {
@@ -333,7 +348,7 @@ pub(super) async fn release(
     form: Form,
 ) -> Response {
     let Form { visitor, fields } = form;
-    let Some(family) = family_of(&kind) else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
     let released = match Rollout::read(&fields) {
         Ok(rollout) => {
             let draft = RuleReleaseDraft {
@@ -362,7 +377,7 @@ pub(super) async fn change(
 ) -> Response {
     let Form { visitor, fields } = form;
     let (Some(family), Some(op)) = (family_of(&kind), wanted(&fields)) else {
-        return StatusCode::NOT_FOUND.into_response();
+        return nowhere(visitor.texts);
     };
     let draft = RuleReleaseDraft {
         rule_id: Some(id.clone()),

@@ -10,6 +10,7 @@ use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
 use super::pager::Pager;
 use super::rules::{RuleRow, searched};
 use super::session::Visitor;
+use super::texts;
 use crate::catalog::aliases::AliasFilter;
 use crate::catalog::instances::{InstanceCounts, InstanceFilter};
 use crate::catalog::page::Page as Rows;
@@ -18,7 +19,7 @@ use crate::catalog::services::ServiceFilter;
 use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Sight, Verb};
-use crate::model::instance::InstanceDraft;
+use crate::model::instance::{InstanceDraft, Location};
 use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::service::{Service, ServiceDraft};
@@ -121,8 +122,9 @@ struct InstanceRow {
     weight: u32,
     healthy: bool,
     isolate: bool,
-    place: String,
-    metadata: String,
+    /// None where it says nothing of it.
+    place: Vec<String>,
+    metadata: Vec<String>,
     time: String,
 }
 
@@ -137,6 +139,8 @@ struct ServicePage {
     /// Namespace and alias.
     aliases: Vec<(String, String)>,
     rules: Vec<RuleRow>,
+    /// By which rules a request to it can be explained: where, and their name.
+    families: Vec<(&'static str, &'static str)>,
     edits: bool,
 }
 
@@ -174,10 +178,8 @@ fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: 
         weight: instance.weight,
         healthy: instance.healthy,
         isolate: instance.isolate,
-        place: [&instance.location.region, &instance.location.zone, &instance.location.campus]
-            .map(String::as_str)
-            .join(" "),
-        metadata: pairs(&instance.metadata),
+        place: place(&instance.location),
+        metadata: instance.metadata.iter().map(|(key, value)| format!("{key}={value}")).collect(),
         time: instance.mtime.text(),
     });
     let aliases = AliasFilter {
@@ -201,13 +203,17 @@ fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: 
         instances: instances.rows,
         aliases: aliases.rows.iter().map(|alias| (alias.alias_namespace.clone(), alias.alias.clone())).collect(),
         rules: Family::ALL.iter().flat_map(about).collect(),
+        families: Family::ALL.iter().map(|family| (family.kind(), texts::family(frame.t, *family))).collect(),
         edits,
         frame,
     })
 }
 
-fn pairs(metadata: &std::collections::BTreeMap<String, String>) -> String {
-    metadata.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+/// A part that is not said keeps its place, where another one is.
+fn place(location: &Location) -> Vec<String> {
+    let parts = [&location.region, &location.zone, &location.campus];
+    let said = |part: &String| if part.is_empty() { "–".to_owned() } else { part.clone() };
+    if parts.iter().all(|part| part.is_empty()) { Vec::new() } else { parts.map(said).into() }
 }
 
 /// Isolates an instance or lets it back, changes its weight, or takes it out.

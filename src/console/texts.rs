@@ -66,8 +66,10 @@ texts! {
     user: "User", "用户";
     password: "Password", "密码";
     failed: "That did not work", "操作未完成";
+    not_there: "Nothing is there", "内容不存在";
+    not_allowed: "Not allowed", "没有权限";
     back: "Back", "返回";
-    behind: "No leader answers: this page shows what this node knows, and nothing can be changed now.", "没有主节点响应:本页显示此节点已知的内容,暂时无法修改。";
+    behind: "No leader answers: this page shows what this node knows, and nothing can be changed now.", "没有主节点响应：本页显示此节点已知的内容，暂时无法修改。";
     overview: "Overview", "概览";
     services: "Services", "服务";
     rules: "Rules", "规则";
@@ -84,12 +86,15 @@ texts! {
     reachable: "Reachable", "可达";
     yes: "yes", "是";
     no: "no", "否";
-    none: "none", "无";
+    none_yet: "There are none yet.", "暂无内容。";
+    none_match: "None match.", "没有匹配项。";
     alarms: "Alarms", "告警";
     no_alarms: "No alarms.", "没有告警。";
     counts: "What is there", "现有内容";
     instances: "Instances", "实例";
     healthy: "healthy", "健康";
+    healthy_of_all: "Healthy / all instances", "健康 / 全部实例";
+    no_instances: "None is registered: instances register by the API, and show up here at once.", "暂无实例：实例通过 API 注册后立即显示在此处。";
     namespaces: "Namespaces", "命名空间";
     namespace: "Namespace", "命名空间";
     config_files: "Config files", "配置文件";
@@ -100,6 +105,8 @@ texts! {
     result: "Result", "结果";
     name: "Name", "名称";
     leader: "leader", "主节点";
+    follower: "follower", "从节点";
+    learner: "learner", "学习节点";
     level: "Level", "级别";
     fault_detectors: "Fault detection", "故障检测";
     rate_limits: "Rate limits", "限流";
@@ -108,7 +115,7 @@ texts! {
     service: "Service", "服务";
     comment: "Comment", "备注";
     owners: "Owners", "负责人";
-    changed: "Changed", "修改时间";
+    changed: "Changed (UTC)", "修改时间 (UTC)";
     state: "State", "状态";
     weight: "Weight", "权重";
     place: "Region, zone, campus", "地域、可用区、园区";
@@ -116,9 +123,12 @@ texts! {
     isolated: "isolated", "已隔离";
     unhealthy: "unhealthy", "不健康";
     isolate: "Isolate", "隔离";
-    take_back: "Take back", "恢复";
+    take_back: "End isolation", "解除隔离";
     delete: "Delete", "删除";
+    delete_rule: "Delete the rule", "删除规则";
+    delete_file: "Delete the file", "删除文件";
     create: "Create", "创建";
+    new: "new", "新建";
     save: "Save the draft", "保存草稿";
     new_service: "New service", "新建服务";
     new_rule: "New rule", "新建规则";
@@ -127,11 +137,13 @@ texts! {
     new_token: "New token", "新建令牌";
     aliases: "Aliases", "别名";
     rules_about_it: "Rules about this service", "与此服务有关的规则";
+    no_rules_about_it: "No rule names it.", "没有规则涉及此服务。";
     as_text: "Text", "文本";
     as_table: "Keys", "键值表";
+    a_key: "key", "键值";
     as_form: "Form", "表单";
     more_fields: "More fields", "更多字段";
-    up: "up", "上移";
+    up: "move up", "上移";
     template: "Template", "模板";
     templates: "Templates of config files", "配置文件模板";
     webhooks: "Webhooks", "Webhook 通知";
@@ -145,7 +157,7 @@ texts! {
     new_key: "New access key", "新建密钥";
     download_backup: "Download a backup", "下载备份";
     was_created: "Created.", "已创建。";
-    was_saved: "Saved. Clients see it once it is released.", "草稿已保存,发布后客户端才能看到。";
+    was_saved: "Saved. Clients see it once it is released.", "草稿已保存，发布后客户端才能看到。";
     was_kept: "Saved.", "已保存。";
     was_deleted: "Deleted.", "已删除。";
     was_released: "Released.", "已发布。";
@@ -155,53 +167,62 @@ texts! {
     not_released: "not released", "未发布";
     draft: "Draft", "草稿";
     draft_differs: "draft differs", "草稿有改动";
-    draft_differs_why: "What is saved is not what clients get: release it, or leave it.", "已保存的内容与客户端得到的不同:可以发布,也可以不发布。";
-    draft_same: "The same as what is in force: nothing need be released.", "与生效内容相同:无需发布。";
-    never_released: "Nothing is in force yet: clients get it when it is released.", "尚无生效内容:发布后客户端才能得到。";
+    draft_differs_why: "What is saved is not what clients get: release it, or leave it.", "已保存的内容与客户端得到的不同：可以发布，也可以不发布。";
+    draft_same: "The same as what is in force: nothing need be released.", "与生效内容相同：无需发布。";
+    never_released: "Nothing is in force yet: clients get it when it is released.", "尚无生效内容：发布后客户端才能得到。";
     clients_see_none: "Clients get nothing.", "客户端得不到内容。";
-    rollback_needs_no_publish: "Promoting, stopping, withdrawing and rolling back take effect at once. The draft stays as it is, and nothing need be released afterwards.", "转全量、停止、撤回与回滚立即生效,草稿保持不变,之后无需再发布。";
+    rollback_needs_no_publish: "Promoting, stopping, withdrawing and rolling back take effect at once. The draft stays as it is, and nothing need be released afterwards.", "转全量、停止、撤回与回滚立即生效，草稿保持不变，之后无需再发布。";
     gray: "gray", "灰度";
     scheduled: "scheduled", "定时";
     failed_release: "failed", "失败";
     inactive: "inactive", "未生效";
     disabled: "disabled", "已停用";
-    changes: "What changes for clients: from what is in force to the draft", "对客户端的改动:从生效内容到草稿";
+    changes: "What changes for clients: from what is in force to the draft", "对客户端的改动：从生效内容到草稿";
     release_it: "Release the draft", "发布草稿";
     release_name: "Name of the release", "发布名称";
     made_if_absent: "made if left empty", "留空则自动生成";
     to_all: "to all clients", "对全部客户端";
-    to_some: "gray: to some clients first", "灰度:先对部分客户端";
-    gray_labels: "Labels that a client has to have (a line each; all of them)", "客户端须具备的标签(每行一个,须全部满足)";
+    to_some: "gray: to some clients first", "灰度：先对部分客户端";
+    gray_labels: "Labels that a client has to have (a line each; all of them)", "客户端须具备的标签（每行一个，须全部满足）";
     percent: "Percent of them", "百分比";
     percent_by: "by the value of", "依据";
     publish_at: "Not before (UTC)", "定时发布 (UTC)";
     releases: "Releases", "发布";
+    no_releases: "There is none yet: it comes with the first release of the draft.", "暂无发布：首次发布草稿后出现。";
     history: "History", "历史";
     promote: "Promote to all", "转为全量";
     stop: "Stop", "停止";
     withdraw: "Withdraw", "撤回";
+    call_off: "Call off", "取消发布";
     to_previous: "back to the one before", "回到上一个版本";
     roll_back: "Roll back to this", "回滚到此版本";
-    sure_delete: "Delete it for good?", "确定永久删除?";
-    sure_delete_rule: "Delete the rule with all its releases? Clients lose it at once.", "删除规则及其所有发布?客户端会立即失去它。";
-    sure_delete_file: "Delete the file with all its releases? Clients lose it at once.", "删除文件及其所有发布?客户端会立即失去它。";
-    sure_withdraw: "Take this release from all clients?", "从所有客户端撤回此发布?";
-    sure_rollback: "Give this release to all clients again?", "让所有客户端重新使用此发布?";
-    sure_disable: "End all logins of this user, on every node?", "结束此用户在所有节点上的登录?";
-    sure_transfer: "Let this member lead? Writes wait for about a second.", "让此成员成为主节点?写入会等待约一秒。";
-    sure_promote_member: "Give this member a vote?", "给此成员投票权?";
-    sure_remove: "Let this member leave for good? Its id is spent.", "让此成员永久离开?其编号不能再用。";
+    sure_delete: "Delete it for good?", "确定永久删除？";
+    sure_delete_rule: "Delete the rule with all its releases? Clients lose it at once.", "删除规则及其所有发布？客户端会立即失去它。";
+    sure_delete_file: "Delete the file with all its releases? Clients lose it at once.", "删除文件及其所有发布？客户端会立即失去它。";
+    sure_promote: "Give this gray release to all clients?", "让所有客户端使用此灰度发布？";
+    sure_stop: "End this gray release? Its clients fall back to what is in force for all.", "停止此灰度发布？其客户端将回到全量发布的内容。";
+    sure_call_off: "Call this release off? It is not published then.", "取消此定时发布？到时将不会发布。";
+    sure_withdraw: "Take this release from all clients?", "从所有客户端撤回此发布？";
+    sure_rollback: "Give this release to all clients again?", "让所有客户端重新使用此发布？";
+    sure_disable: "End all logins of this user, on every node?", "结束此用户在所有节点上的登录？";
+    sure_transfer: "Let this member lead? Writes wait for about a second.", "让此成员成为主节点？写入会等待约一秒。";
+    sure_promote_member: "Give this member a vote?", "给此成员投票权？";
+    sure_remove: "Let this member leave for good? Its id is spent.", "让此成员永久离开？其编号不能再用。";
     explain: "Explain a request", "解释请求";
+    explain_by: "Explain a request to it by the rules of", "按以下规则解释对它的请求";
     request: "Request", "请求";
+    in_lines: "Headers, query, cookies, labels and metadata: name=value, a line for each.", "请求头、查询参数、Cookie、标签与元数据：每行一个 name=value。";
     protocol: "Protocol", "协议";
     method: "Method", "方法";
     path: "Path", "路径";
     headers: "Headers", "请求头";
+    cookies: "Cookies", "Cookie";
     query: "Query", "查询参数";
     labels: "Labels", "标签";
-    client_labels: "Labels of the client (for gray releases)", "客户端标签(用于灰度)";
+    client_labels: "Labels of the client (for gray releases)", "客户端标签（用于灰度）";
     caller_namespace: "Caller's namespace", "主调命名空间";
     caller_service: "Caller's service", "主调服务";
+    caller_metadata: "Caller's metadata", "主调元数据";
     caller_ip: "Caller's address", "主调地址";
     released: "As released", "按已发布";
     saved: "As saved", "按已保存";
@@ -209,7 +230,7 @@ texts! {
     shadowed: "shadowed", "被覆盖";
     empty_rule: "empty", "空";
     not_matched: "not matched", "不匹配";
-    gray_releases: "Gray releases: what only some clients see", "灰度发布:仅部分客户端可见";
+    gray_releases: "Gray releases: what only some clients see", "灰度发布：仅部分客户端可见";
     all: "All", "全部";
     groups: "Config groups", "配置分组";
     new_alias: "New alias", "新建别名";
@@ -219,37 +240,47 @@ texts! {
     force: "release it though it is not well-formed", "即使格式有误也发布";
     encrypted: "encrypted", "已加密";
     who_has_it: "Who has it", "谁在使用";
+    no_holders: "No client has asked for it in the last minutes.", "最近几分钟内没有客户端获取它。";
     current: "current", "最新";
     agent: "Program", "客户端程序";
     users: "Users", "用户";
     tokens: "Tokens of programs", "程序令牌";
     access_keys: "Access keys of config clients", "配置客户端密钥";
-    grants: "May", "权限";
+    grants: "Grants", "权限";
     made_by: "Made by", "创建者";
     expires: "Expires (UTC)", "过期时间 (UTC)";
     enable: "Enable", "启用";
     disable: "Disable", "停用";
     app: "App", "应用";
     mode: "Mode", "模式";
-    shown_once: "This is shown once and kept nowhere:", "仅显示一次,不会保存:";
+    shown_once: "This is shown once and kept nowhere:", "仅显示一次，不会保存：";
     cluster_id: "Cluster", "集群";
     peer: "Address for other members", "成员间地址";
     transfer: "Let it lead", "设为主节点";
     promote_member: "Give it a vote", "授予投票权";
     remove: "Remove", "移除";
     add_member: "Add a member", "添加成员";
-    add_member_why: "The new node, started with the same cluster secret, receives the log without a vote; give it one when it has caught up.", "新节点用相同的集群密钥启动,先接收日志而无投票权;追上后再授予投票权。";
+    add_member_why: "The new node, started with the same cluster secret, receives the log without a vote; give it one when it has caught up.", "新节点用相同的集群密钥启动，先接收日志而无投票权；追上后再授予投票权。";
     settings: "Settings", "设置";
     backup: "Backup", "备份";
-    backup_why: "Taken from any node while it serves; with the command line:", "可在任一运行中的节点上进行;使用命令行:";
-    and_more: "and more:", "还有:";
+    backup_why: "Taken from any node while it serves; with the command line:", "可在任一运行中的节点上进行；使用命令行：";
+    and_more: "Found and not shown:", "未显示的结果：";
     pages: "Pages", "分页";
-    before: "before", "上一页";
+    before: "previous", "上一页";
     after: "next", "下一页";
     kind: "Kind", "类型";
-    since: "Since", "开始时间";
-    until: "Until", "结束时间";
+    since: "Since (UTC)", "开始时间 (UTC)";
+    until: "Until (UTC)", "结束时间 (UTC)";
     address: "Address", "地址";
+}
+
+/// What a member is, by the word of its status.
+pub(super) fn role(t: &Texts, word: &str) -> &'static str {
+    match word {
+        "follower" => t.follower,
+        "learner" => t.learner,
+        _ => t.leader,
+    }
 }
 
 /// The family's name for people.
@@ -281,6 +312,10 @@ mod tests {
     fn nothing_is_said_twice_under_one_name_and_nothing_is_empty() {
         for (name, english, chinese) in ALL {
             assert!(!english.is_empty() && !chinese.is_empty(), "{name}");
+            let is_han = |letter: char| ('\u{4e00}'..='\u{9fff}').contains(&letter);
+            let letters: Vec<_> = chinese.chars().collect();
+            let foreign = letters.windows(2).find(|pair| is_han(pair[0]) && ",:;?!(".contains(pair[1]));
+            assert_eq!(foreign, None, "{name}: behind Chinese stand Chinese marks");
         }
         assert_eq!(Language::of_tag("zh"), Some(Language::Chinese));
         assert_eq!(Language::of_tag("xx"), None);

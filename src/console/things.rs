@@ -1,5 +1,6 @@
-//! Things that are edited in a form of their own and need no page besides: from namespaces to settings. What differs between them is in the table of [`Sort`]; their forms come from the schemas
-//! of what the operations take ([`super::sheet`]).
+//! Things that are edited in a form of their own and need no page besides: from namespaces to settings. What differs
+//! between them is in the table of [`Sort`]; their forms come from the schemas of what the operations take
+//! ([`super::sheet`]).
 
 use std::sync::OnceLock;
 
@@ -12,6 +13,7 @@ use serde_json::{Map, Value};
 use super::Console;
 use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::services;
 use super::session::Visitor;
 use super::sheet::Kind;
 use super::sheet::edit::edited;
@@ -167,6 +169,14 @@ impl Subject {
         Subject { sort, named, kind }
     }
 
+    /// Where one goes on: to the page of what was saved, where there is one.
+    fn page_after(&self, deed: Deed) -> String {
+        match (self.sort, self.named.as_slice()) {
+            (Sort::Services, [(_, namespace), (_, name)]) if deed == Deed::Saved => services::link(namespace, name),
+            _ => self.sort.home().1.to_owned(),
+        }
+    }
+
     fn is_new(&self) -> bool {
         self.named.is_empty() && self.sort != Sort::Settings
     }
@@ -212,13 +222,25 @@ pub(super) async fn show(
     };
     let subject = Subject::of(sort, &query);
     let value = match subject.is_new() {
-        true => Some(subject.kind.blank()),
+        true => Some(begun(&subject.kind, &query)),
         false => sort.there(&console, &visitor, &query).map(|there| subject.kind.opened(there)),
     };
     match value {
         Some(value) => page(&Page::of(&visitor, subject, &value, None)),
         None => failed(visitor.texts, &Refusal::new(Code::NotFoundResource, "there is none of this name")),
     }
+}
+
+/// What one begins with: what the link to the form says of it.
+fn begun(kind: &Kind, query: &Fields) -> Value {
+    let mut value = kind.blank();
+    let Kind::Object(fields) = kind else { return value };
+    for field in fields.iter().filter(|field| field.kind == Kind::Text) {
+        if let Some(text) = query.given(&field.name) {
+            value[&field.name] = Value::from(text);
+        }
+    }
+    value
 }
 
 /// Saves what was typed, or deletes what is there; a button within the form only changes the form.
@@ -254,7 +276,7 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
                 Op::Update => Deed::Saved,
                 Op::Delete => Deed::Deleted,
             };
-            on_to(sort.home().1, deed)
+            on_to(&subject.page_after(deed), deed)
         }
         Ok(secret) => page(&Page { secret, ..Page::of(&visitor, subject, &value, None) }),
         Err(refusal) => page_refused(refusal.code, &Page::of(&visitor, subject, &value, Some(&refusal))),
@@ -314,6 +336,15 @@ mod tests {
                 assert!(fields.iter().any(|field| field.name == *key), "{word} {key}");
             }
         }
+    }
+
+    #[test]
+    fn a_link_says_what_one_begins_with() {
+        let query = Fields::parse(b"namespace=shop&service=pay&type=CL5SID&id=1");
+        let subject = Subject::of(Sort::Aliases, &query);
+        let begun = begun(&subject.kind, &query);
+        assert_eq!((&begun["namespace"], &begun["service"]), (&Value::from("shop"), &Value::from("pay")));
+        assert!(begun.get("id").is_none() && begun.get("type").is_none_or(|word| *word != "CL5SID"));
     }
 
     #[test]

@@ -141,7 +141,7 @@ def files(day):
     day.fill("form[data-keep]", text="number=1\nbad=\\u12")
     day.press("form[data-keep] button.primary")
     day.one(".notice.warn")
-    day.press("form[action='/ui/config/file/release'] button.primary")
+    day.press("form[action^='/ui/config/file/release'] button.primary")
     day.one(".notice.fault")
     day.fill("form[data-keep]", text="number=7\ngood=1")
     day.press("form[data-keep] button.primary")
@@ -153,7 +153,7 @@ def files(day):
     day.press("form[data-keep] button.primary")
     day.expect("Saved.")
     assert day.one("textarea[name=text]").get_property("value").strip() == "number=7\ngood=1\nadded\\ key=by the table", day.text()
-    day.press("form[action='/ui/config/file/release'] button.primary")
+    day.press("form[action^='/ui/config/file/release'] button.primary")
     day.expect("The same as what is in force")
 
 

@@ -39,6 +39,9 @@ for (const area of document.querySelectorAll(".editor textarea")) {
   show();
 }
 
+// What was refused is where one goes on.
+document.querySelector("[aria-invalid=true]")?.focus();
+
 // What was typed is not lost by a wrong click.
 for (const form of document.querySelectorAll("form[data-keep]")) {
   let changed = false;

@@ -167,6 +167,11 @@ fn is_about(fault: &str, path: &str) -> bool {
 }
 
 impl Control {
+    /// Under another name than that of its field.
+    pub(in crate::console) fn called(self, label: &str) -> Control {
+        Control { label: label.to_owned(), ..self }
+    }
+
     fn is_at_fault(&self) -> bool {
         self.fault.is_some() || self.form.has_part_at_fault()
     }

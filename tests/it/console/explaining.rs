@@ -43,5 +43,5 @@ async fn a_gray_release_is_told_of_to_who_asks_for_a_client_that_does_not_see_it
     }
     visit.cookie.push_str("; thuban_language=zh");
     let page = visit.page(path).await;
-    assert!(page.contains("灰度发布:仅部分客户端可见") && page.contains("\">不匹配</span>"), "{page}");
+    assert!(page.contains("灰度发布：仅部分客户端可见") && page.contains("\">不匹配</span>"), "{page}");
 }

@@ -1,5 +1,6 @@
 //! The console: what it lets in, what it shows whom, and a day of a person in a real browser.
 
+mod addresses;
 mod explaining;
 mod visit;
 
@@ -315,7 +316,7 @@ async fn small_things_are_edited_in_forms() {
     ];
     done(
         &send("/ui/edit/services", &[pairs.as_slice(), &[("/metadata", "")]].concat()).await,
-        "/ui/services?done=saved",
+        "/ui/service?namespace=shop&name=pay&done=saved",
     );
     let alias = [("/alias", "cash"), ("/alias_namespace", "shop"), ("/service", "pay"), ("/namespace", "shop")];
     done(&send("/ui/edit/aliases", &alias).await, "/ui/services?done=created");
