@@ -209,8 +209,10 @@ pub(super) fn run(command: ContextCommand) -> anyhow::Result<()> {
             if let Some(file) = token_file {
                 saved.token = Some(super::secret::read_file(&file)?);
             }
-            all.current.get_or_insert(name);
-            write(&path, &all)
+            let hint = not_in_use(all.current.get_or_insert_with(|| name.clone()), &name);
+            write(&path, &all)?;
+            hint.iter().for_each(|hint| say(hint));
+            Ok(())
         }
         ContextCommand::Delete { name, at } => {
             let (path, mut all) = at.open()?;
@@ -235,6 +237,11 @@ fn list(all: &Contexts) -> anyhow::Result<()> {
     let lines = std::iter::once(heads).chain(all.contexts.iter().map(row)).collect();
     super::tables::lay_out(lines).iter().for_each(|line| say(line));
     Ok(())
+}
+
+/// What to say to who has made a context while another one is in use.
+fn not_in_use(current: &str, name: &str) -> Option<String> {
+    (current != name).then(|| format!("in use is still {current}; `thuban context use {name}` changes that"))
 }
 
 #[cfg(test)]
@@ -272,6 +279,10 @@ mod tests {
         assert_eq!(moved.token, None, "a token goes to no other server");
         assert!(at(&file, Some("none")).read().expect_err("missing").to_string().contains("there are prod"));
         assert!(set(&file, "prod", "b:1").expect_err("no URL").is::<Usage>());
+        set(&file, "test", "http://c:1").expect("made");
+        assert!(at(&file, None).read().expect("readable").is_some_and(|found| found.servers == ["http://b:1"]));
+        assert_eq!(not_in_use("prod", "prod"), None);
+        assert!(not_in_use("prod", "test").is_some_and(|hint| hint.contains("context use test")));
 
         use std::os::unix::fs::PermissionsExt;
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("changed");

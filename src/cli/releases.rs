@@ -303,7 +303,7 @@ pub(super) async fn history(args: HistoryArgs) -> anyhow::Result<()> {
         ("action", |row| text(&row["action"])),
         ("release", |row| short(&text(&row["release_name"]))),
         ("version", |row| text(&row["version"])),
-        ("before", |row| text(&row["from_version"])),
+        ("before", |row| if row["from_version"] == 0 { "-".to_owned() } else { text(&row["from_version"]) }),
         ("comment", |row| short(&text(&row["comment"]))),
     ];
     let one = read(&args.one)?;

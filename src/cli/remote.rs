@@ -231,7 +231,7 @@ pub(super) struct Stranger;
 
 /// What a node answered instead of doing it.
 #[derive(Debug, thiserror::Error)]
-#[error("{info} ({code}){}", advice(*.code))]
+#[error("{info} ({code}){}", advice(*.code, .info))]
 pub(super) struct Refused {
     pub(super) code: u64,
     info: String,
@@ -257,8 +257,10 @@ impl Refused {
 }
 
 /// What to do next.
-fn advice(code: u64) -> &'static str {
+fn advice(code: u64, info: &str) -> &'static str {
     match code {
+        // Who has mistyped a password lacks no grant.
+        401_001 if info.contains("password") => "",
         401_002 | 401_004 => ": log in, `thuban login --save` keeps the token in the context",
         401_001 => ": it takes a grant, `thuban role list` tells which role lets do what",
         400_202 => ": `thuban get` lists what there is",
@@ -297,6 +299,9 @@ mod tests {
         assert!(judged(json!({ "hello": 1 })).expect_err("a stranger").to_string().contains("not of a thuban node"));
         assert!(Refused::of(&json!({ "code": 200_000 })).is_none());
         let stale = Refused::of(&json!({ "code": 409_000, "info": "another by now" })).expect("refused");
-        assert_eq!(stale.to_string(), format!("another by now (409000){}", advice(409_000)));
+        assert_eq!(stale.to_string(), format!("another by now (409000){}", advice(409_000, "")));
+        let refused = |info: &str| judged(json!({ "code": 401_001, "info": info })).expect_err("refused").to_string();
+        assert!(refused("access is not approved: this needs edit on shop / pay").contains("takes a grant"));
+        assert!(!refused("access is not approved: name or password is wrong").contains("grant"));
     }
 }
