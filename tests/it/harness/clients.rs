@@ -1,6 +1,7 @@
 //! Published Apollo clients as testers: each is run unmodified and tells every state that it holds.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,6 +17,8 @@ use tokio::process::Command;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
+use super::process::tail;
+
 pub(crate) type Values = BTreeMap<String, String>;
 
 /// A state of the client and when it was told.
@@ -28,6 +31,8 @@ pub(crate) struct Held {
 /// A running client that watches one namespace; ends when this is dropped.
 pub(crate) struct RealClient {
     held: UnboundedReceiver<Held>,
+    /// What it logs, where it is a process: much of it reads like a failure, and is told only with one.
+    log: Option<PathBuf>,
     running: JoinHandle<()>,
 }
 
@@ -114,17 +119,20 @@ impl RealClient {
         let mut seen = None;
         let wanted = async {
             loop {
-                let held = self.held.recv().await.expect("the client goes on");
+                let held = self.held.recv().await?;
                 if held.values.get(key).is_some_and(|held| held == value) {
-                    return held.at;
+                    return Some(held.at);
                 }
                 seen = Some(held);
             }
         };
-        match tokio::time::timeout(limit, wanted).await {
-            Ok(at) => at,
-            Err(_) => panic!("the client does not hold {key}={value} within {limit:?}; it told last {seen:?}"),
-        }
+        let why = match tokio::time::timeout(limit, wanted).await {
+            Ok(Some(at)) => return at,
+            Ok(None) => "before it ended".to_owned(),
+            Err(_) => format!("within {limit:?}"),
+        };
+        let log = self.log.as_deref().map(tail).unwrap_or_default();
+        panic!("the client does not hold {key}={value} {why}; it told last {seen:?}; log:\n{log}");
     }
 }
 
@@ -173,7 +181,9 @@ async fn other_rust(url: &str, app: &str, namespace: &str, pace: Pace) -> RealCl
 
 /// Runs a driver, which prints what its client holds.
 fn driven(mut command: Command, cache: TempDir) -> RealClient {
-    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("the driver can be started");
+    let log = cache.path().join("client.log");
+    command.stdout(Stdio::piped()).stderr(File::create(&log).expect("the log can be made")).kill_on_drop(true);
+    let mut child = command.spawn().expect("the driver can be started");
     let stdout = child.stdout.take().expect("stdout is piped");
     let (tell, held) = unbounded_channel();
     let running = tokio::spawn(async move {
@@ -189,7 +199,7 @@ fn driven(mut command: Command, cache: TempDir) -> RealClient {
             send(&tell, line.values);
         }
     });
-    RealClient { held, running }
+    RealClient { held, log: Some(log), running }
 }
 
 /// A Python that has `packages`, one of the sets that tests/clients/python knows; without one this
@@ -235,7 +245,7 @@ fn rust(address: SocketAddr, app: &str, namespace: &str, secret: Option<&str>) -
             }
         }
     });
-    RealClient { held, running }
+    RealClient { held, log: None, running }
 }
 
 fn send(tell: &UnboundedSender<Held>, values: Values) {
