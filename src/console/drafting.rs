@@ -64,7 +64,10 @@ impl Typed {
     pub(super) fn draft(&self, family: Family) -> Result<RuleDraft, Refusal> {
         match self {
             Typed::Json(text) => read_rule(family, text),
-            Typed::Form(value) => read_rule(family, &kind_of(family).closed(value.clone())?.to_string()),
+            Typed::Form(value) => {
+                let written = kind_of(family).closed(value.clone())?.to_string();
+                read_rule(family, &written).map_err(without_place)
+            }
         }
     }
 
@@ -85,6 +88,15 @@ impl Typed {
             Typed::Form(value) => Drawing { t, fault }.controls(kind_of(family), value),
             Typed::Json(_) => Vec::new(),
         }
+    }
+}
+
+/// A fault in what a form makes: nobody sees the line and column in which it stands there.
+fn without_place(refusal: Refusal) -> Refusal {
+    let is_place = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match refusal.detail.rsplit_once(" at line ") {
+        Some((said, place)) if place.split(" column ").all(is_place) => Refusal::new(refusal.code, said),
+        _ => refusal,
     }
 }
 
@@ -114,7 +126,21 @@ pub(super) fn blank(family: Family) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_fault_of_a_form_has_a_field_and_no_place() {
+        for family in Family::ALL {
+            let mut written = blank(*family);
+            written["priority"] = json!(-1);
+            let json = Typed::Json(written.to_string()).draft(*family).expect_err("no such priority");
+            let form = Typed::Form(kind_of(*family).opened(written)).draft(*family).expect_err("no such priority");
+            assert!(json.detail.contains(" at line 1 column "), "{}", json.detail);
+            assert!(form.detail.starts_with("priority: ") && !form.detail.contains(" at "), "{}", form.detail);
+        }
+    }
 
     #[test]
     fn what_one_begins_with_is_a_rule_but_for_its_name() {
