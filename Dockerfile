@@ -2,7 +2,8 @@
 #
 # Needs nothing but this directory and the internet. Where containers reach no registry,
 # scripts/ci/image-context puts build/ beside the sources, with the crates, RocksDB and the settings of cargo
-# that name them; without it crates are downloaded and RocksDB is compiled (minutes).
+# that name them; without it crates are downloaded and RocksDB is compiled (minutes). A binary that was built
+# elsewhere for this release of Debian, or an older one, is taken as it is: build/thuban.
 
 FROM rust:1.95-bookworm AS build
 RUN if ! command -v clang >/dev/null || ! ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then \
@@ -14,12 +15,18 @@ WORKDIR /thuban
 COPY Cargo.toml Cargo.lock askama.toml buil[d] ./
 # The dependencies are a layer of their own, which a change of the sources does not repeat. Bench and
 # test targets name files that are not here, so they leave the manifest.
-RUN sed -i '/^\[\[/,/^$/d' Cargo.toml && \
-    mkdir src && echo 'fn main() {}' >src/main.rs && : >src/lib.rs && \
-    cargo build --release --locked
+RUN [ -x thuban ] || { \
+        sed -i '/^\[\[/,/^$/d' Cargo.toml && \
+        mkdir src && echo 'fn main() {}' >src/main.rs && : >src/lib.rs && \
+        cargo build --release --locked; \
+    }
 COPY src src
 # The copied files are older than the stand-ins above; cargo goes by the time.
-RUN touch src/main.rs src/lib.rs && cargo build --release --locked
+RUN if [ -x thuban ]; then \
+        install -D thuban target/release/thuban; \
+    else \
+        touch src/main.rs src/lib.rs && cargo build --release --locked; \
+    fi
 
 FROM debian:bookworm-slim
 # Volumes take the owner of these directories when they are first mounted.

@@ -35,9 +35,10 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/building.md", "scripts/compose up\nscripts/compose status\nscripts/compose down", DOCKER),
     (
         "docs/deploy.md",
-        "scripts/package                       # builds the release binary first, or packages THUBAN_BIN\napt install ~/.cache/thuban/packages/thuban_*.deb",
+        "scripts/package                       # builds the binary by a profile first, or packages THUBAN_BIN\napt install ~/.cache/thuban/packages/thuban_*.deb",
         PACKAGE,
     ),
+    ("docs/deploy.md", "THUBAN_BIN=$(scripts/pgo) scripts/compose up", PROFILE),
     (
         "docs/deploy.md",
         "cd /etc/thuban\numask 077\nopenssl rand -hex 32 >secrets/cluster-secret    # once; the same three files go to every node\nopenssl rand -hex 32 >secrets/data-key\nopenssl rand -hex 12 >secrets/admin-password\neditor thuban.env                               # node id, members, addresses, certificate\nsystemctl enable --now thuban",
@@ -50,6 +51,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ),
 ];
 const PACKAGE: &str = "builds the release binary for minutes; .ci/run packages another one, and installs it";
+const PROFILE: &str = "compiles everything twice, and needs Docker";
 const SYSTEMD: &str = "changes the machine; scripts/systemd-smoke does it on a copy of one, in .ci/run";
 const KUBERNETES: &str =
     "needs a cluster; tests/it/deploy/kubernetes.rs holds the manifests to schemas and to real nodes";
