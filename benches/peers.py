@@ -104,12 +104,14 @@ class Rnacos(Files, Cluster):
         return environment if index == 0 else dict(environment, RNACOS_RAFT_JOIN_ADDR=self.peers[0])
 
     def launch(self, index):
-        """A node asks once to be taken in, so the ones before have to be there."""
+        """A node asks once to be taken in, so the ones before have to be there, and their leader to listen to nodes."""
         super().launch(index)
-        eventually(f"r-nacos has {index + 1} members", lambda: self.members() == index + 1)
+        eventually(f"r-nacos has {index + 1} members", lambda: self.has_members(index + 1))
 
-    def members(self):
-        return len(self.view(0)["membership_config"]["members"])
+    def has_members(self, count):
+        view = self.view(0)
+        with socket.create_connection(("127.0.0.1", int(port(self.peers[0]))), timeout=5):
+            return view["current_leader"] and len(view["membership_config"]["members"]) == count
 
     def view(self, index):
         return call(self.clients[index], "/nacos/v1/raft/metrics")
