@@ -38,7 +38,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         "scripts/package                       # builds the binary by a profile first, or packages THUBAN_BIN\napt install ~/.cache/thuban/packages/thuban_*.deb",
         PACKAGE,
     ),
-    ("docs/deploy.md", "THUBAN_BIN=$(scripts/pgo) scripts/compose up", PROFILE),
+    ("docs/deploy.md", "export THUBAN_BIN=$(scripts/pgo)\nscripts/compose up", PROFILE),
     (
         "docs/deploy.md",
         "cd /etc/thuban\numask 077\nopenssl rand -hex 32 >secrets/cluster-secret    # once; the same three files go to every node\nopenssl rand -hex 32 >secrets/data-key\nopenssl rand -hex 12 >secrets/admin-password\neditor thuban.env                               # node id, members, addresses, certificate\nsystemctl enable --now thuban",
