@@ -63,9 +63,7 @@ impl FileRow {
             encrypted: file.encrypted,
         }
     }
-}
 
-impl FileRow {
     /// Where a form of its page is sent: the address says of which file, as it does of what is only looked at.
     fn link_to(&self, deed: &str) -> String {
         self.link.replacen('?', &format!("{deed}?"), 1)
