@@ -1,8 +1,10 @@
 //! Proposals gathered into batches on the leader.
 //!
-//! Only so many batches are on their way at a time; what comes meanwhile waits for the next one. So a
-//! lone write goes out at once, and under load a batch grows to what arrived during a round trip: one
-//! message to openraft, one append, one fsync and one frame to each peer for all of it.
+//! Only so many batches are on their way at a time, and beside others one goes only if it is as large as they are
+//! together; what comes meanwhile waits for the next one. So a lone write goes out at once, and under load a batch
+//! grows to what arrived during a round trip: one message to openraft, one append, one fsync and one frame to each
+//! peer for all of it. Without the second rule callers that wait for their answers fall into many small batches and
+//! few large ones, and a small one costs three nodes as much work as a dozen writes more in a large one.
 //!
 //! Without a majority a batch that was appended stands still, for ever perhaps. What waits behind it is
 //! turned away as soon as the lease of this node has run out: it is in no log yet.
@@ -45,6 +47,8 @@ struct Gathered {
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     batches: usize,
+    /// Proposals of these batches.
+    under_way: usize,
     swept: Option<Instant>,
 }
 
@@ -68,8 +72,7 @@ impl Gatherer {
             if !gathered.take_in(Waiting { proposal, answer }, Instant::now()) {
                 return Carried::Busy;
             }
-            let is_free = gathered.batches < BATCHES_MAX;
-            gathered.next_batch(is_free)
+            gathered.next_batch()
         };
         if let Some(batch) = batch {
             // On a task of its own: a caller that goes away must not take the others along.
@@ -81,10 +84,9 @@ impl Gatherer {
     /// Sends a batch, and then whatever has gathered, until nothing has.
     async fn send(self, raft: ClusterRaft, mut batch: Vec<Waiting>) {
         loop {
+            let count = batch.len();
             self.send_watching_the_lease(&raft, batch).await;
-            let mut gathered = self.0.lock();
-            gathered.batches -= 1;
-            match gathered.next_batch(true) {
+            match self.0.lock().end_batch(count) {
                 Some(next) => batch = next,
                 None => return,
             }
@@ -139,8 +141,16 @@ impl Gathered {
         std::mem::take(&mut self.waiting)
     }
 
-    fn next_batch(&mut self, is_free: bool) -> Option<Vec<Waiting>> {
-        if !is_free || self.waiting.is_empty() {
+    /// What goes after a batch of `count` proposals has ended. What is still too little for that goes after the other
+    /// one.
+    fn end_batch(&mut self, count: usize) -> Option<Vec<Waiting>> {
+        self.batches -= 1;
+        self.under_way -= count;
+        self.next_batch()
+    }
+
+    fn next_batch(&mut self) -> Option<Vec<Waiting>> {
+        if self.waiting.is_empty() || self.batches == BATCHES_MAX || self.waiting.len() < self.under_way {
             return None;
         }
         let mut bytes = 0;
@@ -152,6 +162,7 @@ impl Gathered {
         let batch: Vec<Waiting> = self.waiting.drain(..count).collect();
         self.waiting_bytes -= batch.iter().map(Waiting::bytes).sum::<usize>();
         self.batches += 1;
+        self.under_way += batch.len();
         Some(batch)
     }
 }
@@ -206,20 +217,42 @@ mod tests {
         gathered.take_in(one.remove(0), now)
     }
 
+    /// The sizes of the batches that go as these come.
+    fn coming(gathered: &mut Gathered, all: Vec<Waiting>) -> Vec<usize> {
+        let sent = all.into_iter().filter_map(|one| {
+            assert!(gathered.take_in(one, Instant::now()), "there is room");
+            gathered.next_batch().map(|batch| batch.len())
+        });
+        sent.collect()
+    }
+
+    fn end(gathered: &mut Gathered, count: usize) -> Option<usize> {
+        gathered.end_batch(count).map(|batch| batch.len())
+    }
+
     #[test]
     fn what_comes_while_batches_are_on_their_way_makes_the_next_one() {
-        let (all, _carried) = waiting(BATCH_PROPOSALS_MAX + 3, 0);
+        let (all, _carried) = waiting(2 * BATCH_PROPOSALS_MAX + 4, 0);
         let mut gathered = Gathered::default();
-        let mut sizes = Vec::new();
-        for one in all {
-            assert!(gathered.take_in(one, Instant::now()));
-            let is_free = gathered.batches < BATCHES_MAX;
-            sizes.extend(gathered.next_batch(is_free).map(|batch| batch.len()));
-        }
-        assert_eq!(sizes, [1; BATCHES_MAX], "the first ones go out alone and at once");
-        assert_eq!(gathered.next_batch(true).map(|batch| batch.len()), Some(BATCH_PROPOSALS_MAX));
-        assert_eq!(gathered.next_batch(true).map(|batch| batch.len()), Some(3 - BATCHES_MAX));
-        assert!(gathered.next_batch(true).is_none());
+        assert_eq!(coming(&mut gathered, all), [1; BATCHES_MAX], "the first ones go out alone and at once");
+        assert_eq!(end(&mut gathered, 1), Some(BATCH_PROPOSALS_MAX));
+        assert_eq!(end(&mut gathered, 1), Some(BATCH_PROPOSALS_MAX));
+        assert_eq!(end(&mut gathered, BATCH_PROPOSALS_MAX), None, "two are fewer than what is on its way");
+        assert_eq!(end(&mut gathered, BATCH_PROPOSALS_MAX), Some(2));
+        assert_eq!(end(&mut gathered, 2), None);
+        assert_eq!((gathered.batches, gathered.under_way), (0, 0));
+    }
+
+    #[test]
+    fn beside_a_batch_goes_one_as_large_or_none() {
+        let (mut all, _carried) = waiting(10, 0);
+        let mut gathered = Gathered::default();
+        let rest = all.split_off(5);
+        assert_eq!(coming(&mut gathered, all), [1, 1]);
+        assert_eq!((end(&mut gathered, 1), end(&mut gathered, 1)), (Some(3), None), "three go, and none is left");
+        assert_eq!(coming(&mut gathered, rest), [3]);
+        assert_eq!(end(&mut gathered, 3), None, "two beside three");
+        assert_eq!(end(&mut gathered, 3), Some(2));
     }
 
     #[test]
@@ -227,7 +260,12 @@ mod tests {
         let (large, _large) = waiting(1, BATCH_BYTES_MAX + 1);
         let (thirds, _thirds) = waiting(4, BATCH_BYTES_MAX / 3);
         let mut gathered = stuck(large.into_iter().chain(thirds).collect(), Instant::now());
-        let sizes: Vec<_> = std::iter::from_fn(|| gathered.next_batch(true)).map(|batch| batch.len()).collect();
+        let mut sizes = Vec::new();
+        let mut ended = 0;
+        while let Some(batch) = gathered.end_batch(ended) {
+            ended = batch.len();
+            sizes.push(ended);
+        }
         assert_eq!((sizes, gathered.waiting_bytes), (vec![1, 3, 1], 0));
     }
 
