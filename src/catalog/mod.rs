@@ -40,6 +40,7 @@ mod names;
 pub mod namespaces;
 pub mod nodes;
 pub mod page;
+mod queue;
 pub mod rebirth;
 pub mod releases;
 mod requests;

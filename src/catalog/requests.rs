@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Journal;
 use super::ctx::{Ctx, RequestId};
+use super::queue::Queue;
 use super::row::{Edit, Key, Row, Table, numbered_key};
 use crate::format::level::Level;
 use crate::model::limits;
@@ -52,7 +53,7 @@ impl Row for Remembered {
 }
 
 /// One of very many: an id, and how far log and clock had moved since the one before.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Kept {
     request: [u8; 16],
     entries: u32,
@@ -94,7 +95,7 @@ impl Moment {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
     /// As the log has them.
-    in_order: VecDeque<Kept>,
+    in_order: Queue<Kept>,
     oldest: Moment,
     newest: Moment,
     /// The time of the newest entry.
