@@ -136,13 +136,17 @@ impl Node {
     }
 
     /// [`Node::cluster_status`] with how far the other members say they are; they are asked at the
-    /// same time, and one that does not answer at once stays unknown.
+    /// same time, and one that does not answer at once stays unknown. One whose connection is gone as well is away:
+    /// that it answered a moment ago says nothing any more.
     pub async fn cluster_survey(&self) -> ClusterStatus {
         let mut status = self.cluster_status();
         let others = status.members.iter_mut().filter(|member| member.id != self.id() && member.reachable);
         let ask = others.map(|member| async {
-            if let Ok(progress) = self.inner().peers.progress(member.id, SURVEY_WITHIN).await {
-                (member.last_log, member.applied) = (Some(progress.last_log), Some(progress.applied));
+            match self.inner().peers.progress(member.id, SURVEY_WITHIN).await {
+                Ok(progress) => {
+                    (member.last_log, member.applied) = (Some(progress.last_log), Some(progress.applied));
+                }
+                Err(_) => member.reachable = self.inner().peers.build(member.id).is_some(),
             }
         });
         futures_util::future::join_all(ask).await;

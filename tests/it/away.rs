@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::harness::{Api, Cluster, Load, eventually, report};
+use crate::membership::member;
 
 const NAMESPACE: &str = "away";
 /// How long the leader is watched while a follower is away.
@@ -15,6 +16,8 @@ const PROCESSOR_SHARE_MAX: f64 = 0.10;
 const LOG_BYTES_MAX: u64 = 20_000;
 /// Connections of clients and files of the store come and go; one a try would be more.
 const FILES_MORE_MAX: usize = 20;
+/// Less than a peer is believed to be there after its last answer.
+const SHOWN_LIMIT: Duration = Duration::from_secs(2);
 const LOSS_LIMIT: Duration = Duration::from_secs(10);
 const BACK_LIMIT: Duration = Duration::from_secs(10);
 const FLOW_LIMIT: Duration = Duration::from_secs(20);
@@ -99,6 +102,28 @@ async fn a_follower_that_is_away_costs_next_to_nothing() {
         let (files_now, resident) = (process.open_files(), process.resident_bytes());
         report(format!("follower {away:?}: {files_now} files open (before: {files}), {resident} bytes resident"));
         assert!(files_now < files + FILES_MORE_MAX, "{files_now} files are open, {files} were before");
+    }
+}
+
+/// A connection that broke says more than the answer that came on it a moment ago.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_killed_is_shown_as_away_at_once() {
+    let mut cluster = Cluster::start(3).await;
+    let leader = cluster.leader().await;
+    let followers = cluster.followers().await;
+    let (killed, other) = (followers[0], followers[1]);
+    cluster.kill(killed).await;
+    for id in [leader, other] {
+        let api = cluster.api(id);
+        eventually(SHOWN_LIMIT, "it is shown as away", || async {
+            match member(&api, killed).await {
+                Some(seen) if seen["reachable"] == false => Ok(()),
+                seen => Err(format!("node {id} shows {seen:?}")),
+            }
+        })
+        .await;
+        let there = member(&api, leader).await.expect("a member");
+        assert_eq!(there["reachable"], true, "{there}");
     }
 }
 
