@@ -32,8 +32,11 @@ pub(super) const STATE: &str = "state";
 const FAMILIES: [&str; 3] = [META, LOG, STATE];
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// One memtable of log or state; two exist while one is being flushed.
-const WRITE_BUFFER_BYTES: usize = 8 * MEBIBYTE;
+/// One memtable of log or state, at most; two exist while one is being flushed.
+const WRITE_BUFFER_BYTES_MAX: usize = 8 * MEBIBYTE;
+/// Steps of its size from node to node, see [`write_buffer_bytes`].
+const WRITE_BUFFER_STEP_BYTES: usize = MEBIBYTE;
+const WRITE_BUFFER_STEPS: u64 = 3;
 const META_WRITE_BUFFER_BYTES: usize = MEBIBYTE;
 /// Small files: where the disk is short, they are compacted one by one.
 const FILE_BYTES: u64 = 16 * 1024 * 1024;
@@ -78,9 +81,10 @@ pub(super) struct Database {
 }
 
 impl Database {
-    pub(super) fn open(path: &Path, lock: File) -> Result<Self, StoreError> {
+    pub(super) fn open(path: &Path, node_id: u64, lock: File) -> Result<Self, StoreError> {
         let cache = Cache::new_lru_cache(BLOCK_CACHE_BYTES);
-        let families = FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, family_options(name, &cache)));
+        let options = |name| family_options(name, write_buffer_bytes(name, node_id), &cache);
+        let families = FAMILIES.map(|name| ColumnFamilyDescriptor::new(name, options(name)));
         let db = DB::open_cf_descriptors(&database_options(), path, families).map_err(|error| refusal(path, error))?;
         db.set_options_cf(family_of(&db, LOG), &LOG_STAYS).map_err(|error| refusal(path, error))?;
         let path = path.to_owned();
@@ -272,13 +276,22 @@ fn database_options() -> Options {
     options
 }
 
-fn family_options(name: &str, cache: &Cache) -> Options {
+/// Nodes write the same at the same time. With memtables of one size all of them would be writing a file whenever one
+/// is, and a write wait for it; with these a majority goes on.
+fn write_buffer_bytes(name: &str, node_id: u64) -> usize {
+    match name {
+        META => META_WRITE_BUFFER_BYTES,
+        _ => WRITE_BUFFER_BYTES_MAX - (node_id % WRITE_BUFFER_STEPS) as usize * WRITE_BUFFER_STEP_BYTES,
+    }
+}
+
+fn family_options(name: &str, write_buffer_bytes: usize, cache: &Cache) -> Options {
     let mut blocks = BlockBasedOptions::default();
     blocks.set_block_cache(cache);
     blocks.set_cache_index_and_filter_blocks(true);
     let mut options = Options::default();
     options.set_block_based_table_factory(&blocks);
-    options.set_write_buffer_size(if name == META { META_WRITE_BUFFER_BYTES } else { WRITE_BUFFER_BYTES });
+    options.set_write_buffer_size(write_buffer_bytes);
     // The log is written once, read rarely and purged soon; the state stays.
     let compression = if name == STATE { DBCompressionType::Lz4 } else { DBCompressionType::None };
     options.set_compression_type(compression);
@@ -287,4 +300,21 @@ fn family_options(name: &str, cache: &Cache) -> Options {
         options.set_level_zero_file_num_compaction_trigger(STATE_FILES_MAX);
     }
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_three_nodes_that_follow_one_another_write_their_files_at_once() {
+        for family in [LOG, STATE] {
+            for first in [0, 1, 2, 100, u64::MAX - 2] {
+                let mut sizes = [0, 1, 2].map(|more| write_buffer_bytes(family, first + more));
+                sizes.sort_unstable();
+                assert_eq!(sizes, [6, 7, 8].map(|mebibytes| mebibytes * MEBIBYTE), "nodes from {first} on");
+            }
+        }
+        assert_eq!(write_buffer_bytes(META, 1), write_buffer_bytes(META, 2));
+    }
 }

@@ -137,7 +137,7 @@ impl Store {
         let lock = identity::lock(dir)?;
         let path = dir.join(DATABASE_DIR);
         let claim = identity::claim(dir, &path, node_id, levels)?;
-        let database = Arc::new(Database::open(&path, lock)?);
+        let database = Arc::new(Database::open(&path, node_id, lock)?);
         let snapshots = dir.join(SNAPSHOT_DIR);
         transfer::finish_interrupted(&database, &snapshots)?;
         let shelf = Shelf::open(&snapshots).map_err(StoreError::at(&snapshots))?;
