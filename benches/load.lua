@@ -60,6 +60,20 @@ local workloads = {
   ["thuban-livez"] = function()
     return wrk.format("GET", "/livez")
   end,
+  ["thuban-poll"] = function(_, number)
+    -- Of who holds nothing yet, so it is answered at once; and of another client each time, as no client is twice.
+    local held = "%5B%7B%22namespaceName%22%3A%22pulled.txt%22%2C%22notificationId%22%3A-1%7D%5D"
+    local query = string.format("appId=bench&cluster=bench&ip=%d-%d&notifications=%s", index, number, held)
+    return wrk.format("GET", "/notifications/v2?" .. query)
+  end,
+  ["thuban-discover"] = function(key)
+    local service = '{"type":"INSTANCE","service":{"namespace":"bench","name":"%s"}}'
+    return wrk.format("POST", "/v1/Discover", nil, string.format(service, key))
+  end,
+  ["thuban-heartbeat"] = function(key)
+    local instance = '{"namespace":"bench","service":"%s","host":"host","port":80}'
+    return wrk.format("POST", "/v1/Heartbeat", nil, string.format(instance, key))
+  end,
   ["rnacos-publish"] = function(key, number)
     local body = string.format("group=bench&dataId=%s&content=%s", key, value(number))
     return wrk.format("POST", "/nacos/v1/cs/configs", {["Content-Type"] = "application/x-www-form-urlencoded"}, body)

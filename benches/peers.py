@@ -61,7 +61,8 @@ class Files:
 
 
 class ThubanFiles(Files, Thuban):
-    """Pulls, and the health checks beside them, are asked of the port for config clients."""
+    # What is asked of the port for config clients.
+    of_clients = ("pull", "livez")
 
     def prepare(self):
         super().prepare()
@@ -72,7 +73,7 @@ class ThubanFiles(Files, Thuban):
 
     def targets(self, workload, spread):
         nodes = super().targets(workload, spread)
-        return nodes if workload == "publish" else tuple(self.compat[self.clients.index(node)] for node in nodes)
+        return tuple(self.compat[self.clients.index(node)] for node in nodes) if workload in self.of_clients else nodes
 
 
 class Rnacos(Files, Cluster):

@@ -1,5 +1,6 @@
-"""The load by which scripts/pgo has a binary count what it runs: writes, reads, publishes and pulls, from one connection
-to very many, to the leader and to all nodes, some of it by TLS. What is not asked here is optimized for size.
+"""The load by which scripts/pgo has a binary count what it runs: writes and reads of tools, publishes, what clients ask
+all the time (pulls, polls, discovery, heartbeats), from one connection to very many, to the leader and to all nodes,
+some of it by TLS. What is not asked here is optimized for size.
 
 Every answer must be a success. The figures that it prints are those of a binary that counts.
 """
@@ -9,13 +10,33 @@ import os
 import tempfile
 
 from beside import Load, need, running, table
-from nodes import Secure, Thuban
+from nodes import KEYS, Secure, Thuban, call
 from peers import ThubanFiles
+
+BATCH = 100
+
+
+class Clients(ThubanFiles):
+    """Each service has an instance."""
+
+    workloads = ("poll", "discover", "heartbeat")
+    of_clients = ("poll",)
+
+    def prepare(self):
+        super().prepare()
+        for first in range(0, KEYS, BATCH):
+            batch = [
+                {"namespace": "bench", "service": f"service-{n}", "host": "host", "port": 80, "enableHealthCheck": True}
+                for n in range(first, first + BATCH)
+            ]
+            call(self.clients[0], "/naming/v1/instances", batch, self.token)
+
 
 # Who is asked, for what, and over how many connections.
 PARTS = [
     (Thuban, ("write", "read"), [1, 16, 64, 256]),
     (ThubanFiles, ("publish", "pull"), [1, 64]),
+    (Clients, Clients.workloads, [1, 64]),
     (Secure, ("write", "read"), [16]),
 ]
 
