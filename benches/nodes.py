@@ -17,6 +17,7 @@ import urllib.request
 from load import scheme, wrk
 
 KEYS = 1000
+BATCH = 100
 VALUE_BYTES = 200
 START_LIMIT_S = 60
 SIZE = 3
@@ -167,12 +168,14 @@ class Thuban(Cluster):
         login = {"name": "admin", "password": PASSWORD}
         answer = eventually("the login works", lambda: call(self.clients[0], "/auth/v1/user/login", login, tls=self.tls))
         self.token = answer["loginResponse"]["token"]
-        for first in range(0, KEYS, 100):
-            batch = [
-                {"namespace": "bench", "name": f"service-{n}", "comment": "v" * VALUE_BYTES}
-                for n in range(first, first + 100)
-            ]
-            call(self.clients[0], "/naming/v1/services", batch, self.token, tls=self.tls)
+        comment = "v" * VALUE_BYTES
+        self.fill("/naming/v1/services", lambda n: {"namespace": "bench", "name": f"service-{n}", "comment": comment})
+
+    def fill(self, path, item):
+        """Posts what `item` makes of each number below KEYS, in batches."""
+        for first in range(0, KEYS, BATCH):
+            batch = [item(number) for number in range(first, first + BATCH)]
+            call(self.clients[0], path, batch, self.token, tls=self.tls)
 
     def ready(self, client):
         url = f"{scheme(self.tls)}://{client}/readyz"

@@ -10,10 +10,8 @@ import os
 import tempfile
 
 from beside import Load, need, running, table
-from nodes import KEYS, Secure, Thuban, call
+from nodes import Secure, Thuban
 from peers import ThubanFiles
-
-BATCH = 100
 
 
 class Clients(ThubanFiles):
@@ -24,12 +22,8 @@ class Clients(ThubanFiles):
 
     def prepare(self):
         super().prepare()
-        for first in range(0, KEYS, BATCH):
-            batch = [
-                {"namespace": "bench", "service": f"service-{n}", "host": "host", "port": 80, "enableHealthCheck": True}
-                for n in range(first, first + BATCH)
-            ]
-            call(self.clients[0], "/naming/v1/instances", batch, self.token)
+        instance = {"namespace": "bench", "host": "host", "port": 80, "enableHealthCheck": True}
+        self.fill("/naming/v1/instances", lambda n: dict(instance, service=f"service-{n}"))
 
 
 # Who is asked, for what, and over how many connections.
