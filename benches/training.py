@@ -1,16 +1,18 @@
 """The load by which scripts/pgo has a binary count what it runs: writes and reads of tools, publishes, what clients ask
 all the time (pulls, polls, discovery, heartbeats), from one connection to very many, to the leader and to all nodes,
-some of it by TLS. What is not asked here is optimized for size.
+some of it by TLS; then rules, lists, the pages of the console and a start on what is there, by scripts/bench-registry.
+What is asked nowhere here counts as cold.
 
 Every answer must be a success. The figures that it prints are those of a binary that counts.
 """
 
 import argparse
 import os
+import subprocess
 import tempfile
 
 from beside import Load, need, running, table
-from nodes import Secure, Thuban
+from nodes import ROOT, Secure, Thuban
 from peers import ThubanFiles
 
 
@@ -34,6 +36,9 @@ PARTS = [
     (Secure, ("write", "read"), [16]),
 ]
 
+# A list of so many is a few tenths of a second of counting; more would outweigh the writes.
+REGISTRY = ["--services", "20000", "--rules", "20000", "--singles", "200", "--reads", "200"]
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -42,10 +47,13 @@ def main():
     parser.add_argument("--seconds", type=int, default=3, help="length of one run")
     options = parser.parse_args(namespace=argparse.Namespace(pairs=1))
     need(("wrk", "apt install wrk"))
+    binary = os.path.abspath(options.thuban)
     for side, workloads, options.connections in PARTS:
         with tempfile.TemporaryDirectory(prefix="thuban-training-", dir=options.directory) as directory:
-            with running([side(os.path.abspath(options.thuban), directory)]) as clusters:
+            with running([side(binary, directory)]) as clusters:
                 table(clusters, [Load(workload, spread) for workload in workloads for spread in (False, True)], options)
+    registry = [os.path.join(ROOT, "scripts", "bench-registry"), "--thuban", binary, "--directory", options.directory]
+    subprocess.run(registry + REGISTRY, check=True)
 
 
 if __name__ == "__main__":
