@@ -20,7 +20,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 use super::{blocks, project};
-use crate::harness::eventually;
+use crate::harness::{binary, eventually};
 
 /// A block may start three nodes.
 const BLOCK_LIMIT: Duration = Duration::from_secs(180);
@@ -74,7 +74,7 @@ impl Terminal {
         let bin = folder.path().join("bin");
         std::fs::create_dir(&bin).expect("made");
         let (api, compat) = (8090 + offset, 8890 + offset);
-        let binary = env!("CARGO_BIN_EXE_thuban");
+        let binary = binary();
         executable(
             &bin.join("thuban"),
             &format!(

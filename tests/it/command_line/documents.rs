@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Desk, shown};
+use crate::harness::binary;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_refused_is_told_by_file_and_document() {
@@ -124,7 +125,7 @@ async fn what_is_edited_is_kept_where_it_is_refused() {
     std::fs::remove_file(kept).expect("removed");
 
     // Another was quicker: an editor that has the thing changed behind its back.
-    let program = env!("CARGO_BIN_EXE_thuban");
+    let program = binary();
     let other = "kind: service\nname: s\nspec: {comment: three}\n";
     let behind = desk.write("behind.yaml", other);
     let script = desk.write(

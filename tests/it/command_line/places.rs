@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use super::{Desk, shown};
-use crate::harness::{ADMIN_PASSWORD, Done, Ports, run, thuban};
+use crate::harness::{ADMIN_PASSWORD, Done, Ports, binary, run, thuban};
 
 /// A command with these contexts, and with nothing else to know a cluster by.
 async fn bare(contexts: &std::path::Path, arguments: &str) -> Done {
@@ -77,7 +77,7 @@ async fn the_next_node_is_asked_where_one_does_not_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_pipe_is_the_choice_of_who_reads() {
     let mut command = tokio::process::Command::new("bash");
-    let line = format!("set -o pipefail; {} man | head -1", env!("CARGO_BIN_EXE_thuban"));
+    let line = format!("set -o pipefail; {} man | head -1", binary());
     let output = command.args(["-c", &line]).output().await.expect("it runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && error.is_empty(), "{error}");

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use super::{defaults_of_serve, file, stop_limit, text};
-use crate::harness::{Api, Ports, eventually, python, run};
+use crate::harness::{Api, Ports, binary, eventually, python, run};
 
 const FOLDER: &str = "deploy/kubernetes";
 /// The oldest that the manifests are for, and the newest of which the schemas are at hand.
@@ -43,7 +43,7 @@ fn is_yaml(path: &Path) -> bool {
 /// The two Secrets of a new cluster, and the folder that keeps their files.
 async fn secrets(folder: &Path) -> Vec<Value> {
     let mut command = Command::new(file(FOLDER).join("make-secrets"));
-    command.env("THUBAN", env!("CARGO_BIN_EXE_thuban")).arg(folder).arg("config.example.com");
+    command.env("THUBAN", binary()).arg(folder).arg("config.example.com");
     let output = command.output().await.expect("the script can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let printed = folder.join("secrets.yaml");
@@ -175,7 +175,7 @@ impl Ground<'_> {
         let mut command = Command::new(word(&container["command"][0]));
         let arguments = list(&container["command"]).iter().skip(1).map(word);
         command.args(arguments.map(|argument| self.here(argument, ordinal))).env_clear();
-        let binaries = Path::new(env!("CARGO_BIN_EXE_thuban")).parent().expect("a folder").to_owned();
+        let binaries = Path::new(binary()).parent().expect("a folder").to_owned();
         command.env("PATH", format!("{}:/usr/bin:/bin", binaries.display()));
         for variable in list(&container["env"]) {
             let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::{defaults_of_serve, stop_limit, text};
-use crate::harness::{Api, Ports, Process, eventually, thuban};
+use crate::harness::{Api, Ports, Process, binary, eventually, thuban};
 
 const UNIT: &str = "deploy/systemd/thuban.service";
 const SETTINGS: &str = "deploy/systemd/thuban.env";
@@ -54,7 +54,7 @@ async fn systemd_takes_the_unit_and_finds_it_closed() {
     let folder = TempDir::with_prefix("thuban-unit-").expect("a temporary directory can be made");
     let path = folder.path().join("thuban.service");
     // Where the binary is before it is installed.
-    let unit = text(UNIT).replace("/usr/bin/thuban", env!("CARGO_BIN_EXE_thuban"));
+    let unit = text(UNIT).replace("/usr/bin/thuban", binary());
     std::fs::write(&path, &unit).expect("a file can be written");
     let path = path.to_str().expect("a path is text");
     // What it does not understand systemd ignores, with a warning.

@@ -36,7 +36,7 @@ pub(crate) use history::{Kind as OperationKind, Operation, is_linearizable};
 pub(crate) use load::{Attempt, Journal, Load, Outcome};
 pub(crate) use pki::Pki;
 pub(crate) use ports::Ports;
-pub(crate) use process::{Exited, Process, thuban};
+pub(crate) use process::{Exited, Process, binary, thuban};
 pub(crate) use raw::{Raw, RawAnswer};
 pub(crate) use receiver::{Posted, Receiver};
 pub(crate) use wait::{eventually, percentile, report, setting};

@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -17,16 +18,28 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 /// The unit of processor time in `/proc`, the same on every Linux that this runs on.
 const TICKS_A_SECOND: u64 = 100;
 
-/// The binary under test, without any setting of the caller's environment, and without contexts.
+/// The binary under test: the one built with the tests or, as for every script, what `THUBAN_BIN` names.
+pub(crate) fn binary() -> &'static str {
+    static BINARY: LazyLock<String> = LazyLock::new(|| match std::env::var("THUBAN_BIN") {
+        Ok(given) if !given.is_empty() => {
+            let path = std::fs::canonicalize(&given).unwrap_or_else(|error| panic!("THUBAN_BIN={given}: {error}"));
+            path.into_os_string().into_string().expect("a path is text")
+        }
+        _ => env!("CARGO_BIN_EXE_thuban").to_owned(),
+    });
+    &BINARY
+}
+
+/// The same, without any setting of the caller's environment, and without contexts.
 pub(crate) fn thuban() -> Command {
-    bare(Command::new(env!("CARGO_BIN_EXE_thuban")))
+    bare(Command::new(binary()))
 }
 
 /// The same with so many file descriptors and no more, by the shell: limits of a child would need
 /// unsafe code here.
 fn thuban_under(descriptors: u32) -> Command {
     let mut shell = Command::new("sh");
-    shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_thuban")]);
+    shell.args(["-c", &format!("ulimit -n {descriptors} && exec \"$0\" \"$@\""), binary()]);
     bare(shell)
 }
 

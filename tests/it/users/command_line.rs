@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 use super::{SERVICES, as_user};
-use crate::harness::{Cluster, Ports, eventually, run};
+use crate::harness::{Cluster, Ports, binary, eventually, run};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -86,7 +86,7 @@ struct Terminal {
 impl Terminal {
     fn run(endpoint: &str, token: &str, arguments: &str) -> Terminal {
         let mut command = Command::new("script");
-        let line = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_thuban"));
+        let line = format!("exec {} {arguments}", binary());
         command.args(["-qec", &line, "/dev/null"]).env("THUBAN_ENDPOINT", endpoint).env("THUBAN_TOKEN", token);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         Terminal { script: command.spawn().expect("script can be started"), shown: String::new() }
