@@ -175,7 +175,10 @@ impl Ground<'_> {
         let mut command = Command::new(word(&container["command"][0]));
         let arguments = list(&container["command"]).iter().skip(1).map(word);
         command.args(arguments.map(|argument| self.here(argument, ordinal))).env_clear();
-        let binaries = Path::new(binary()).parent().expect("a folder").to_owned();
+        // By the name that it has in the image, whatever it is called here.
+        let binaries = self.folder.join(format!("bin-{ordinal}"));
+        std::fs::create_dir(&binaries).expect("a folder can be made");
+        std::os::unix::fs::symlink(binary(), binaries.join("thuban")).expect("a link can be made");
         command.env("PATH", format!("{}:/usr/bin:/bin", binaries.display()));
         for variable in list(&container["env"]) {
             let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
