@@ -234,7 +234,7 @@ class Unread(Attack):
     """Answers of a megabyte that nobody reads, on connections that stay."""
 
     async def hand(self, number):
-        reader, writer = await dial(self.compat)
+        _, writer = await dial(self.compat)
         writer.transport.pause_reading()
         writer.write((f"GET {BIG} HTTP/1.1\r\nHost: localhost\r\n\r\n" * 8).encode())
         self.told["opened"] += 1

@@ -171,10 +171,10 @@ class Thuban(Cluster):
         comment = "v" * VALUE_BYTES
         self.fill("/naming/v1/services", lambda n: {"namespace": "bench", "name": f"service-{n}", "comment": comment})
 
-    def fill(self, path, item):
-        """Posts what `item` makes of each number below KEYS, in batches."""
-        for first in range(0, KEYS, BATCH):
-            batch = [item(number) for number in range(first, first + BATCH)]
+    def fill(self, path, item, count=KEYS):
+        """Posts what `item` makes of each number below `count`, in batches."""
+        for first in range(0, count, BATCH):
+            batch = [item(number) for number in range(first, min(first + BATCH, count))]
             call(self.clients[0], path, batch, self.token, tls=self.tls)
 
     def ready(self, client):

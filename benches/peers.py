@@ -91,7 +91,7 @@ class Rnacos(Files, Cluster):
     def version(self):
         return subprocess.check_output([self.binary, "--version"], text=True).strip()
 
-    def command(self, index):
+    def command(self, _index):
         return [self.binary]
 
     def environment(self, index):

@@ -54,6 +54,9 @@ ensure_tools() {
     fi
 }
 
+# For what is written in Python and installed from its registry.
+ensure_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv; }
+
 rocksdb_version() {
     awk '/^name = "librocksdb-sys"$/ { getline; gsub(/"/, "", $3); print $3; exit }' "$ROOT/Cargo.lock"
 }

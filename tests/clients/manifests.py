@@ -12,7 +12,7 @@ import yaml
 versions, files = sys.argv[1].split(","), sys.argv[2:]
 documents = []
 for file in files:
-    with open(file) as text:
+    with open(file, encoding="utf-8") as text:
         documents += [document for document in yaml.safe_load_all(text) if document is not None]
 for document in documents:
     # What only the client reads is not in the API.
