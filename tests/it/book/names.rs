@@ -250,6 +250,22 @@ fn the_page_of_settings_is_complete() {
 }
 
 #[test]
+fn what_a_thing_takes_was_measured() {
+    let measured = text("docs/figures.md");
+    let (figure, script) = (expression(r"\d[\d.,]* (?:MiB|kB|bytes|µs)"), expression(r"scripts/[a-z-]+"));
+    let mut faults = Vec::new();
+    for row in rows("docs/operating.md", "| What | Takes | Measured by |") {
+        let said: Vec<_> = figure.find_iter(&row[1]).chain(script.find(&row[2])).map(|found| found.as_str()).collect();
+        let is_measured =
+            |what: &str| expression(&format!(r"(?:^|[^\d.,]){}\b", regex::escape(what))).is_match(&measured);
+        faults.extend(
+            said.iter().filter(|what| !is_measured(what)).map(|what| format!("{}: not measured: {what}", row[0])),
+        );
+    }
+    assert_none(&faults);
+}
+
+#[test]
 fn variables_are_read_somewhere() {
     let named = expression(r"\bTHUBAN_[A-Z_]+\b");
     let mut known = BTreeSet::new();
