@@ -3,16 +3,18 @@
 //! | of | in it |
 //! |---|---|
 //! | Nacos | `group/data id`, and `.metadata.yml` with type and description of each; an older one has `.meta.yml`, which is left out |
-//! | Apollo's portal | `…/env/app id+cluster+namespace`, with `.properties` behind that of a properties namespace |
+//! | Apollo's portal | `…/env/app id+cluster+namespace`, with `.properties` behind that of a properties namespace; its text, since Apollo 2.0 a JSON list of its items |
 //! | Polaris | `group/file`, and `META` |
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use saphyr_parser::{Event, Parser};
+use serde::Deserialize;
 
 use super::{Found, Source, Usage};
 use crate::bundle::{self, Bundled, Entry, Limits};
 use crate::model::config_file::{ConfigKey, Format, PROPERTIES_SUFFIX, Tag};
+use crate::model::properties;
 
 /// A file of this machine, which the caller chose.
 const LIMITS: Limits = Limits { entries: 100_000, bytes: 1024 * 1024 * 1024, entry_bytes: 8 * 1024 * 1024 };
@@ -127,7 +129,9 @@ pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<Source
             Err(why) => source.leave_out(&path, why.to_string()),
             Ok(text) => {
                 let env = folder.rsplit('/').next().unwrap_or_default();
-                by_env.entry(env.to_owned()).or_default().push(of_apollo(cluster, app, namespace, text));
+                let mut found = of_apollo(cluster, app, namespace, text);
+                found.content = text_of_items(found.format, found.content);
+                by_env.entry(env.to_owned()).or_default().push(found);
             }
         }
     }
@@ -148,6 +152,43 @@ pub(super) fn of_apollo(cluster: &str, app: &str, namespace: &str, content: Stri
     let name = namespace.strip_suffix(PROPERTIES_SUFFIX).unwrap_or(namespace);
     let format = Format::of_suffix(name).unwrap_or(Format::Properties);
     Found { format: Some(format), ..Found::new(ConfigKey::new(cluster, app, name), content) }
+}
+
+/// A row of a namespace as the portal exports it; the fields without a default are in every row, and tell it from a
+/// content that is a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PortalItem {
+    line_num: i64,
+    #[expect(dead_code, reason = "it is there in every row")]
+    namespace_id: i64,
+    #[serde(default)]
+    key: String,
+    #[serde(default)]
+    value: String,
+    #[serde(default)]
+    comment: String,
+}
+
+/// The text of a namespace that is exported as its items; any other content as it is. A properties namespace has an item
+/// a key, and one without a key for a line of comment; others have one item with the whole text.
+fn text_of_items(format: Option<Format>, content: String) -> String {
+    let Ok(mut items) = serde_json::from_str::<Vec<PortalItem>>(&content) else { return content };
+    if format != Some(Format::Properties) {
+        return items.pop().map_or(content, |item| item.value);
+    }
+    items.sort_by_key(|item| item.line_num);
+    let mut text = String::new();
+    for item in items {
+        for line in item.comment.lines() {
+            let mark = if line.starts_with(['#', '!']) { "" } else { "# " };
+            text.extend([mark, line, "\n"]);
+        }
+        if !item.key.is_empty() {
+            text += &properties::write(&BTreeMap::from([(item.key, item.value)]));
+        }
+    }
+    text
 }
 
 impl Source {
@@ -213,6 +254,25 @@ mod tests {
         assert_eq!(shown(&dev), ["default/shop/application properties \"a = 1\" ", "blue/shop/app.yml yaml \"a: 1\" "]);
         assert_eq!(dev.left_out, ["me/shop/shop.metadata: no namespace of an app"]);
         assert_eq!(shown(&apollo(&zip(&files[..2]), None).expect("read")).len(), 2, "there is only one");
+    }
+
+    #[test]
+    fn archives_of_a_portal_since_apollo_2_0() {
+        let items = r##"[{"id":0,"namespaceId":0,"key":"b","value":"two words","lineNum":3,"type":0,"comment":"why"},
+            {"id":0,"namespaceId":0,"key":"","value":"","comment":"# first","lineNum":1,"type":0},
+            {"id":0,"namespaceId":0,"key":"a","value":"1\n2","lineNum":2,"type":0}]"##;
+        let yaml = r#"[{"id":0,"namespaceId":0,"key":"content","value":"a: 1\n","lineNum":1,"type":0}]"#;
+        let list = r#"[{"key":"content","value":"no item of a portal"}]"#;
+        let archive = zip(&[
+            ("me/shop/DEV/shop+default+application.properties", items),
+            ("me/shop/DEV/shop+default+app.yml", yaml),
+            ("me/shop/DEV/shop+default+list.json", list),
+            ("me/shop/DEV/shop+default+empty.properties", "[]"),
+            ("me/shop/DEV/shop+default+empty.json", "[]"),
+        ]);
+        let source = apollo(&archive, None).expect("read");
+        let contents: Vec<_> = source.files.iter().map(|found| found.content.as_str()).collect();
+        assert_eq!(contents, ["# first\na=1\\n2\n# why\nb=two words\n", "a: 1\n", list, "", "[]"]);
     }
 
     #[test]
