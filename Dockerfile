@@ -1,25 +1,32 @@
 # The image of one node.
 #
 # Needs nothing but this directory and the internet. Where containers reach no registry,
-# scripts/ci/image-context puts build/ beside the sources, with the crates, RocksDB and the settings of cargo
-# that name them; without it crates are downloaded and RocksDB is compiled (minutes). A binary that was built
-# elsewhere for this release of Debian, or an older one, is taken as it is: build/thuban.
+# scripts/ci/image-context puts build/ beside the sources, with the crates, RocksDB and jemalloc, and the settings
+# of cargo that name them; without it crates are downloaded, and the two libraries are compiled by scripts/native/make
+# (minutes), in a layer of their own. A binary that was built elsewhere for this release of Debian, or an older one,
+# is taken as it is: build/thuban.
 
 FROM rust:1.95-bookworm AS build
-RUN if ! command -v clang >/dev/null || ! ls /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1; then \
-        apt-get update && apt-get install -y --no-install-recommends clang libclang-dev && \
-        rm -rf /var/lib/apt/lists/*; \
-    fi
 WORKDIR /thuban
 # The pattern makes the directory optional: a COPY may match nothing if another source exists.
 COPY Cargo.toml Cargo.lock askama.toml buil[d] ./
-# The dependencies are a layer of their own, which a change of the sources does not repeat. Bench and
-# test targets name files that are not here, so they leave the manifest.
+COPY scripts/lib.sh scripts/native.sh scripts/
+COPY scripts/native scripts/native
+# Bench and test targets name files that are not here, so they leave the manifest. On another processor than x86-64
+# cargo compiles RocksDB by itself, with bindings that libclang makes.
 RUN [ -x thuban ] || { \
         sed -i '/^\[\[/,/^$/d' Cargo.toml && \
         mkdir src && echo 'fn main() {}' >src/main.rs && : >src/lib.rs && \
-        cargo build --release --locked; \
+        if [ "$(uname -m)" != x86_64 ]; then \
+            apt-get update && apt-get install -y --no-install-recommends clang libclang-dev && \
+            rm -rf /var/lib/apt/lists/*; \
+        elif [ ! -d native ]; then \
+            THUBAN_CACHE=/thuban/cache scripts/native/make && \
+            mkdir -p .cargo && cat cache/native-*/native.toml >>.cargo/config.toml; \
+        fi; \
     }
+# The dependencies are a layer of their own, which a change of the sources does not repeat.
+RUN [ -x thuban ] || cargo build --release --locked
 COPY src src
 # The copied files are older than the stand-ins above; cargo goes by the time.
 RUN if [ -x thuban ]; then \

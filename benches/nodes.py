@@ -27,8 +27,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def built():
-    """The optimized binary of this checkout, built as scripts/run builds it."""
-    script = '. scripts/lib.sh && build_release && echo "$THUBAN_BIN"'
+    """The binary of this checkout, built as packages are."""
+    script = '. scripts/lib.sh && build_binary release && echo "$THUBAN_BIN"'
     return subprocess.check_output(["bash", "-euc", script], cwd=ROOT, text=True).strip()
 
 

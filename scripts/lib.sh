@@ -4,11 +4,19 @@
 # Sourced by scripts that have already set `set -euo pipefail`. Reads:
 #   THUBAN_CACHE      where builds and data are kept       (default ${XDG_CACHE_HOME:-~/.cache}/thuban)
 #   CARGO_TARGET_DIR  where cargo builds                   (default $THUBAN_CACHE/target)
-#   ROCKSDB_LIB_DIR   a directory with a librocksdb.a of yours (default: built once into the cache)
+#   THUBAN_PROFILE    the profile that is built by         (default what the script says, quick if it says nothing)
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=scripts/native.sh
+. "$ROOT/scripts/native.sh"
 CACHE=${THUBAN_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/thuban}
 export THUBAN_CACHE=$CACHE # what the tests install for themselves goes there too
+
+# Processor seconds of a build by quick and by release, measured on one machine (docs/building.md), for the forecast.
+CPU_SECONDS=600
+RELEASE_CPU_SECONDS=1300
+# How long another program may hold apt's lock.
+APT_LOCK_LIMIT_S=300
 
 say() { printf '==> %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
@@ -23,12 +31,24 @@ as_root() {
     "${through[@]}" "$@" </dev/null >&2
 }
 
+# apt ARGUMENT...: apt-get, which waits where another program holds one of its locks.
+apt() {
+    local output said='' deadline=$((SECONDS + APT_LOCK_LIMIT_S))
+    until output=$(as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq "$@" 2>&1); do
+        grep -qE 'Could not get lock|Unable to (acquire|lock)' <<<"$output" || { printf '%s\n' "$output" >&2; return 1; }
+        [ "$SECONDS" -lt "$deadline" ] || die "another program has held apt's lock for $APT_LOCK_LIMIT_S s: $output"
+        [ -n "$said" ] || say "another program holds apt's lock; waiting for it, up to $APT_LOCK_LIMIT_S s"
+        said=yes
+        sleep 1
+    done
+}
+
 # Installs Debian packages, saying so first.
 apt_install() {
     command -v apt-get >/dev/null || die "please install with your package manager (Debian's names): $*"
     say "installing with apt-get: $*"
-    as_root apt-get update -qq
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    apt update
+    apt install --yes --no-install-recommends "$@"
 }
 
 # The probes look for what the build uses, not for package names: another distribution's will do.
@@ -37,15 +57,17 @@ has_libclang() {
         compgen -G '/usr/lib*/libclang*.so*' >/dev/null || compgen -G '/usr/lib/*/libclang*.so*' >/dev/null
 }
 
-# Compilers for RocksDB (C++), jemalloc and lz4 (C), libclang for the generated bindings, curl for the
-# scripts.
+# Compilers for RocksDB (C++), jemalloc and lz4 (C); curl for the scripts. What scripts/native.sh cannot make, the crates'
+# own build scripts do, and one of them needs libclang.
 ensure_tools() {
     local -a missing=()
     command -v g++ >/dev/null || missing+=(g++ libc6-dev)
     command -v make >/dev/null || missing+=(make)
-    command -v clang >/dev/null || missing+=(clang)
-    has_libclang || missing+=(libclang-dev)
     command -v curl >/dev/null || missing+=(curl ca-certificates)
+    if ! native_is_possible; then
+        command -v clang >/dev/null || missing+=(clang)
+        has_libclang || missing+=(libclang-dev)
+    fi
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
     if ! command -v cargo >/dev/null; then
         # shellcheck source=/dev/null
@@ -57,46 +79,137 @@ ensure_tools() {
 # For what is written in Python and installed from its registry.
 ensure_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3 python3-venv; }
 
-rocksdb_version() {
-    awk '/^name = "librocksdb-sys"$/ { getline; gsub(/"/, "", $3); print $3; exit }' "$ROOT/Cargo.lock"
+# run_cargo SUBCOMMAND ARGUMENT...: cargo, told of the libraries in the cache.
+run_cargo() {
+    local subcommand=$1
+    shift
+    cargo "$subcommand" ${NATIVE_CONFIG:+--config "$NATIVE_CONFIG"} "$@"
 }
 
-# Compiling RocksDB is ten minutes of any build, and cargo would repeat it for every profile. So it is
-# compiled once per version; `-p` from the workspace selects the very features that the program asks for.
-prepare_rocksdb() {
-    [ -z "${ROCKSDB_LIB_DIR:-}" ] || return 0
-    local version library
-    version=$(rocksdb_version)
-    [ -n "$version" ] || die "Cargo.lock names no librocksdb-sys"
-    library=$CACHE/rocksdb-$version/librocksdb.a
-    if [ ! -f "$library" ]; then
-        mkdir -p "$CACHE"
-        # Two checkouts may come here at once: the second waits for the first, then finds its result.
-        ( flock 9; [ -f "$library" ] || build_rocksdb "$version" "$library" ) 9>"$CACHE/rocksdb.lock"
-    fi
-    export ROCKSDB_LIB_DIR=${library%/*}
-}
-
-build_rocksdb() {
-    local version=$1 library=$2 target=$CACHE/rocksdb-build found
-    say "compiling RocksDB (librocksdb-sys $version) once, about 25 CPU minutes; kept in ${library%/*}"
-    (cd "$ROOT" && CARGO_TARGET_DIR=$target cargo build --release -p librocksdb-sys --locked </dev/null >&2)
-    found=$(find "$target/release/build" -path '*/librocksdb-sys-*/out/librocksdb.a' -print -quit)
-    [ -n "$found" ] || die "cargo built librocksdb-sys but left no librocksdb.a under $target"
-    mkdir -p "${library%/*}"
-    cp "$found" "$library.part"
-    mv "$library.part" "$library" # a rename, so that an interrupted copy is never taken for the library
-    rm -rf "$target"
-}
-
-# Everything that cargo needs, exported; the checkout stays free of build output.
+# Everything that run_cargo needs; the checkout stays free of build output.
 prepare_build() {
     ensure_tools
     mkdir -p "$CACHE"
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
-    prepare_rocksdb
-    export ROCKSDB_STATIC=1
+    prepare_native
+    native_is_there || make_native_shown
 }
+
+# minutes SECONDS: so many of the processors' seconds, on all of them.
+minutes() { printf '%s minutes' $((($1 / $(nproc) + 59) / 60)); }
+
+# duration SECONDS
+duration() { printf '%s min %s s' $(($1 / 60)) $(($1 % 60)); }
+
+# logged FILE COMMAND...: the command's output goes there, and is shown if it fails.
+logged() {
+    local log=$1
+    shift
+    "$@" >"$log" 2>&1 && return 0
+    tr '\r' '\n' <"$log" | grep -v '^ *Building \[' | tail -n 40 >&2
+    return 1
+}
+
+# crate_progress LOG: the last count of cargo's own line of progress.
+crate_progress() {
+    local counted
+    counted=$(tail -c 2000 "$1" 2>/dev/null | grep -oE '[0-9]+/[0-9]+: ' | tail -n 1) || true
+    counted=${counted%: }
+    [ -n "$counted" ] || return 0
+    printf 'crates %s of %s, ' "${counted%/*}" "${counted#*/}"
+}
+
+# tell_progress LOG SECONDS: on a terminal a line that moves, else one of its own.
+tell_progress() {
+    local line
+    line="    $(native_progress)$(crate_progress "$1")$(duration "$2")"
+    if [ -t 2 ]; then printf '\r\033[K%s' "$line" >&2; else printf '%s\n' "$line" >&2; fi
+}
+
+# shown LOG PID...: waits for the processes and tells meanwhile how far they are. Fails if one of them does.
+shown() {
+    local log=$1 pid status=0 every=20 last=$SECONDS began=$SECONDS
+    shift
+    [ ! -t 2 ] || every=1
+    for pid; do
+        while kill -0 "$pid" 2>/dev/null; do
+            sleep 0.2
+            [ $((SECONDS - last)) -ge "$every" ] || continue
+            last=$SECONDS
+            tell_progress "$log" $((SECONDS - began))
+        done
+        wait "$pid" || status=$?
+    done
+    [ ! -t 2 ] || printf '\r\033[K' >&2
+    return "$status"
+}
+
+make_native_shown() {
+    say "compiling RocksDB and jemalloc once, about $(minutes "$NATIVE_CPU_SECONDS"); kept in ${NATIVE_CONFIG%/*}"
+    logged "$CACHE/native.log" "$ROOT/scripts/native/make" &
+    shown /dev/null $! || die "RocksDB or jemalloc does not compile; all that was said: $CACHE/native.log"
+}
+
+# build_binary PROFILE: builds the program by THUBAN_PROFILE, else by this profile, and leaves its path in THUBAN_BIN; a
+# THUBAN_BIN given by the caller is taken. The library and its crates are compiled while
+# RocksDB is; only the program has to be linked with it.
+build_binary() {
+    if [ -n "${THUBAN_BIN:-}" ]; then
+        [ -x "$THUBAN_BIN" ] || die "THUBAN_BIN=$THUBAN_BIN is not an executable file"
+        return 0
+    fi
+    local profile=${THUBAN_PROFILE:-$1} began=$SECONDS binary
+    export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
+    binary=$(binary_of "$profile")
+    [ -x "$binary" ] || forecast "$profile"
+    ensure_tools
+    mkdir -p "$CACHE"
+    prepare_native
+    compile_binary "$profile" || die "the build failed; all that was said: $CACHE/build.log, $CACHE/native.log"
+    THUBAN_BIN=$binary
+    [ $((SECONDS - began)) -lt 5 ] || say "built in $(duration $((SECONDS - began))): $THUBAN_BIN"
+}
+
+# forecast PROFILE: what a first build does, and about how long.
+forecast() {
+    local work=$CPU_SECONDS parts="its crates by the profile $1"
+    [ "$1" != release ] || work=$RELEASE_CPU_SECONDS
+    if ! compgen -G "$CACHE/native-*/librocksdb.a" >/dev/null; then
+        work=$((work + NATIVE_CPU_SECONDS))
+        parts="RocksDB and jemalloc once, and $parts"
+    fi
+    say "building Thuban: $parts; about $(minutes "$work") on $(nproc) processors, kept in $CACHE"
+}
+
+compile_binary() (
+    compiling=()
+    export CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120
+    cd "$ROOT" || exit 1
+    cargo fetch --quiet --locked --target "$(host)" </dev/null >&2 || exit 1
+    if ! native_is_there; then
+        # The crates wait for each other, these units for nobody: they fill what is left over.
+        logged "$CACHE/native.log" nice -n 10 scripts/native/make </dev/null &
+        compiling+=($!)
+    fi
+    logged "$CACHE/build.log" run_cargo build --profile "$1" --locked --lib </dev/null &
+    shown "$CACHE/build.log" "${compiling[@]}" $! || exit 1
+    logged "$CACHE/build.log" run_cargo build --profile "$1" --locked --bin thuban </dev/null &
+    shown "$CACHE/build.log" $! || exit 1
+    [ "$1" = quick ] || exit 0
+    mkdir -p "$CACHE/bin"
+    cp "$(built_by_cargo quick)" "$CACHE/bin/thuban.part" && mv "$CACHE/bin/thuban.part" "$CACHE/bin/thuban"
+)
+
+# binary_of PROFILE: where the program is. What is built for trying has a place of its own, which the tests leave alone.
+binary_of() {
+    if [ "$1" = quick ]; then printf '%s/bin/thuban' "$CACHE"; else built_by_cargo "$1"; fi
+}
+
+# built_by_cargo PROFILE: where cargo leaves it.
+built_by_cargo() { printf '%s/%s/thuban' "$CARGO_TARGET_DIR" "${1/#dev/debug}"; }
+
+# The triple of this machine.
+host() { rustc -vV | sed -n 's/^host: //p'; }
 
 # install_tool NAME VERSION: $CACHE/tools/NAME-VERSION/bin/NAME, from the registry's sources. It is not
 # optimized: it runs for seconds, and optimizing would be most of the minutes of its build.
@@ -112,18 +225,6 @@ install_tool() {
             cargo install --quiet --locked --root "$home" "$name@$version" </dev/null >&2
         rm -rf "$CACHE/tools/build"
     ) 9>"$CACHE/tools/lock"
-}
-
-# Builds the release binary and leaves its path in THUBAN_BIN; a THUBAN_BIN given by the caller is taken.
-build_release() {
-    if [ -n "${THUBAN_BIN:-}" ]; then
-        [ -x "$THUBAN_BIN" ] || die "THUBAN_BIN=$THUBAN_BIN is not an executable file"
-        return 0
-    fi
-    prepare_build
-    say "building the release binary in $CARGO_TARGET_DIR"
-    (cd "$ROOT" && cargo build --release --locked </dev/null >&2)
-    THUBAN_BIN=$CARGO_TARGET_DIR/release/thuban
 }
 
 # wait_until SECONDS WHAT COMMAND...: repeats the command until it succeeds or the time is up.

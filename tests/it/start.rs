@@ -159,3 +159,14 @@ async fn a_desk_whose_port_is_taken_is_told_how_to_take_another() {
     }
     assert!(!data.exists(), "a refused start created {}", data.display());
 }
+
+/// RocksDB as scripts/native.sh compiles it. What cargo compiles by itself has no such instruction on x86-64, and it is
+/// not told of THUBAN_NATIVE.
+#[tokio::test(flavor = "multi_thread")]
+async fn rocksdb_computes_checksums_by_the_processor() {
+    let cluster = Cluster::start(1).await;
+    let log = std::fs::read_to_string(cluster.data(1).join("db/LOG")).expect("the log of RocksDB");
+    let line = log.lines().find(|line| line.contains("Fast CRC32 supported")).expect("it says how it computes them");
+    let is_fast = !line.contains("Not supported");
+    assert_eq!(is_fast, cfg!(not(target_arch = "x86_64")) || std::env::var_os("THUBAN_NATIVE").is_some(), "{line}");
+}

@@ -1,0 +1,204 @@
+# shellcheck shell=bash
+# The C and C++ libraries in the binary, RocksDB and jemalloc, compiled once into the cache. Sourced by scripts/lib.sh.
+#
+# cargo would compile them for every profile and every target folder, and RocksDB file by file, which parses the same
+# headers three hundred times. Here RocksDB's sources, those of the crate librocksdb-sys, are joined to a few units,
+# and jemalloc is made without the variants that nobody links. Arguments and bindings are those of the crates' own build
+# scripts, recorded by scripts/native/record; cargo is told by native.toml to take the results and not to run those
+# scripts, so libclang is not needed. On another processor than x86-64, or for another version of a crate than was
+# recorded, cargo builds them by itself, as it does without these scripts.
+
+NATIVE_TARGET=x86_64-unknown-linux-gnu
+NATIVE_RECORDS=$ROOT/scripts/native
+# Processor seconds that both take, measured on one machine (docs/building.md), for the forecast.
+# shellcheck disable=SC2034 # scripts/lib.sh reads it
+NATIVE_CPU_SECONDS=320
+# Memory that a quarter of RocksDB takes while it is compiled, and half of that; and a Rust compiler beside it.
+QUARTER_MIB=2200
+EIGHTH_MIB=1500
+RUSTC_MIB=700
+
+# locked_version CRATE: its version in Cargo.lock.
+locked_version() {
+    awk -v name="$1" '$0 == "name = \"" name "\"" { getline; gsub(/"/, "", $3); print $3; exit }' "$ROOT/Cargo.lock"
+}
+
+# crate_folder CRATE: where cargo has unpacked its sources.
+crate_folder() {
+    local found
+    found=$(cd "$ROOT" && cargo metadata --locked --format-version 1 --filter-platform "$NATIVE_TARGET" </dev/null |
+        grep -oE "\"manifest_path\":\"[^\"]*/$1(-[0-9][^/\"]*)?/Cargo.toml\"" | head -n 1)
+    found=${found#*:\"}
+    [ -n "$found" ] || die "cargo knows no sources of $1"
+    printf '%s' "${found%/Cargo.toml\"}"
+}
+
+# recorded FILE: the lines behind its first one.
+recorded() { tail -n +2 "$NATIVE_RECORDS/$1"; }
+
+# The libraries can be made here: this processor, and these versions, are those that were recorded.
+native_is_possible() {
+    [ "$(uname -m)" = x86_64 ] &&
+        [ "$(head -n 1 "$NATIVE_RECORDS/rocksdb.flags")" = "# librocksdb-sys $(locked_version librocksdb-sys)" ] &&
+        [ "$(head -n 1 "$NATIVE_RECORDS/jemalloc.configure")" = "# tikv-jemalloc-sys $(locked_version tikv-jemalloc-sys)" ]
+}
+
+# Names the folder of the libraries: by the records, what is done with them, and the compiler.
+native_folder() {
+    local key
+    key=$({ c++ --version && cat "$NATIVE_RECORDS"/*.* && rocksdb_flags ''; } | sha256sum | cut -c1-12)
+    printf '%s/native-%s' "$CACHE" "$key"
+}
+
+# fitting MIB: how many processes of this size fit into memory beside a Rust compiler a processor.
+fitting() {
+    awk -v size="$1" -v rust=$(($(nproc) * RUSTC_MIB)) '$1 == "MemAvailable:" { print int(($2 / 1024 - rust) / size) }' /proc/meminfo
+}
+
+# Every unit parses the same headers, a quarter of a minute: so they are as few as keep all processors busy, and smaller
+# ones where memory is short. Other numbers than these could join two files that define the same name: record tries them.
+unit_count() {
+    if [ "$(nproc)" -gt 8 ]; then echo 16
+    elif [ "$(nproc)" -gt 4 ] || [ "$(fitting "$QUARTER_MIB")" -lt "$(nproc)" ]; then echo 8
+    else echo 4; fi
+}
+
+# unit_jobs UNITS: how many at once: one a processor, as far as memory reaches.
+unit_jobs() {
+    local jobs most
+    jobs=$(nproc)
+    most=$(fitting "$([ "$1" -gt 4 ] && echo "$EIGHTH_MIB" || echo "$QUARTER_MIB")")
+    [ "$jobs" -le "$most" ] || jobs=$most
+    echo $((jobs > 0 ? jobs : 1))
+}
+
+# write_units SOURCES FOLDER UNITS: the files of RocksDB in the order of the crate's list, cut into units of equal size.
+write_units() {
+    (cd "$1" && sed 's|^|rocksdb/|; s|^rocksdb/util/build_version.cc$|build_version.cc|' rocksdb_lib_sources.txt |
+        xargs wc -c | awk -v units="$3" -v folder="$2" '
+            $2 == "total" { next }
+            { bytes[NR] = $1; file[NR] = $2; all += $1; last = NR }
+            END {
+                for (n = 1; n <= last; n++) {
+                    unit = int(before * units / all)
+                    before += bytes[n]
+                    printf "#include \"%s\"\n", file[n] > sprintf("%s/unit-%02d.cc", folder, unit)
+                }
+            }')
+}
+
+# rocksdb_flags LZ4: as recorded, but by the level of optimization of RocksDB's own Makefile (cc-rs takes cargo's), and
+# without warnings, which are for who changes it.
+rocksdb_flags() { recorded rocksdb.flags | sed "s|^@lz4@\$|$1|; s|^-O3\$|-O2|" && echo -w; }
+
+# compile_rocksdb FOLDER: leaves librocksdb.a there. What is done can be counted: FOLDER/units/*.cc, *.o.
+compile_rocksdb() {
+    local folder=$1 sources lz4 units
+    local -a flags
+    sources=$(crate_folder librocksdb-sys)
+    lz4=$(crate_folder lz4-sys)/liblz4/lib
+    mapfile -t flags < <(rocksdb_flags "$lz4")
+    units=$(unit_count)
+    mkdir -p "$folder/units"
+    write_units "$sources" "$folder/units" "$units"
+    # shellcheck disable=SC2016 # expanded by the shell of each unit
+    (cd "$sources" && printf '%s\n' "$folder"/units/*.cc |
+        xargs -P "$(unit_jobs "$units")" -I '{}' sh -c 'unit=$1; shift; c++ "$@" -c "$unit" -o "$unit.part" && mv "$unit.part" "${unit%.cc}.o"' \
+            compile '{}' "${flags[@]}")
+    rm -f "$folder/librocksdb.a"
+    ar crs "$folder/librocksdb.a" "$folder"/units/*.o
+    offers_its_symbols "$folder/librocksdb.a"
+    rm -rf "$folder/units"
+}
+
+# offers_its_symbols LIBRARY: it defines every function that the bindings declare.
+offers_its_symbols() {
+    local missing
+    missing=$(recorded rocksdb.bindings.rs | grep -oE 'pub fn rocksdb_[A-Za-z0-9_]+' | cut -d' ' -f3 | sort -u |
+        comm -23 - <(nm --defined-only "$1" 2>/dev/null | awk '$2 == "T" { print $3 }' | sort -u))
+    [ -z "$missing" ] || die "$1 lacks what its bindings declare: $(head -n 3 <<<"$missing" | tr '\n' ' ')"
+}
+
+# compile_jemalloc FOLDER: leaves libjemalloc_pic.a there.
+compile_jemalloc() {
+    local folder=$1 sources line
+    local -a variables=() arguments=()
+    sources=$(crate_folder tikv-jemalloc-sys)
+    while read -r line; do
+        case $line in --*) arguments+=("$line") ;; *) variables+=("$line") ;; esac
+    done < <(recorded jemalloc.configure)
+    rm -rf "$folder/jemalloc"
+    cp -r "$sources/jemalloc" "$folder/jemalloc"
+    cp "$sources/configure/configure" "$folder/jemalloc/"
+    (cd "$folder/jemalloc" && env CC=cc "${variables[@]}" sh ./configure --prefix="$folder" "${arguments[@]}" &&
+        make -j "$(nproc)" lib/libjemalloc_pic.a)
+    strip --strip-debug -o "$folder/libjemalloc_pic.a" "$folder/jemalloc/lib/libjemalloc_pic.a"
+    rm -rf "$folder/jemalloc"
+}
+
+# native_config FOLDER: what cargo takes in place of running the two build scripts. Without bundling, the crates above
+# can be compiled while the libraries are.
+native_config() {
+    cat <<CONFIG
+[target.$NATIVE_TARGET.rocksdb]
+rustc-link-search = ["native=$1"]
+rustc-link-lib = ["static:-bundle=rocksdb", "dylib=stdc++"]
+rustc-env = { OUT_DIR = "$1" }
+
+[target.$NATIVE_TARGET.jemalloc]
+rustc-link-search = ["native=$1"]
+rustc-link-lib = ["static:-bundle=jemalloc_pic"]
+rustc-cfg = ["prefixed"]
+CONFIG
+}
+
+# prepare_native: makes the folder with what cargo needs before the libraries are there, and leaves the path of its
+# configuration in NATIVE_CONFIG; empty where cargo builds the libraries by itself.
+prepare_native() {
+    NATIVE_CONFIG=
+    unset THUBAN_NATIVE
+    native_is_possible || return 0
+    local folder
+    folder=$(native_folder)
+    if [ ! -f "$folder/native.toml" ]; then
+        mkdir -p "$folder"
+        recorded rocksdb.bindings.rs >"$folder/bindings.rs"
+        native_config "$folder" >"$folder/native.toml.$$"
+        mv "$folder/native.toml.$$" "$folder/native.toml"
+    fi
+    NATIVE_CONFIG=$folder/native.toml
+    export THUBAN_NATIVE=1 # a test looks for the instructions that these libraries have
+}
+
+# native_is_there: nothing is left to compile.
+native_is_there() {
+    [ -z "$NATIVE_CONFIG" ] || { [ -f "${NATIVE_CONFIG%/*}/librocksdb.a" ] && [ -f "${NATIVE_CONFIG%/*}/libjemalloc_pic.a" ]; }
+}
+
+# make_native: compiles what is missing. Two checkouts may come here at once: the second waits for the first.
+make_native() {
+    local folder=${NATIVE_CONFIG%/*}
+    (
+        flock 8
+        rm -rf "$folder/making"
+        mkdir "$folder/making"
+        if [ ! -f "$folder/librocksdb.a" ]; then
+            compile_rocksdb "$folder/making"
+            mv "$folder/making/librocksdb.a" "$folder/" # a rename, so that what was broken off is never taken
+        fi
+        if [ ! -f "$folder/libjemalloc_pic.a" ]; then
+            compile_jemalloc "$folder/making"
+            mv "$folder/making/libjemalloc_pic.a" "$folder/"
+        fi
+        rm -rf "$folder/making"
+    ) 8>"$folder/lock"
+}
+
+# native_progress: how many units of RocksDB are compiled, while it is.
+native_progress() {
+    local units=${NATIVE_CONFIG%/*}/making/units all done_
+    native_is_there && return 0
+    all=$(compgen -G "$units/*.cc" | wc -l)
+    done_=$(compgen -G "$units/*.o" | wc -l)
+    [ "$all" -eq 0 ] || printf 'RocksDB %s of %s units, ' "$done_" "$all"
+}
