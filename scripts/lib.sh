@@ -183,9 +183,9 @@ forecast() {
 
 compile_binary() (
     compiling=()
-    export CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120
     cd "$ROOT" || exit 1
     cargo fetch --quiet --locked --target "$(host)" </dev/null >&2 || exit 1
+    export CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=120
     if ! native_is_there; then
         # The crates wait for each other, these units for nobody: they fill what is left over.
         logged "$CACHE/native.log" nice -n 10 scripts/native/make </dev/null &
