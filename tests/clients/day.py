@@ -1,9 +1,11 @@
 """A day of a person at the console, in a real browser: day.py URL PASSWORD PICTURES.
 
 A line is printed after each part of the day; after "half" and "published" one is read before it goes on. Whatever the
-page does not show in time ends the day, with a picture of it.
+page does not show in time ends the day, with a picture of it. With THUBAN_IT_PICTURES, a folder, the pages that the README
+shows are left there as pictures: THUBAN_IT_PICTURES=$PWD/docs/images scripts/test --test it a_day
 """
 
+import os
 import sys
 
 from selenium import webdriver
@@ -57,6 +59,16 @@ class Day:
 
     def text(self):
         return self.one("body").text
+
+    def picture(self, name, selector):
+        """What the README shows of this page from there on, if somebody asks for it."""
+        folder = os.environ.get("THUBAN_IT_PICTURES")
+        if folder:
+            self.page.set_window_size(1040, 860)
+            self.page.execute_script("document.querySelectorAll('.two details').forEach(one => one.open = true)")
+            self.page.execute_script("arguments[0].scrollIntoView()", self.one(selector))
+            self.page.save_screenshot(os.path.join(folder, name + ".png"))
+            self.page.set_window_size(1280, 1000)
 
     def sign_in(self, name, password):
         self.open("/ui")
@@ -126,6 +138,10 @@ def rules(day):
     day.fill(release, release_name="more")
     day.press(f"{release} button.primary")
     day.expect("more v")
+    day.picture("rule", "#releases")
+    day.open("/ui/rules/ratelimits/explain?namespace=shop&service=pay&path=/charge&headers=x%3D1")
+    day.picture("explain", ".two")
+    day.open(rule)
     day.press("button[value=rollback]")
     day.expect("draft differs")
     assert "more" not in day.one(".two .card .badge").text, "it is rolled back"

@@ -1,4 +1,4 @@
-//! The book is true: README.md and docs/*.md. Each command in a block of theirs is run, in its order, against real
+//! The book is true: README.md, the pages of docs and those beside README.md, in both languages. Each command in a block of theirs is run, in its order, against real
 //! processes, and what it prints is compared; what the pages name exists ([`names`]).
 //!
 //! Four kinds of blocks mean something ([`blocks`] reads them), and there are no others than these and samples:
@@ -26,9 +26,19 @@ use terminal::Terminal;
 
 /// Blocks that no test runs, whole, and why.
 const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("README.md", PACKAGED, INSTALLS),
     ("README.md", "scripts/compose up", DOCKER),
-    ("README.md", "scripts/test\nscripts/supply-chain\nscripts/fuzz", BUILDS),
-    ("docs/start.md", "python3 -m venv client && client/bin/pip install apollo-config-client", FETCHES),
+    ("README.md", ALL_TESTS, BUILDS),
+    ("README.zh.md", PACKAGED, INSTALLS),
+    ("README.zh.md", "scripts/compose up", DOCKER),
+    ("README.zh.md", ALL_TESTS, BUILDS),
+    ("docs/start.md", CLIENT, FETCHES),
+    ("docs/zh/start.md", CLIENT, FETCHES),
+    (
+        "CONTRIBUTING.md",
+        "scripts/run                  # builds and starts a node; RocksDB is compiled once, into ~/.cache/thuban\nscripts/cargo test --lib     # cargo with that RocksDB: any subcommand, build output stays out of the checkout\nscripts/test                 # all tests, with real processes, clients and a browser\n.ci/run                      # all that must hold before a change is merged: lints, tests, package, fuzzing, containers",
+        BUILDS,
+    ),
     ("docs/building.md", "scripts/test", BUILDS),
     ("docs/building.md", "scripts/supply-chain", BUILDS),
     ("docs/building.md", "scripts/fuzz\nscripts/fuzz --seconds 3600 bodies", BUILDS),
@@ -50,6 +60,10 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
         KUBERNETES,
     ),
 ];
+const PACKAGED: &str = "sudo apt install ./thuban_0.2.0-1_amd64.deb    # or: sudo tar xf thuban-0.2.0-x86_64-linux.tar.gz -C /usr/local --strip 1\nthuban dev";
+const ALL_TESTS: &str = "scripts/test\nscripts/supply-chain\nscripts/fuzz";
+const CLIENT: &str = "python3 -m venv client && client/bin/pip install apollo-config-client";
+const INSTALLS: &str = "installs a package that nobody has built yet; scripts/systemd-smoke does it on a copy of a machine";
 const PACKAGE: &str = "builds the release binary for minutes; .ci/run packages another one, and installs it";
 const PROFILE: &str = "compiles everything twice, and needs Docker";
 const SYSTEMD: &str = "changes the machine; scripts/systemd-smoke does it on a copy of one, in .ci/run";
@@ -77,13 +91,32 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md";
+    readme_zh: "README.zh.md";
+    changelog: "CHANGELOG.md";
+    contributing: "CONTRIBUTING.md";
+    security_policy: "SECURITY.md";
     api: "docs/api.md";
     building: "docs/building.md";
+    claims: "docs/claims.md";
     command_line: "docs/command-line.md";
     concepts: "docs/concepts.md";
     console: "docs/console.md";
     deploy: "docs/deploy.md";
     figures: "docs/figures.md";
+    figures_clients: "docs/figures/clients.md";
+    figures_etcd: "docs/figures/etcd.md";
+    figures_faults: "docs/figures/faults.md";
+    figures_first_day: "docs/figures/first-day.md";
+    figures_fuzzing: "docs/figures/fuzzing.md";
+    figures_instances: "docs/figures/instances.md";
+    figures_log: "docs/figures/log.md";
+    figures_operations: "docs/figures/operations.md";
+    figures_polls: "docs/figures/polls.md";
+    figures_profile: "docs/figures/profile.md";
+    figures_r_nacos: "docs/figures/r-nacos.md";
+    figures_registry: "docs/figures/registry.md";
+    figures_writes: "docs/figures/writes.md";
+    figures_zookeeper: "docs/figures/zookeeper.md";
     from_apollo: "docs/from-apollo.md";
     from_nacos: "docs/from-nacos.md";
     from_polaris: "docs/from-polaris.md";
@@ -94,6 +127,10 @@ pages! {
     settings: "docs/settings.md";
     start: "docs/start.md";
     webhooks: "docs/webhooks.md";
+    zh_from_apollo: "docs/zh/from-apollo.md";
+    zh_from_nacos: "docs/zh/from-nacos.md";
+    zh_from_polaris: "docs/zh/from-polaris.md";
+    zh_start: "docs/zh/start.md";
 }
 
 fn root() -> &'static Path {
@@ -147,10 +184,10 @@ async fn bring(terminal: &mut Terminal) {
 async fn run(file: &str) {
     let page = Page::read(file, &text(file)).unwrap_or_else(|fault| panic!("{fault}"));
     let mut terminal = Terminal::open();
-    if file.starts_with("docs/from-") {
+    if file.contains("/from-") {
         bring(&mut terminal).await;
     }
-    if file == "docs/start.md" {
+    if file.ends_with("/start.md") {
         terminal.replace("client/bin/python ", &format!("{} ", python("apollo").await));
     }
     let mut chapter = 0;
@@ -178,16 +215,57 @@ async fn run(file: &str) {
     terminal.close().await;
 }
 
+/// Pages beside README.md, which are no part of the book and checked as it is.
+const BESIDE: [&str; 4] = ["README.zh.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+
+/// The pages below a folder.
+fn pages_in(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
+    let names = entries.map(|entry| format!("{folder}/{}", entry.expect("an entry").file_name().display()));
+    let (folders, files): (Vec<_>, Vec<_>) = names.partition(|name| project(name).is_dir());
+    let inner = folders.iter().flat_map(|folder| pages_in(folder));
+    files.into_iter().filter(|name| name.ends_with(".md")).chain(inner).collect()
+}
+
 #[test]
 fn every_page_is_run() {
-    let entries = std::fs::read_dir(root().join("docs")).expect("the book");
-    let files = entries.map(|entry| format!("docs/{}", entry.expect("an entry").file_name().display()));
-    let there: BTreeSet<_> = files.chain(["README.md".to_owned()]).collect();
+    let beside = BESIDE.iter().chain(&["README.md"]).map(|file| (*file).to_owned());
+    let there: BTreeSet<_> = pages_in("docs").into_iter().chain(beside).collect();
     let run: BTreeSet<_> = PAGES.iter().map(|file| (*file).to_owned()).collect();
     assert_eq!(there, run, "files of docs/, and pages that are run");
-    let readme = text("README.md");
     for file in PAGES.iter().filter(|file| **file != "README.md") {
-        assert!(readme.contains(&format!("({file})")), "README.md does not lead to {file}");
+        let (from, link) = match file.strip_prefix("docs/figures/") {
+            Some(page) => ("docs/figures.md", format!("figures/{page}")),
+            None if file.starts_with("docs/zh/") => ("README.zh.md", (*file).to_owned()),
+            None => ("README.md", (*file).to_owned()),
+        };
+        assert!(text(from).contains(&format!("({link}")), "{from} does not lead to {file}");
+    }
+}
+
+/// A reader on a slow line sees them; THUBAN_IT_PICTURES makes them anew (tests/clients/day.py).
+#[test]
+fn pictures_are_small() {
+    const BYTES_MAX: u64 = 200_000;
+    let pictures = std::fs::read_dir(project("docs/images")).expect("pictures").map(|entry| entry.expect("an entry"));
+    for picture in pictures {
+        let bytes = picture.metadata().expect("a file").len();
+        assert!((1_000..BYTES_MAX).contains(&bytes), "{}: {bytes} bytes", picture.path().display());
+    }
+}
+
+/// A translation runs the very commands of its original, and expects the same of them.
+#[test]
+fn translations_have_the_blocks_of_their_originals() {
+    for file in PAGES.iter().filter(|file| file.contains("zh")) {
+        let original = if *file == "README.zh.md" { "README.md".to_owned() } else { file.replace("/zh/", "/") };
+        let blocks = |file: &str| Page::read(file, &text(file)).unwrap_or_else(|fault| panic!("{fault}")).blocks;
+        let (translated, original) = (blocks(file), blocks(&original));
+        assert_eq!(translated.len(), original.len(), "{file}");
+        for (one, other) in translated.iter().zip(&original) {
+            let of = |block: &blocks::Block| (block.kind, block.text.clone(), block.printed.clone());
+            assert_eq!(of(one), of(other), "{file}:{}", one.line);
+        }
     }
 }
 
