@@ -182,13 +182,14 @@ make_native() {
         flock 8
         rm -rf "$folder/making"
         mkdir "$folder/making"
-        if [ ! -f "$folder/librocksdb.a" ]; then
-            compile_rocksdb "$folder/making"
-            mv "$folder/making/librocksdb.a" "$folder/" # a rename, so that what was broken off is never taken
-        fi
+        # First the one that does not use all processors: there is something else to do meanwhile.
         if [ ! -f "$folder/libjemalloc_pic.a" ]; then
             compile_jemalloc "$folder/making"
-            mv "$folder/making/libjemalloc_pic.a" "$folder/"
+            mv "$folder/making/libjemalloc_pic.a" "$folder/" # a rename, so that what was broken off is never taken
+        fi
+        if [ ! -f "$folder/librocksdb.a" ]; then
+            compile_rocksdb "$folder/making"
+            mv "$folder/making/librocksdb.a" "$folder/"
         fi
         rm -rf "$folder/making"
     ) 8>"$folder/lock"
