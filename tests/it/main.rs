@@ -47,6 +47,7 @@ mod replicas;
 mod rollout;
 mod room;
 mod rules;
+mod scripts;
 mod sealed_configs;
 mod services;
 mod settings;

@@ -63,7 +63,8 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
 const PACKAGED: &str = "sudo apt install ./thuban_0.2.0-1_amd64.deb    # or: sudo tar xf thuban-0.2.0-x86_64-linux.tar.gz -C /usr/local --strip 1\nthuban dev";
 const ALL_TESTS: &str = "scripts/test\nscripts/supply-chain\nscripts/fuzz";
 const CLIENT: &str = "python3 -m venv client && client/bin/pip install apollo-config-client";
-const INSTALLS: &str = "installs a package that nobody has built yet; scripts/systemd-smoke does it on a copy of a machine";
+const INSTALLS: &str =
+    "installs a package that nobody has built yet; scripts/systemd-smoke does it on a copy of a machine";
 const PACKAGE: &str = "builds the release binary for minutes; .ci/run packages another one, and installs it";
 const PROFILE: &str = "compiles everything twice, and needs Docker";
 const SYSTEMD: &str = "changes the machine; scripts/systemd-smoke does it on a copy of one, in .ci/run";

@@ -1,0 +1,41 @@
+//! What the scripts promise before there is a binary.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Calls a function of scripts/lib.sh, with this shell script as `apt-get`.
+fn with_apt_get(script: &str, call: &str) -> Output {
+    let folder = TempDir::new().expect("a temporary directory can be made");
+    for (name, text) in [("apt-get", script), ("sudo", "exec \"$@\"")] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("#!/bin/bash\n{text}\n")).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("changed");
+    }
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let call = format!(". scripts/lib.sh; {call}");
+    let mut command = Command::new("bash");
+    command.args(["-euo", "pipefail", "-c", &call]).current_dir(root).env("PATH", path);
+    command.env("CALLS", folder.path().join("calls")).output().expect("bash can be run")
+}
+
+#[test]
+fn another_holder_of_apts_lock_is_waited_for() {
+    let held = "echo >>\"$CALLS\"\n[ \"$(wc -l <\"$CALLS\")\" -gt 2 ] || { \
+                echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)' >&2; exit 100; }";
+    let output = with_apt_get(held, "apt update");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("another program holds apt's lock").count(), 1, "it is said once: {said}");
+
+    let output = with_apt_get(held, "APT_LOCK_LIMIT_S=0; apt update");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("process 7"), "it is not waited for without end: {said}");
+
+    let output = with_apt_get("echo 'E: Unable to locate package g++' >&2; exit 100", "apt install g++");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("Unable to locate"), "another failure is one at once: {said}");
+}
