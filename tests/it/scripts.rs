@@ -1,4 +1,4 @@
-//! What the scripts promise before there is a binary.
+//! Behaviour of the scripts that needs no binary: waiting for the lock of apt.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
