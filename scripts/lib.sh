@@ -14,7 +14,7 @@ export THUBAN_CACHE=$CACHE # what the tests install for themselves goes there to
 
 # Processor seconds of a build by quick and by release, measured on one machine (docs/building.md), for the forecast.
 CPU_SECONDS=600
-RELEASE_CPU_SECONDS=1300
+RELEASE_CPU_SECONDS=700
 # How long another program may hold apt's lock.
 APT_LOCK_LIMIT_S=300
 
