@@ -4,7 +4,7 @@
 # Sourced by scripts that have already set `set -euo pipefail`. Reads:
 #   THUBAN_CACHE      where builds and data are kept       (default ${XDG_CACHE_HOME:-~/.cache}/thuban)
 #   CARGO_TARGET_DIR  where cargo builds                   (default $THUBAN_CACHE/target)
-#   THUBAN_PROFILE    the profile that is built by         (default what the script says, quick if it says nothing)
+#   THUBAN_PROFILE    the profile that is built by         (default what the script says)
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/native.sh
@@ -20,6 +20,9 @@ APT_LOCK_LIMIT_S=300
 
 say() { printf '==> %s\n' "$*" >&2; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# usage: prints the head of the running script, which says how it is called, and ends.
+usage() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0" >&2; exit 2; }
 
 # as_root COMMAND...: through sudo only if it must.
 as_root() {
@@ -86,12 +89,17 @@ run_cargo() {
     cargo "$subcommand" ${NATIVE_CONFIG:+--config "$NATIVE_CONFIG"} "$@"
 }
 
-# Everything that run_cargo needs; the checkout stays free of build output.
-prepare_build() {
+# Everything that run_cargo needs to compile; the checkout stays free of build output.
+prepare_cargo() {
     ensure_tools
     mkdir -p "$CACHE"
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
     prepare_native
+}
+
+# And to link.
+prepare_build() {
+    prepare_cargo
     native_is_there || make_native_shown
 }
 
@@ -151,8 +159,8 @@ make_native_shown() {
 }
 
 # build_binary PROFILE: builds the program by THUBAN_PROFILE, else by this profile, and leaves its path in THUBAN_BIN; a
-# THUBAN_BIN given by the caller is taken. The library and its crates are compiled while
-# RocksDB is; only the program has to be linked with it.
+# THUBAN_BIN given by the caller is taken. The library and its crates are compiled while RocksDB is; only the program has
+# to be linked with it.
 build_binary() {
     if [ -n "${THUBAN_BIN:-}" ]; then
         [ -x "$THUBAN_BIN" ] || die "THUBAN_BIN=$THUBAN_BIN is not an executable file"
@@ -162,9 +170,7 @@ build_binary() {
     export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CACHE/target}
     binary=$(binary_of "$profile")
     [ -x "$binary" ] || forecast "$profile"
-    ensure_tools
-    mkdir -p "$CACHE"
-    prepare_native
+    prepare_cargo
     compile_binary "$profile" || die "the build failed; all that was said: $CACHE/build.log, $CACHE/native.log"
     THUBAN_BIN=$binary
     [ $((SECONDS - began)) -lt 5 ] || say "built in $(duration $((SECONDS - began))): $THUBAN_BIN"

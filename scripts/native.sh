@@ -197,9 +197,9 @@ make_native() {
 
 # native_progress: how many units of RocksDB are compiled, while it is.
 native_progress() {
-    local units=${NATIVE_CONFIG%/*}/making/units all done_
+    local units=${NATIVE_CONFIG%/*}/making/units all compiled
     native_is_there && return 0
     all=$(compgen -G "$units/*.cc" | wc -l)
-    done_=$(compgen -G "$units/*.o" | wc -l)
-    [ "$all" -eq 0 ] || printf 'RocksDB %s of %s units, ' "$done_" "$all"
+    compiled=$(compgen -G "$units/*.o" | wc -l)
+    [ "$all" -eq 0 ] || printf 'RocksDB %s of %s units, ' "$compiled" "$all"
 }
