@@ -116,7 +116,8 @@ def main():
     keep_linked(bom, linked)
     check(bom, read(work, "judged.json"))
     add_libraries(bom)
-    text = json.dumps(bom, indent=1)
+    # The folder that it was made in is nobody's business, and another one each time.
+    text = json.dumps(bom, indent=1).replace(f"file://{os.path.realpath(work)}", "file:///thuban")
     if fault := JsonStrictValidator(SchemaVersion.V1_5).validate_str(text):
         die(fault)
     with open(os.path.join(folder, "thuban.cdx.json"), "w", encoding="utf-8") as file:
