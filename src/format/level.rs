@@ -13,6 +13,7 @@
 //! | 3 | who asked, with every command that a request made; users with grants, service tokens, access keys, the audit trail |
 //! | 4 | circuit breaker rules; promoting, withdrawing and scheduling releases, gray ones for a percentage, their history; publishing what was judged or seen alone; TOML files |
 //! | 5 | config files that are kept encrypted, templates of files; what a service says of its dead instances; webhooks |
+//! | 6 | the revision that a change of health was judged by; the membership in the hashes that members compare |
 //!
 //! What is raised, and when: `raft::levels`. What a data directory may hold: `store::identity`. A
 //! change of any of these formats takes a new level, a row in the table above, and a small data
@@ -38,8 +39,10 @@ impl Level {
     pub const ROLLOUT: Level = Level(4);
     /// Care for what is secret, for the dead, and for who wants to be told.
     pub const CUSTODY: Level = Level(5);
+    /// A change of health names the revision it was found at; the membership is part of the compared hash.
+    pub const EDGES: Level = Level(6);
     /// The highest that this binary reads and writes.
-    pub const NEWEST: Level = Level::CUSTODY;
+    pub const NEWEST: Level = Level::EDGES;
 
     /// For fields that are left out at the first level, so that their bytes stay what they were.
     pub fn is_first(&self) -> bool {
