@@ -134,8 +134,8 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_TRUSTED_PROXIES", value_delimiter = ',', default_value = "127.0.0.0/8,::1/128")]
     pub trusted_proxies: Vec<IpNet>,
 
-    /// Milliseconds for which a node that hears no leader goes on believing tokens; after that it believes
-    /// none, as it would not hear of a revocation
+    /// Milliseconds for which a node that is not up to date with the leader goes on believing tokens; after that it
+    /// believes none, as it may not know of a revocation
     #[arg(long, env = "THUBAN_TOKEN_TRUST_MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1000..))]
     pub token_trust_ms: u64,
 
@@ -143,6 +143,15 @@ pub struct Tuning {
     /// without a dot and the advertised ones, as by a proxy on this machine; `*` for all
     #[arg(long, env = "THUBAN_ALLOWED_HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Vec<String>,
+
+    /// Milliseconds by which what is applied here may lag behind the leader before this node is not ready; 0 for any
+    #[arg(long, env = "THUBAN_READY_BEHIND_MS", default_value_t = 30_000)]
+    pub ready_behind_ms: u64,
+
+    /// Milliseconds for which a leader may be silent before another is elected [default: four round trips to the
+    /// majority and 100 more, 400 to 8000]
+    #[arg(long, env = "THUBAN_ELECTION_TIMEOUT_MS", value_parser = clap::value_parser!(u64).range(200..=60_000))]
+    pub election_timeout_ms: Option<u64>,
 
     #[command(flatten)]
     pub bounds: Bounds,

@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use prometheus::{
-    Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder, core::Collector,
+    Encoder, Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry, TextEncoder, core::Collector,
 };
 use tokio::time::Instant;
 
@@ -56,6 +56,7 @@ macro_rules! metrics {
     };
     (@build IntCounter $name:literal, $help:expr) => { IntCounter::new($name, $help)? };
     (@build IntGauge $name:literal, $help:expr) => { IntGauge::new($name, $help)? };
+    (@build Gauge $name:literal, $help:expr) => { Gauge::new($name, $help)? };
     (@build IntCounterVec $name:literal, $help:expr, [$($label:literal),+]) => {
         IntCounterVec::new(Opts::new($name, $help), &[$($label),+])?
     };
@@ -124,6 +125,12 @@ metrics! {
     peer_reachable: IntGaugeVec "thuban_peer_reachable" ["peer"];
     /// Round trip of the last ping to a peer.
     peer_round_trip: GaugeVec "thuban_peer_round_trip_seconds" ["peer"];
+    /// On the leader: 1 while a peer is heard and has taken none of the entries that wait for it for 10 s, else 0.
+    peer_stuck: IntGaugeVec "thuban_peer_stuck" ["peer"];
+    /// Seconds for which something may have been committed that is not applied here; 0 on a leader, infinite at first.
+    freshness: Gauge "thuban_freshness_seconds";
+    /// How long a leader may be silent before this node takes it for gone.
+    election_timeout: Gauge "thuban_election_timeout_seconds";
     /// On the leader: sessions of log replication to a peer that failed; they are tried again with pauses.
     peer_append_failures: IntCounterVec "thuban_peer_append_failures_total" ["peer"];
     /// 1 while members hold different states at the same index as this node sees it, else 0.

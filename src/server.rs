@@ -124,6 +124,8 @@ impl Server {
             },
             hash_check_entries: config.tuning.hash_check_entries,
             data_keys: config.data_keys.clone(),
+            election_timeout: config.tuning.election_timeout_ms.map(Duration::from_millis),
+            ready_behind: Duration::from_millis(config.tuning.ready_behind_ms),
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
         let telling = webhooks::tell(node.clone(), WebhookSettings { ca_file: config.tuning.webhook_ca_file.clone() });

@@ -46,6 +46,13 @@ struct MemberBody {
     last_log: Option<u64>,
     applied: Option<u64>,
     reachable: bool,
+    /// Milliseconds for which something may have been committed that it has not applied: 0 on a leader with its lease,
+    /// absent where it does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fresh_ms: Option<u64>,
+    /// Milliseconds from this node to it and back, as the last pings had it; absent of one that was not reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    round_trip_ms: Option<f64>,
     /// Version of its binary; null of one that was never heard to say.
     version: Option<String>,
     /// The levels that it reads and writes.
@@ -76,6 +83,8 @@ pub(super) async fn status(State(app): State<App>, _: Caller) -> Response {
         last_log: member.last_log,
         applied: member.applied,
         reachable: member.reachable,
+        fresh_ms: member.fresh_ms,
+        round_trip_ms: member.round_trip.map(|time| (time.as_secs_f64() * 1e6).round() / 1e3),
         version: member.version,
         level_min: member.levels.map(|levels| levels.min.0),
         level_max: member.levels.map(|levels| levels.max.0),

@@ -32,10 +32,11 @@ pub(super) async fn ready(State(app): State<App>, query: Query) -> Response {
     let is_ready = checks.iter().all(|check| check.failure.is_none());
     let mut text = String::new();
     for check in &checks {
-        match &check.failure {
-            Some(why) => text.push_str(&format!("[-] {}: {why}\n", check.name)),
-            None if verbose => text.push_str(&format!("[+] {}\n", check.name)),
-            None => {}
+        match (&check.failure, &check.note) {
+            (Some(why), _) => text.push_str(&format!("[-] {}: {why}\n", check.name)),
+            (None, Some(note)) if verbose => text.push_str(&format!("[+] {}: {note}\n", check.name)),
+            (None, None) if verbose => text.push_str(&format!("[+] {}\n", check.name)),
+            _ => {}
         }
     }
     text.push_str(if is_ready { "ok\n" } else { "not ready\n" });

@@ -219,19 +219,33 @@ async fn status(to: &CallArgs) -> anyhow::Result<()> {
         say(&format!("ALARM {}", text(alarm)));
     }
     say(&format!(
-        "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<8} {:<7} {:<22} {:<22} {}",
-        "id", "role", "voter", "reachable", "last log", "applied", "version", "levels", "api", "compat", "peer"
+        "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10} {:>9} {:>8}  {:<8} {:<7} {:<22} {:<22} {}",
+        "id",
+        "role",
+        "voter",
+        "reachable",
+        "last log",
+        "applied",
+        "fresh ms",
+        "rtt ms",
+        "version",
+        "levels",
+        "api",
+        "compat",
+        "peer"
     ));
     for member in answer["members"].as_array().into_iter().flatten() {
         let column = |key: &str| text(&member[key]);
         say(&format!(
-            "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10}  {:<8} {:<7} {:<22} {:<22} {}",
+            "{:>4}  {:<9} {:<6} {:<10} {:>10} {:>10} {:>9} {:>8}  {:<8} {:<7} {:<22} {:<22} {}",
             column("id"),
             column("role"),
             column("voter"),
             column("reachable"),
             column("last_log"),
             column("applied"),
+            column("fresh_ms"),
+            column("round_trip_ms"),
             column("version"),
             format!("{}-{}", column("level_min"), column("level_max")),
             column("api"),

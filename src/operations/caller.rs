@@ -119,10 +119,10 @@ impl Operations {
         }
     }
 
-    /// As far as this node may say: one that has been cut off for too long believes nobody, as it would not hear of
-    /// a revocation.
+    /// As far as this node may say: one that has not been up to date for too long believes nobody, as it may not know
+    /// of a revocation.
     fn holder(&self, credential: &Credential, address: Option<IpAddr>) -> Option<Holder> {
-        if !self.node.was_led_within(self.bounds.token_trust) {
+        if !self.node.is_fresh_within(self.bounds.token_trust) {
             return None;
         }
         let now = self.node.now();

@@ -11,16 +11,19 @@ use tokio_util::task::TaskTracker;
 use super::beats;
 use super::clock;
 use super::divergence;
+use super::election;
 use super::keeping;
 use super::lease;
 use super::levels;
 use super::members;
 use super::node::Node;
 use super::notes;
+use super::poll;
 use super::reset;
 use super::retention;
 use super::room;
 use super::schedule;
+use super::stuck;
 use crate::catalog::Command;
 use crate::catalog::nodes::NodeRecord;
 use crate::format::level::Level;
@@ -43,11 +46,12 @@ pub(super) fn start(node: &Node, orders: Orders, tasks: &TaskTracker, shutdown: 
     run(follow_members(node.clone()), tasks, shutdown);
     run(watch_leader(node.clone()), tasks, shutdown);
     run(lease::tell_of_leaders(node.clone()), tasks, shutdown);
-    run(lease::question_the_leader(node.clone()), tasks, shutdown);
-    run(clock::keep_asking(node.clone()), tasks, shutdown);
+    run(election::hold(node.clone()), tasks, shutdown);
+    run(poll::keep_asking(node.clone()), tasks, shutdown);
     run(keeping::keep(node.clone()), tasks, shutdown);
     run(room::watch(node.clone()), tasks, shutdown);
     run(divergence::watch(node.clone()), tasks, shutdown);
+    run(stuck::watch(node.clone()), tasks, shutdown);
     run(beats::watch_over(node.clone()), tasks, shutdown);
     run(retention::watch_over(node.clone()), tasks, shutdown);
     run(schedule::watch_over(node.clone()), tasks, shutdown);
@@ -66,15 +70,15 @@ async fn keep_house(node: Node, orders: Orders) {
         let leads = node.leader() == Some(node.id());
         leads_since = leads.then(|| leads_since.unwrap_or_else(Instant::now));
         // A node that has not caught up with its own log may not know what was settled long ago.
-        if node.is_recovered() && node.leader().is_some() {
+        if node.has_caught_up() && node.leader().is_some() {
             found(&node, &orders, leads_since).await;
             announce(&node, &orders).await;
             members::finish_change(&node).await;
             levels::raise_if_due(&node).await;
         }
         remember_cluster(&node);
-        // Cut short the moment the node recovers: who starts a cluster waits for what comes next.
-        let _ = timeout(ROUND, node.inner().has_recovered.notified()).await;
+        // Cut short the moment the node has caught up: who starts a cluster waits for what comes next.
+        let _ = timeout(ROUND, node.inner().caught_up_now.notified()).await;
     }
 }
 
@@ -102,7 +106,8 @@ async fn found(node: &Node, orders: &Orders, leads_since: Option<Instant>) {
         None if leads_since.elapsed() < FOUNDERS_WITHIN => return,
         None => Level::FIRST,
     };
-    clock::settle(node).await;
+    let Some(term) = node.leading_term() else { return };
+    clock::settle(node, term).await;
     let admin =
         Founder::administrator(hex::encode(rand::random::<[u8; 16]>()), orders.admin_password_hash.clone(), node.now());
     let cluster_id = hex::encode(rand::random::<[u8; 16]>());

@@ -1,26 +1,31 @@
 //! The time of the cluster: what the leader stamps, and what every node judges the age of things by.
 //!
-//! Each node keeps an anchor, a time and the moment of its monotonic clock at which it was that time,
-//! and counts on from there. The newest stamp that it applied of another leader is a new anchor. Its
-//! wall clock only pulls: time runs by up to a hundredth faster or slower until it agrees. So a leader
-//! whose clock is hours off, in whichever direction, moves no stamp by more than a hundredth of the
-//! time that has really passed, and never backwards.
+//! Each node keeps an anchor, a time and the moment of the machine's uptime at which it was that time, and counts on from
+//! there. Its wall clock only pulls: time runs by up to a hundredth faster or slower until it agrees. So a leader whose
+//! clock is hours off, in whichever direction, moves no stamp by more than a hundredth of the time that has really
+//! passed, and never backwards.
 //!
-//! A node that has just started has no anchor. It asks the others what time it is ([`ask`]); where
-//! nobody knows, because all of them have just started, their clocks decide, the middle one.
+//! Who follows is told by its leader what time it is, twice a second ([`super::poll`]), and takes that for a new anchor. A
+//! stamp that it applies moves its anchor forward alone: it may be of an entry that came late, by hours where the node was
+//! away. A new leader asks who is in reach before its first stamp, and does not begin behind what they know ([`ask`]).
+//!
+//! A node that has just started has no anchor. It takes the time of whoever knows it; where nobody does, because all of
+//! them have just started, their clocks decide, the middle one.
 
 mod ask;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
 
-pub(super) use self::ask::{keep_asking, settle};
+pub(super) use self::ask::settle;
+use super::uptime;
 use crate::model::time::Timestamp;
 
 /// Time is slowed down or sped up by one part in so many, at most.
 const SLEW_DIVISOR: u32 = 100;
+/// What the leader says is as exact as the way is short, and no better than this.
+const FOLLOWED_WITHIN: Duration = Duration::from_millis(50);
 
 /// The time of the cluster as this node reckons it.
 pub struct Clock {
@@ -42,7 +47,12 @@ impl Clock {
 
     /// What time it is in the cluster.
     pub fn now(&self) -> Timestamp {
-        to_timestamp(self.reckoning.lock().read(Instant::now(), self.wall()))
+        to_timestamp(self.reckoning.lock().read(uptime::now(), self.wall()))
+    }
+
+    /// Whether it was found out what the others know before this node stamps in `term`.
+    fn has_begun(&self, term: u64) -> bool {
+        self.reckoning.lock().begun == Some(term)
     }
 
     pub(super) fn is_anchored(&self) -> bool {
@@ -53,17 +63,17 @@ impl Clock {
     pub(super) fn known(&self) -> Option<Timestamp> {
         let mut reckoning = self.reckoning.lock();
         reckoning.anchor?;
-        Some(to_timestamp(reckoning.read(Instant::now(), self.wall())))
+        Some(to_timestamp(reckoning.read(uptime::now(), self.wall())))
     }
 
-    /// The stamp of a proposal in a term that this node leads; `None` while it does not know the time.
+    /// The stamp of a proposal in a term that this node leads; `None` before it has found out what the others know.
     pub(super) fn stamp(&self, term: u64) -> Option<Timestamp> {
-        self.reckoning.lock().stamp(term, Instant::now(), self.wall()).map(to_timestamp)
+        self.reckoning.lock().stamp(term, uptime::now(), self.wall()).map(to_timestamp)
     }
 
-    /// An entry of `term` with this stamp was applied.
-    pub(super) fn observe(&self, term: u64, stamp: Timestamp) {
-        self.reckoning.lock().observe(term, Duration::from_millis(stamp.0), Instant::now());
+    /// An entry with this stamp was applied.
+    pub(super) fn observe(&self, stamp: Timestamp) {
+        self.reckoning.lock().observe(Duration::from_millis(stamp.0), uptime::now());
     }
 
     /// A state was installed whose newest stamp is this.
@@ -73,7 +83,18 @@ impl Clock {
 
     /// Takes over what time it is, if this node does not know it yet.
     pub(super) fn adopt(&self, time: Timestamp) {
-        self.reckoning.lock().adopt(Duration::from_millis(time.0), Instant::now());
+        self.reckoning.lock().adopt(Duration::from_millis(time.0), uptime::now());
+    }
+
+    /// The leader says what time it is, in an answer that took so long.
+    pub(super) fn follow(&self, time: Timestamp, round_trip: Duration) {
+        self.reckoning.lock().follow(Duration::from_millis(time.0), round_trip, uptime::now(), self.wall());
+    }
+
+    /// This node leads `term`, and the others know of no later time than this.
+    pub(super) fn begin(&self, term: u64, latest: Option<Timestamp>) {
+        let latest = latest.map(|time| Duration::from_millis(time.0));
+        self.reckoning.lock().begin(term, latest, uptime::now(), self.wall());
     }
 
     /// The wall clock, read here and nowhere else.
@@ -107,59 +128,79 @@ struct Reckoning {
     /// The newest stamp that is known.
     newest: Duration,
     anchor: Option<Anchor>,
-    /// The last term in which this node stamped.
-    stamped_in: Option<u64>,
+    /// The last term that this node leads, knowing what the others know.
+    begun: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 struct Anchor {
     time: Duration,
-    at: Instant,
+    /// By the uptime.
+    at: Duration,
 }
 
 impl Reckoning {
     fn new(newest: Timestamp) -> Self {
-        Reckoning { newest: Duration::from_millis(newest.0), anchor: None, stamped_in: None }
+        Reckoning { newest: Duration::from_millis(newest.0), anchor: None, begun: None }
     }
 
-    fn read(&mut self, now: Instant, wall: Duration) -> Duration {
+    fn read(&mut self, now: Duration, wall: Duration) -> Duration {
         self.advance(now, wall).unwrap_or(wall).max(self.newest)
     }
 
     /// Moves the anchor on to `now`.
-    fn advance(&mut self, now: Instant, wall: Duration) -> Option<Duration> {
+    fn advance(&mut self, now: Duration, wall: Duration) -> Option<Duration> {
         let anchor = self.anchor.as_mut()?;
-        let passed = now.saturating_duration_since(anchor.at);
+        let passed = now.saturating_sub(anchor.at);
         let (even, slew) = (anchor.time + passed, passed / SLEW_DIVISOR);
         *anchor = Anchor { time: wall.clamp(even - slew, even + slew), at: anchor.at.max(now) };
         Some(anchor.time)
     }
 
-    fn stamp(&mut self, term: u64, now: Instant, wall: Duration) -> Option<Duration> {
+    fn stamp(&mut self, term: u64, now: Duration, wall: Duration) -> Option<Duration> {
+        if self.begun != Some(term) {
+            return None;
+        }
         let time = self.advance(now, wall)?.max(self.newest);
         // Where the log is ahead, time goes on from there and does not stand still until it is reached.
         self.anchor = Some(Anchor { time, at: now });
-        self.stamped_in = Some(term);
         self.newest = time;
         Some(time)
     }
 
-    fn observe(&mut self, term: u64, stamp: Duration, now: Instant) {
+    /// A stamp that is behind says nothing: it may be of an entry that took its time, on the way or in the log.
+    fn observe(&mut self, stamp: Duration, now: Duration) {
         self.newest = self.newest.max(stamp);
-        let Some(anchor) = self.anchor else { return };
-        // A stamp of its own comes back late, by the time that it took to commit. Taken for an anchor, it
-        // would slow time down at each write.
-        let is_foreign = self.stamped_in.is_none_or(|own| own < term);
-        if is_foreign || stamp > anchor.time + now.saturating_duration_since(anchor.at) {
+        if let Some(anchor) = self.anchor
+            && stamp > anchor.time + now.saturating_sub(anchor.at)
+        {
             self.anchor = Some(Anchor { time: stamp, at: now });
         }
+    }
+
+    fn follow(&mut self, time: Duration, round_trip: Duration, now: Duration, wall: Duration) {
+        // Half of the way it took to come here, or a little more or less.
+        let told = time + round_trip / 2;
+        let own = self.advance(now, wall);
+        if own.is_none_or(|own| own.abs_diff(told) > FOLLOWED_WITHIN.max(round_trip)) {
+            self.anchor = Some(Anchor { time: told.max(self.newest), at: now });
+        }
+    }
+
+    fn begin(&mut self, term: u64, latest: Option<Duration>, now: Duration, wall: Duration) {
+        if let (Some(own), Some(latest)) = (self.advance(now, wall), latest)
+            && latest > own
+        {
+            self.anchor = Some(Anchor { time: latest, at: now });
+        }
+        self.begun = Some(term);
     }
 
     fn not_before(&mut self, newest: Duration) {
         self.newest = self.newest.max(newest);
     }
 
-    fn adopt(&mut self, time: Duration, now: Instant) {
+    fn adopt(&mut self, time: Duration, now: Duration) {
         let time = time.max(self.newest);
         self.anchor.get_or_insert(Anchor { time, at: now });
     }
@@ -180,15 +221,19 @@ mod tests {
         Pass(u64),
         /// From here on the wall clock is ahead of real time, or behind.
         Wrong(i64),
-        /// Another leader's entry of this term, stamped so long after the beginning.
-        Applied(u64, i64),
+        /// An entry, stamped so long after the beginning.
+        Applied(i64),
         Told(i64),
+        /// The leader says so, in an answer that took some milliseconds.
+        Follows(i64, u64),
+        /// This node leads the term, and the latest time that others know is this.
+        Begins(u64, i64),
         /// This node stamps in this term, so long after the beginning.
         Stamps(u64, i64),
         CannotStamp,
         Reads(i64),
     }
-    use Step::{Applied, CannotStamp, Pass, Reads, Stamps, Told, Wrong};
+    use Step::{Applied, Begins, CannotStamp, Follows, Pass, Reads, Stamps, Told, Wrong};
 
     fn after_zero(ms: i64) -> u64 {
         ZERO.checked_add_signed(ms).expect("far from the ends")
@@ -196,7 +241,7 @@ mod tests {
 
     /// Walks through the steps with a node whose log ends at the beginning.
     fn walk(title: &str, steps: &[Step]) {
-        let (start, mut passed, mut wrong) = (Instant::now(), 0, 0);
+        let (start, mut passed, mut wrong) = (Duration::from_secs(1000), 0, 0);
         let mut reckoning = Reckoning::new(Timestamp(ZERO));
         for (number, step) in steps.iter().enumerate() {
             let at = format!("{title}, step {number}");
@@ -206,10 +251,26 @@ mod tests {
             match step {
                 Pass(ms) => passed += ms,
                 Wrong(ms) => wrong = *ms,
-                Applied(term, ms) => reckoning.observe(*term, Duration::from_millis(after_zero(*ms)), now),
+                Applied(ms) => reckoning.observe(Duration::from_millis(after_zero(*ms)), now),
                 Told(ms) => reckoning.adopt(Duration::from_millis(after_zero(*ms)), now),
-                Stamps(term, ms) => assert_eq!(reckoning.stamp(*term, now, wall).map(shown), Some(*ms), "{at}"),
-                CannotStamp => assert_eq!(reckoning.stamp(1, now, wall), None, "{at}"),
+                Follows(ms, round_trip_ms) => {
+                    let round_trip = Duration::from_millis(*round_trip_ms);
+                    reckoning.follow(Duration::from_millis(after_zero(*ms)), round_trip, now, wall);
+                }
+                Begins(term, ms) => {
+                    reckoning.begin(*term, Some(Duration::from_millis(after_zero(*ms))), now, wall);
+                }
+                Stamps(term, ms) => {
+                    if reckoning.begun != Some(*term) {
+                        assert_eq!(reckoning.stamp(*term, now, wall), None, "{at}: nobody was asked");
+                        reckoning.begin(*term, None, now, wall);
+                    }
+                    assert_eq!(reckoning.stamp(*term, now, wall).map(shown), Some(*ms), "{at}");
+                }
+                CannotStamp => {
+                    reckoning.begin(1, None, now, wall);
+                    assert_eq!(reckoning.stamp(1, now, wall), None, "{at}");
+                }
                 Reads(ms) => assert_eq!(shown(reckoning.read(now, wall)), *ms, "{at}"),
             }
         }
@@ -218,7 +279,7 @@ mod tests {
     #[test]
     fn a_clock_that_is_right_shows_the_time() {
         walk("all agree", &[Told(0), Stamps(1, 0), Pass(5), Stamps(1, 5), Pass(DAY), Stamps(1, DAY as i64 + 5)]);
-        walk("a follower", &[Told(0), Pass(SECOND), Applied(1, 1000), Pass(SECOND), Reads(2000)]);
+        walk("a follower", &[Told(0), Pass(SECOND), Applied(1000), Pass(SECOND), Reads(2000)]);
     }
 
     #[test]
@@ -246,17 +307,48 @@ mod tests {
         let month = 30 * DAY as i64;
         walk(
             "its clock is a month ahead, and it followed for an hour",
-            &[Told(0), Wrong(month), Pass(HOUR), Applied(1, 3_600_000), Pass(SECOND), Stamps(2, 3_601_010)],
+            &[Told(0), Wrong(month), Pass(HOUR), Follows(3_600_000, 0), Pass(SECOND), Stamps(2, 3_601_010)],
         );
         walk(
             "its clock is a month behind",
-            &[Told(0), Wrong(-month), Pass(HOUR), Applied(1, 3_600_000), Pass(SECOND), Stamps(2, 3_600_990)],
+            &[Told(0), Wrong(-month), Pass(HOUR), Follows(3_600_000, 0), Pass(SECOND), Stamps(2, 3_600_990)],
         );
-        walk("the log is ahead of it", &[Told(0), Applied(1, 7_000), Stamps(2, 7_000), Pass(SECOND), Stamps(2, 7_990)]);
+        walk("the log is ahead of it", &[Told(0), Applied(7_000), Stamps(2, 7_000), Pass(SECOND), Stamps(2, 7_990)]);
         walk(
             "what it applies late of the term before",
-            &[Told(0), Pass(900), Stamps(2, 900), Applied(1, 500), Stamps(2, 900)],
+            &[Told(0), Pass(900), Stamps(2, 900), Applied(500), Stamps(2, 900)],
         );
+    }
+
+    /// A node was away for ten minutes, in the first second of which something was written.
+    #[test]
+    fn an_entry_that_is_applied_late_turns_no_clock_back() {
+        walk("it reads on", &[Told(0), Pass(600_000), Applied(1_000), Reads(600_000), Stamps(2, 600_000)]);
+        walk(
+            "a pause that its uptime counts",
+            &[Told(0), Pass(HOUR), Applied(60_000), Pass(5), Reads(HOUR as i64 + 5)],
+        );
+    }
+
+    #[test]
+    fn a_follower_takes_the_time_of_its_leader() {
+        walk("it is ahead", &[Told(60_000), Follows(0, 20), Reads(10), Pass(SECOND), Follows(1_000, 20), Reads(1_000)]);
+        walk("it is behind", &[Told(0), Follows(60_000, 20), Reads(60_010)]);
+        walk("as exact as the way is short", &[Told(0), Pass(SECOND), Follows(800, 300), Reads(1_000)]);
+        walk(
+            "not below what was stamped",
+            &[Told(0), Applied(9_000), Follows(5_000, 0), Reads(9_000), Pass(10), Reads(9_009)],
+        );
+        walk("nobody has told it before", &[Follows(5_000, 10), Reads(5_005)]);
+    }
+
+    #[test]
+    fn a_new_leader_does_not_begin_behind_what_others_know() {
+        walk(
+            "it stood still for 100 s",
+            &[Told(0), Begins(2, 100_000), Stamps(2, 100_000), Pass(5), Stamps(2, 100_004)],
+        );
+        walk("the others are behind", &[Told(0), Pass(SECOND), Begins(2, 400), Stamps(2, 1_000)]);
     }
 
     #[test]
@@ -265,23 +357,19 @@ mod tests {
         for round in 1..=1000 {
             // A hundred milliseconds from stamp to apply, and the next write at once.
             let stamp = round * 100;
-            steps.extend([Pass(100), Stamps(1, stamp), Applied(1, stamp - 100)]);
+            steps.extend([Pass(100), Stamps(1, stamp), Applied(stamp - 100)]);
         }
         walk("one write after the other", &steps);
-        walk(
-            "a leader of two terms",
-            &[Told(0), Pass(10), Stamps(1, 10), Applied(2, 4), Pass(6), Applied(2, 9), Reads(10)],
-        );
     }
 
     #[test]
     fn who_has_just_started_does_not_know_the_time() {
         let month = 30 * DAY as i64;
-        walk("nobody told it", &[CannotStamp, Applied(1, 500), CannotStamp]);
+        walk("nobody told it", &[CannotStamp, Applied(500), CannotStamp]);
         walk("it reads its own clock until then", &[Wrong(HOUR as i64), Reads(HOUR as i64), Told(0), Reads(0)]);
-        walk("but not below its log", &[Wrong(-month), Reads(0), Applied(1, 500), Reads(500)]);
-        walk("old entries do not tell it", &[Pass(DAY), Applied(1, 500), Told(DAY as i64), Stamps(2, DAY as i64)]);
-        walk("told less than its log says", &[Applied(1, 5_000), Told(3_000), Stamps(2, 5_000)]);
+        walk("but not below its log", &[Wrong(-month), Reads(0), Applied(500), Reads(500)]);
+        walk("old entries do not tell it", &[Pass(DAY), Applied(500), Told(DAY as i64), Stamps(2, DAY as i64)]);
+        walk("told less than its log says", &[Applied(5_000), Told(3_000), Stamps(2, 5_000)]);
         walk("told twice", &[Told(1_000), Told(9_000), Wrong(1_000), Stamps(1, 1_000)]);
     }
 }

@@ -11,7 +11,6 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
@@ -22,8 +21,6 @@ use crate::format::types::NodeId;
 
 /// Between two comparisons.
 const COMPARE_PAUSE: Duration = Duration::from_secs(2);
-/// How long a member may take to tell its hashes.
-const TELL_WITHIN: Duration = Duration::from_secs(1);
 /// Comparisons in a row that have to call this node wrong before it stops: where there are two voters the
 /// leader counts as right, and for a moment two nodes may disagree on who that is.
 const ROUNDS_MIN: u32 = 2;
@@ -60,7 +57,7 @@ impl Node {
         let own = self.out_of_service().map(str::to_owned);
         let found = self.inner().divergence.found.lock();
         let others = found.difference.as_ref().and_then(|difference| describe(difference, self.id()));
-        own.into_iter().chain(others).collect()
+        own.into_iter().chain(others).chain(self.stuck_peers()).collect()
     }
 }
 
@@ -117,13 +114,11 @@ async fn compare(node: &Node) {
     let membership = metrics.membership_config.membership();
     let members: BTreeSet<NodeId> = membership.nodes().map(|(id, _)| *id).collect();
     // One that is no member compares itself with nobody.
-    let others =
-        members.iter().filter(|id| members.contains(&node.id()) && **id != node.id() && node.is_reachable(**id));
-    let asked = others.map(|id| async move {
-        let told = node.inner().peers.progress(*id, TELL_WITHIN).await;
-        told.ok().map(|PeerProgress { checkpoints, .. }| (*id, checkpoints))
-    });
-    let told = join_all(asked).await.into_iter().flatten();
+    if !members.contains(&node.id()) {
+        return;
+    }
+    let said = node.inner().poll.said().into_iter().filter(|(id, _)| members.contains(id) && node.is_reachable(*id));
+    let told = said.map(|(id, PeerProgress { checkpoints, .. })| (id, checkpoints));
     let known = told.chain([(node.id(), node.inner().machine.checkpoints())]).collect();
     let found = hashes::difference(&membership.voter_ids().collect(), metrics.current_leader, &known);
     if let Some(why) = take_in(node, found) {

@@ -20,8 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use super::leading::{Carried, write_error};
-use super::lease;
-use super::node::ClusterRaft;
+use super::node::{ClusterRaft, Node};
 use crate::format::types::Proposal;
 
 /// Batches on their way: with two, one is on the disks while the next one is being applied.
@@ -65,7 +64,7 @@ impl Waiting {
 
 impl Gatherer {
     /// Appends a proposal with others that come at the same time; returns how that ended.
-    pub(super) async fn append(&self, raft: &ClusterRaft, proposal: Proposal) -> Carried {
+    pub(super) async fn append(&self, node: &Node, proposal: Proposal) -> Carried {
         let (answer, carried) = oneshot::channel();
         let batch = {
             let mut gathered = self.0.lock();
@@ -76,16 +75,16 @@ impl Gatherer {
         };
         if let Some(batch) = batch {
             // On a task of its own: a caller that goes away must not take the others along.
-            tokio::spawn(self.clone().send(raft.clone(), batch));
+            tokio::spawn(self.clone().send(node.clone(), batch));
         }
         carried.await.unwrap_or_else(|_| Carried::Unknown("the node is stopping".to_owned()))
     }
 
     /// Sends a batch, and then whatever has gathered, until nothing has.
-    async fn send(self, raft: ClusterRaft, mut batch: Vec<Waiting>) {
+    async fn send(self, node: Node, mut batch: Vec<Waiting>) {
         loop {
             let count = batch.len();
-            self.send_watching_the_lease(&raft, batch).await;
+            self.send_watching_the_lease(&node, batch).await;
             match self.0.lock().end_batch(count) {
                 Some(next) => batch = next,
                 None => return,
@@ -93,12 +92,12 @@ impl Gatherer {
         }
     }
 
-    async fn send_watching_the_lease(&self, raft: &ClusterRaft, batch: Vec<Waiting>) {
-        let mut sending = std::pin::pin!(send_batch(raft, batch));
+    async fn send_watching_the_lease(&self, node: &Node, batch: Vec<Waiting>) {
+        let mut sending = std::pin::pin!(send_batch(&node.inner().raft, batch));
         loop {
             tokio::select! {
                 () = &mut sending => return,
-                () = sleep(LEASE_LOOK) => if lease::leading_term(raft).is_none() {
+                () = sleep(LEASE_LOOK) => if node.leading_term().is_none() {
                     let waiting = self.0.lock().turn_away();
                     waiting.into_iter().for_each(|one| drop(one.answer.send(Carried::NotLeader)));
                 },

@@ -7,20 +7,11 @@
 
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tokio::time::Instant;
-
 use super::node::Node;
 use super::state::Applied;
 
-/// For how long an answer tells of what is far above it.
+/// For how long a node that has applied all that there was tells of what is far above it.
 const FRESH_FOR: Duration = Duration::from_secs(1);
-
-/// When this node has last applied all that there was.
-#[derive(Default)]
-pub(super) struct Horizon {
-    reached: Mutex<Option<Instant>>,
-}
 
 /// What became of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +28,13 @@ impl Node {
     /// Waits until this node has applied everything that any node had before the call; false where
     /// that cannot be said within the limit.
     pub async fn await_horizon(&self, limit: Duration) -> bool {
-        let asked = Instant::now();
-        let reached = self.await_linearizable_within(limit).await.is_ok();
-        if reached {
-            *self.inner().horizon.reached.lock() = Some(asked);
-        }
-        reached
+        self.await_linearizable_within(limit).await.is_ok()
     }
 
     /// Whether that was so a moment ago: what is further away than a cluster can count in that time is
     /// then known to be of elsewhere without another question.
     pub fn was_at_horizon_lately(&self) -> bool {
-        self.inner().horizon.reached.lock().is_some_and(|at| at.elapsed() < FRESH_FOR)
+        self.is_fresh_within(FRESH_FOR)
     }
 
     /// Waits until `is_reached` holds for what is applied here, or for certain never will by what the

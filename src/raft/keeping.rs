@@ -173,6 +173,14 @@ impl Keeper {
         if let Err(error) = node.inner().raft.trigger().purge_log(through).await {
             tracing::debug!(%error, "the log could not be purged");
         }
+        if node.store().log_bytes() > self.log_bytes_max() || node.inner().room.is_own_short() {
+            cut_who_holds(node, through);
+        }
+    }
+
+    /// The log is not larger than this, but for what comes between two looks.
+    fn log_bytes_max(&self) -> u64 {
+        self.bounds.snapshot_bytes.saturating_add(self.bounds.bytes_kept).saturating_mul(HELD_BACK_TIMES_MAX)
     }
 
     /// The index through which the log can go now, if anything can.
@@ -193,8 +201,7 @@ impl Keeper {
             self.is_overgrown = false;
             return Some(through);
         }
-        let bytes_max =
-            self.bounds.snapshot_bytes.saturating_add(bounds.bytes_kept).saturating_mul(HELD_BACK_TIMES_MAX);
+        let bytes_max = self.log_bytes_max();
         if node.store().log_bytes() <= bytes_max {
             return None;
         }
@@ -205,6 +212,25 @@ impl Keeper {
             );
         }
         Some(through)
+    }
+}
+
+/// Ends the append sessions of the peers that are behind the purge: openraft puts it off while entries of before it are on
+/// their way, which those of a peer that is slower than the writes always are. With its session ended, the peer gets a
+/// snapshot instead.
+fn cut_who_holds(node: &Node, through: u64) {
+    let replication = node.raft_metrics().replication.unwrap_or_default();
+    for (peer, matched) in replication {
+        let matched = matched.map_or(0, |id| id.index);
+        if peer != node.id() && matched < through && !node.inner().peers.is_sent_snapshot(peer) {
+            tracing::warn!(
+                peer,
+                matched,
+                purged = through,
+                "a peer is so far behind that the log has to go: it gets a snapshot"
+            );
+            node.inner().peers.cut_appends(peer);
+        }
     }
 }
 

@@ -12,13 +12,13 @@ use super::clock;
 use super::errand::Errand;
 use super::members;
 use super::node::{Attempt, Node};
-use super::peer::{BeatsAnswer, ForwardAnswer, PeerProgress, PeerService, ReadIndexAnswer, Subscribed};
+use super::peer::{BeatsAnswer, ForwardAnswer, LeaderWord, PeerProgress, PeerService, ReadIndexAnswer, Subscribed};
 use super::proposal::{self, Draft};
 use super::room::Growth;
 use super::subscribers;
 use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
-use crate::format::types::{CommittedLeaderId, Proposal, TypeConfig};
+use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
 use crate::traces;
 
@@ -95,16 +95,17 @@ async fn append(node: &Node, draft: &Draft) -> Carried {
         return Carried::Refused(refusal);
     }
     let proposal = stamped(node, term, draft).await;
-    node.inner().gatherer.append(&node.inner().raft, proposal).await
+    node.inner().gatherer.append(node, proposal).await
 }
 
-/// Stamps never run backwards on one leader; over leaders the catalog sees to it.
+/// Stamps never run backwards on one leader; over leaders the catalog sees to it. Before the first one of a term the others
+/// are asked what time it is.
 async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
     let clock = &node.state().clock;
     let time = match clock.stamp(term) {
         Some(time) => time,
         None => {
-            clock::settle(node).await;
+            clock::settle(node, term).await;
             clock.stamp(term).unwrap_or_else(|| clock.now())
         }
     };
@@ -195,11 +196,19 @@ impl PeerService for Service {
             disk: self.0.inner().room.own(),
             checkpoints: self.0.inner().machine.checkpoints(),
             is_acknowledged: self.0.is_acknowledged_leader(),
+            fresh_ms: self.0.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 
-    fn hear_leader(&self) {
-        self.0.inner().contact.hear();
+    fn hear_leader(&self, word: LeaderWord) {
+        let term = self.0.raft_metrics().current_term;
+        self.0.inner().freshness.hear_word(term, word, self.0.state().applied().index);
+    }
+
+    fn hear_bytes_of(&self, node_id: NodeId) {
+        if self.0.leader() == Some(node_id) {
+            self.0.inner().freshness.hear();
+        }
     }
 
     async fn subscribers(&self, thing: Thing) -> Subscribed {

@@ -215,7 +215,7 @@ impl Machine {
                     let (ctx, command) = proposal::open(log_id.index, proposal)
                         .map_err(|error| corrupt(format!("log entry {log_id}: {error}")))?;
                     let applied = catalog.apply(&ctx, command);
-                    news.stamped_in = Some(log_id.committed_leader_id().term);
+                    news.is_stamped = true;
                     progress.fold(log_id.index, &applied.edits);
                     if applied.duplicate {
                         self.metrics.duplicates.inc();
@@ -244,8 +244,8 @@ impl Machine {
 
     fn tell(&self, news: News) {
         self.metrics.applied_index.set(i64::try_from(news.applied.index).unwrap_or(i64::MAX));
-        if let Some(term) = news.stamped_in {
-            self.state.clock.observe(term, news.clock);
+        if news.is_stamped {
+            self.state.clock.observe(news.clock);
         }
         self.state.applied.send_replace(news.applied);
         self.state.beats.see_written(news.replies.iter().flat_map(|(_, reply)| &reply.outcomes));
@@ -288,9 +288,9 @@ struct News {
     /// Hashes at the indexes where they are noted, once the rows are written.
     checkpoints: Vec<Checkpoint>,
     applied: Applied,
-    /// The newest stamp, and the term of the entry that brought it.
+    /// The newest stamp, and whether one of these entries brought it.
     clock: Timestamp,
-    stamped_in: Option<u64>,
+    is_stamped: bool,
     changes: Vec<Change>,
     replies: Vec<(RequestId, Reply)>,
 }

@@ -225,7 +225,7 @@ async fn remove(node: &Node, node_id: NodeId) -> Carried {
 /// Who of `members` answers now. Asked, because the last pong of one that has just died is still fresh.
 async fn answering(node: &Node, members: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     let asked = members.iter().map(|id| async move {
-        let answers = *id == node.id() || node.inner().peers.progress(*id, ANSWER_WITHIN).await.is_ok();
+        let answers = *id == node.id() || node.ask_progress(*id, ANSWER_WITHIN).await.is_some();
         answers.then_some(*id)
     });
     join_all(asked).await.into_iter().flatten().collect()

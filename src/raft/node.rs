@@ -18,19 +18,21 @@ use tracing::Instrument;
 
 use super::disk_check::DiskCheck;
 use super::divergence::Divergence;
+use super::election::Elections;
 use super::errand::Errand;
+use super::freshness::Freshness;
 use super::gather::Gatherer;
-use super::horizon::Horizon;
 use super::keeping::Keeper;
 use super::leading;
-use super::lease::Contact;
 use super::machine::Machine;
 use super::notes::Notes;
 use super::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
+use super::poll::Poll;
 use super::proposal::Draft;
 use super::read_index::ReadIndexes;
 use super::room::Room;
 use super::state::State;
+use super::stuck::Standstills;
 use super::threads::Threads;
 use super::trail::tell_of;
 use crate::catalog::{Asked, Command, Outcome, RequestId};
@@ -98,15 +100,19 @@ pub(super) struct Inner {
     pub(super) peers: Peers,
     pub(super) metrics: Arc<Metrics>,
     pub(super) stopping: AtomicBool,
-    /// What was committed when the node started is applied.
-    pub(super) recovered: AtomicBool,
+    /// All that the leader had committed when it was met first is applied.
+    pub(super) caught_up: AtomicBool,
     /// Wakes the chores that waited for it.
-    pub(super) has_recovered: Notify,
+    pub(super) caught_up_now: Notify,
     pub(super) gatherer: Gatherer,
-    pub(super) contact: Contact,
+    pub(super) freshness: Freshness,
+    pub(super) elections: Elections,
+    pub(super) poll: Poll,
+    pub(super) standstills: Standstills,
+    /// 0 for never.
+    pub(super) ready_behind: Duration,
     /// Held while this node finds out what time it is.
     pub(super) settling: tokio::sync::Mutex<()>,
-    pub(super) horizon: Horizon,
     pub(super) disk_check: DiskCheck,
     /// Room for so many backups at a time.
     pub(super) backups: Arc<Semaphore>,
@@ -146,6 +152,7 @@ impl Node {
         metrics: Arc<Metrics>,
         threads: Threads,
         (room, keeper, keyring): (Room, Keeper, Keyring),
+        (elections, ready_behind): (Elections, Duration),
     ) -> Self {
         let read_indexes = ReadIndexes::default();
         let store = machine.store().clone();
@@ -157,12 +164,15 @@ impl Node {
             peers,
             metrics,
             stopping: AtomicBool::new(false),
-            recovered: AtomicBool::new(false),
-            has_recovered: Notify::new(),
+            caught_up: AtomicBool::new(false),
+            caught_up_now: Notify::new(),
             gatherer: Gatherer::default(),
-            contact: Contact::new(),
+            freshness: Freshness::new(),
+            elections,
+            poll: Poll::default(),
+            standstills: Standstills::default(),
+            ready_behind,
             settling: tokio::sync::Mutex::new(()),
-            horizon: Horizon::default(),
             disk_check: DiskCheck::default(),
             backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
             room,

@@ -48,7 +48,7 @@ pub(super) async fn carry_out(node: Node) {
 
 /// Done, or found to be no longer what was meant. Without a leader, and below the level of users, it waits.
 async fn is_settled(node: &Node, reset: &PasswordReset) -> bool {
-    if !node.is_recovered() || node.leader().is_none() || node.state().level() < Level::TRUST {
+    if !node.has_caught_up() || node.leader().is_none() || node.state().level() < Level::TRUST {
         return false;
     }
     let PasswordReset { name, password_hash, replaces } = reset.clone();

@@ -1,7 +1,6 @@
 //! Whether there is room for more: on the disks of the members, and below the quota.
 //!
-//! Each node looks at its own disk and judges it; the leader asks the others for their judgement, once
-//! a second. A proposal that adds is refused while any member in reach is short, as what the leader
+//! Each node looks at its own disk and judges it, and tells the others when they ask ([`super::poll`]). A proposal that adds is refused while any member in reach is short, as what the leader
 //! takes all of them have to keep. Nothing needs to be told or switched back: who has room again says
 //! so when asked next.
 
@@ -9,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use parking_lot::RwLock;
 
 use super::node::Node;
@@ -22,8 +20,6 @@ use crate::store::DiskSpace;
 /// Between two looks, and while room is short.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_WHILE_SHORT: Duration = Duration::from_millis(250);
-/// A member that does not answer in this time is out of reach, and not asked about its disk.
-const ASK_WITHIN: Duration = Duration::from_millis(500);
 /// Below this part of the reserve nothing is proposed at all.
 pub(super) const LAST_PART: u64 = 10;
 /// A limit that was passed counts as kept again only this part of it beyond, so that a disk at the
@@ -175,7 +171,7 @@ async fn look(node: &Node) {
         Err(_) => return,
     };
     let own = room.judge(space);
-    let mut disks = if node.leading_term().is_some() { ask_members(node).await } else { BTreeMap::new() };
+    let mut disks = if node.leading_term().is_some() { disks_of_members(node) } else { BTreeMap::new() };
     disks.insert(node.id(), own);
     let state_bytes = node.inner().machine.weight().counted();
     let turns = room.note(disks, state_bytes);
@@ -183,14 +179,9 @@ async fn look(node: &Node) {
 }
 
 /// The disks of the other members, as far as they are in reach and say so.
-async fn ask_members(node: &Node) -> BTreeMap<NodeId, DiskRoom> {
-    let members = super::members::addresses(node.raft_metrics().membership_config.membership()).into_keys();
-    let others = members.filter(|id| *id != node.id() && node.is_reachable(*id));
-    let ask = others.map(|id| async move {
-        let progress = node.inner().peers.progress(id, ASK_WITHIN).await.ok()?;
-        Some((id, progress.disk?))
-    });
-    join_all(ask).await.into_iter().flatten().collect()
+fn disks_of_members(node: &Node) -> BTreeMap<NodeId, DiskRoom> {
+    let said = node.inner().poll.said().into_iter();
+    said.filter(|(id, _)| node.is_reachable(*id)).filter_map(|(id, progress)| Some((id, progress.disk?))).collect()
 }
 
 fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {

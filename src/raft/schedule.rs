@@ -25,7 +25,7 @@ pub(super) async fn watch_over(node: Node) {
 
 async fn publish_due(node: &Node) {
     // The clock of a leader that has just come may not be that of the cluster yet.
-    if node.leading_term().is_none() || !node.is_recovered() {
+    if node.leading_term().is_none() || !node.has_caught_up() {
         return;
     }
     let due = node.state().catalog().due(node.now());

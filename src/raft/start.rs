@@ -6,10 +6,9 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use openraft::async_runtime::WatchReceiver;
-use openraft::storage::RaftLogStorage;
 use openraft::{Config, SnapshotPolicy};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -18,6 +17,7 @@ use tokio_util::task::TaskTracker;
 
 use super::chores;
 use super::divergence;
+use super::election::Elections;
 use super::formation::Formation;
 use super::introductions::Acquaintances;
 use super::keeping::{Keeper, LogBounds};
@@ -35,14 +35,18 @@ use crate::metrics::Metrics;
 use crate::store::Store;
 use crate::watch::Hub;
 
-/// A follower that hears nothing stands for election after the longest election time, for which it
-/// grants nobody a vote, and a random one on top: 650 to 800 ms.
-const HEARTBEAT_MS: u64 = 100;
-const ELECTION_MS_MIN: u64 = 250;
-pub(super) const ELECTION_MS_MAX: u64 = 400;
+/// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the first, a
+/// vote after the second, and the third is a lease that is ended before by whoever misses its leader.
+const HEARTBEAT_GIVEN_UP_MS: u64 = 4_000;
+const VOTE_GIVEN_UP_MS: u64 = 6_000;
+const LEASE_MS_MIN: u64 = 10_000;
+/// A follower that has acknowledged something so lately is sent no heartbeat.
+const HEARTBEAT_SPARED_MS: u64 = 50;
 /// Entries of one append: a follower one round trip behind gets all it missed at once.
 const APPEND_ENTRIES_MAX: u64 = 4096;
 const SNAPSHOT_INSTALL_MS_MAX: u64 = 600_000;
+/// At the latest after so long it is looked again whether this node has caught up.
+const CAUGHT_UP_LOOK: Duration = Duration::from_millis(100);
 
 /// The cluster secret, two while one is exchanged for the other.
 pub struct Secrets {
@@ -75,6 +79,10 @@ pub struct Setup {
     pub hash_check_entries: u64,
     /// Of all nodes the same; without it there are no access keys.
     pub data_keys: Vec<DataKey>,
+    /// Instead of one that follows the measured round trip.
+    pub election_timeout: Option<Duration>,
+    /// How far behind its leader a node may be and still be ready; 0 for any distance.
+    pub ready_behind: Duration,
 }
 
 /// Starts consensus on threads of its own, and its background tasks on `tasks`, all of which end with
@@ -111,7 +119,6 @@ pub(super) async fn start_on(
     let machine = tokio::task::spawn_blocking(move || Machine::load(loading.0, loading.1, loading.2)).await??;
     refuse_half_recovered(&store, &machine)?;
     let machine = machine.with_checkpoints_every(setup.hash_check_entries);
-    let last_at_start = store.log().get_log_state().await?.last_log_id.map_or(0, |id| id.index);
     let acquaintances =
         Arc::new(Acquaintances::new(setup.node_id, store.clone(), machine.state().clone(), setup.peer_tls_required));
     // Without a secret nobody can be met; a random one keeps the types simple and the door shut.
@@ -120,12 +127,19 @@ pub(super) async fn start_on(
     let peers = Peers::new(setup.node_id, credentials.clone(), acquaintances.clone(), metrics.clone());
     let port = Port::new(store.clone());
     let network = PeerNetwork::new(peers.clone(), port.clone());
-    let raft = ClusterRaft::new(setup.node_id, Arc::new(config()?), network, store.log(), machine.clone())
-        .await
-        .context("consensus could not start")?;
+    let raft = ClusterRaft::new(
+        setup.node_id,
+        Arc::new(config(setup.election_timeout)?),
+        network,
+        store.log(),
+        machine.clone(),
+    )
+    .await
+    .context("consensus could not start")?;
     let room = Room::new(setup.node_id, setup.room_bounds);
     let keepers = (room, Keeper::new(setup.log_bounds), Keyring::new(setup.data_keys));
-    let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, keepers);
+    let times = (Elections::new(setup.election_timeout), setup.ready_behind);
+    let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, keepers, times);
     if let Some(listener) = setup.peer_listener {
         let service = Service(node.clone());
         let server = PeerServer::new(raft, service, port, credentials, acquaintances.clone(), metrics);
@@ -148,8 +162,8 @@ pub(super) async fn start_on(
                 return error;
             }
             chores::start(&joining, orders, &spawner, &until);
-            await_recovered(&joining, last_at_start).await;
-            joining.set_recovered();
+            await_caught_up(&joining).await;
+            joining.set_caught_up();
             std::future::pending().await
         };
         let end = async {
@@ -179,29 +193,17 @@ fn refuse_half_recovered(store: &Store, machine: &Machine) -> anyhow::Result<()>
     }
 }
 
-/// Returns when the log that this node had at its start is applied. Without a leader that is never, and
-/// nothing but readiness waits for it.
-async fn await_recovered(node: &Node, last_at_start: u64) {
-    let mut metrics = node.inner().raft.metrics();
-    loop {
-        let is_done = {
-            let now = metrics.borrow_watched();
-            let committed = now.cluster_committed.map(|id| id.index);
-            let applied = now.last_applied.map_or(0, |id| id.index);
-            is_recovered(last_at_start, now.last_log_index.unwrap_or_default(), committed, applied)
-        };
-        // Consensus that has ended says so through `Node::fatal`.
-        if is_done || metrics.changed().await.is_err() {
-            return;
+/// Returns when this node has applied all that its leader had committed when they met. Without a leader that is never,
+/// and nothing but readiness waits for it.
+async fn await_caught_up(node: &Node) {
+    let mut applied = node.state().applied.subscribe();
+    while node.age().is_none() {
+        tokio::select! {
+            () = node.inner().freshness.changed() => {}
+            moved = applied.changed() => if moved.is_err() { return },
+            () = tokio::time::sleep(CAUGHT_UP_LOOK) => {}
         }
     }
-}
-
-/// `committed` is what a leader has said since the start. Entries that came since need not be waited
-/// for, and an end of the log that a leader has replaced by a shorter one never comes back.
-fn is_recovered(last_at_start: u64, last_log: u64, committed: Option<u64>, applied: u64) -> bool {
-    let target = last_at_start.min(last_log);
-    committed.is_some_and(|committed| committed >= target) && applied >= target
 }
 
 /// * `enable_leader_restore` off: a leader that restarts must be elected anew. Restored in its old
@@ -209,12 +211,17 @@ fn is_recovered(last_at_start: u64, last_log: u64, committed: Option<u64>, appli
 /// * snapshots and log retention are driven by [`super::keeping`], which knows bytes, disks and peers:
 ///   openraft's own are off. Its `replication_lag_threshold` means nothing here: it is only asked for by
 ///   an addition of a learner that waits, which ours do not.
-fn config() -> anyhow::Result<Config> {
+/// * its ticks are off: [`super::election`] sends heartbeats and has nodes stand for election.
+fn config(election_timeout: Option<Duration>) -> anyhow::Result<Config> {
+    let twice =
+        election_timeout.map_or(0, |fixed| u64::try_from(fixed.as_millis()).unwrap_or(u64::MAX).saturating_mul(2));
     let config = Config {
         cluster_name: "thuban".into(),
-        heartbeat_interval: HEARTBEAT_MS,
-        election_timeout_min: ELECTION_MS_MIN,
-        election_timeout_max: ELECTION_MS_MAX,
+        heartbeat_interval: HEARTBEAT_GIVEN_UP_MS,
+        heartbeat_min_interval: Some(HEARTBEAT_SPARED_MS),
+        election_timeout_min: VOTE_GIVEN_UP_MS,
+        election_timeout_max: LEASE_MS_MIN.max(twice),
+        enable_tick: false,
         max_payload_entries: APPEND_ENTRIES_MAX,
         snapshot_policy: SnapshotPolicy::Never,
         max_in_snapshot_log_to_keep: u64::MAX,

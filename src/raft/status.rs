@@ -54,6 +54,10 @@ pub struct MemberStatus {
     pub last_log: Option<u64>,
     pub applied: Option<u64>,
     pub reachable: bool,
+    /// For how long something may have been committed that it has not applied; unknown of one that does not answer.
+    pub fresh_ms: Option<u64>,
+    /// From this node to it and back, as pings have it.
+    pub round_trip: Option<Duration>,
     /// Of its binary: said on the connection that is open, else what it announced last.
     pub version: Option<String>,
     pub levels: Option<LevelRange>,
@@ -83,6 +87,14 @@ pub struct Check {
     pub name: &'static str,
     /// Why it fails, if it does.
     pub failure: Option<String>,
+    /// What is worth a look and fails nothing.
+    pub note: Option<String>,
+}
+
+impl Check {
+    fn new(name: &'static str, failure: Option<String>) -> Self {
+        Check { name, failure, note: None }
+    }
 }
 
 impl Node {
@@ -118,6 +130,8 @@ impl Node {
                 },
                 applied: is_self.then(|| progress.last_applied.map_or(0, |id| id.index)),
                 reachable: self.is_reachable(*id),
+                fresh_ms: is_self.then(|| self.age()).flatten().map(whole_ms),
+                round_trip: if is_self { Some(Duration::ZERO) } else { self.inner().peers.round_trip(*id) },
                 version: build.as_ref().map(|(version, _)| version.clone()),
                 levels: build.map(|(_, levels)| levels),
             }
@@ -142,11 +156,12 @@ impl Node {
         let mut status = self.cluster_status();
         let others = status.members.iter_mut().filter(|member| member.id != self.id() && member.reachable);
         let ask = others.map(|member| async {
-            match self.inner().peers.progress(member.id, SURVEY_WITHIN).await {
-                Ok(progress) => {
+            match self.ask_progress(member.id, SURVEY_WITHIN).await {
+                Some(progress) => {
                     (member.last_log, member.applied) = (Some(progress.last_log), Some(progress.applied));
+                    member.fresh_ms = progress.fresh_ms;
                 }
-                Err(_) => member.reachable = self.inner().peers.build(member.id).is_some(),
+                None => member.reachable = self.inner().peers.build(member.id).is_some(),
             }
         });
         futures_util::future::join_all(ask).await;
@@ -226,17 +241,17 @@ impl Node {
         let is_stopping = self.inner().stopping.load(Ordering::Relaxed);
         let failing = |fails: bool, why: &str| fails.then(|| why.to_owned());
         let disk = self.disk_failure().await;
+        let stuck = self.stuck_peers();
+        let note = (!stuck.is_empty()).then(|| stuck.join("; "));
         vec![
-            Check { name: "running", failure: metrics.running_state.err().map(|fatal| fatal.to_string()) },
-            Check { name: "serving", failure: failing(is_stopping, "the node is shutting down") },
-            Check { name: "leader", failure: failing(!self.is_led(), "no leader is in reach") },
-            Check {
-                name: "recovered",
-                failure: failing(!self.is_recovered(), "the committed log is still being applied"),
-            },
-            Check { name: "founded", failure: self.unfounded() },
-            Check { name: "state", failure: self.out_of_service().map(str::to_owned) },
-            Check { name: "disk", failure: disk },
+            Check::new("running", metrics.running_state.err().map(|fatal| fatal.to_string())),
+            Check::new("serving", failing(is_stopping, "the node is shutting down")),
+            Check::new("leader", failing(!self.is_led(), "no leader is in reach")),
+            Check::new("caught_up", self.not_caught_up()),
+            Check::new("founded", self.unfounded()),
+            Check::new("state", self.out_of_service().map(str::to_owned)),
+            Check::new("disk", disk),
+            Check { note, ..Check::new("peers", None) },
         ]
     }
 
@@ -271,6 +286,8 @@ impl Node {
         metrics.applied_index.set(number(raft.last_applied.map(|id| id.index)));
         metrics.snapshot_index.set(number(raft.snapshot.map(|id| id.index)));
         metrics.purged_index.set(number(raft.purged.map(|id| id.index)));
+        metrics.freshness.set(self.age().map_or(f64::INFINITY, |age| age.as_secs_f64()));
+        metrics.election_timeout.set(self.inner().elections.timeout().as_secs_f64());
         metrics.peer_lag.reset();
         for (peer, matched) in raft.replication.unwrap_or_default().into_iter().filter(|(peer, _)| *peer != self.id()) {
             let lag = number(raft.last_log_index) - number(matched.map(|id| id.index));
@@ -306,14 +323,29 @@ impl Node {
         self.store().record_sizes();
     }
 
-    /// What the log held at the start is applied.
-    pub(super) fn is_recovered(&self) -> bool {
-        self.inner().recovered.load(Ordering::Relaxed)
+    /// All that the leader had committed when this node met it is applied.
+    pub(super) fn has_caught_up(&self) -> bool {
+        self.inner().caught_up.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_recovered(&self) {
-        self.inner().recovered.store(true, Ordering::Relaxed);
-        self.inner().has_recovered.notify_one();
+    pub(super) fn set_caught_up(&self) {
+        self.inner().caught_up.store(true, Ordering::Relaxed);
+        self.inner().caught_up_now.notify_one();
+    }
+
+    /// Why this node is not up to date enough to serve, if it is not. Without a leader nobody is, and that is told as
+    /// such.
+    fn not_caught_up(&self) -> Option<String> {
+        if !self.has_caught_up() {
+            return Some("what was committed before this node started is still on its way to it".to_owned());
+        }
+        let limit = self.inner().ready_behind;
+        let age = self.age().filter(|age| !limit.is_zero() && *age > limit && self.is_led())?;
+        Some(format!(
+            "this node is {} s behind its leader, the limit is {} s (--ready-behind-ms)",
+            age.as_secs(),
+            limit.as_secs()
+        ))
     }
 
     /// Returns when consensus has ended by itself: a disk that failed, or damage found in the log.
@@ -377,6 +409,10 @@ impl Node {
             tracing::error!(%error, "the threads of consensus did not end");
         }
     }
+}
+
+fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn role(is_leader: bool, voter: bool) -> &'static str {

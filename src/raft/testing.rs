@@ -55,6 +55,8 @@ pub(crate) fn lone_setup() -> Setup {
         room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0 },
         hash_check_entries: 100,
         data_keys: Vec::new(),
+        election_timeout: None,
+        ready_behind: Duration::ZERO,
     }
 }
 

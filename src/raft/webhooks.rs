@@ -21,7 +21,7 @@ impl Node {
     pub fn term_of_lead(&self) -> Option<u64> {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();
-        (metrics.state == ServerState::Leader && self.is_recovered()).then_some(metrics.current_term)
+        (metrics.state == ServerState::Leader && self.has_caught_up()).then_some(metrics.current_term)
     }
 
     /// Whether nobody else can lead at this moment.

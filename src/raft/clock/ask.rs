@@ -1,68 +1,77 @@
-//! A node that has just started asks the others what time it is.
+//! A new leader asks the others what time it is before it stamps for the first time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
+use crate::format::types::NodeId;
 use crate::model::time::Timestamp;
 use crate::raft::members::other_members;
 use crate::raft::node::Node;
 use crate::raft::peer::PeerProgress;
 
-const ASK_WITHIN: Duration = Duration::from_millis(500);
-const ASK_PAUSE: Duration = Duration::from_secs(1);
+/// How long all that are in reach may take, and the others once a majority has answered: the leader before this one may
+/// be among them, and stand still.
+const ALL_WITHIN: Duration = Duration::from_millis(1500);
+const OTHERS_WITHIN: Duration = Duration::from_millis(50);
 
 /// What the others said.
-enum Told {
-    /// One of them knows.
-    Time(Timestamp),
-    /// Nobody does; what their wall clocks show.
-    Clocks(Vec<Timestamp>),
+#[derive(Default)]
+struct Told {
+    /// The latest time of those that know it.
+    latest: Option<Timestamp>,
+    /// What the wall clocks of the others show.
+    walls: Vec<Timestamp>,
 }
 
-/// Asks until somebody knows, or this node has had to find out as the leader.
-pub(in crate::raft) async fn keep_asking(node: Node) {
-    let clock = &node.state().clock;
-    while !clock.is_anchored() {
-        if let Told::Time(time) = ask(&node).await {
-            clock.adopt(time);
-        }
-        sleep(ASK_PAUSE).await;
-    }
-}
-
-/// Finds out what time it is before a leader stamps for the first time.
-pub(in crate::raft) async fn settle(node: &Node) {
+/// Finds out what time it is before the leader of `term` stamps for the first time.
+pub(in crate::raft) async fn settle(node: &Node, term: u64) {
     let _one_at_a_time = node.inner().settling.lock().await;
     let clock = &node.state().clock;
-    if clock.is_anchored() {
+    if clock.has_begun(term) {
         return;
     }
-    match ask(node).await {
-        Told::Time(time) => clock.adopt(time),
-        Told::Clocks(mut walls) => {
-            walls.push(clock.wall_time());
-            tracing::info!(clocks = walls.len(), "no member knows the time of the cluster: their clocks decide");
-            clock.adopt(middle(walls));
+    let Told { latest, mut walls } = ask(node).await;
+    if !clock.is_anchored() {
+        match latest {
+            Some(time) => clock.adopt(time),
+            None => {
+                walls.push(clock.wall_time());
+                tracing::info!(clocks = walls.len(), "no member knows the time of the cluster: their clocks decide");
+                clock.adopt(middle(walls));
+            }
         }
     }
+    clock.begin(term, latest);
 }
 
 async fn ask(node: &Node) -> Told {
-    let others = other_members(node).into_iter();
+    let asked = Instant::now();
+    let others = other_members(node).into_iter().filter(|id| node.is_reachable(*id));
     let mut answers: FuturesUnordered<_> =
-        others.map(|id| async move { node.inner().peers.progress(id, ASK_WITHIN).await }).collect();
-    let mut walls = Vec::new();
-    while let Some(answer) = answers.next().await {
-        match answer {
-            Ok(PeerProgress { time_ms: Some(ms), .. }) => return Told::Time(Timestamp(ms)),
-            Ok(PeerProgress { wall_ms: Some(ms), .. }) => walls.push(Timestamp(ms)),
-            Ok(_) | Err(_) => {}
+        others.map(|id| async move { (id, node.ask_progress(id, ALL_WITHIN).await) }).collect();
+    let voters: BTreeSet<NodeId> = node.raft_metrics().membership_config.membership().voter_ids().collect();
+    let (mut told, mut heard, mut deadline) = (Told::default(), BTreeSet::from([node.id()]), asked + ALL_WITHIN);
+    loop {
+        let answer = tokio::select! {
+            answer = answers.next() => answer,
+            () = sleep_until(deadline) => None,
+        };
+        let Some((id, answer)) = answer else { return told };
+        let Some(progress) = answer else { continue };
+        heard.insert(id);
+        match progress {
+            PeerProgress { time_ms: Some(ms), .. } => told.latest = told.latest.max(Some(Timestamp(ms))),
+            PeerProgress { wall_ms: Some(ms), .. } => told.walls.push(Timestamp(ms)),
+            _ => {}
+        }
+        if voters.intersection(&heard).count() * 2 > voters.len() {
+            deadline = deadline.min(Instant::now() + OTHERS_WITHIN);
         }
     }
-    Told::Clocks(walls)
 }
 
 /// The middle one, of two the lower: what is too low catches up, what is too high stays in the log.

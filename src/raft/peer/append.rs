@@ -20,10 +20,13 @@ use futures_util::{Stream, StreamExt};
 use openraft::errors::{NetworkError, RPCError, Timeout};
 use openraft::network::RPCTypes;
 use openraft::raft::{AppendEntriesRequest, StreamAppendResult};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::frame::{Connection, Outbox};
-use super::limits::{APPEND_KEEPALIVE, APPEND_PARKED_MAX, APPENDS_OUTSTANDING_MAX, COMMIT_HELD_MAX, OUTBOX_BYTES_MAX};
+use super::limits::{
+    APPEND_KEEPALIVE, APPEND_PARKED_MAX, APPENDS_OUTSTANDING_MAX, COMMIT_HELD_MAX, OUTBOX_BYTES_MAX, transfer_time,
+};
 use super::messages::AppendParts;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
@@ -59,24 +62,25 @@ pub(super) struct Session<S> {
     input_ended: bool,
     connection: Connection,
     outbox: Outbox,
-    /// When each unanswered frame was encoded.
-    outstanding: VecDeque<Instant>,
+    /// The bytes of each unanswered frame.
+    outstanding: VecDeque<usize>,
+    outstanding_bytes: usize,
     /// A request without entries that waits for the next one, and until when.
     held: Option<(Request, Instant)>,
     held_max: Duration,
-    last_heard: Instant,
     last_wrote: Instant,
     patience: Duration,
     parking: Parking,
+    /// Changes when the session is to end, whatever is on its way.
+    cuts: Option<watch::Receiver<u64>>,
 }
 
 impl<S> Session<S>
 where
     S: Stream<Item = Request> + Send + Unpin + 'static,
 {
-    /// `patience` is how long an unanswered request may stay so.
+    /// `patience` is how long an answer may take after the last byte moved, beside the time that bytes take.
     pub(super) fn new(connection: Connection, input: S, patience: Duration, parking: Parking, route: Route) -> Self {
-        let now = Instant::now();
         Session {
             route,
             input,
@@ -84,13 +88,19 @@ where
             connection,
             outbox: Outbox::default(),
             outstanding: VecDeque::new(),
+            outstanding_bytes: 0,
             held: None,
             held_max: COMMIT_HELD_MAX,
-            last_heard: now,
-            last_wrote: now,
+            last_wrote: Instant::now(),
             patience,
             parking,
+            cuts: None,
         }
+    }
+
+    /// Ends when `cuts` changes.
+    pub(super) fn ended_by(self, cuts: watch::Receiver<u64>) -> Self {
+        Session { cuts: Some(cuts), ..self }
     }
 
     /// With another limit for how long a commit index waits.
@@ -130,8 +140,7 @@ where
             let held_until = self.held.as_ref().map(|(_, until)| *until);
             tokio::select! {
                 frame = self.connection.reader.next() => {
-                    self.last_heard = Instant::now();
-                    self.outstanding.pop_front();
+                    self.outstanding_bytes -= self.outstanding.pop_front().unwrap_or_default();
                     let frame = frame.ok_or(io::ErrorKind::UnexpectedEof).map_err(io::Error::from).flatten();
                     return frame.and_then(|frame| codec::from_bytes(&frame)).map(Some).map_err(lost);
                 }
@@ -143,6 +152,7 @@ where
                     written.map_err(lost)?;
                     self.last_wrote = Instant::now();
                 }
+                () = cut(&mut self.cuts) => return Err(lost(io::Error::other("ended, as the log it carries is to go"))),
                 // Released in the next turn.
                 () = sleep_until(held_until.unwrap_or(alarm)), if held_until.is_some() => {}
                 () = sleep_until(alarm) => self.wake()?,
@@ -172,21 +182,33 @@ where
     fn encode(&mut self, request: &Request) -> Result<(), RPCError<TypeConfig>> {
         let mut parts = AppendParts::new(request);
         while let Some((write, _)) = parts.next() {
+            let before = self.outbox.len();
+            if self.outstanding.is_empty() {
+                // The time to an answer begins with a question.
+                self.last_wrote = Instant::now();
+            }
             self.outbox.put(write).map_err(lost)?;
-            self.outstanding.push_back(Instant::now());
+            let bytes = self.outbox.len() - before;
+            self.outstanding.push_back(bytes);
+            self.outstanding_bytes += bytes;
         }
         Ok(())
     }
 
     /// When waiting has to stop: for an answer that is due, else to keep the connection alive.
     fn alarm(&self) -> Instant {
-        match self.outstanding.front() {
-            Some(sent) => self.last_heard.max(*sent) + self.patience,
-            None => self.last_wrote + APPEND_KEEPALIVE,
+        if self.outstanding.is_empty() {
+            return self.last_wrote + APPEND_KEEPALIVE;
         }
+        let last_moved = self.last_wrote.max(self.connection.reader.last_byte());
+        last_moved + self.patience + transfer_time(self.outstanding_bytes)
     }
 
     fn wake(&mut self) -> Result<(), RPCError<TypeConfig>> {
+        if Instant::now() < self.alarm() {
+            // Bytes came meanwhile, of an answer that is not whole yet.
+            return Ok(());
+        }
         if self.outstanding.is_empty() {
             self.last_wrote = Instant::now();
             return self.outbox.put(|_| ()).map_err(lost);
@@ -194,6 +216,15 @@ where
         let Route { from, to } = self.route;
         Err(Timeout { action: RPCTypes::AppendEntries, id: from, target: to, timeout: self.patience }.into())
     }
+}
+
+async fn cut(cuts: &mut Option<watch::Receiver<u64>>) {
+    if let Some(cuts) = cuts
+        && cuts.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
 }
 
 /// A connection that was there and failed: worth an immediate retry.

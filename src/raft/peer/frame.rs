@@ -4,10 +4,13 @@
 //! for input, output and its own events in one `select!`, and no connection needs a lock.
 
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::StreamExt;
-use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf};
+use tokio::time::Instant;
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 
 use super::limits::{FRAME_BYTES_MAX, HANDSHAKE_FRAME_BYTES_MAX, WRITE_STALL_MAX};
@@ -30,6 +33,7 @@ impl Connection {
     /// A connection whose other end is still a stranger: only small frames are read.
     pub(super) fn new(wire: Wire) -> Self {
         let (reader, writer) = tokio::io::split(wire);
+        let reader = Observed { half: reader, last_byte: Instant::now(), on_bytes: None };
         Connection { reader: FrameReader(FramedRead::new(reader, codec(HANDSHAKE_FRAME_BYTES_MAX))), writer }
     }
 
@@ -48,7 +52,7 @@ impl Connection {
     /// What is below the frames, for tests that misuse it.
     #[cfg(test)]
     pub(super) fn into_wire(self) -> Wire {
-        self.reader.0.into_inner().unsplit(self.writer)
+        self.reader.0.into_inner().half.unsplit(self.writer)
     }
 
     /// The next frame; its absence is an error.
@@ -63,12 +67,43 @@ pub(super) fn codec(frame_bytes_max: usize) -> LengthDelimitedCodec {
 }
 
 /// The incoming direction.
-pub(super) struct FrameReader(FramedRead<ReadHalf<Wire>, LengthDelimitedCodec>);
+pub(super) struct FrameReader(FramedRead<Observed, LengthDelimitedCodec>);
+
+/// Bytes as they come, also those of a frame that is not whole yet: a peer behind a thin link is alive while they do.
+struct Observed {
+    half: ReadHalf<Wire>,
+    last_byte: Instant,
+    on_bytes: Option<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl AsyncRead for Observed {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.half).poll_read(cx, buffer))?;
+        if buffer.filled().len() > before {
+            self.last_byte = Instant::now();
+            if let Some(on_bytes) = &self.on_bytes {
+                on_bytes();
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
 
 impl FrameReader {
     /// The next frame, or `None` at a clean end. Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<io::Result<Bytes>> {
         self.0.next().await.map(|frame| frame.map(BytesMut::freeze))
+    }
+
+    /// When the last byte came, or the connection was made.
+    pub(super) fn last_byte(&self) -> Instant {
+        self.0.get_ref().last_byte
+    }
+
+    /// Has `on_bytes` called whenever bytes come.
+    pub(super) fn on_bytes(&mut self, on_bytes: impl Fn() + Send + Sync + 'static) {
+        self.0.get_mut().on_bytes = Some(Box::new(on_bytes));
     }
 
     /// Reads and forgets what still comes, until the other end closes.

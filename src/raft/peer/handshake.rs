@@ -41,7 +41,7 @@ use tokio::time::timeout;
 use super::credentials::{Credentials, Secret};
 use super::frame::Connection;
 use super::introductions::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
-use super::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX};
+use super::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX, UNACKNOWLEDGED_MAX};
 use super::wire::{BINDING_BYTES, Wire};
 use crate::format::codec;
 
@@ -176,8 +176,16 @@ async fn connect(
 
 async fn dial_tcp(address: &str, credentials: &Credentials) -> std::io::Result<TcpStream> {
     let stream = credentials.open(address).await?;
-    stream.set_nodelay(true)?;
+    tune(&stream)?;
     Ok(stream)
+}
+
+/// No byte waits for another one to travel with; and bytes that the other end's kernel does not acknowledge end the
+/// connection, where a time limit of ours would have to guess how thin the link is.
+fn tune(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let limit_ms = u32::try_from(UNACKNOWLEDGED_MAX.as_millis()).expect("seconds");
+    Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, limit_ms)?)
 }
 
 /// What a node from before TLS does when it reads a first byte that is not its own.
@@ -279,7 +287,7 @@ pub(super) async fn receive(
     credentials: &Credentials,
     introductions: &dyn Introductions,
 ) -> Result<(Connection, Purpose, Hello), Turned> {
-    stream.set_nodelay(true)?;
+    tune(&stream)?;
     let mut wire = Wire::accepted(stream, credentials.tls()).await?;
     let (version, binding) = (wire_version(&wire), wire.binding()?);
     let mut preamble = [0; PREAMBLE_BYTES];

@@ -12,7 +12,7 @@ pub(super) const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 /// From accepting a connection to its authenticated hello.
 pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// From dialling to the verified welcome, on the side that dials.
-pub(super) const DIAL_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const DIAL_WITHIN: Duration = Duration::from_secs(4);
 /// What is read from a socket at once before TLS opens it: two records of the largest size.
 pub(super) const TLS_READ_BYTES: usize = 32 * 1024;
 /// Connections that have not authenticated yet, in all and of one address; one more takes the place of
@@ -56,12 +56,29 @@ pub(super) const ANSWERS_QUEUED_MAX: usize = 1024;
 
 /// Bytes waiting for one socket before nothing more is encoded for it. One frame may exceed it.
 pub(super) const OUTBOX_BYTES_MAX: usize = 1024 * 1024;
+/// The same of calls on a control connection that are not Raft's own: an election waits for no more than this.
+pub(super) const CALLS_BYTES_MAX: usize = 64 * 1024;
+/// A call with a larger body has a connection of its own, and so many of them at a time.
+pub(super) const CALL_BYTES_SHARED_MAX: usize = 64 * 1024;
+pub(super) const CALLS_ALONE_MAX: usize = 16;
+
+/// The thinnest link that is waited for: whatever is on its way has this much time a byte, beside what an answer takes.
+const LINK_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
+
+/// How long `bytes` take on the thinnest link.
+pub(super) fn transfer_time(bytes: usize) -> Duration {
+    // A node never has so much in one outbox that this would lose anything that matters.
+    Duration::from_millis(bytes as u64 * 1000 / LINK_BYTES_PER_SECOND_MIN as u64)
+}
+
+/// What the kernel may keep trying to deliver without the other end acknowledging a byte of it.
+pub(super) const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
 /// A socket that takes no byte for this long is given up.
 pub(super) const WRITE_STALL_MAX: Duration = Duration::from_secs(20);
 
 /// Entries of one append frame; a larger request is cut into several, which keeps the memory of
 /// both ends and the time to the next acknowledgement within bounds.
-pub(super) const APPEND_FRAME_BYTES_TARGET: usize = 8 * 1024 * 1024;
+pub(super) const APPEND_FRAME_BYTES_TARGET: usize = 256 * 1024;
 /// Append frames on the wire and not acknowledged.
 pub(super) const APPENDS_OUTSTANDING_MAX: usize = 1024;
 /// A commit index waits this long for entries to go along with, while others are on the wire and not
@@ -69,13 +86,13 @@ pub(super) const APPENDS_OUTSTANDING_MAX: usize = 1024;
 pub(super) const COMMIT_HELD_MAX: Duration = Duration::from_millis(2);
 /// Append frames decoded and waiting for Raft.
 pub(super) const APPENDS_QUEUED_MAX: usize = 16;
-/// The least patience with an unanswered append. openraft's own figure is three quarters of the
-/// heartbeat interval, less than a busy disk may take for one fsync: tearing the stream down then
-/// would send the same entries again to a disk that is already behind.
-pub(super) const APPEND_IDLE_MIN: Duration = Duration::from_secs(2);
+/// An append is answered within this time after the last byte moved in either direction, and the time that unanswered
+/// bytes take on the thinnest link. A busy disk may take long for one fsync: tearing the stream down then would send the
+/// same entries again to a disk that is already behind.
+pub(super) const APPEND_ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 /// An append connection with nothing to say sends an empty frame this often,
 pub(super) const APPEND_KEEPALIVE: Duration = Duration::from_secs(5);
-/// and is closed by its server when not even that came for this long.
+/// and is closed by its server when no byte came for this long.
 pub(super) const APPEND_SILENCE_MAX: Duration = Duration::from_secs(20);
 /// An idle append connection kept for the next session is not trusted after this long.
 pub(super) const APPEND_PARKED_MAX: Duration = Duration::from_secs(10);
@@ -84,7 +101,7 @@ pub(super) const APPEND_PARKED_MAX: Duration = Duration::from_secs(10);
 pub(super) const LINGER_MAX: Duration = Duration::from_secs(1);
 
 /// Size of the chunks of a snapshot.
-pub(super) const SNAPSHOT_CHUNK_BYTES: usize = 1024 * 1024;
+pub(super) const SNAPSHOT_CHUNK_BYTES: usize = 256 * 1024;
 /// A transfer in which nothing moves for this long is given up, by either end.
 pub(super) const SNAPSHOT_STALL_MAX: Duration = Duration::from_secs(20);
 /// While it installs, the receiver says so this often.

@@ -16,7 +16,7 @@ use super::frame::{Connection, Outbox};
 use super::handshake::{IntroduceError, Purpose, dial_as};
 use super::introductions::Build;
 use super::limits::{
-    CALLS_QUEUED_MAX, OUTBOX_BYTES_MAX, PING_INTERVAL, REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN, SETTLED_AFTER,
+    CALLS_BYTES_MAX, CALLS_QUEUED_MAX, PING_INTERVAL, REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN, SETTLED_AFTER,
 };
 use super::messages::Kind;
 use super::peers::Local;
@@ -28,6 +28,9 @@ pub(super) struct Link {
     pub(super) target: NodeId,
     address: watch::Sender<String>,
     calls: mpsc::Sender<Call>,
+    urgent: mpsc::Sender<Call>,
+    /// Counts how often the appends to the peer were to begin anew.
+    cuts: watch::Sender<u64>,
     pulse: Arc<Pulse>,
     _stop: DropGuard,
 }
@@ -35,13 +38,14 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn start(local: Arc<Local>, target: NodeId, address: String) -> Self {
         let (calls, queue) = mpsc::channel(CALLS_QUEUED_MAX);
+        let (urgent, urgent_queue) = mpsc::channel(CALLS_QUEUED_MAX);
         let pulse = Arc::new(Pulse::new(target, address.clone()));
         let stop = CancellationToken::new();
         let (address, addresses) = watch::channel(address);
-        let task = Task { local, target, addresses, queue, held: None, pulse: pulse.clone() };
+        let task = Task { local, target, addresses, urgent: urgent_queue, queue, held: None, pulse: pulse.clone() };
         let stopped = stop.clone();
         tokio::spawn(async move { stopped.run_until_cancelled(task.run()).await });
-        Link { target, address, calls, pulse, _stop: stop.drop_guard() }
+        Link { target, address, calls, urgent, cuts: watch::Sender::new(0), pulse, _stop: stop.drop_guard() }
     }
 
     /// Where the peer is dialled.
@@ -68,8 +72,9 @@ impl Link {
         let (reply, answer) = oneshot::channel();
         let ticket = Arc::new(Ticket::default());
         let call = Call { kind, body, ticket: ticket.clone(), reply };
+        let queue = if kind.is_urgent() { &self.urgent } else { &self.calls };
         let exchange = async {
-            self.calls.send(call).await.ok()?;
+            queue.send(call).await.ok()?;
             answer.await.ok()
         };
         let text = match timeout(within, exchange).await {
@@ -89,6 +94,19 @@ impl Link {
         self.pulse.build()
     }
 
+    /// Ends the append session to the peer, so that nothing is on its way to it; the next one begins at once.
+    pub(super) fn cut_appends(&self) {
+        self.cuts.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn cuts(&self) -> watch::Receiver<u64> {
+        self.cuts.subscribe()
+    }
+
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.pulse.round_trip()
+    }
+
     /// Changes when the peer shows itself after it was not there.
     pub(super) fn arrivals(&self) -> watch::Receiver<u64> {
         self.pulse.arrivals()
@@ -100,6 +118,8 @@ struct Task {
     local: Arc<Local>,
     target: NodeId,
     addresses: watch::Receiver<String>,
+    /// Raft's own calls, which wait for no other ones.
+    urgent: mpsc::Receiver<Call>,
     queue: mpsc::Receiver<Call>,
     /// A call that cut a pause short; the first to be written on the next connection.
     held: Option<Call>,
@@ -143,9 +163,9 @@ impl Task {
     }
 
     fn refuse_waiting(&mut self, text: &str) {
-        for call in self.held.take().into_iter().chain(std::iter::from_fn(|| self.queue.try_recv().ok())) {
-            call.refuse(text);
-        }
+        let urgent = std::iter::from_fn(|| self.urgent.try_recv().ok());
+        let others = std::iter::from_fn(|| self.queue.try_recv().ok());
+        self.held.take().into_iter().chain(urgent).chain(others).for_each(|call| call.refuse(text));
     }
 
     /// Waits before the next dial; a call, or another address, cuts it down to the shortest pause.
@@ -153,6 +173,7 @@ impl Task {
         tokio::time::sleep(REDIAL_PAUSE_MIN).await;
         let cut = async {
             tokio::select! {
+                call = self.urgent.recv() => call,
                 call = self.queue.recv() => call,
                 Ok(()) = self.addresses.changed() => None,
             }
@@ -178,14 +199,16 @@ impl Task {
         let mut ticks = tokio::time::interval(PING_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let has_room = outbox.len() < OUTBOX_BYTES_MAX && calls.has_room();
+            let has_room = outbox.len() < CALLS_BYTES_MAX && calls.has_room();
             tokio::select! {
-                call = self.queue.recv(), if has_room => {
-                    calls.write(call.ok_or("the link is closed")?, outbox);
-                    // What is queued already leaves in the same system call.
-                    while outbox.len() < OUTBOX_BYTES_MAX && calls.has_room() && let Ok(call) = self.queue.try_recv() {
-                        calls.write(call, outbox);
-                    }
+                biased;
+                Some(call) = self.urgent.recv() => calls.write(call, outbox),
+                _ = ticks.tick() => {
+                    calls.ping(outbox, reader.last_byte())?;
+                    self.pulse.publish(&self.local);
+                }
+                written = outbox.write_some(writer), if !outbox.is_empty() => {
+                    written.map_err(|error| error.to_string())?;
                 }
                 frame = reader.next() => {
                     let frame = frame.ok_or("closed by the peer")?.map_err(|error| error.to_string())?;
@@ -193,13 +216,13 @@ impl Task {
                         self.pulse.pong(&self.local, round_trip);
                     }
                 }
-                written = outbox.write_some(writer), if !outbox.is_empty() => {
-                    written.map_err(|error| error.to_string())?;
-                }
                 Ok(()) = self.addresses.changed() => return Err("the address of the peer has changed".to_owned()),
-                _ = ticks.tick() => {
-                    calls.ping(outbox)?;
-                    self.pulse.publish(&self.local);
+                call = self.queue.recv(), if has_room => {
+                    calls.write(call.ok_or("the link is closed")?, outbox);
+                    // What is queued already leaves in the same system call.
+                    while outbox.len() < CALLS_BYTES_MAX && calls.has_room() && let Ok(call) = self.queue.try_recv() {
+                        calls.write(call, outbox);
+                    }
                 }
             }
         }

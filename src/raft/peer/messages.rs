@@ -55,6 +55,11 @@ impl Kind {
     pub(super) fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte)
     }
+
+    /// Raft's own calls go first.
+    pub(super) fn is_urgent(self) -> bool {
+        matches!(self, Kind::Vote | Kind::PreVote | Kind::Append | Kind::TransferLeader)
+    }
 }
 
 /// How a call ended.
@@ -190,6 +195,10 @@ pub struct PeerProgress {
     /// do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_acknowledged: Option<bool>,
+    /// For how many milliseconds something may have been committed that it has not applied; nothing of one that has not
+    /// been in touch since its start, and of the versions that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh_ms: Option<u64>,
 }
 
 /// The room that a node has on its disk, by its own judgement.

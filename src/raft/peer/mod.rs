@@ -7,6 +7,7 @@
 //! | purpose | connections | carries |
 //! |---|---|---|
 //! | control | one per peer, long-lived ([`link`]) | votes, heartbeats, forwards, read indexes, beats of instances, pings: multiplexed calls |
+//! | control | one per call with a large body ([`alone`]) | that call |
 //! | append | one per peer that a leader replicates to ([`append`]) | a pipeline of log entries, so that bulk never delays a heartbeat |
 //! | snapshot | one per transfer ([`snapshot`]) | one snapshot |
 //!
@@ -19,6 +20,7 @@
 //! the node behind the listener is a [`PeerService`], and snapshots are read and written through
 //! [`SnapshotPort`].
 
+mod alone;
 mod append;
 mod call;
 mod credentials;
@@ -54,5 +56,5 @@ pub use messages::{
 };
 pub use network::{PeerClient, PeerNetwork};
 pub use peers::Peers;
-pub use server::{PeerServer, PeerService};
+pub use server::{LeaderWord, PeerServer, PeerService};
 pub use snapshot::SnapshotPort;

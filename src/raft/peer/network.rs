@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use super::append::{Parking, Route, Session};
 use super::call::CallError;
 use super::handshake::{Purpose, dial_as};
-use super::limits::APPEND_IDLE_MIN;
+use super::limits::APPEND_ANSWERED_WITHIN;
 use super::link::Link;
 use super::messages::{AppendParts, Kind};
 use super::peers::Peers;
@@ -126,7 +126,7 @@ impl<P: SnapshotPort> PeerClient<P> {
     }
 
     /// After failures it waits first, as openraft asks again at once.
-    async fn open_session<S>(&mut self, input: S, option: RPCOption) -> Result<Session<S>, RPCError<TypeConfig>>
+    async fn open_session<S>(&mut self, input: S) -> Result<Session<S>, RPCError<TypeConfig>>
     where
         S: Stream<Item = AppendEntriesRequest<TypeConfig>> + Send + Unpin + 'static,
     {
@@ -138,8 +138,8 @@ impl<P: SnapshotPort> PeerClient<P> {
                 dialled.inspect_err(|_| self.outcome().note(false))?
             }
         };
-        let patience = option.soft_ttl().max(APPEND_IDLE_MIN);
-        Ok(Session::new(connection, input, patience, self.parking.clone(), self.route()))
+        let session = Session::new(connection, input, APPEND_ANSWERED_WITHIN, self.parking.clone(), self.route());
+        Ok(session.ended_by(self.link.cuts()))
     }
 
     /// Keeps account of how appends to this peer end.
@@ -188,7 +188,7 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
             return stream_append_sequential(self, input, option);
         }
         Box::pin(async move {
-            let (session, outcome) = (self.open_session(input, option).await?, self.outcome());
+            let (session, outcome) = (self.open_session(input).await?, self.outcome());
             Ok(session.answers().inspect(move |answer| outcome.note(answer.is_ok())).boxed())
         })
     }
@@ -227,7 +227,7 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
         let transfer = async {
             // Already while it is dialled: a peer that has just started takes a moment to answer, in which
             // the log behind this snapshot must not go.
-            let mut under_way = self.peers.transfers.begin();
+            let mut under_way = self.peers.transfers.begin(self.link.target);
             let connection = self.dial(Purpose::Snapshot).await?;
             under_way.let_in();
             let sent = snapshot::send(connection, &self.port, vote, snapshot).await;

@@ -11,10 +11,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::alone::Alone;
 use super::call::CallError;
 use super::credentials::Credentials;
 use super::handshake::{IntroduceError, Purpose, dial_as};
 use super::introductions::{Build, Introductions, Welcome};
+use super::limits::CALL_BYTES_SHARED_MAX;
 use super::link::Link;
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer, Subscribed};
 use super::transfers::Transfers;
@@ -36,6 +38,7 @@ pub(super) struct Local {
 pub struct Peers {
     pub(super) local: Arc<Local>,
     pub(super) transfers: Transfers,
+    alone: Alone,
     links: Arc<Mutex<Links>>,
 }
 
@@ -55,7 +58,7 @@ impl Peers {
         metrics: Arc<Metrics>,
     ) -> Self {
         let local = Arc::new(Local { node_id, credentials, introductions, metrics });
-        Peers { local, transfers: Transfers::default(), links: Arc::default() }
+        Peers { local, transfers: Transfers::default(), alone: Alone::default(), links: Arc::default() }
     }
 
     /// Keeps a link to each of `members` but this node, and to no other; where an address has changed the
@@ -115,7 +118,28 @@ impl Peers {
     pub async fn forward(&self, leader: NodeId, command: Bytes, within: Duration) -> Result<ForwardAnswer, CallError> {
         let link = self.find(leader)?;
         self.local.metrics.forwards.inc();
-        read(&link.call(Kind::Forward, command, within).await?)
+        if command.len() <= CALL_BYTES_SHARED_MAX {
+            return read(&link.call(Kind::Forward, command, within).await?);
+        }
+        // Boxed: it is rare, and its size would be that of every forward otherwise.
+        read(&Box::pin(self.alone.call(self.local.clone(), &link, command, within)).await?)
+    }
+
+    /// The round trip to `target`, as its pings had it lately.
+    pub fn round_trip(&self, target: NodeId) -> Option<Duration> {
+        self.find(target).ok()?.round_trip()
+    }
+
+    /// Ends what is on its way to `target` of the log.
+    pub fn cut_appends(&self, target: NodeId) {
+        if let Ok(link) = self.find(target) {
+            link.cut_appends();
+        }
+    }
+
+    /// Whether a snapshot is on its way to `target`.
+    pub fn is_sent_snapshot(&self, target: NodeId) -> bool {
+        self.transfers.is_under_way_to(target)
     }
 
     /// Asks `leader` how far a linearizable read has to wait.

@@ -3,6 +3,7 @@
 //! A peer that is lost is one line, and one more when it is back, however often it is dialled in
 //! between. Only a refusal is told besides, as that is for a person to mend.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ use super::limits::{REACHABLE_WITHIN, REFUSAL_LINE_PAUSE};
 use super::peers::Local;
 use crate::format::types::NodeId;
 
+/// Round trips that are remembered.
+const ROUND_TRIPS_KEPT: usize = 4;
+
 /// What the link of a peer knows of it, for everybody who asks.
 pub(super) struct Pulse {
     target: NodeId,
@@ -23,6 +27,8 @@ pub(super) struct Pulse {
     started: Instant,
     /// Microseconds after `started`, or 0 before the first pong.
     last_pong: AtomicU64,
+    /// From ping to pong, the newest last.
+    round_trips: Mutex<VecDeque<Duration>>,
     presence: Mutex<Presence>,
     /// How often the peer has shown itself after it was not there.
     arrivals: watch::Sender<u64>,
@@ -37,6 +43,7 @@ impl Pulse {
             label: target.to_string(),
             started: Instant::now(),
             last_pong: AtomicU64::new(0),
+            round_trips: Mutex::default(),
             presence: Mutex::new(Presence::Unmet),
             arrivals: watch::Sender::new(0),
             build: Mutex::default(),
@@ -47,11 +54,18 @@ impl Pulse {
     pub(super) fn move_to(&self, address: &str) {
         address.clone_into(&mut *self.address.lock());
         self.last_pong.store(0, Ordering::Relaxed);
+        self.round_trips.lock().clear();
     }
 
     pub(super) fn is_reachable(&self) -> bool {
         let last = self.last_pong.load(Ordering::Relaxed);
         last != 0 && self.started.elapsed().saturating_sub(Duration::from_micros(last)) <= REACHABLE_WITHIN
+    }
+
+    /// The time from ping to pong, the shortest of the last few: one that came late because its node or a disk stood
+    /// still says nothing of the way.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        self.round_trips.lock().iter().min().copied()
     }
 
     /// Changes when the peer shows itself again.
@@ -70,6 +84,12 @@ impl Pulse {
     pub(super) fn pong(&self, local: &Local, round_trip: Duration) {
         let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.last_pong.store(micros.max(1), Ordering::Relaxed);
+        let mut round_trips = self.round_trips.lock();
+        if round_trips.len() == ROUND_TRIPS_KEPT {
+            round_trips.pop_front();
+        }
+        round_trips.push_back(round_trip);
+        drop(round_trips);
         local.metrics.peer_round_trip.with_label_values(&[&self.label]).set(round_trip.as_secs_f64());
         self.publish(local);
         let news = self.presence.lock().pong(Instant::now());

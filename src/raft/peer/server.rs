@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use openraft::Raft;
+use openraft::raft::AppendEntriesRequest;
 use openraft::storage::RaftStateMachine;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -26,9 +27,10 @@ use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer,
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
 use crate::catalog::history::Thing;
-use crate::format::types::TypeConfig;
+use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
+use crate::raft::uptime;
 
 /// After an accept that failed (out of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -44,14 +46,35 @@ pub trait PeerService: Send + Sync + 'static {
     /// How far this node is.
     fn progress(&self) -> PeerProgress;
 
-    /// The leader of this node has just been heard: it took an append, be it an empty one.
-    fn hear_leader(&self);
+    /// This node took an append of its leader, be it an empty one.
+    fn hear_leader(&self, word: LeaderWord);
+
+    /// Bytes of an append came from this node, which may lead.
+    fn hear_bytes_of(&self, node_id: NodeId);
 
     /// Which of this node's clients have a release of something.
     fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
     fn beats(&self, ids: &[String]) -> BeatsAnswer;
+}
+
+/// What an append says of the moment at which it came.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaderWord {
+    /// By the clock that counts sleep too.
+    pub came: Duration,
+    /// The index up to which its leader knew everything to be committed: nothing before it has committed an entry of
+    /// its own term, as what the leader before it acknowledged may reach further.
+    pub committed: Option<u64>,
+}
+
+impl LeaderWord {
+    pub(super) fn of(request: &AppendEntriesRequest<TypeConfig>) -> Self {
+        let term = request.vote.leader_id.term;
+        let own = request.leader_commit.filter(|id| id.committed_leader_id().term == term);
+        LeaderWord { came: uptime::now(), committed: own.map(|id| id.index) }
+    }
 }
 
 /// Everything a connection needs.
@@ -165,7 +188,7 @@ where
         let Ok(_guest) = self.guests.clone().try_acquire_owned() else { return self.refuse(Turned("crowded")) };
         let end = match purpose {
             Purpose::Control => serving::control(&self, connection).await,
-            Purpose::Append => serving::append(&self, connection).await,
+            Purpose::Append => serving::append(&self, hello.node_id, connection).await,
             Purpose::Snapshot => self.take_snapshot(connection).await,
         };
         if let Err(error) = end {

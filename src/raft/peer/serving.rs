@@ -1,5 +1,6 @@
 //! What an authenticated connection is served with: calls, or a pipeline of appends.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use openraft::storage::RaftStateMachine;
 use serde::Serialize;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::frame::{Connection, FrameReader, FrameWriter, Outbox};
@@ -20,10 +21,10 @@ use super::limits::{
     OUTBOX_BYTES_MAX,
 };
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, ReadIndexAnswer, Status, put_call, read_append, read_call};
-use super::server::{Hall, PeerService};
+use super::server::{Hall, LeaderWord, PeerService};
 use super::snapshot::SnapshotPort;
 use crate::format::codec;
-use crate::format::types::TypeConfig;
+use crate::format::types::{NodeId, TypeConfig};
 
 /// The body of an answer and how it is meant.
 type Outcome = (Status, Bytes);
@@ -44,13 +45,12 @@ where
     let Connection { mut reader, mut writer } = connection;
     let (answers, mut answered) = mpsc::channel(ANSWERS_QUEUED_MAX);
     let mut outbox = Outbox::default();
-    let mut silent_at = Instant::now() + CONTROL_IDLE_MAX;
     loop {
+        let silent_at = reader.last_byte() + CONTROL_IDLE_MAX;
         let has_room = outbox.len() < OUTBOX_BYTES_MAX;
         tokio::select! {
             frame = reader.next(), if has_room => {
                 let Some(frame) = frame else { return Ok(()) };
-                silent_at = Instant::now() + CONTROL_IDLE_MAX;
                 if let Some(answer) = take_call(hall, frame?, &answers)? {
                     put_answer(&mut outbox, answer)?;
                 }
@@ -63,7 +63,11 @@ where
                 }
             }
             written = outbox.write_some(&mut writer), if !outbox.is_empty() => written?,
-            () = sleep_until(silent_at) => return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer fell silent")),
+            () = sleep_until(silent_at) => {
+                if reader.last_byte().elapsed() >= CONTROL_IDLE_MAX {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer fell silent"));
+                }
+            }
         }
     }
 }
@@ -155,10 +159,11 @@ where
     S: PeerService,
     P: SnapshotPort,
 {
+    let word = LeaderWord::of(&request);
     let answer = hall.raft.append_entries(request).await?;
     // One that was overtaken is no leader of this node.
     if !matches!(answer, AppendEntriesResponse::HigherVote(_)) {
-        hall.service.hear_leader();
+        hall.service.hear_leader(word);
     }
     Ok(answer)
 }
@@ -188,27 +193,31 @@ fn refused(text: &str) -> Outcome {
 }
 
 /// Feeds appends to Raft and its answers back, in order, until either end stops.
-pub(super) async fn append<SM, S, P>(hall: &Arc<Hall<SM, S, P>>, connection: Connection) -> io::Result<()>
+pub(super) async fn append<SM, S, P>(hall: &Arc<Hall<SM, S, P>>, peer: NodeId, connection: Connection) -> io::Result<()>
 where
     SM: RaftStateMachine<TypeConfig, SnapshotData = P::Data>,
     S: PeerService,
     P: SnapshotPort,
 {
     let Connection { mut reader, mut writer } = connection;
+    let hearing = hall.clone();
+    reader.on_bytes(move || hearing.service.hear_bytes_of(peer));
     let (requests, queue) = mpsc::channel(APPENDS_QUEUED_MAX);
     let mut answers = std::pin::pin!(hall.raft.stream_append(ReceiverStream::new(queue)));
     let mut outbox = Outbox::default();
     let mut parked: Option<AppendEntriesRequest<TypeConfig>> = None;
-    let mut silent_at = Instant::now() + APPEND_SILENCE_MAX;
+    let mut words = VecDeque::new();
     loop {
+        let silent_at = reader.last_byte() + APPEND_SILENCE_MAX;
         tokio::select! {
             frame = reader.next(), if parked.is_none() => {
                 let Some(frame) = frame else { return Ok(()) };
-                silent_at = Instant::now() + APPEND_SILENCE_MAX;
                 let frame = frame?;
                 // An empty frame says only that the leader is still there.
                 if !frame.is_empty() {
-                    parked = Some(read_append(frame)?);
+                    let request = read_append(frame)?;
+                    words.push_back(LeaderWord::of(&request));
+                    parked = Some(request);
                 }
             }
             room = requests.reserve(), if parked.is_some() => {
@@ -217,8 +226,10 @@ where
             }
             answer = answers.next() => match answer {
                 Some(Ok(answer)) => {
-                    if !matches!(answer, Err(StreamAppendError::HigherVote(_))) {
-                        hall.service.hear_leader();
+                    // Answers come in the order of the requests.
+                    let word = words.pop_front();
+                    if let Some(word) = word.filter(|_| !matches!(answer, Err(StreamAppendError::HigherVote(_)))) {
+                        hall.service.hear_leader(word);
                     }
                     outbox.put(|out| out.put_slice(&codec::to_bytes(&answer)))?;
                 }
@@ -227,7 +238,9 @@ where
             },
             written = outbox.write_some(&mut writer), if !outbox.is_empty() => written?,
             () = sleep_until(silent_at), if parked.is_none() => {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the leader fell silent"));
+                if reader.last_byte().elapsed() >= APPEND_SILENCE_MAX {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "the leader fell silent"));
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Shipping a snapshot: one connection per transfer.
 //!
 //! ```text
-//! sender   → header {vote, meta, bytes}, then chunks of up to 1 MiB
+//! sender   → header {vote, meta, bytes}, then chunks of up to 256 KiB
 //! receiver → 0:u8                  still working, at least once a second
 //!          | 1:u8 answer           installed
 //!          | 2:u8 text             given up

@@ -6,18 +6,21 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::format::types::NodeId;
+
 #[derive(Clone, Default)]
 pub(super) struct Transfers(Arc<Mutex<Counted>>);
 
 #[derive(Default)]
 struct Counted {
-    under_way: usize,
+    under_way: Vec<NodeId>,
     ended: Option<Instant>,
 }
 
 /// One transfer, from when the peer is dialled until it ended in one way or the other.
 pub(super) struct Transfer {
     transfers: Transfers,
+    target: NodeId,
     was_let_in: bool,
 }
 
@@ -30,22 +33,28 @@ impl Transfer {
 }
 
 impl Transfers {
-    pub(super) fn begin(&self) -> Transfer {
-        self.0.lock().under_way += 1;
-        Transfer { transfers: self.clone(), was_let_in: false }
+    pub(super) fn begin(&self, target: NodeId) -> Transfer {
+        self.0.lock().under_way.push(target);
+        Transfer { transfers: self.clone(), target, was_let_in: false }
+    }
+
+    pub(super) fn is_under_way_to(&self, target: NodeId) -> bool {
+        self.0.lock().under_way.contains(&target)
     }
 
     /// Whether one is under way or ended within the last `period`.
     pub(super) fn were_within(&self, period: Duration) -> bool {
         let counted = self.0.lock();
-        counted.under_way > 0 || counted.ended.is_some_and(|ended| ended.elapsed() < period)
+        !counted.under_way.is_empty() || counted.ended.is_some_and(|ended| ended.elapsed() < period)
     }
 }
 
 impl Drop for Transfer {
     fn drop(&mut self) {
         let mut counted = self.transfers.0.lock();
-        counted.under_way -= 1;
+        if let Some(place) = counted.under_way.iter().position(|target| *target == self.target) {
+            counted.under_way.swap_remove(place);
+        }
         if self.was_let_in {
             counted.ended = Some(Instant::now());
         }
@@ -62,9 +71,9 @@ mod tests {
     async fn a_transfer_counts_while_it_lasts_and_for_a_while_after() {
         let transfers = Transfers::default();
         assert!(!transfers.were_within(MINUTE), "there was none");
-        drop(transfers.begin());
+        drop(transfers.begin(2));
         assert!(!transfers.were_within(MINUTE), "a peer that was not met needs nothing");
-        let (mut first, mut second) = (transfers.begin(), transfers.begin());
+        let (mut first, mut second) = (transfers.begin(2), transfers.begin(2));
         first.let_in();
         second.let_in();
         tokio::time::advance(MINUTE * 10).await;

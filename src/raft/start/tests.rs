@@ -20,7 +20,7 @@ const NOWHERE: &str = "127.0.0.1:1";
 async fn expect_alive_and_not_ready(started: &mut TestNode) {
     sleep(LONG).await;
     assert_eq!(started.failed.try_recv().map(|error| error.to_string()), Err(TryRecvError::Empty));
-    assert!(!started.node.is_recovered());
+    assert!(!started.node.has_caught_up());
     assert_eq!(started.node.leader(), None);
     assert!(started.node.raft_metrics().running_state.is_ok());
 }
@@ -54,32 +54,6 @@ async fn a_member_whose_peers_stay_away_lives_for_ever() {
     let mut again = TestNode::start(dir.path(), &[]).await;
     expect_alive_and_not_ready(&mut again).await;
     again.stop().await;
-}
-
-#[test]
-fn recovered_is_what_the_log_held_at_the_start() {
-    // Last index at the start, last index now, committed as a leader has said, applied; recovered.
-    let rows = [
-        (0, 0, None, 0, false),
-        (0, 0, Some(0), 0, true),
-        (100, 100, None, 100, false),
-        (100, 100, Some(90), 90, false),
-        (100, 100, Some(100), 99, false),
-        (100, 100, Some(100), 100, true),
-        // The log grows under load: what came later is not waited for.
-        (100, 5000, Some(4000), 100, true),
-        (100, 5000, Some(4000), 99, false),
-        // A new leader has replaced an end that was never committed.
-        (100, 91, Some(90), 90, false),
-        (100, 91, Some(91), 91, true),
-    ];
-    for (at_start, last, committed, applied, expected) in rows {
-        assert_eq!(
-            is_recovered(at_start, last, committed, applied),
-            expected,
-            "{at_start} {last} {committed:?} {applied}"
-        );
-    }
 }
 
 /// What a node found out about itself it knows again after a restart.

@@ -87,6 +87,8 @@ impl Trio {
                 hash_check_entries: 1000,
                 form_with_majority: false,
                 data_keys: Vec::new(),
+                election_timeout: None,
+                ready_behind: Duration::ZERO,
             };
             let started = start(setup, store, Hub::new(10), metrics, &TaskTracker::new(), &shutdown).await;
             let (node, _failed) = started.expect("a node");

@@ -20,8 +20,8 @@ use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
 use crate::raft::peer::handshake::{Purpose, dial_as};
 use crate::raft::peer::{
-    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, PeerNetwork, PeerProgress,
-    PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Subscribed, Welcome,
+    BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, LeaderWord, PeerNetwork,
+    PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Subscribed, Welcome,
 };
 
 pub(super) type TestRaft = Raft<TypeConfig, MemoryMachine>;
@@ -157,10 +157,13 @@ impl PeerService for Proposer {
             disk: None,
             checkpoints: Vec::new(),
             is_acknowledged: None,
+            fresh_ms: None,
         }
     }
 
-    fn hear_leader(&self) {}
+    fn hear_leader(&self, _: LeaderWord) {}
+
+    fn hear_bytes_of(&self, _: NodeId) {}
 
     async fn read_index(&self) -> ReadIndexAnswer {
         ReadIndexAnswer::Ready { log_index: 7 }

@@ -3,6 +3,7 @@
 
 use std::io::{self, Cursor};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use openraft::errors::{RPCError, ReplicationClosed, StreamingError};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{AppendEntriesRequest, StreamAppendError, StreamAppendResult};
 use openraft::type_config::alias::SnapshotOf;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -114,6 +116,62 @@ async fn an_append_whose_connection_is_lost_is_worth_a_retry() {
     drop(follower);
     let session = session(leader, stream::iter([append(None)]).chain(stream::pending()), LIMIT);
     let answers: Vec<_> = session.answers().collect().await;
+    assert!(matches!(answers[..], [Err(RPCError::Network(_))]), "{answers:?}");
+}
+
+/// Passes bytes on at a rate, in both directions, for one connection after the other; counts the connections.
+async fn thin_relay(to: String, bytes_per_second: usize) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = connections.clone();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let far = tokio::net::TcpStream::connect(&to).await.expect("a listener");
+            let ((near_reader, near_writer), (far_reader, far_writer)) = (near.into_split(), far.into_split());
+            tokio::spawn(trickle(near_reader, far_writer, bytes_per_second));
+            tokio::spawn(trickle(far_reader, near_writer, bytes_per_second));
+        }
+    });
+    (address, connections)
+}
+
+async fn trickle(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, bytes_per_second: usize) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(bytes @ 1..) = from.read(&mut buffer).await {
+        tokio::time::sleep(Duration::from_secs_f64(bytes as f64 / bytes_per_second as f64)).await;
+        if to.write_all(&buffer[..bytes]).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// One entry takes longer than any answer may: what is moved is waited for, and sent once.
+#[tokio::test]
+async fn a_large_entry_passes_a_thin_link_on_one_connection() {
+    let node = Node::start(1).await;
+    let (relay, connections) = thin_relay(node.address.clone(), 256 * 1024).await;
+    let patience = Duration::from_millis(500);
+    let (connection, _) = dial_as(&*Names::of(9), &secret(), &relay, 1, Purpose::Append).await.expect("welcome");
+    let payload = EntryPayload::Normal(Proposal(Bytes::from(vec![7; 2 * 1024 * 1024])));
+    let large = AppendEntriesRequest { entries: vec![Entry { log_id: log_id(0), payload }], ..append(None) };
+    let session = session(connection, stream::iter([large, append(Some(0))]), patience);
+    let answers = tokio::time::timeout(LIMIT, session.answers().collect::<Vec<_>>()).await.expect("it ends");
+    assert!(matches!(answers[..], [Ok(Ok(_)), Ok(Ok(_))]), "{answers:?}");
+    assert_eq!(connections.load(Ordering::Relaxed), 1);
+}
+
+/// The log that it carries is to go.
+#[tokio::test]
+async fn a_session_ends_when_it_is_cut() {
+    let (leader, _follower) = pair(Purpose::Append).await;
+    let cuts = tokio::sync::watch::Sender::new(0);
+    let session =
+        session(leader, stream::iter([append(None)]).chain(stream::pending()), LIMIT).ended_by(cuts.subscribe());
+    let answers = tokio::spawn(session.answers().collect::<Vec<_>>());
+    cuts.send_replace(1);
+    let answers = tokio::time::timeout(LIMIT, answers).await.expect("it ends").expect("no panic");
     assert!(matches!(answers[..], [Err(RPCError::Network(_))]), "{answers:?}");
 }
 

@@ -1,0 +1,210 @@
+//! How fresh this node is, by one measure: `as_of`, the latest moment of which it knows that everything committed by
+//! then is applied here.
+//!
+//! Each append of the leader, be it an empty one, says how far the leader has committed. Once this node has applied as
+//! far, it is as fresh as the moment at which that append came. What a leader says that has committed nothing in its own
+//! term yet does not count: what the one before it acknowledged may reach further.
+//!
+//! Whether tokens are believed, whether the node is ready, how old its local reads are and whether anybody may know what
+//! it does not are comparisons of this one moment with a limit.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::peer::LeaderWord;
+
+/// Contacts whose committed index is not applied yet; more of them count as the newest one.
+const PENDING_MAX: usize = 64;
+
+/// When the leader that this node follows was heard last, what it said of itself, and how fresh that makes this node.
+/// Moments are those of [`super::uptime`], but for silence, which passes only while this node runs.
+pub(super) struct Freshness {
+    started: Instant,
+    /// Microseconds after `started`; 0 before the first time.
+    heard: AtomicU64,
+    known: Mutex<Known>,
+    /// Wakes who waits for `as_of` to be known for the first time.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    as_of: Option<Duration>,
+    /// When a contact came, and the committed index that it brought.
+    pending: VecDeque<(Duration, u64)>,
+    /// The term of a leader that has no majority by its own word.
+    doubted: Option<u64>,
+}
+
+impl Known {
+    fn hear(&mut self, came: Duration, committed: u64, applied: u64) {
+        self.catch_up(applied);
+        if committed <= applied {
+            self.pending.clear();
+            self.as_of = self.as_of.max(Some(came));
+            return;
+        }
+        if self.pending.len() == PENDING_MAX {
+            self.pending.pop_back();
+        }
+        self.pending.push_back((came, committed));
+    }
+
+    fn catch_up(&mut self, applied: u64) {
+        while let Some((came, _)) = self.pending.pop_front_if(|(_, committed)| *committed <= applied) {
+            self.as_of = self.as_of.max(Some(came));
+        }
+    }
+}
+
+impl Freshness {
+    pub(super) fn new() -> Self {
+        Freshness { started: Instant::now(), heard: AtomicU64::new(0), known: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// The leader is alive.
+    pub(super) fn hear(&self) {
+        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.heard.store(micros.max(1), Ordering::Relaxed);
+    }
+
+    /// The leader of `term` is alive and says how far it has committed.
+    pub(super) fn hear_word(&self, term: u64, word: LeaderWord, applied: u64) {
+        self.hear();
+        let mut known = self.known.lock();
+        if let Some(committed) = word.committed
+            && known.doubted != Some(term)
+        {
+            known.hear(word.came, committed, applied);
+        }
+        drop(known);
+        self.changed.notify_waiters();
+    }
+
+    /// This node leads, and a majority has acknowledged that: it knew everything that was committed at that moment.
+    pub(super) fn lead(&self, at: Duration) {
+        let mut known = self.known.lock();
+        known.pending.clear();
+        known.as_of = known.as_of.max(Some(at));
+        drop(known);
+        self.changed.notify_waiters();
+    }
+
+    /// The leader of this term says whether a majority acknowledges it.
+    pub(super) fn take_word(&self, term: u64, is_acknowledged: bool) {
+        let mut known = self.known.lock();
+        known.doubted = (!is_acknowledged).then_some(term);
+        if !is_acknowledged {
+            known.pending.clear();
+        }
+    }
+
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.known.lock().doubted.is_some()
+    }
+
+    pub(super) fn is_doubted_in(&self, term: u64) -> bool {
+        self.known.lock().doubted == Some(term)
+    }
+
+    /// With so much applied here.
+    pub(super) fn as_of(&self, applied: u64) -> Option<Duration> {
+        let mut known = self.known.lock();
+        known.catch_up(applied);
+        known.as_of
+    }
+
+    /// For how long no leader was heard, and whether one was heard since this node started.
+    pub(super) fn silence(&self) -> (Duration, bool) {
+        let heard = self.heard.load(Ordering::Relaxed);
+        (self.started.elapsed().saturating_sub(Duration::from_micros(heard)), heard != 0)
+    }
+
+    pub(super) fn is_heard_within(&self, limit: Duration) -> bool {
+        let (silence, was_heard) = self.silence();
+        was_heard && silence < limit
+    }
+
+    /// Returns when something was heard that may change `as_of`.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn word(came: u64, committed: Option<u64>) -> LeaderWord {
+        LeaderWord { came: at(came), committed }
+    }
+
+    #[test]
+    fn a_node_is_as_fresh_as_the_last_contact_that_it_has_applied() {
+        let freshness = Freshness::new();
+        assert_eq!(freshness.as_of(100), None, "never heard");
+        freshness.hear_word(1, word(1, None), 100);
+        assert_eq!(freshness.as_of(100), None, "a leader that has committed nothing of its own term");
+        freshness.hear_word(1, word(2, Some(7)), 5);
+        freshness.hear_word(1, word(3, Some(9)), 5);
+        assert_eq!(freshness.as_of(6), None);
+        assert_eq!(freshness.as_of(7), Some(at(2)));
+        freshness.hear_word(1, word(4, Some(9)), 8);
+        assert_eq!(freshness.as_of(8), Some(at(2)), "it is heard all the while, and nothing arrives");
+        assert_eq!(freshness.as_of(9), Some(at(4)));
+    }
+
+    #[test]
+    fn it_moves_on_however_many_contacts_are_ahead() {
+        let freshness = Freshness::new();
+        for second in 0..10 * PENDING_MAX as u64 {
+            freshness.hear_word(1, word(second, Some(1000 + second)), 0);
+        }
+        assert_eq!(freshness.as_of(1010), Some(at(10)));
+        assert_eq!(freshness.as_of(u64::MAX), Some(at(10 * PENDING_MAX as u64 - 1)), "the newest is kept");
+    }
+
+    /// It is heard all the while, and by its own word it has no majority.
+    #[test]
+    fn a_leader_without_a_majority_makes_nobody_fresh() {
+        let freshness = Freshness::new();
+        freshness.hear_word(7, word(1, Some(1)), 1);
+        freshness.take_word(7, false);
+        assert!(freshness.is_doubted_in(7) && !freshness.is_doubted_in(8), "the next leader is another");
+        freshness.hear_word(7, word(2, Some(1)), 1);
+        assert_eq!(freshness.as_of(1), Some(at(1)));
+        freshness.hear_word(8, word(3, Some(1)), 1);
+        assert_eq!(freshness.as_of(1), Some(at(3)));
+        freshness.take_word(7, true);
+        freshness.hear_word(7, word(4, Some(1)), 1);
+        assert_eq!(freshness.as_of(1), Some(at(4)));
+    }
+
+    #[test]
+    fn a_leader_is_fresh_by_itself() {
+        let freshness = Freshness::new();
+        freshness.hear_word(1, word(1, Some(50)), 10);
+        freshness.lead(at(5));
+        assert_eq!(freshness.as_of(10), Some(at(5)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_is_heard_until_it_falls_silent() {
+        let (freshness, limit) = (Freshness::new(), at(1));
+        assert!(!freshness.is_heard_within(at(3600)), "never heard");
+        freshness.hear();
+        tokio::time::sleep(limit - Duration::from_millis(1)).await;
+        assert!(freshness.is_heard_within(limit));
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        assert!(!freshness.is_heard_within(limit) && freshness.is_heard_within(limit * 2));
+    }
+}
