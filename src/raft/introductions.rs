@@ -26,11 +26,18 @@ pub(super) struct Acquaintances {
     state: Arc<State>,
     /// Nodes from before TLS are not talked to, whatever the level.
     tls_required: bool,
-    met: Mutex<BTreeMap<NodeId, String>>,
+    met: Mutex<BTreeMap<NodeId, Met>>,
     /// Who was refused last for which reason, and when that was told.
     refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
     /// Why this node cannot be part of the cluster that it met.
     unfit: watch::Sender<Option<String>>,
+}
+
+/// A data directory that came under a node id which nobody has announced yet.
+struct Met {
+    instance: String,
+    /// It said the id of this node's cluster.
+    is_of_cluster: bool,
 }
 
 impl Acquaintances {
@@ -90,8 +97,10 @@ impl Acquaintances {
         Ok(())
     }
 
-    /// A node id stands for one data directory, for ever.
-    fn judge_instance(&self, node_id: NodeId, instance: &str) -> Result<(), Refusal> {
+    /// A node id stands for one data directory, for ever. Until it is announced, one that belongs to the cluster takes
+    /// the place of one that came without any: somebody may have started a node on an empty directory before it was
+    /// made from a backup.
+    fn judge_instance(&self, node_id: NodeId, instance: &str, cluster_id: Option<&str>) -> Result<(), Refusal> {
         let announced = self.state.catalog().nodes.get(node_id).map(|node| (node.instance.clone(), node.removed));
         if let Some((_, true)) = announced {
             let text =
@@ -99,9 +108,8 @@ impl Acquaintances {
             return Err(Refusal { reason: RefusalReason::Removed, text });
         }
         let known = announced.map(|(instance, _)| instance);
-        let mut met = self.met.lock();
-        let known = known.unwrap_or_else(|| met.entry(node_id).or_insert_with(|| instance.to_owned()).clone());
-        if known == instance {
+        let is_known = known.map_or_else(|| self.is_met(node_id, instance, cluster_id), |known| known == instance);
+        if is_known {
             return Ok(());
         }
         let text = format!(
@@ -111,6 +119,18 @@ impl Acquaintances {
              `thuban cluster add --id NEW --peer HOST:PORT` and `thuban cluster promote --id NEW`"
         );
         Err(Refusal { reason: RefusalReason::OtherInstance, text })
+    }
+
+    /// Whether this is the directory that was met first under the id, or is from now on.
+    fn is_met(&self, node_id: NodeId, instance: &str, cluster_id: Option<&str>) -> bool {
+        let is_of_cluster = cluster_id.is_some() && self.cluster_id().as_deref() == cluster_id;
+        let comes = || Met { instance: instance.to_owned(), is_of_cluster };
+        let mut met = self.met.lock();
+        let known = met.entry(node_id).or_insert_with(comes);
+        if is_of_cluster && !known.is_of_cluster {
+            *known = comes();
+        }
+        known.instance == instance
     }
 }
 
@@ -127,7 +147,7 @@ impl Introductions for Acquaintances {
         }
         self.judge_cluster(hello.cluster_id.as_deref())?;
         self.judge_levels(&hello.build, hello.node_id)?;
-        self.judge_instance(hello.node_id, &hello.instance)?;
+        self.judge_instance(hello.node_id, &hello.instance, hello.cluster_id.as_deref())?;
         Ok(Welcome {
             cluster_id: self.cluster_id(),
             node_id: self.node_id,
@@ -141,7 +161,7 @@ impl Introductions for Acquaintances {
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal> {
         self.judge_cluster(welcome.cluster_id.as_deref())?;
         self.judge_levels(&welcome.build, welcome.node_id)?;
-        self.judge_instance(welcome.node_id, &welcome.instance)
+        self.judge_instance(welcome.node_id, &welcome.instance, welcome.cluster_id.as_deref())
     }
 
     fn takes_plain(&self) -> bool {
@@ -156,5 +176,74 @@ impl Introductions for Acquaintances {
         }
         refused.insert(node_id, (refusal.reason, Instant::now()));
         tracing::warn!(peer = node_id, %refusal, "a node was refused");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::format::level::LevelRange;
+    use crate::raft::machine::Machine;
+    use crate::store::testing::metrics;
+    use crate::watch::Hub;
+
+    /// A node on a directory of its own, tied to a cluster or to none.
+    fn node(node_id: NodeId, cluster_id: Option<&str>) -> (TempDir, Acquaintances) {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let store = Store::open(dir.path(), node_id, LevelRange::OWN, metrics()).expect("a directory");
+        if let Some(cluster_id) = cluster_id {
+            store.set_cluster_id(cluster_id).expect("tied");
+        }
+        let state = Machine::load(store.clone(), Hub::new(0), metrics()).expect("an empty state").state().clone();
+        (dir, Acquaintances::new(node_id, store, state, false))
+    }
+
+    /// What comes of it when `from` dials `to`, and of the same the other way round.
+    fn meet(from: &Acquaintances, to: &Acquaintances) -> [Option<RefusalReason>; 2] {
+        [(from, to), (to, from)].map(|(from, to)| {
+            let met = to.judge(&from.hello(to.node_id)).and_then(|welcome| from.accept(&welcome));
+            met.err().map(|refusal| refusal.reason)
+        })
+    }
+
+    const LET_IN: [Option<RefusalReason>; 2] = [None, None];
+
+    /// Both were made of one backup.
+    #[test]
+    fn a_node_of_another_cluster_is_refused_and_takes_no_id() {
+        let (_one, one) = node(1, Some("second"));
+        let (_left, left_over) = node(2, Some("first"));
+        let (_two, two) = node(2, Some("second"));
+        for _ in 0..2 {
+            assert_eq!(meet(&left_over, &one), [Some(RefusalReason::OtherCluster); 2]);
+        }
+        assert_eq!(meet(&two, &one), LET_IN);
+        assert_eq!(meet(&left_over, &one), [Some(RefusalReason::OtherCluster); 2]);
+        assert_eq!(meet(&two, &one), LET_IN);
+    }
+
+    /// Started by mistake on an empty directory, and then on the one that was made from the backup.
+    #[test]
+    fn a_directory_without_a_cluster_does_not_take_the_id_of_one_that_has_it() {
+        let (_one, one) = node(1, Some("second"));
+        let (_empty, empty) = node(2, None);
+        let (_two, two) = node(2, Some("second"));
+        let (_other, other) = node(2, Some("second"));
+        assert_eq!(meet(&empty, &one), LET_IN);
+        assert_eq!(meet(&two, &one), LET_IN);
+        let refused = Some(RefusalReason::OtherInstance);
+        assert_eq!((meet(&empty, &one)[0], meet(&other, &one)[0]), (refused, refused));
+        assert_eq!(meet(&two, &one), LET_IN);
+    }
+
+    /// Nobody can tell which of them the first entry was acknowledged by.
+    #[test]
+    fn before_there_is_a_cluster_the_first_directory_keeps_the_id() {
+        let ((_one, one), (_two, two), (_other, other)) = (node(1, None), node(2, None), node(2, None));
+        assert_eq!(meet(&two, &one), LET_IN);
+        assert_eq!(meet(&other, &one)[0], Some(RefusalReason::OtherInstance));
+        assert_eq!(meet(&two, &one), LET_IN);
     }
 }
