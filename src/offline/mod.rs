@@ -10,6 +10,7 @@ mod founding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod inspect;
+pub(crate) mod part;
 pub mod recover;
 pub mod reset;
 pub mod restore;

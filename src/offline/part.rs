@@ -1,0 +1,78 @@
+//! A file that is made beside its place: it has its name when it is whole and durable, and takes nobody's.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+/// A state holds hashes of passwords, and configuration.
+const FILE_MODE: u32 = 0o600;
+
+/// What is being written; removed again unless it is kept.
+pub(crate) struct Part {
+    path: PathBuf,
+    out: PathBuf,
+    file: File,
+}
+
+impl Part {
+    /// Begins what is to become `out`.
+    pub(crate) fn create(out: &Path) -> anyhow::Result<Part> {
+        let path = with_suffix(out, ".part")?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(&path).with_context(|| path.display().to_string())?;
+        // What a run before left behind is taken over, what another run writes now is not.
+        if file.try_lock().is_err() {
+            bail!("{} is being written by another process", path.display());
+        }
+        file.set_len(0)?;
+        Ok(Part { path, out: out.to_owned(), file })
+    }
+
+    /// Where it lies for now.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it its name, durably.
+    pub(crate) fn keep(self) -> anyhow::Result<PathBuf> {
+        self.file.sync_all()?;
+        rename_to_free(&self.path, &self.out)?;
+        let folder = self.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()?;
+        Ok(self.out.clone())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // Gone under this name already where it was kept.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The name of `path` with something behind it.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> anyhow::Result<PathBuf> {
+    let mut name = path.file_name().with_context(|| format!("{} has no name", path.display()))?.to_owned();
+    name.push(suffix);
+    Ok(path.with_file_name(name))
+}
+
+/// Refuses where `to` exists, be it since a moment ago.
+fn rename_to_free(from: &Path, to: &Path) -> anyhow::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!("{} exists by now, and is kept", to.display()),
+        // Not every file system knows how to; it was looked for at the beginning.
+        Err(_) if !to.exists() => Ok(fs::rename(from, to)?),
+        Err(error) => Err(error).with_context(|| to.display().to_string()),
+    }
+}
