@@ -84,7 +84,7 @@ pub use raft_log::LogStore;
 pub use shelf::IncomingSnapshot;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use snapshot::read_from;
-pub use snapshot::{Contents, SnapshotFile, read as read_file};
+pub use snapshot::{Contents, FileKind, SnapshotFile, read as read_file, write as write_file};
 pub use space::DiskSpace;
 pub use transfer::RowSink;
 

@@ -1,14 +1,15 @@
 //! One snapshot file: its layout, written once and never changed.
 //!
 //! ```text
-//! file = "THUBSNAP" level:u32 header_bytes:u32 header row* end rows:u64 sha256   (big-endian)
+//! file = magic:8 level:u32 header_bytes:u32 header row* end rows:u64 sha256   (big-endian)
 //! row  = key_bytes:u32 value_bytes:u32 key value          key_bytes != 0xffffffff
 //! end  = 0xffffffff
 //! ```
 //!
 //! The digest covers everything before it. A file is verified as a whole before its first row is
 //! used, so a truncated or foreign one is refused and never half read. The header belongs to the
-//! caller ([`crate::format::header`]). A backup is such a file too, written to whoever asked for it.
+//! caller ([`crate::format::header`]). A backup is such a file too, written to whoever asked for it; the magic of
+//! a file from which the nodes of a new cluster are made is another one ([`FileKind`]).
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -20,9 +21,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use super::transfer::RowSink;
 use crate::format::level::{Level, LevelRange};
 
-const MAGIC: &[u8; 8] = b"THUBSNAP";
 const END_OF_ROWS: u32 = u32::MAX;
 /// Lengths above these are damage, not data: they are refused before memory is taken for them.
 const HEADER_BYTES_MAX: u32 = 1024 * 1024;
@@ -33,6 +34,25 @@ const VALUE_BYTES_MAX: u32 = 64 * 1024 * 1024;
 const SYNC_STEP_BYTES: u64 = 8 * 1024 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 const DIGEST_BYTES: usize = 32;
+
+/// What the rows of a file are the state of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A cluster as it is: a snapshot or a backup.
+    State,
+    /// A cluster that has not begun yet.
+    Reborn,
+}
+
+impl FileKind {
+    /// The first bytes of the file.
+    pub fn magic(self) -> &'static [u8; 8] {
+        match self {
+            FileKind::State => b"THUBSNAP",
+            FileKind::Reborn => b"THUBBORN",
+        }
+    }
+}
 
 /// Handle on a complete snapshot file; this is openraft's snapshot data.
 ///
@@ -60,6 +80,7 @@ impl Drop for Kept {
 /// What verification learns about a file.
 #[derive(Clone, Debug)]
 pub struct Contents {
+    pub kind: FileKind,
     /// What a reader of its rows needs.
     pub level: Level,
     pub header: Bytes,
@@ -119,20 +140,21 @@ impl SnapshotFile {
 /// Writes the layout of a snapshot to a sink; what is not finished is worthless.
 pub(super) struct SnapshotWriter<W: Write> {
     out: BufWriter<Hashed<W>>,
+    kind: FileKind,
     level: Level,
     rows: u64,
     header: Bytes,
 }
 
 impl<W: Write> SnapshotWriter<W> {
-    pub(super) fn begin(sink: W, level: Level, header: Vec<u8>) -> io::Result<Self> {
+    pub(super) fn begin(sink: W, kind: FileKind, level: Level, header: Vec<u8>) -> io::Result<Self> {
         let hashed = Hashed { sink, hash: Sha256::new(), bytes: 0 };
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, hashed);
-        out.write_all(MAGIC)?;
+        out.write_all(kind.magic())?;
         out.write_all(&u32::from(level.0).to_be_bytes())?;
         out.write_all(&length(&header, HEADER_BYTES_MAX)?)?;
         out.write_all(&header)?;
-        Ok(SnapshotWriter { out, level, rows: 0, header: header.into() })
+        Ok(SnapshotWriter { out, kind, level, rows: 0, header: header.into() })
     }
 
     pub(super) fn row(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
@@ -149,12 +171,13 @@ impl<W: Write> SnapshotWriter<W> {
         self.out.write_all(&END_OF_ROWS.to_be_bytes())?;
         self.out.write_all(&self.rows.to_be_bytes())?;
         self.out.flush()?;
-        let (Hashed { mut sink, hash, bytes }, _) = self.out.into_parts();
+        let SnapshotWriter { out, kind, level, rows, header } = self;
+        let (Hashed { mut sink, hash, bytes }, _) = out.into_parts();
         let digest: [u8; DIGEST_BYTES] = hash.finalize().into();
         sink.write_all(&digest)?;
         sink.flush()?;
         let bytes = bytes + digest.len() as u64;
-        Ok((sink, Contents { level: self.level, header: self.header, rows: self.rows, bytes, digest }))
+        Ok((sink, Contents { kind, level, header, rows, bytes, digest }))
     }
 }
 
@@ -230,7 +253,21 @@ pub fn read(path: &Path, mut sink: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -
 }
 
 pub(super) fn verify(path: &Path) -> io::Result<Contents> {
-    read(path, |_, _| Ok(()))
+    let contents = read(path, |_, _| Ok(()))?;
+    match contents.kind {
+        FileKind::State => Ok(contents),
+        FileKind::Reborn => Err(damaged(&format!("{} is not a snapshot", path.display()))),
+    }
+}
+
+/// Writes a whole file to `sink`, of the rows that `rows` gives.
+pub fn write<R>(sink: impl Write, kind: FileKind, level: Level, header: Vec<u8>, rows: R) -> io::Result<Contents>
+where
+    R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
+{
+    let mut writer = SnapshotWriter::begin(sink, kind, level, header)?;
+    rows(&mut |key, value| writer.row(key, value))?;
+    writer.finish().map(|(_, contents)| contents)
 }
 
 /// What [`read`] does with the `bytes` that `input` has in all.
@@ -240,9 +277,10 @@ pub(crate) fn read_from(
     sink: &mut impl FnMut(&[u8], &[u8]) -> io::Result<()>,
 ) -> io::Result<Contents> {
     let mut input = HashedReader { input, hash: Sha256::new() };
-    if input.array::<8>()? != *MAGIC {
+    let magic = input.array::<8>()?;
+    let Some(kind) = [FileKind::State, FileKind::Reborn].into_iter().find(|kind| *kind.magic() == magic) else {
         return Err(damaged("is not a snapshot or backup"));
-    }
+    };
     let version = input.number()?;
     let level = u8::try_from(version).map(Level).ok().filter(|level| LevelRange::OWN.contains(*level));
     let Some(level) = level else {
@@ -262,7 +300,7 @@ pub(crate) fn read_from(
     if input.input.read(&mut [0])? != 0 {
         return Err(damaged("goes on after its end"));
     }
-    Ok(Contents { level, header: header.into(), rows, bytes, digest })
+    Ok(Contents { kind, level, header: header.into(), rows, bytes, digest })
 }
 
 fn read_rows(

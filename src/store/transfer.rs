@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::database::{Database, STATE, Scalar};
 use super::identity::sync_directory;
 use super::shelf::IncomingSnapshot;
-use super::snapshot::{self, SnapshotFile, SnapshotWriter, SteppedFile};
+use super::snapshot::{self, FileKind, SnapshotFile, SnapshotWriter, SteppedFile};
 use super::{Store, StoreError, View};
 use crate::format::level::Level;
 use crate::format::types::{LogId, Vote};
@@ -87,7 +87,7 @@ impl Store {
     {
         // Removed again if anything below fails.
         let partial = IncomingSnapshot::create(self.0.shelf.partial_path(number))?;
-        let mut writer = SnapshotWriter::begin(SteppedFile::create(&partial.path)?, level, header)?;
+        let mut writer = SnapshotWriter::begin(SteppedFile::create(&partial.path)?, FileKind::State, level, header)?;
         rows(&mut |key, value| writer.row(key, value))?;
         let (file, contents) = writer.finish()?;
         file.make_durable()?;
@@ -96,9 +96,9 @@ impl Store {
 
     /// Writes the rows of `view` to `sink` in the layout of a snapshot, described by `header`.
     pub fn write_view(&self, view: &View<'_>, header: Vec<u8>, sink: impl Write) -> io::Result<u64> {
-        let mut writer = SnapshotWriter::begin(sink, self.identity().level, header)?;
-        view.for_each_row(|key, value| writer.row(key, value))?;
-        writer.finish().map(|(_, contents)| contents.bytes)
+        let written =
+            snapshot::write(sink, FileKind::State, self.identity().level, header, |sink| view.for_each_row(sink));
+        written.map(|contents| contents.bytes)
     }
 
     /// A snapshot file of rows that the caller makes, for [`Store::begin_anew`]; gone with its last
