@@ -77,9 +77,9 @@ enum Command {
     Dev(DevArgs),
     /// Run a member of a cluster
     Serve(Box<ServeArgs>),
-    /// Make a data directory of a new cluster out of a backup
+    /// Make a data directory of a new cluster out of a backup, and what its other nodes are made from
     Restore(RestoreArgs),
-    /// Make a cluster of one out of a stopped node, when the others are lost for good
+    /// Make a new cluster out of a stopped node, when the others are lost for good
     Recover(RecoverArgs),
     /// Leave a new password in the data directory of a stopped node, for who has lost it
     ResetPassword(ResetPasswordArgs),
@@ -184,10 +184,16 @@ pub fn run(cli: Cli) -> ExitCode {
             Err(faults) => list_faults(&faults),
         },
         Command::Restore(args) => match args.check() {
-            Ok(order) => report(offline::run_restore(&order)),
+            Ok(order) => report_by_kind(offline::run_restore(&order)),
             Err(faults) => list_faults(&faults),
         },
-        Command::Recover(args) => report(offline::run_recover(&args)),
+        Command::Recover(args) => {
+            let is_sure = args.yes;
+            match args.check() {
+                Ok(order) => report(offline::run_recover(&order, is_sure)),
+                Err(faults) => list_faults(&faults),
+            }
+        }
         Command::ResetPassword(args) => report_by_kind(offline::run_reset_password(&args)),
         Command::User(command) => report_by_kind(block_on(accounts::user(command))),
         Command::Token(command) => report_by_kind(block_on(accounts::token(command))),

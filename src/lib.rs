@@ -111,11 +111,13 @@
 //!
 //! `GET /admin/v1/backup` on any node: once the node has applied all that was acknowledged before, a
 //! thread walks one RocksDB view and hands the layout of a snapshot to the answer, piece by piece
-//! (`raft::backup`); nothing is written on the node, and writes go on. `thuban restore` makes the same
-//! file into the directory of each node of a new cluster ([`offline`]). The state goes through
-//! [`catalog::rebirth`] on the way: sessions and nodes are left behind, and whatever clients compare
-//! goes up so far that nothing they hold looks newer. What they name that no node of their cluster
-//! knows (`raft::horizon`) is as if it were not named.
+//! (`raft::backup`); nothing is written on the node, and writes go on. `thuban restore` makes it into a new cluster
+//! ([`offline`]), once, on one node: what is drawn for that cluster is in the file that is left there, and a directory of
+//! each of its nodes is made from that file. The state goes through [`catalog::rebirth`] on the way: sessions and nodes
+//! are left behind, versions and the log index go up, and release keys and notification ids are those of this cluster
+//! alone, also where another one is made of the same backup. `thuban recover` goes the same way from the directory of
+//! the node that is left. What clients name that no node of their cluster knows (`raft::horizon`) is as if it were not
+//! named.
 //!
 //! # The path of a heartbeat
 //!
@@ -249,7 +251,7 @@
 //! * Secrets are told once: passwords and tokens are kept as hashes, and no list, log or audit shows one.
 //! * Saving a rule or a config file never changes what clients see; releasing it does.
 //! * Versions of a rule, of a config file and notification ids never go down and are never used twice, not even
-//!   after the file was deleted.
+//!   after the file was deleted. A release key never names two contents, not even of two clusters made of one state.
 //! * Nothing is proposed, written or sent that a member cannot read; below a level, rows and hashes are what
 //!   the version before would have made.
 //! * Nothing crosses between nodes readable, but with a node from before TLS, below level 3.

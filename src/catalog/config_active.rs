@@ -17,6 +17,8 @@ use crate::model::release::ReleaseType;
 pub(super) struct ActiveConfigs {
     /// Canonical key to the stored names that have an active release.
     files: OrdMap<Arc<ConfigKey>, Arc<BTreeMap<String, ActiveFile>>>,
+    /// What release keys end in, where the cluster was made of an earlier state.
+    birth: Option<Arc<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,11 +38,15 @@ struct Active {
 }
 
 impl Active {
-    fn new(release: Arc<ConfigRelease>) -> Self {
+    fn new(release: Arc<ConfigRelease>, birth: Option<&str>) -> Self {
         let ConfigKey { namespace, group, file } = &release.key;
         let content = release.content.text();
         let released = Released::new(namespace, group, file, release.version, release.format, content);
-        let released = Arc::new(if release.encrypted { released.sealed() } else { released });
+        let released = if release.encrypted { released.sealed() } else { released };
+        let released = Arc::new(match birth {
+            Some(birth) => released.born(birth),
+            None => released,
+        });
         Active { release, released, judge: Judge::default() }
     }
 }
@@ -125,8 +131,18 @@ impl ActiveConfigs {
         if release.active {
             let names = self.files.entry(Arc::new(release.key.canonical())).or_default();
             let file = Arc::make_mut(names).entry(release.key.file.clone()).or_default();
-            file.put(Active::new(release.clone()));
+            file.put(Active::new(release.clone(), self.birth.as_deref()));
         }
+    }
+
+    /// Release keys end in this from here on.
+    pub(super) fn set_birth(&mut self, birth: &str) {
+        self.birth = Some(birth.into());
+        // At the first level releases are loaded before this.
+        let files = self.files.values().flat_map(|names| names.values());
+        let active = files.flat_map(|file| file.normal.iter().chain(&file.grays));
+        let releases: Vec<_> = active.map(|active| active.release.clone()).collect();
+        releases.iter().for_each(|release| self.insert(release));
     }
 
     /// Takes a release out, if it is here.

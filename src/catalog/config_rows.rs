@@ -33,6 +33,9 @@ pub(super) struct ConfigVersion {
     /// The highest version of a release that retention removed; 0 if it removed none.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
     pub removed_through: u64,
+    /// Under the key of no file: what the release keys of a cluster end in that was made of an earlier state.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub birth: String,
 }
 
 fn put_file<'a>(file: &ConfigKey, key: &'a mut Key) -> &'a mut Key {

@@ -314,7 +314,7 @@ impl Configs {
 
     fn put_versions(&mut self, key: &ConfigKey, seen: Versions, journal: &mut Journal) -> u64 {
         let Versions { highest, removed_through } = seen;
-        let row = ConfigVersion { key: key.clone(), version: highest, removed_through };
+        let row = ConfigVersion { key: key.clone(), version: highest, removed_through, birth: String::new() };
         journal.put(&row);
         self.load_version(row);
         highest
@@ -404,7 +404,10 @@ impl Configs {
     }
 
     pub(super) fn load_version(&mut self, version: ConfigVersion) {
-        let ConfigVersion { key, version: highest, removed_through } = version;
+        let ConfigVersion { key, version: highest, removed_through, birth } = version;
+        if !birth.is_empty() {
+            self.active.set_birth(&birth);
+        }
         self.versions.insert(Arc::new(key), Versions { highest, removed_through });
     }
 }

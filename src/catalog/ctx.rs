@@ -22,7 +22,7 @@ impl fmt::Debug for RequestId {
 }
 
 /// A batch of 100 items draws fewer.
-const NUMBERS_PER_ENTRY: u64 = 1024;
+pub(super) const NUMBERS_PER_ENTRY: u64 = 1024;
 
 /// Index and stamps of the entry being applied.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Ctx {
     }
 
     /// The next number of this entry, for things that clients know by number: unique because the
-    /// log index is, and below 2^53 for 2^43 entries.
+    /// log index is, and below 2^53 for 2^43 entries, see [`super::rebirth::index_after`].
     pub fn draw_number(&self) -> u64 {
         let position = self.drawn.replace(self.drawn.get() + 1);
         self.index * NUMBERS_PER_ENTRY + u64::from(position)

@@ -92,7 +92,7 @@ fn round_trip<R: Row>(value: &[u8]) -> bool {
     assert_eq!(Table::of_key(&key).expect("a key that was made here"), R::TABLE);
     let again = R::read(&written).expect("a row that was written here");
     assert_eq!((again.key(), again.written_as(value[0])), (key.clone(), written.clone()), "it stays what it was");
-    let rebirth = Rebirth { cluster_id: "new".into(), survivor: Some(1) };
+    let rebirth = Rebirth { survivor: Some(1), members: [1].into(), ..Rebirth::of("new") };
     let reborn = rebirth.row(&key, &written).expect("a row that was written here");
     let loads = |value: &[u8]| Catalog::default().load(&key, value).is_ok();
     assert!(reborn.is_none_or(|reborn| loads(&reborn) == loads(&written)), "a new cluster takes what the old one took");

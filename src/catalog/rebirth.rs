@@ -3,18 +3,24 @@
 //!
 //! Its clients may hold what the state does not know any more: versions, notification ids and log
 //! indexes that were given out after it. None of them may be given out again for something else, and
-//! nothing that is in force may look older than what a client holds. So everything that counts goes up
-//! by [`LEAP`], more than any cluster gives out between a backup and its end. What belonged to the
+//! nothing that is in force may look older than what a client holds. So versions go up by [`LEAP`] and the log
+//! index by [`INDEX_LEAP`], more than any cluster gives out between a backup and its end. What belonged to the
 //! nodes, the sessions and the requests of the cluster before is left behind.
 //!
-//! One function of a row, so that every node makes the same of the same state.
+//! Several clusters may begin from one state: a restore that was tried, then the right one. Each has drawn its id and
+//! where its notification ids begin ([`notification_start`]), and its release keys end in a mark of that id. So a client
+//! of one of them has nothing that means something else in another.
+//!
+//! What is made of a row follows from the row and from what was drawn; it is made once, and copied to all nodes.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Corrupt;
 use super::aliases::Cl5Counter;
 use super::config_rows::{ConfigMark, ConfigVersion};
+use super::ctx::NUMBERS_PER_ENTRY;
 use super::history::HistoryRow;
 use super::nodes::{Cluster, NodeRecord};
 use super::row::{Edit, Row, Table};
@@ -25,35 +31,93 @@ use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::webhook::Webhook;
 
-/// How far versions, notification ids and the log index are moved on.
+/// How far versions are moved on.
 pub const LEAP: u64 = 1_000_000;
-/// Clients keep notification ids in 32 signed bits.
-const NOTIFICATION_ID_MAX: u32 = i32::MAX as u32;
+/// How far the log index is moved on: as many entries as are made in 49 days at a thousand a second.
+pub const INDEX_LEAP: u64 = 1 << 32;
+/// The numbers that clients know, [`NUMBERS_PER_ENTRY`] of each entry, are below 2^53: every program that reads JSON
+/// can tell such numbers apart.
+const INDEX_MAX: u64 = (1 << 53) / NUMBERS_PER_ENTRY;
+
+/// Clients keep notification ids in 32 signed bits. They begin in the lower half, so that at least 2^30 are left:
+/// one a second for 34 years.
+const STARTS_END: u32 = 1 << 30;
+/// What there must be to draw from above the ids of before; else they begin anywhere in the lower half.
+const STARTS_MIN: u32 = 1 << 27;
+
+/// Digits of the cluster id in release keys.
+const BIRTH_DIGITS: usize = 8;
+
+/// Where the log of the new cluster begins; `None` where numbers would be too large before it has as many entries as it
+/// was moved on by. From an index near 0 that is so after 2046 times.
+pub fn index_after(origin: u64) -> Option<u64> {
+    origin.checked_add(INDEX_LEAP).filter(|index| *index <= INDEX_MAX - INDEX_LEAP)
+}
+
+/// Where notification ids begin, above `newest` of the state for as long as there is room: `drawn` makes it a number of
+/// its own.
+///
+/// Two clusters of one state that give out `n` ids each have one in common with a probability of `2 n` by the numbers to
+/// draw from: of 2^30 at first, so for a thousand ids two in a million. There are never fewer than 2^27. A client that
+/// holds a higher id than any here is told what is current all the same, as somebody from elsewhere.
+pub fn notification_start(newest: u32, drawn: u32) -> u32 {
+    let above = newest.saturating_add(LEAP as u32);
+    let begin = if above <= STARTS_END - STARTS_MIN { above } else { LEAP as u32 };
+    begin + drawn % (STARTS_END - begin)
+}
+
+/// The notification id that a row holds; 0 where it holds none.
+pub fn notification_id_of(key: &[u8], value: &[u8]) -> Result<u32, Corrupt> {
+    match Table::of_key(key)? {
+        Table::ConfigMark => Ok(ConfigMark::read(value)?.notification_id),
+        _ => Ok(0),
+    }
+}
 
 /// The cluster that begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebirth {
     pub cluster_id: String,
-    /// The node that goes on under its id; the ids of all others are spent. `None` where every node
-    /// is new and may have any id.
+    /// The node that goes on in its directory. `None` where all of them are new.
     pub survivor: Option<u64>,
+    /// Who is a member from the beginning. Beside a survivor the ids of all others are spent.
+    pub members: BTreeSet<u64>,
+    /// What all changes of before have for their notification id; the next one has one more.
+    pub notification_id: u32,
 }
 
 impl Rebirth {
+    /// Of new nodes, and not drawn.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn of(cluster_id: &str) -> Self {
+        let cluster_id = cluster_id.to_owned();
+        Rebirth { cluster_id, survivor: None, members: BTreeSet::new(), notification_id: LEAP as u32 }
+    }
+
+    /// What release keys end in.
+    fn birth(&self) -> String {
+        self.cluster_id.chars().take(BIRTH_DIGITS).collect()
+    }
+
     /// What the row under `key` is in the new cluster; `None` for one that is left behind. Keys stay.
     pub fn row<'a>(&self, key: &[u8], value: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, Corrupt> {
         let row = match Table::of_key(key)? {
             Table::Token | Table::Request => return Ok(None),
             Table::Node => {
                 let Some(survivor) = self.survivor else { return Ok(None) };
-                changed::<NodeRecord>(value, |node| node.removed |= node.node_id != survivor)?
+                let mut node = NodeRecord::read(value)?;
+                if node.node_id != survivor && self.members.contains(&node.node_id) {
+                    return Ok(None);
+                }
+                node.removed |= node.node_id != survivor;
+                node.written_as(value[0])
             }
             Table::Cluster => changed::<Cluster>(value, |cluster| cluster.cluster_id.clone_from(&self.cluster_id))?,
-            Table::ConfigMark => changed::<ConfigMark>(value, |mark| {
-                let moved = u64::from(mark.notification_id) + LEAP;
-                mark.notification_id = u32::try_from(moved).unwrap_or(u32::MAX).min(NOTIFICATION_ID_MAX);
-            })?,
+            Table::ConfigMark => changed::<ConfigMark>(value, |mark| mark.notification_id = self.notification_id)?,
             Table::ConfigVersion => changed::<ConfigVersion>(value, |file| {
+                if file.key == ConfigKey::default() {
+                    file.birth = self.birth();
+                }
                 leap(&mut file.version);
                 leap_if_any(&mut file.removed_through);
             })?,
@@ -94,10 +158,10 @@ impl Rebirth {
 
     /// Rows of the new cluster that it has also where the state has none under their keys: they stand
     /// under the key of no file and hold for all files, those too that came after the state.
-    pub fn floors() -> [Edit; 2] {
+    pub fn floors(&self) -> [Edit; 2] {
         let key = ConfigKey::default;
-        let mark = ConfigMark { key: key(), notification_id: LEAP as u32 };
-        let version = ConfigVersion { key: key(), version: LEAP, removed_through: 0 };
+        let mark = ConfigMark { key: key(), notification_id: self.notification_id };
+        let version = ConfigVersion { key: key(), version: LEAP, removed_through: 0, birth: self.birth() };
         [(mark.key(), mark.value(Level::FIRST)), (version.key(), version.value(Level::FIRST))]
             .map(|(key, value)| Edit { key, value: Some(value) })
     }

@@ -1,48 +1,80 @@
 //! Commands that work while no node runs: `restore`, `recover`, `reset-password`, `inspect`. They ask, print and leave
 //! the work to [`crate::offline`].
 
+use std::path::Path;
+
 use anyhow::bail;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::{confirm, say, secret};
-use crate::config::{InspectArgs, OutputFormat, RecoverArgs, ResetPasswordArgs};
+use super::{Usage, confirm, say, secret};
+use crate::config::{InspectArgs, OutputFormat, ResetPasswordArgs};
 use crate::model::access::PasswordHash;
 use crate::offline::Founded;
 use crate::offline::inspect::{Inspection, Kind, inspect};
-use crate::offline::recover::{Findings, Survivor};
+use crate::offline::recover::{Findings, Recover, Survivor};
 use crate::offline::reset::reset_password;
 use crate::offline::restore::{Restore, Restored};
 use crate::operations::hash_password;
 
 pub(super) fn run_restore(order: &Restore) -> anyhow::Result<()> {
-    let Restored { origin_cluster_id, origin_index, founded } = order.run()?;
+    if order.initial_cluster.is_none() && !order.is_from_reborn()? {
+        return Err(Usage("--initial-cluster has to name the members of the new cluster".to_owned()).into());
+    }
+    let Restored { origin_cluster_id, origin_index, founded, reborn } = order.run()?;
     let origin = origin_cluster_id.unwrap_or_default();
     say(&format!("restored      cluster {origin} as it was at index {origin_index}"));
     tell_founded(&founded);
+    tell_others(&founded, order.node_id, &reborn);
     let (id, dir) = (order.node_id, order.data_dir.display());
-    say(&format!("next          the same on the other nodes, then thuban serve --node-id {id} --data-dir {dir} ..."));
+    say(&format!("next          thuban serve --node-id {id} --data-dir {dir} ..."));
     Ok(())
 }
 
 fn tell_founded(founded: &Founded) {
-    let Founded { cluster_id, index, state_hash } = founded;
+    let Founded { cluster_id, index, state_hash, .. } = founded;
     say(&format!("new cluster   {cluster_id}, begins at index {index}"));
     say(&format!("state hash    {state_hash}, equal on all of its nodes"));
 }
 
-pub(super) fn run_recover(args: &RecoverArgs) -> anyhow::Result<()> {
-    let survivor = Survivor::open(&args.data_dir, args.node_id)?;
-    let findings = survivor.findings();
+/// The file from which the other members of the list are made, if there are any.
+fn tell_others(founded: &Founded, own_id: u64, reborn: &Path) {
+    let others: Vec<String> = founded.members.keys().filter(|id| **id != own_id).map(u64::to_string).collect();
+    if others.is_empty() {
+        say(&format!("left          {}: it names no other node, and may be removed", reborn.display()));
+        return;
+    }
+    let reborn = reborn.display();
+    say(&format!(
+        "other nodes   {}, on each of them: thuban restore --from {reborn} --data-dir DIR",
+        others.join(", ")
+    ));
+    say("              --node-id N. It is for their first start: remove it once they run");
+}
+
+pub(super) fn run_recover(order: &Recover, is_sure: bool) -> anyhow::Result<()> {
+    let survivor = Survivor::open(order)?;
+    let (findings, reborn) = (survivor.findings(), survivor.reborn_out().to_owned());
     if findings.is_alone() {
-        say(&format!("node {} is the only member of its cluster: start it, nothing is to be done", args.node_id));
+        say(&format!("node {} is the only member of its cluster: start it, nothing is to be done", order.node_id));
+        return Ok(());
+    }
+    if survivor.is_done() {
+        say(&format!("node {} is a member of the cluster in {}: start it", order.node_id, reborn.display()));
+        say("              if others are lost since then, name another file with --reborn-out");
         return Ok(());
     }
     tell_findings(findings);
-    if !args.yes && !confirm("Make a cluster of one out of it?")? {
+    let question = match order.initial_cluster.len() {
+        0 | 1 => "Make a cluster of one out of it?",
+        _ => "Make a new cluster out of it?",
+    };
+    if !is_sure && !confirm(question)? {
         bail!("not confirmed, nothing was changed");
     }
-    tell_founded(&survivor.go_on_alone()?);
+    let founded = survivor.go_on()?;
+    tell_founded(&founded);
+    tell_others(&founded, order.node_id, &reborn);
     say("next          thuban serve on this directory; then cluster add and promote of NEW nodes (new ids, empty");
     say("              directories). Never start the lost nodes on what they have.");
     Ok(())
@@ -86,6 +118,7 @@ fn lines(found: &Inspection) -> Vec<String> {
     let kind = match found.kind {
         Kind::Directory => "directory",
         Kind::File => "file",
+        Kind::Reborn => "reborn",
     };
     let numbers = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let mut pairs = vec![

@@ -1,17 +1,19 @@
 //! The arguments of the commands that work while no node runs.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::faults::Faults;
 use crate::model::access::ADMIN;
+use crate::offline::recover::Recover;
 use crate::offline::restore::Restore;
 
 /// Arguments of `thuban restore`.
 #[derive(Args, Clone, Debug)]
 pub struct RestoreArgs {
-    /// The backup, the same file for every node
+    /// On the first node the backup; on the others the file that this has left there
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
 
@@ -23,23 +25,28 @@ pub struct RestoreArgs {
     #[arg(long, env = "THUBAN_NODE_ID")]
     pub node_id: u64,
 
-    /// Members of the new cluster, the same list for every node: 1=host:8190,2=host:8190,3=host:8190
+    /// Members of the new cluster, with a backup: 1=host:8190,2=host:8190,3=host:8190
     #[arg(long, env = "THUBAN_INITIAL_CLUSTER", value_name = "LIST")]
-    pub initial_cluster: String,
+    pub initial_cluster: Option<String>,
+
+    /// File to make for the other nodes [default: FILE.reborn beside the backup]
+    #[arg(long, value_name = "FILE")]
+    pub reborn_out: Option<PathBuf>,
 }
 
 impl RestoreArgs {
     pub fn check(self) -> Result<Restore, Vec<String>> {
-        let RestoreArgs { from, data_dir, node_id, initial_cluster } = self;
+        let RestoreArgs { from, data_dir, node_id, initial_cluster, reborn_out } = self;
         let mut faults = Faults::default();
         if node_id == 0 {
             faults.add("--node-id has to be above 0");
         }
-        let initial_cluster = faults.initial_cluster(&initial_cluster, node_id);
-        if initial_cluster.is_empty() && faults.0.is_empty() {
+        let initial_cluster = initial_cluster.map(|list| faults.initial_cluster(&list, node_id));
+        if initial_cluster.as_ref().is_some_and(BTreeMap::is_empty) && faults.0.is_empty() {
             faults.add("--initial-cluster has to name the members of the new cluster");
         }
-        if faults.0.is_empty() { Ok(Restore { from, data_dir, node_id, initial_cluster }) } else { Err(faults.0) }
+        let order = Restore { from, data_dir, node_id, initial_cluster, reborn_out };
+        if faults.0.is_empty() { Ok(order) } else { Err(faults.0) }
     }
 }
 
@@ -54,9 +61,27 @@ pub struct RecoverArgs {
     #[arg(long, env = "THUBAN_NODE_ID")]
     pub node_id: u64,
 
+    /// Members of the new cluster, this node among them [default: it alone]
+    #[arg(long, value_name = "LIST")]
+    pub initial_cluster: Option<String>,
+
+    /// File to make for the other members [default: DIR.reborn beside the directory]
+    #[arg(long, value_name = "FILE")]
+    pub reborn_out: Option<PathBuf>,
+
     /// Do not ask
     #[arg(long)]
     pub yes: bool,
+}
+
+impl RecoverArgs {
+    pub fn check(self) -> Result<Recover, Vec<String>> {
+        let RecoverArgs { data_dir, node_id, initial_cluster, reborn_out, yes: _ } = self;
+        let mut faults = Faults::default();
+        let list = initial_cluster.unwrap_or_default();
+        let order = Recover { data_dir, node_id, initial_cluster: faults.initial_cluster(&list, node_id), reborn_out };
+        if faults.0.is_empty() { Ok(order) } else { Err(faults.0) }
+    }
 }
 
 /// Arguments of `thuban inspect`.
@@ -100,7 +125,8 @@ mod tests {
     fn the_list_of_a_restore_has_to_name_the_node() {
         let check = |node_id: u64, list: &str| {
             let (from, data_dir) = (PathBuf::from("f"), PathBuf::from("d"));
-            RestoreArgs { from, data_dir, node_id, initial_cluster: list.to_owned() }.check()
+            let initial_cluster = Some(list.to_owned());
+            RestoreArgs { from, data_dir, node_id, initial_cluster, reborn_out: None }.check()
         };
         for (node_id, list, words) in [
             (0, "1=a:1", "above 0"),
@@ -113,6 +139,6 @@ mod tests {
             let faults = check(node_id, list).expect_err(list);
             assert!(faults.iter().any(|fault| fault.contains(words)), "{list}: {faults:?}");
         }
-        assert_eq!(check(2, "1=a:1, 2=b:1").expect("right").initial_cluster.len(), 2);
+        assert_eq!(check(2, "1=a:1, 2=b:1").expect("right").initial_cluster.map(|list| list.len()), Some(2));
     }
 }

@@ -140,11 +140,6 @@ impl ConfigRelease {
     pub fn audience(&self) -> Audience<'_> {
         Audience { labels: &self.labels, percent: self.client_percent.as_ref() }
     }
-
-    /// `namespace-group-file-version`, what config clients compare.
-    pub fn release_key(&self) -> String {
-        format!("{}-{}", self.key, self.version)
-    }
 }
 
 /// What a caller says of a file.

@@ -27,6 +27,9 @@ pub struct Lookup {
     pub client: ClientLabels,
 }
 
+/// In a release key, before the mark of a cluster that was made of an earlier state.
+const BIRTH_MARK: char = '.';
+
 /// By how many names a file is asked for: with the suffix of properties, and without.
 const SHOWN_NAMES: usize = 2;
 
@@ -120,6 +123,12 @@ impl Released {
         Released { encrypted: true, ..self }
     }
 
+    /// The same in a cluster that was made of an earlier state: no other cluster that is made of it gives this key to
+    /// anything.
+    pub fn born(self, birth: &str) -> Self {
+        Released { release_key: format!("{}{BIRTH_MARK}{birth}", self.release_key), ..self }
+    }
+
     /// Whether it can be rendered. A sealed content is opened by the first who asks, and what it says, or that it
     /// cannot be opened here, is kept for as long as the release is in force.
     pub fn is_open(&self, open: impl FnOnce(&Released) -> Option<Arc<str>>) -> bool {
@@ -199,6 +208,7 @@ impl Lookup {
     /// so it is read against the names that the lookup can resolve to.
     pub fn named_release<'a>(&'a self, release_key: &'a str) -> Option<NamedRelease<'a>> {
         let (names, version) = release_key.rsplit_once('-')?;
+        let (version, _) = version.split_once(BIRTH_MARK).unwrap_or((version, ""));
         let version = version.parse().ok()?;
         let wanted = canonical_file(&self.file);
         self.namespaces.iter().find_map(|namespace| {
@@ -290,6 +300,9 @@ mod tests {
             ("my-app", "x-y.yml", "a-b-my-app-x-y.yml-12", Some(("a-b", "x-y.yml", 12))),
             ("b", "b-x", "a-b-b-x-1", Some(("a", "b-x", 1))),
             ("b", "x", "a-b-b-x-1", Some(("a-b", "x", 1))),
+            ("app", "x", "default-app-x-7.3fa9c1d2", Some(("default", "x", 7))),
+            ("app", "x", "default-app-x-7.", Some(("default", "x", 7))),
+            ("app", "x", "default-app-x-.7", None),
             ("app", "x", "default-app-y-7", None),
             ("app", "x", "other-app-x-7", None),
             ("app", "x", "default-app-x", None),

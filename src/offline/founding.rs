@@ -1,4 +1,5 @@
-//! How a cluster begins that is made out of an earlier state, on one of its nodes.
+//! How a cluster begins that is made out of an earlier state: once, as a file that all of its nodes are made from
+//! ([`super::reborn`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -6,26 +7,34 @@ use std::io;
 use anyhow::Context;
 use sha2::{Digest, Sha256};
 
+use super::part::Part;
+use super::reborn::{RebornFile, RebornHeader};
 use crate::catalog::Catalog;
-use crate::catalog::rebirth::{LEAP, Rebirth};
+use crate::catalog::rebirth::{Rebirth, index_after, notification_start};
 use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::format::level::Level;
-use crate::format::types::{CommittedLeaderId, LogId, Member, NodeId, StoredMembership, Vote, all_vote};
+use crate::format::types::{CommittedLeaderId, LogId, Member, NodeId, StoredMembership, all_vote};
 use crate::raft::machine::{PROGRESS_KEY, Progress};
-use crate::store::{RowSink, Store};
+use crate::store::{FileKind, RowSink, write_file};
 
 /// What to make of which state.
 pub(super) struct Founding {
     pub(super) rebirth: Rebirth,
-    pub(super) node_id: NodeId,
-    /// All of them vote.
+    /// With their addresses. All of them vote.
     pub(super) members: BTreeMap<NodeId, Member>,
-    /// Above every term of the cluster before that this node knows.
-    pub(super) term: u64,
-    pub(super) origin: Progress,
+    pub(super) origin: Origin,
     /// What a reader of the rows needs.
     pub(super) level: Level,
+}
+
+/// The state that it is made of.
+pub(super) struct Origin {
+    pub(super) cluster_id: Option<String>,
+    pub(super) progress: Progress,
+    /// The newest term that is known of it.
+    pub(super) term: u64,
+    pub(super) newest_notification_id: u32,
 }
 
 /// A directory that a node can be started on.
@@ -35,34 +44,65 @@ pub struct Founded {
     /// Where the log goes on, and the hash of the state there: equal on all nodes.
     pub index: u64,
     pub state_hash: String,
+    pub members: BTreeMap<NodeId, String>,
 }
 
 impl Founding {
-    /// Puts the state made of `rows` in place of all that the directory of `store` holds.
-    pub(super) fn carry_out<R>(self, store: Store, rows: R) -> anyhow::Result<Founded>
+    /// Another cluster each time, also in what it gives out to clients.
+    pub(super) fn draw(
+        cluster_id: String,
+        origin: Origin,
+        level: Level,
+        members: &BTreeMap<NodeId, String>,
+        survivor: Option<NodeId>,
+    ) -> Self {
+        let rebirth = Rebirth {
+            cluster_id,
+            survivor,
+            members: members.keys().copied().collect(),
+            notification_id: notification_start(origin.newest_notification_id, rand::random()),
+        };
+        let member = |(id, peer): (&NodeId, &String)| (*id, Member { peer: peer.clone() });
+        Founding { rebirth, members: members.iter().map(member).collect(), origin, level }
+    }
+
+    /// The state made of `rows` as a file, durable when this returns.
+    pub(super) fn write<R>(self, part: Part, rows: R) -> anyhow::Result<RebornFile>
     where
         R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
     {
-        let Founding { rebirth, node_id, members, term, origin, level } = self;
-        let index = origin.index().checked_add(LEAP).context("the log index is too high")?;
-        let last = LogId::new(CommittedLeaderId::new(term), index);
+        let Founding { rebirth, members, origin, level } = self;
+        let origin_index = origin.progress.index();
+        let index = index_after(origin_index).with_context(|| {
+            format!(
+                "the log index is too high, {origin_index}: a new cluster goes on 2^32 higher, and the numbers that are \
+                 made of it would soon be above 2^53"
+            )
+        })?;
+        // Above every term of the cluster before.
+        let last = LogId::new(CommittedLeaderId::new(origin.term + 1), index);
         let progress = Progress {
             last_applied: Some(last),
             membership: StoredMembership::new(Some(last), all_vote(members)?),
-            hash: hash(&origin, &rebirth, index),
+            hash: hash(&origin.progress, &rebirth, index),
+        };
+        let header = RebornHeader {
+            state: StateHeader {
+                last_log_id: progress.last_applied,
+                last_membership: progress.membership.clone(),
+                cluster_id: Some(rebirth.cluster_id.clone()),
+                level,
+                state_hash: hex::encode(progress.hash),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                created_ms: 0,
+            },
+            survivor: rebirth.survivor,
+            origin_cluster_id: origin.cluster_id,
+            origin_index,
         };
         let mut proof = Catalog::default();
-        let mut floors = Rebirth::floors().to_vec();
-        let header = StateHeader {
-            last_log_id: progress.last_applied,
-            last_membership: progress.membership.clone(),
-            cluster_id: Some(rebirth.cluster_id.clone()),
-            level,
-            state_hash: hex::encode(progress.hash),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            created_ms: 0,
-        };
-        let file = store.stage(level, codec::to_bytes(&header), |sink| {
+        let mut floors = rebirth.floors().to_vec();
+        let contents = write_file(part.file(), FileKind::Reborn, level, codec::to_bytes(&header), |sink| {
             sink(PROGRESS_KEY, &codec::to_bytes(&progress))?;
             rows(&mut |key, value| {
                 if key == PROGRESS_KEY {
@@ -81,10 +121,13 @@ impl Founding {
             proof.nodes.cluster_id() == Some(rebirth.cluster_id.as_str()),
             "the state is that of no cluster: nothing was ever founded there"
         );
-        // Not committed: nobody leads yet, and this node has a vote to give in the next term.
-        store.begin_anew(&file, last, Vote::new(term, node_id))?;
-        Ok(Founded { cluster_id: rebirth.cluster_id, index, state_hash: header.state_hash })
+        RebornFile::kept(part, contents, header)
     }
+}
+
+/// The id of a cluster, which no other one has.
+pub(super) fn draw_cluster_id() -> String {
+    hex::encode(rand::random::<[u8; 16]>())
 }
 
 /// Tells the beginning of every cluster from any other state.

@@ -26,7 +26,7 @@ pub(crate) fn read_archive(input: &[u8]) -> bool {
     assert!(rows <= surveyed.contents.rows && surveyed.contents.rows * 8 <= file.len() as u64);
     assert_eq!(surveyed.contents.bytes, file.len() as u64);
     assert_eq!(surveyed.contents.digest, file[file.len() - DIGEST_BYTES..]);
-    let rebirth = Rebirth { cluster_id: "new".into(), survivor: None };
+    let rebirth = Rebirth::of("new");
     let mut catalog = Catalog::default();
     let loaded = read(&mut |key, value| {
         if key == PROGRESS_KEY {

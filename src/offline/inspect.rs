@@ -9,7 +9,7 @@ use super::survey::{Survey, SurveyedFile, TableSize, survey_file};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::raft::machine::Progress;
-use crate::store::{LogExtent, LogSize, Peek};
+use crate::store::{FileKind, LogExtent, LogSize, Peek};
 
 /// What was found; fields that only the other kind has are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -43,7 +43,10 @@ pub struct Inspection {
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Directory,
+    /// A backup or a snapshot.
     File,
+    /// What the nodes of a new cluster are made from.
+    Reborn,
 }
 
 /// Of a directory: its log and the newest promise of the node.
@@ -102,7 +105,11 @@ fn inspect_directory(path: &Path) -> anyhow::Result<Inspection> {
 
 fn inspect_file(path: &Path) -> anyhow::Result<Inspection> {
     let SurveyedFile { contents, header, survey } = survey_file(path)?;
-    let mut inspection = Inspection::new(path, Kind::File, survey, contents.level.0);
+    let kind = match contents.kind {
+        FileKind::State => Kind::File,
+        FileKind::Reborn => Kind::Reborn,
+    };
+    let mut inspection = Inspection::new(path, kind, survey, contents.level.0);
     inspection.file = Some(File {
         bytes: contents.bytes,
         checksum: hex::encode(contents.digest),
@@ -114,7 +121,7 @@ fn inspect_file(path: &Path) -> anyhow::Result<Inspection> {
 
 impl Inspection {
     fn new(path: &Path, kind: Kind, survey: Survey, level_needed: u8) -> Self {
-        let Survey { progress, cluster, tables } = survey;
+        let Survey { progress, cluster, tables, .. } = survey;
         let rows = |label: &str| tables.get(label).map_or(0, |size| size.rows);
         let (services, rules, config_files) = (rows("services"), rows("rules"), rows("config_files"));
         let Progress { last_applied, membership, hash } = progress;

@@ -2,15 +2,16 @@
 //! directory of a new cluster out of a backup ([`restore`]), a cluster of one out of the node that is
 //! left ([`recover`]), a new password ([`reset`]).
 //!
-//! [`restore`] and [`recover`] end alike ([`founding`]): the state as it was goes through the catalog's one function of
-//! rebirth into a snapshot file, which takes the place of all that the directory held. Everything is
-//! read and judged before the first byte is written.
+//! [`restore`] and [`recover`] end alike: the state as it was goes through the catalog's one function of rebirth
+//! ([`founding`]) into a file ([`reborn`]) whose rows take the place of all that a directory held, on this node and on
+//! those that the file is copied to. Everything is read and judged before the first byte of a directory is written.
 
 mod founding;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod inspect;
 pub(crate) mod part;
+mod reborn;
 pub mod recover;
 pub mod reset;
 pub mod restore;

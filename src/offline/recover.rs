@@ -1,4 +1,5 @@
-//! A cluster of one out of the node that is left, when the others are lost for good.
+//! A new cluster out of the node that is left, when the others are lost for good: of this node alone, or of a list
+//! whose other nodes are made from the file that is left for them ([`super::reborn`]).
 //!
 //! The node takes everything in its log for done, acknowledged or not: it has the only copy. It then
 //! goes on under the id of a new cluster, which the members of the old one turn away, should they come
@@ -6,19 +7,20 @@
 //!
 //! Each step may be cut short by a crash. The new cluster id comes first: from then on nobody of the
 //! old cluster listens to this node, and what it does to itself is its own affair. Then the tail of the
-//! log is applied, as a node does. The last step is one batch. Whoever runs it again after a crash gets
-//! the same end.
+//! log is applied, as a node does, and the file is made. The last step is one batch. Whoever runs it again after a
+//! crash gets the same end; once there is the file, which somebody may have copied, it is that very cluster.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
-use super::founding::{Founded, Founding};
-use crate::catalog::rebirth::Rebirth;
+use super::founding::{Founded, Founding, Origin, draw_cluster_id};
+use super::part::{Part, with_suffix};
+use super::reborn::{RebornFile, list};
 use crate::format::level::LevelRange;
-use crate::format::types::{Entry, LogId, Member, NodeId, membership_of};
+use crate::format::types::{Entry, LogId, NodeId, membership_of};
 use crate::metrics::Metrics;
 use crate::raft::machine::Machine;
 use crate::store::{Peek, Store};
@@ -27,8 +29,23 @@ use crate::watch::Hub;
 /// Bytes of the log that are held at a time.
 const ENTRIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// A stopped node that may go on alone.
+/// What is asked for; checked by the command line.
+#[derive(Clone, Debug)]
+pub struct Recover {
+    pub data_dir: PathBuf,
+    pub node_id: NodeId,
+    /// The members of the new cluster with their peer addresses, this node among them; without any it is alone.
+    pub initial_cluster: BTreeMap<NodeId, String>,
+    /// For the other nodes; with nothing said, beside the directory.
+    pub reborn_out: Option<PathBuf>,
+}
+
+/// A stopped node that may go on without the others.
 pub struct Survivor {
+    reborn_out: PathBuf,
+    initial_cluster: BTreeMap<NodeId, String>,
+    /// What an earlier run has left for the other nodes.
+    left: Option<RebornFile>,
     store: Store,
     machine: Machine,
     findings: Findings,
@@ -56,8 +73,10 @@ impl Findings {
 }
 
 impl Survivor {
-    /// Opens the directory of the stopped node `node_id` and looks at it.
-    pub fn open(dir: &Path, node_id: NodeId) -> anyhow::Result<Survivor> {
+    /// Opens the directory of the stopped node and looks at it.
+    pub fn open(order: &Recover) -> anyhow::Result<Survivor> {
+        let Recover { data_dir: dir, node_id, initial_cluster, reborn_out } = order;
+        let node_id = *node_id;
         // Opening for real would make a directory where there is none.
         drop(Peek::open(dir, LevelRange::OWN)?);
         let metrics = Arc::new(Metrics::new()?);
@@ -89,36 +108,84 @@ impl Survivor {
         if !findings.members.contains_key(&node_id) {
             bail!("node {node_id} is no member of its cluster any more: another node has to go on, or a backup");
         }
-        Ok(Survivor { store, machine, findings })
+        let reborn_out = reborn_out.clone().map_or_else(|| beside(dir), Ok)?;
+        let initial_cluster = initial_cluster.clone();
+        let mut survivor = Survivor { reborn_out, initial_cluster, left: None, store, machine, findings };
+        if !survivor.findings.is_alone() && survivor.reborn_out.exists() {
+            survivor.left = Some(survivor.left_before()?);
+        }
+        Ok(survivor)
+    }
+
+    /// The file is there already: of an earlier run on this directory, or it is kept.
+    fn left_before(&self) -> anyhow::Result<RebornFile> {
+        let out = self.reborn_out.display();
+        let exists = || format!("{out} exists; for another file name it with --reborn-out");
+        let file = RebornFile::open(&self.reborn_out).with_context(exists)?;
+        let is_ours = file.header.state.cluster_id == self.store.identity().cluster_id;
+        ensure!(is_ours, "{}: it is of another cluster", exists());
+        let (asked, holds) = (list(&self.members()), list(&file.members()));
+        let may_differ = self.initial_cluster.is_empty() && is_of(&file, &self.findings);
+        ensure!(may_differ || asked == holds, "{out} was made for the members {holds}, not for {asked}");
+        Ok(file)
+    }
+
+    /// An earlier run came to its end: the directory is that of a member of the cluster in the file.
+    pub fn is_done(&self) -> bool {
+        self.left.as_ref().is_some_and(|file| is_of(file, &self.findings))
+    }
+
+    /// Of the new cluster.
+    fn members(&self) -> BTreeMap<NodeId, String> {
+        let node_id = self.findings.node_id;
+        match self.initial_cluster.is_empty() {
+            true => [(node_id, self.findings.members.get(&node_id).cloned().unwrap_or_default())].into(),
+            false => self.initial_cluster.clone(),
+        }
+    }
+
+    /// What is left for the other nodes.
+    pub fn reborn_out(&self) -> &Path {
+        &self.reborn_out
     }
 
     pub fn findings(&self) -> &Findings {
         &self.findings
     }
 
-    /// Makes it the only member of a new cluster.
-    pub fn go_on_alone(self) -> anyhow::Result<Founded> {
-        let Survivor { store, machine, findings } = self;
-        let Findings { node_id, members, term, .. } = findings;
-        let cluster_id = hex::encode(rand::random::<[u8; 16]>());
-        store.retie(&cluster_id)?;
+    /// Makes it a member of a new cluster.
+    pub fn go_on(self) -> anyhow::Result<Founded> {
+        let members = self.members();
+        let Survivor { reborn_out, left, store, machine, findings, .. } = self;
+        let Findings { node_id, cluster_id, term, .. } = findings;
+        if let Some(reborn) = left {
+            drop(machine);
+            return reborn.fill(store, node_id);
+        }
+        // Before anything is changed: there may be no place for it.
+        let part = Part::create(&reborn_out).context("the file for the other nodes, see --reborn-out")?;
+        let new_cluster_id = draw_cluster_id();
+        store.retie(&new_cluster_id)?;
         for_each_unapplied(&store, machine.progress().last_applied, |entries| {
             machine.replay(&entries).context("the log cannot be applied")
         })?;
-        let origin = machine.progress();
+        let newest_notification_id = machine.state().catalog().configs.newest_notification_id();
+        let origin = Origin { cluster_id, progress: machine.progress(), term, newest_notification_id };
         drop(machine);
-        let peer = members.get(&node_id).cloned().unwrap_or_default();
-        let founding = Founding {
-            rebirth: Rebirth { cluster_id, survivor: Some(node_id) },
-            node_id,
-            members: BTreeMap::from([(node_id, Member { peer })]),
-            term: term + 1,
-            origin,
-            level: store.identity().level,
-        };
+        let founding = Founding::draw(new_cluster_id, origin, store.identity().level, &members, Some(node_id));
         let reader = store.clone();
-        founding.carry_out(store, move |sink| reader.for_each_row(sink))
+        founding.write(part, move |sink| reader.for_each_row(sink))?.fill(store, node_id)
     }
+}
+
+/// Whether the state is that of the file already.
+fn is_of(file: &RebornFile, findings: &Findings) -> bool {
+    file.header.state.cluster_id == findings.cluster_id
+}
+
+/// Where the file is left with nothing said.
+fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
+    with_suffix(dir, ".reborn").context("--reborn-out has to name a file")
 }
 
 fn for_each_unapplied(

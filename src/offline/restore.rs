@@ -1,30 +1,36 @@
 //! A data directory of a new cluster out of a backup.
 //!
-//! Run once for every node, with the same file and the same list: what the nodes have to agree on (the
-//! id of the cluster, the index, the rows) is a function of these two, so they need not talk.
+//! The backup is made into a cluster once, on one node: what is drawn for it is in a file that is left beside the backup
+//! ([`super::reborn`]), and the other nodes are made from that. A second restore of one backup is another cluster.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use anyhow::{Context, bail, ensure};
 
-use super::founding::{Founded, Founding};
-use super::survey::{SurveyedFile, survey_file};
-use crate::catalog::rebirth::Rebirth;
+use super::founding::{Founded, Founding, Origin, draw_cluster_id};
+use super::part::{Part, with_suffix};
+use super::reborn::{RebornFile, list};
+use super::survey::{Survey, SurveyedFile, survey_file};
 use crate::format::level::LevelRange;
-use crate::format::types::{Member, NodeId};
+use crate::format::types::NodeId;
 use crate::metrics::Metrics;
-use crate::store::{Nursery, read_file};
+use crate::store::{FileKind, Nursery, read_file};
 
 /// What is asked for; checked by the command line.
 #[derive(Clone, Debug)]
 pub struct Restore {
+    /// A backup, or what a restore of one has left for the other nodes.
     pub from: PathBuf,
     pub data_dir: PathBuf,
     pub node_id: NodeId,
-    /// The members of the new cluster with their peer addresses, this node among them.
-    pub initial_cluster: BTreeMap<NodeId, String>,
+    /// The members of the new cluster with their peer addresses, this node among them. Not needed with a file that
+    /// holds the list; one that is given is the same.
+    pub initial_cluster: Option<BTreeMap<NodeId, String>>,
+    /// For the other nodes; with nothing said, beside the backup.
+    pub reborn_out: Option<PathBuf>,
 }
 
 /// What came of it.
@@ -34,48 +40,77 @@ pub struct Restored {
     pub origin_cluster_id: Option<String>,
     pub origin_index: u64,
     pub founded: Founded,
+    /// What the other nodes are made from.
+    pub reborn: PathBuf,
 }
 
 impl Restore {
     pub fn run(&self) -> anyhow::Result<Restored> {
-        let Restore { from, data_dir, node_id, initial_cluster } = self;
+        if self.is_from_reborn()? { self.take() } else { self.make() }
+    }
+
+    /// Whether the list is in the file, told by its first bytes alone.
+    pub fn is_from_reborn(&self) -> anyhow::Result<bool> {
+        let mut magic = Vec::new();
+        let file = std::fs::File::open(&self.from).with_context(|| self.from.display().to_string())?;
+        file.take(8).read_to_end(&mut magic).with_context(|| self.from.display().to_string())?;
+        Ok(magic == FileKind::Reborn.magic())
+    }
+
+    /// Makes the cluster, and its first node.
+    fn make(&self) -> anyhow::Result<Restored> {
+        let Restore { from, data_dir, initial_cluster, reborn_out, .. } = self;
+        let members =
+            initial_cluster.as_ref().context("--initial-cluster has to name the members of the new cluster")?;
+        let out = reborn_out.clone().map_or_else(|| with_suffix(from, ".reborn"), Ok)?;
+        if out.exists() {
+            let out = out.display();
+            bail!(
+                "{out} exists: a cluster was made of this backup. Its other nodes are made with --from {out}; for one more \
+                 cluster name another file with --reborn-out"
+            );
+        }
         let SurveyedFile { contents, survey, .. } = survey_file(from)?;
-        let Some(cluster) = survey.cluster else {
-            anyhow::bail!("{} holds the state of no cluster: nothing was founded yet", from.display());
+        let Survey { progress, cluster, newest_notification_id, .. } = survey;
+        let Some(cluster) = cluster else {
+            bail!("{} holds the state of no cluster: nothing was founded yet", from.display());
         };
-        let origin = survey.progress;
-        let term = origin.last_applied.map_or(0, |id| id.leader_id.term) + 1;
-        let cluster_id = self.cluster_id(&contents.digest);
+        let part = Part::create(&out).context("the file for the other nodes, see --reborn-out")?;
         let nursery = Nursery::open(data_dir)?;
-        let store = nursery.store(*node_id, LevelRange::OWN, Arc::new(Metrics::new()?))?;
-        store.set_cluster_id(&cluster_id)?;
-        let origin_index = origin.index();
-        let member = |(id, peer): (&NodeId, &String)| (*id, Member { peer: peer.clone() });
-        let founding = Founding {
-            rebirth: Rebirth { cluster_id, survivor: None },
-            node_id: *node_id,
-            members: initial_cluster.iter().map(member).collect(),
-            term,
-            origin,
-            level: contents.level,
-        };
-        let founded = founding.carry_out(store, |sink| {
+        let term = progress.last_applied.map_or(0, |id| id.leader_id.term);
+        let origin = Origin { cluster_id: Some(cluster.cluster_id), progress, term, newest_notification_id };
+        let reborn = Founding::draw(draw_cluster_id(), origin, contents.level, members, None).write(part, |sink| {
             let again = read_file(from, sink)?;
             let is_same = again.digest == contents.digest;
             if is_same { Ok(()) } else { Err(std::io::Error::other("the backup was changed while it was read")) }
         })?;
-        nursery.finish()?;
-        Ok(Restored { origin_cluster_id: Some(cluster.cluster_id), origin_index, founded })
+        self.fill(nursery, &reborn, out.clone()).with_context(|| {
+            format!("the cluster is in {0}, this node is not made: repeat with --from {0}", out.display())
+        })
     }
 
-    /// The same for every node that is given the same.
-    fn cluster_id(&self, digest: &[u8]) -> String {
-        let mut hash = Sha256::new().chain_update(digest);
-        for (id, peer) in &self.initial_cluster {
-            hash.update(id.to_be_bytes());
-            hash.update(peer);
-            hash.update([0]);
+    /// Makes one more node of a cluster that was made.
+    fn take(&self) -> anyhow::Result<Restored> {
+        let Restore { from, data_dir, node_id, initial_cluster, reborn_out } = self;
+        if let Some(out) = reborn_out {
+            bail!("{} is such a file already: --reborn-out {} is for a backup", from.display(), out.display());
         }
-        hex::encode(&hash.finalize()[..16])
+        let reborn = RebornFile::open(from)?;
+        if let Some(given) = initial_cluster {
+            let (given, holds) = (list(given), list(&reborn.members()));
+            ensure!(given == holds, "--initial-cluster is {given}, and the list in {} is {holds}", from.display());
+        }
+        reborn.check_new(*node_id)?;
+        self.fill(Nursery::open(data_dir)?, &reborn, from.clone())
+    }
+
+    fn fill(&self, nursery: Nursery, reborn: &RebornFile, path: PathBuf) -> anyhow::Result<Restored> {
+        let header = &reborn.header;
+        let store = nursery.store(self.node_id, LevelRange::OWN, Arc::new(Metrics::new()?))?;
+        store.set_cluster_id(header.state.cluster_id.as_deref().unwrap_or_default())?;
+        let founded = reborn.fill(store, self.node_id)?;
+        nursery.finish()?;
+        let (origin_cluster_id, origin_index) = (header.origin_cluster_id.clone(), header.origin_index);
+        Ok(Restored { origin_cluster_id, origin_index, founded, reborn: path })
     }
 }

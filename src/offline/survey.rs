@@ -7,12 +7,14 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Serialize;
 
+use super::reborn;
 use crate::catalog::nodes::Cluster;
+use crate::catalog::rebirth::notification_id_of;
 use crate::catalog::{Row, Table};
 use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::raft::machine::{PROGRESS_KEY, Progress};
-use crate::store::{self, Contents, RowSink};
+use crate::store::{self, Contents, FileKind, RowSink};
 
 /// Rows of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -27,6 +29,7 @@ pub struct TableSize {
 pub(super) struct Survey {
     pub(super) progress: Progress,
     pub(super) cluster: Option<Cluster>,
+    pub(super) newest_notification_id: u32,
     /// Every table, the empty ones too, by its label.
     pub(super) tables: BTreeMap<&'static str, TableSize>,
 }
@@ -46,6 +49,8 @@ impl Survey {
         if table == Table::Cluster {
             self.cluster = Some(Cluster::read(value).map_err(damaged)?);
         }
+        let notification_id = notification_id_of(key, value).map_err(damaged)?;
+        self.newest_notification_id = self.newest_notification_id.max(notification_id);
         let size = self.tables.entry(table.label()).or_default();
         size.rows += 1;
         size.bytes += (key.len() + value.len()) as u64;
@@ -57,7 +62,7 @@ fn damaged(error: crate::catalog::Corrupt) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
 }
 
-/// A backup or snapshot that was read from end to end.
+/// A backup, a snapshot or what new nodes are made from, read from end to end.
 pub(super) struct SurveyedFile {
     pub(super) contents: Contents,
     pub(super) header: StateHeader,
@@ -75,8 +80,12 @@ where
 {
     let mut survey = Survey::new();
     let contents = read(&mut |key, value| survey.take(key, value))?;
-    let header: StateHeader =
-        codec::from_bytes(&contents.header).with_context(|| format!("the header of {}", path.display()))?;
+    let header: StateHeader = match contents.kind {
+        FileKind::Reborn => reborn::header_of(path, &contents)?.state,
+        FileKind::State => {
+            codec::from_bytes(&contents.header).with_context(|| format!("the header of {}", path.display()))?
+        }
+    };
     anyhow::ensure!(
         header.last_log_id == survey.progress.last_applied,
         "{}: its header and its rows are of different states",

@@ -1,18 +1,16 @@
 //! Directories and files made by hand: what is made of them, and what is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use openraft::{EntryPayload, Membership};
 use tempfile::TempDir;
 
-use super::founding::Founding;
 use super::inspect::{Inspection, Kind, inspect};
-use super::recover::Survivor;
 use super::restore::Restore;
 use crate::catalog::nodes::NodeRecord;
-use crate::catalog::rebirth::LEAP;
+use crate::catalog::rebirth::{INDEX_LEAP, LEAP};
 use crate::catalog::{Command, Op, RequestId};
 use crate::format::codec;
 use crate::format::header::StateHeader;
@@ -20,13 +18,17 @@ use crate::format::level::{Level, LevelRange};
 use crate::format::types::{Entry, Member, Proposal, SnapshotMeta, Vote};
 use crate::model::access::{Founder, PasswordHash, TokenHash};
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_lookup::ClientLabels;
 use crate::model::service::ServiceDraft;
 use crate::model::time::Timestamp;
 use crate::raft::machine::{Machine, PROGRESS_KEY, Progress};
 use crate::raft::proposal::{Draft, stamp};
 use crate::store::testing::{append, log_id, metrics, open, rows};
-use crate::store::{Store, StoreError};
+use crate::store::{FileKind, RowSink, Store, StoreError, write_file};
 use crate::watch::Hub;
+
+mod reborn;
+mod recovering;
 
 const TERM: u64 = 3;
 
@@ -107,8 +109,13 @@ fn progress(store: &Store) -> Progress {
 
 fn order(from: &Path, data_dir: PathBuf, node_id: u64, list: &str) -> Restore {
     let member = |part: &str| part.split_once('=').map(|(id, peer)| (id.parse().expect("a number"), peer.to_owned()));
-    let initial_cluster = list.split(',').filter_map(member).collect();
-    Restore { from: from.to_owned(), data_dir, node_id, initial_cluster }
+    let initial_cluster = Some(list.split(',').filter_map(member).collect());
+    Restore { from: from.to_owned(), data_dir, node_id, initial_cluster, reborn_out: None }
+}
+
+/// Of another node, from the file that was left for it.
+fn copied(reborn: &Path, data_dir: PathBuf, node_id: u64) -> Restore {
+    Restore { from: reborn.to_owned(), data_dir, node_id, initial_cluster: None, reborn_out: None }
 }
 
 const LIST: &str = "1=a:1,2=b:1,3=c:1";
@@ -117,36 +124,12 @@ fn last_index() -> u64 {
     history().len() as u64 - 1
 }
 
-#[tokio::test]
-async fn every_node_makes_the_same_of_the_same_backup() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let from = backup(&dir).await;
-    let node = |id: u64| dir.path().join(format!("node-{id}"));
-    let restored: Vec<_> = [1, 2, 3].map(|id| order(&from, node(id), id, LIST).run().expect("restored").founded).into();
-    assert!(restored.iter().all(|one| *one == restored[0]), "{restored:?}");
-    assert_eq!(restored[0].index, last_index() + LEAP);
-    let states = [1, 2, 3].map(|id| {
-        let store = Store::open(&node(id), id, LevelRange::OWN, metrics()).expect("a whole directory");
-        assert_eq!(store.identity().cluster_id.as_deref(), Some(restored[0].cluster_id.as_str()));
-        assert_eq!(store.log_extent().vote, Some(Vote::new(TERM + 1, id)));
-        rows(&store)
-    });
-    assert!(states.iter().all(|state| *state == states[0]));
-    let seen = inspect(&node(2)).expect("looked at");
-    assert_eq!(
-        (seen.kind, seen.node_id, seen.index, seen.term),
-        (Kind::Directory, Some(2), last_index() + LEAP, TERM + 1)
-    );
-    assert_eq!((seen.services, seen.config_files, seen.rules), (20, 1, 0));
-    assert_eq!((seen.voters, seen.members.get(&3).map(String::as_str)), (vec![1, 2, 3], Some("c:1")));
-    assert_eq!(
-        (seen.cluster_id, seen.state_hash),
-        (Some(restored[0].cluster_id.clone()), restored[0].state_hash.clone())
-    );
-    let log = seen.log.expect("a directory has a log");
-    assert_eq!((log.entries, log.purged, log.last), (0, Some(seen.index), Some(seen.index)));
-    let elsewhere = order(&from, dir.path().join("other"), 1, "1=a:1,2=b:1").run().expect("restored").founded;
-    assert_ne!(elsewhere.cluster_id, restored[0].cluster_id, "another list is another cluster");
+/// What a client may hold of a directory: the key of the release in force and the notification id of its file.
+fn held_by_clients(dir: &Path) -> (String, u32) {
+    let machine = Machine::load(open(dir), Hub::new(0), metrics()).expect("a state");
+    let catalog = machine.state().catalog();
+    let found = catalog.configs.find("shop", "app", "f", &ClientLabels::default()).expect("in force");
+    (found.release_key.clone(), catalog.configs.notification_id("shop", "app", "f").expect("an id"))
 }
 
 /// What a command that refuses must leave as it is: every file below, with its content.
@@ -162,12 +145,16 @@ async fn a_directory_that_holds_something_is_not_touched() {
     let data = dir.path().join("node-1");
     fs::create_dir(&data).expect("made");
     fs::create_dir(data.join("lost+found")).expect("made");
-    let restore = || order(&from, data.clone(), 1, LIST).run();
-    let founded = restore().expect("a volume of its own is empty").founded;
+    let made = order(&from, data.clone(), 1, LIST).run().expect("a volume of its own is empty");
+    let restore = || copied(&made.reborn, data.clone(), 1).run();
+    let another = Restore { reborn_out: Some(dir.path().join("another")), ..order(&from, data.clone(), 1, LIST) };
     let before = contents(&data);
-    let refusal = restore().expect_err("it is there already").to_string();
-    assert!(refusal.contains("already holds something"), "{refusal}");
-    assert_eq!(contents(&data), before);
+    for again in [restore(), another.run()] {
+        let refusal = again.expect_err("it is there already").to_string();
+        assert!(refusal.contains("already holds something"), "{refusal}");
+        assert_eq!(contents(&data), before);
+    }
+    assert!(!dir.path().join("another").exists() && !dir.path().join("another.part").exists());
     let store = open(&data);
     let refusal = inspect(&data).expect_err("in use").to_string();
     assert!(refusal.contains("in use by another process"), "{refusal}");
@@ -177,12 +164,12 @@ async fn a_directory_that_holds_something_is_not_touched() {
     fs::remove_file(data.join("identity.json")).expect("removed");
     let refusal = Store::open(&data, 1, LevelRange::OWN, metrics()).map(drop).expect_err("half made");
     assert!(matches!(refusal, StoreError::HalfRestored { .. }), "{refusal}");
-    assert_eq!(restore().expect("from the beginning").founded, founded);
+    assert_eq!(restore().expect("from the beginning").founded, made.founded);
     drop(open(&data));
     let foreign = dir.path().join("foreign");
     fs::create_dir(&foreign).expect("made");
     fs::write(foreign.join("precious"), "kept").expect("written");
-    assert!(order(&from, foreign.clone(), 1, LIST).run().is_err());
+    assert!(copied(&made.reborn, foreign.clone(), 1).run().is_err());
     assert_eq!(contents(&foreign), BTreeMap::from([(foreign.join("precious"), b"kept".to_vec())]));
 }
 
@@ -219,7 +206,7 @@ async fn files_that_are_torn_foreign_newer_or_too_large_are_refused() {
             let text = format!("{:#}", refusal.expect_err(&shown));
             assert!(text.contains(words) && !text.is_empty(), "{shown}: {text}");
         }
-        assert!(!data.exists(), "{shown}");
+        assert!(!data.exists() && !dir.path().join("bad.reborn").exists(), "{shown}");
     }
 }
 
@@ -271,92 +258,6 @@ async fn files_whose_content_makes_no_sense_are_refused() {
     // As snapshots were written before there were backups.
     let of_openraft = SnapshotMeta { last_log_id: progress(&store).last_applied, ..SnapshotMeta::default() };
     write(&codec::to_bytes(&of_openraft), good.clone());
-    assert_eq!(restore().0.expect("restored").founded.index, last_index() + LEAP);
-}
-
-/// The log index is that of the log: damage and nonsense do not overflow.
-#[tokio::test]
-async fn an_index_at_its_limit_is_refused() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let data = dir.path().join("node");
-    directory(&data, 0).await;
-    let store = open(&data);
-    let before = rows(&store);
-    let origin = Progress { last_applied: Some(log_id(TERM, u64::MAX - 5)), ..progress(&store) };
-    let rebirth = crate::catalog::rebirth::Rebirth { cluster_id: "new".into(), survivor: None };
-    let members = BTreeMap::from([(1, Member::default())]);
-    let founding = Founding { rebirth, node_id: 1, members, term: 9, origin, level: Level::FIRST };
-    let reader = store.clone();
-    assert!(founding.carry_out(store, move |sink| reader.for_each_row(sink)).is_err());
-    assert_eq!(rows(&open(&data)), before);
-}
-
-fn version_of_the_file(dir: &Path) -> (u64, u32) {
-    let machine = Machine::load(open(dir), Hub::new(0), metrics()).expect("a state");
-    let catalog = machine.state().catalog();
-    let version = catalog.configs.highest_version(&ConfigKey::new("shop", "app", "f"));
-    (version, catalog.configs.newest_notification_id())
-}
-
-fn expect_alone(seen: &Inspection, unapplied: usize) {
-    assert_eq!((&seen.voters, seen.members.len()), (&vec![1], 1), "{unapplied}");
-    assert_eq!((seen.services, seen.config_files), (20, 1), "{unapplied}");
-    assert_eq!((seen.index, seen.term), (last_index() + LEAP, TERM + 1), "{unapplied}");
-    assert_ne!(seen.cluster_id.as_deref(), Some("old"), "{unapplied}");
-}
-
-#[tokio::test]
-async fn the_node_that_is_left_takes_all_it_has_for_done() {
-    for unapplied in [0, 1, 12, history().len() - 3] {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        directory(dir.path(), unapplied).await;
-        let survivor = Survivor::open(dir.path(), 1).expect("a survivor");
-        let findings = survivor.findings().clone();
-        assert_eq!((findings.last, findings.applied), (last_index(), last_index() - unapplied as u64));
-        assert_eq!((findings.members.len(), findings.is_alone()), (3, false));
-        let founded = survivor.go_on_alone().expect("alone");
-        let seen = inspect(dir.path()).expect("looked at");
-        expect_alone(&seen, unapplied);
-        assert_eq!((seen.cluster_id.as_ref(), &seen.state_hash), (Some(&founded.cluster_id), &founded.state_hash));
-        assert_eq!(version_of_the_file(dir.path()), (5 + LEAP, 5 + LEAP as u32), "{unapplied}");
-        assert!(Survivor::open(dir.path(), 1).expect("again").findings().is_alone(), "{unapplied}");
-    }
-}
-
-/// A crash after any of its steps: the directory serves nobody, and the next run comes to the same end.
-#[tokio::test]
-async fn a_recovery_that_was_interrupted_is_repeated() {
-    for steps in 1..=2 {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        directory(dir.path(), 12).await;
-        let store = open(dir.path());
-        store.retie("an attempt").expect("tied");
-        if steps == 2 {
-            let machine = Machine::load(store.clone(), Hub::new(0), metrics()).expect("a state");
-            let tail = store.entries_from(machine.progress().index() + 1, usize::MAX).expect("a tail");
-            machine.replay(&tail).expect("applied");
-        }
-        drop(store);
-        Survivor::open(dir.path(), 1).expect("a survivor").go_on_alone().expect("alone");
-        expect_alone(&inspect(dir.path()).expect("looked at"), steps);
-        assert_eq!(version_of_the_file(dir.path()).0, 5 + LEAP);
-    }
-}
-
-#[tokio::test]
-async fn what_is_no_node_of_the_cluster_cannot_go_on() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let refusal = |path: &Path, id: u64| format!("{:#}", Survivor::open(path, id).map(drop).expect_err("refused"));
-    assert!(refusal(dir.path(), 1).contains("no identity.json"));
-    assert!(refusal(&dir.path().join("none"), 1).contains("no identity.json"));
-    assert!(!dir.path().join("none").exists() && contents(dir.path()).is_empty(), "nothing is made by looking");
-    let data = dir.path().join("node");
-    directory(&data, 0).await;
-    assert!(refusal(&data, 2).contains("is the directory of node 1"));
-    let fresh = dir.path().join("fresh");
-    drop(open(&fresh));
-    assert!(refusal(&fresh, 1).contains("the state of no cluster"));
-    let store = open(&data);
-    assert!(refusal(&data, 1).contains("in use"));
-    drop(store);
+    assert!(!dir.path().join("backup.reborn").exists(), "nothing is left for other nodes");
+    assert_eq!(restore().0.expect("restored").founded.index, last_index() + INDEX_LEAP);
 }

@@ -19,7 +19,7 @@ pub enum StoreError {
     #[error("{} already holds something ({found}): a restore takes an empty directory or one that does not exist; nothing was touched", path.display())]
     NotEmpty { path: PathBuf, found: String },
 
-    #[error("{} holds a restore that did not end: repeat `thuban restore` with the same file and list, or empty the directory", path.display())]
+    #[error("{} holds a restore that did not end: repeat `thuban restore`, from the .reborn file if there is one by now, or empty the directory", path.display())]
     HalfRestored { path: PathBuf },
 
     #[error("{} is the directory of node {found}, this is node {given}: start it as node {found}, or give node {given} its own data directory", path.display())]

@@ -11,20 +11,23 @@ use crate::harness::{Api, Apollo, Cluster, Load, eventually, report, thuban};
 use crate::polls::hold;
 
 const WITHIN: Duration = Duration::from_secs(30);
-/// How far versions, notification ids and the log index are moved on.
+/// How far versions are moved on, and the log index.
 const LEAP: u64 = 1_000_000;
+const INDEX_LEAP: u64 = 1 << 32;
+/// Where notification ids begin anew: in the lower half of those that clients can hold.
+const STARTS: std::ops::Range<i64> = 1_000_000..1 << 30;
 /// A pull that waits for what its client names, waits this long.
 const CATCH_UP: Duration = Duration::from_secs(2);
 const FAMILIES: [&str; 4] = ["faultdetectors", "ratelimits", "routings", "circuitbreakers"];
 const BACKUP_ROUTE: &str = "/admin/v1/backup";
 
-async fn run(arguments: &[&str]) -> Output {
+pub(crate) async fn run(arguments: &[&str]) -> Output {
     let ended = tokio::time::timeout(WITHIN, thuban().args(arguments).output()).await;
     ended.unwrap_or_else(|_| panic!("{arguments:?} takes longer than {WITHIN:?}")).expect("the binary can be run")
 }
 
 /// What a command prints that succeeds.
-async fn done(arguments: &[&str]) -> String {
+pub(crate) async fn done(arguments: &[&str]) -> String {
     let output = run(arguments).await;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{arguments:?}: {told}{}", String::from_utf8_lossy(&output.stderr));
@@ -32,18 +35,18 @@ async fn done(arguments: &[&str]) -> String {
 }
 
 /// What a command says that refuses with this exit code.
-async fn refused(code: i32, arguments: &[&str]) -> String {
+pub(crate) async fn refused(code: i32, arguments: &[&str]) -> String {
     let output = run(arguments).await;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
     told
 }
 
-async fn inspected(path: &Path) -> Value {
+pub(crate) async fn inspected(path: &Path) -> Value {
     serde_json::from_str(&done(&["inspect", text(path), "-o", "json"]).await).expect("JSON")
 }
 
-fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("a path is text")
 }
 
@@ -52,14 +55,40 @@ pub(crate) async fn take_backup(cluster: &Cluster, node: u64, out: &Path) -> Str
     done(&["backup", "--endpoint", &endpoint, "--token", cluster.token(), "--out", text(out)]).await
 }
 
-/// Every node's directory anew, out of the same file.
+/// Every node's directory anew: the first one out of the backup, the others out of what that has left for them.
 pub(crate) async fn restore_all(cluster: &Cluster, from: &Path) {
+    let reborn = PathBuf::from(format!("{}.reborn", text(from)));
+    restore_by(cluster, from, &reborn).await;
+}
+
+/// The same with the file for the others in a place of its own.
+pub(crate) async fn restore_by(cluster: &Cluster, from: &Path, reborn: &Path) {
     for id in cluster.ids() {
-        std::fs::remove_dir_all(cluster.data(id)).expect("the directory of a node that ended");
-        let (data, id, list) = (cluster.data(id), id.to_string(), cluster.initial_cluster());
-        let arguments = ["restore", "--from", text(from), "--data-dir", text(&data), "--node-id", &id];
-        done(&[&arguments[..], &["--initial-cluster", &list]].concat()).await;
+        let data = cluster.data(id);
+        std::fs::remove_dir_all(&data).expect("the directory of a node that ended");
+        match reborn.exists() {
+            true => restore_copy(reborn, &data, id).await,
+            false => restore_first(cluster, from, reborn, &data, id).await,
+        }
     }
+}
+
+/// Makes a cluster of a backup, and the directory of its first node.
+pub(crate) async fn restore_first(cluster: &Cluster, from: &Path, reborn: &Path, data: &Path, id: u64) {
+    let (id, list) = (id.to_string(), cluster.initial_cluster());
+    let arguments = ["restore", "--from", text(from), "--data-dir", text(data), "--node-id", &id];
+    let told = done(&[&arguments[..], &["--initial-cluster", &list, "--reborn-out", text(reborn)]].concat()).await;
+    assert!(told.contains(text(reborn)), "{told}");
+}
+
+pub(crate) async fn restore_copy(reborn: &Path, data: &Path, id: u64) {
+    done(&["restore", "--from", text(reborn), "--data-dir", text(data), "--node-id", &id.to_string()]).await;
+}
+
+/// The release key of `application`, up to the mark of the cluster, which begins its id.
+fn expect_key(key: &Value, version: u64, cluster_id: &Value) {
+    let mark = &cluster_id.as_str().expect("an id")[..8];
+    assert_eq!(*key, format!("shop-app-application-{version}.{mark}"));
 }
 
 /// Services, instances, aliases, rules of all families with releases and a gray one, config files with
@@ -173,7 +202,7 @@ async fn discovered_index(api: &Api, named: u64) -> u64 {
 }
 
 /// Clients of the cluster before, and some of one that went much further, on this node.
-async fn expect_clients_go_on(cluster: &Cluster, node: u64, lost: &Lost) {
+async fn expect_clients_go_on(cluster: &Cluster, node: u64, lost: &Lost, cluster_id: &Value) {
     let (apollo, api) = (cluster.apollo(node), cluster.api(node));
     let foreign = "shop-app-application-9000000000";
     let queries = [
@@ -185,7 +214,7 @@ async fn expect_clients_go_on(cluster: &Cluster, node: u64, lost: &Lost) {
     for query in queries {
         let config = pull(&apollo, &query).await;
         assert_eq!(config["configurations"]["v"], "1", "node {node}, {query}");
-        assert_eq!(config["releaseKey"], format!("shop-app-application-{}", LEAP + 2), "node {node}, {query}");
+        expect_key(&config["releaseKey"], LEAP + 2, cluster_id);
     }
     let current = apollo.current_id("app", "shop", "application").await;
     for named in [lost.id as i64, 2_100_000_000] {
@@ -193,7 +222,7 @@ async fn expect_clients_go_on(cluster: &Cluster, node: u64, lost: &Lost) {
         assert_eq!(polled.id_of("application"), Some(current), "node {node}, {named}: {polled:?}");
         assert!(polled.held < CATCH_UP, "node {node}, {named}: {:?}", polled.held);
     }
-    assert!(current as u64 > lost.id, "ids go up");
+    assert!(current as u64 > lost.id && STARTS.contains(&current), "ids go up: {current}");
     for named in [lost.index, u64::MAX / 2] {
         assert!(discovered_index(&api, named).await > lost.index, "node {node}, {named}");
     }
@@ -254,7 +283,7 @@ async fn a_backup_taken_under_load_becomes_a_new_cluster() {
     assert_ne!(data["cluster_id"], file["cluster_id"]);
     assert_eq!(
         (data["index"].as_u64(), &data["node_id"]),
-        (file["index"].as_u64().map(|index| index + LEAP), &json!(2))
+        (file["index"].as_u64().map(|index| index + INDEX_LEAP), &json!(2))
     );
     cluster.restart_all().await;
     Api::new(cluster.ports(1).api).with_token(&old_token).get("/naming/v1/services").await.expect_code(401_004);
@@ -263,7 +292,7 @@ async fn a_backup_taken_under_load_becomes_a_new_cluster() {
     let expected = moved(before);
     for id in cluster.ids() {
         assert_eq!(everything(&cluster.api(id)).await, expected, "node {id}");
-        expect_clients_go_on(&cluster, id, &lost).await;
+        expect_clients_go_on(&cluster, id, &lost, &data["cluster_id"]).await;
     }
     // All that was acknowledged before it began is in the backup, and of each writer's later ones a beginning.
     let services = cluster.api(1).get("/naming/v1/services/all?namespace=load").await.expect_code(200_000);
@@ -285,7 +314,7 @@ async fn a_backup_taken_under_load_becomes_a_new_cluster() {
     assert!(polled.id_of("application").is_some_and(|id| id > current), "{polled:?}");
     let config = cluster.apollo(3).config("app", "shop", "application").await;
     assert_eq!(config["configurations"]["v"], "new");
-    assert_eq!(config["releaseKey"], format!("shop-app-application-{}", LEAP + 3));
+    expect_key(&config["releaseKey"], LEAP + 3, &data["cluster_id"]);
 }
 
 /// What is refused of a backup, on both ends, and what is answered.
@@ -319,7 +348,9 @@ async fn expect_doors(cluster: &Cluster, out: &Path) {
         ["restore", "--from", text(out), "--data-dir", text(&cluster.data(1)), "--node-id", "1"].map(str::to_owned);
     let told = refused(1, &[&busy.each_ref().map(String::as_str)[..], &["--initial-cluster", "1=a:1"]].concat()).await;
     assert!(told.contains("already holds something"), "{told}");
-    assert!(!data.exists());
+    let told = refused(2, &[&restore[..], &["1"]].concat()).await;
+    assert!(told.contains("--initial-cluster has to name the members"), "{told}");
+    assert!(!data.exists() && !PathBuf::from(format!("{}.reborn", text(out))).exists());
 }
 
 fn with_part(path: &Path) -> PathBuf {
@@ -374,7 +405,7 @@ async fn the_node_that_is_left_goes_on_alone_and_new_ones_join() {
     let leader = cluster.leader().await;
     cluster.api(leader).publish("shop", "app", "application", "v=new").await;
     let config = cluster.apollo(leader).config("app", "shop", "application").await;
-    assert_eq!(config["releaseKey"], format!("shop-app-application-{}", LEAP + 3));
+    expect_key(&config["releaseKey"], LEAP + 3, &alone["cluster_id"]);
 }
 
 async fn order(api: &Api, verb: &str, body: Value) {

@@ -44,6 +44,7 @@ mod polls;
 mod read_your_writes;
 mod real_clients;
 mod replicas;
+mod restores;
 mod rollout;
 mod room;
 mod rules;

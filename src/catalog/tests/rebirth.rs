@@ -9,18 +9,22 @@ use super::properties::some_command;
 use super::rules::{gray, of_rule, rule};
 use super::*;
 use crate::catalog::configs::FileFilter;
-use crate::catalog::rebirth::{LEAP, Rebirth};
+use crate::catalog::rebirth::{INDEX_LEAP, LEAP, Rebirth, index_after, notification_start};
 use crate::model::rule::Family;
 
+/// Where notification ids begin.
+const START: u32 = 77_000_000;
+
 fn restored() -> Rebirth {
-    Rebirth { cluster_id: "new".into(), survivor: None }
+    Rebirth { notification_id: START, ..Rebirth::of("new") }
 }
 
 impl Bench {
     /// The bench of the new cluster.
     fn reborn(&self, rebirth: &Rebirth) -> Bench {
-        let floors = Rebirth::floors().map(|floor| (floor.key, floor.value.expect("a row")));
-        let mut reborn = Bench { index: self.index + LEAP, rows: floors.into(), ..Bench::default() };
+        let floors = rebirth.floors().map(|floor| (floor.key, floor.value.expect("a row")));
+        let index = index_after(self.index).expect("there is room");
+        let mut reborn = Bench { index, rows: floors.into(), ..Bench::default() };
         for (key, value) in &self.rows {
             if let Some(value) = rebirth.row(key, value).expect("a row that apply made") {
                 reborn.rows.insert(key.clone(), value.into_owned());
@@ -71,12 +75,17 @@ fn users_stay_and_sessions_nodes_and_requests_do_not() {
         assert!(bench.rows.keys().any(|key| key[0] == gone as u8), "{gone:?} was there");
         assert!(!tables.contains(&(gone as u8)), "{gone:?} is left behind");
     }
-    let mut survivor = bench.reborn(&Rebirth { survivor: Some(2), ..restored() });
+    let rebirth =
+        |members: &[u64]| Rebirth { survivor: Some(2), members: members.iter().copied().collect(), ..restored() };
+    let mut survivor = bench.reborn(&rebirth(&[2]));
     let is_removed = |id: u64| survivor.catalog.nodes.get(id).map(|node| node.removed);
     assert_eq!((1..=3).map(is_removed).collect::<Vec<_>>(), [Some(true), Some(false), Some(true)]);
     let mut comes_back =
         |id: u64| survivor.codes(Command::Announce(NodeRecord::new(id, format!("i{id}"), "b:1".into(), "c:1".into())));
     assert_eq!((comes_back(1), comes_back(2)), (vec![409000], vec![200000]));
+    let with_another = bench.reborn(&rebirth(&[2, 3]));
+    let is_removed = |id: u64| with_another.catalog.nodes.get(id).map(|node| node.removed);
+    assert_eq!((1..=3).map(is_removed).collect::<Vec<_>>(), [Some(true), Some(false), None], "node 3 is a new one");
 }
 
 #[test]
@@ -99,16 +108,16 @@ fn what_clients_compare_goes_up_and_goes_on_from_there() {
     };
     let mut reborn = bench.reborn(&restored());
     for file in ["a", "gone"] {
-        assert_eq!(ids(&reborn, file), ids(&bench, file).map(|id| id + LEAP), "{file}");
+        assert_eq!((ids(&bench, file).is_some(), ids(&reborn, file)), (true, Some(START.into())), "{file}");
     }
     let found = reborn.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).expect("in force");
-    assert_eq!((found.release_key.clone(), &*found.content), (format!("prod-shop-a-{}", 2 + LEAP), "k=2"));
+    assert_eq!((found.release_key.clone(), &*found.content), (format!("prod-shop-a-{}.new", 2 + LEAP), "k=2"));
     assert_eq!((versions(&bench), versions(&reborn)), (vec![1, 2], vec![1 + LEAP, 2 + LEAP]));
     reborn.apply(publish("a", "k=3", "three"));
     reborn.apply(publish("gone", "k=2", ""));
     assert_eq!(reborn.catalog.configs.highest_version(&key), 3 + LEAP);
     assert_eq!(reborn.catalog.configs.highest_version(&ConfigKey::new("prod", "shop", "gone")), 2 + LEAP);
-    assert_eq!(ids(&reborn, "gone"), ids(&bench, "gone").map(|id| id + LEAP + 2));
+    assert_eq!((ids(&reborn, "a"), ids(&reborn, "gone")), (Some(u64::from(START) + 1), Some(u64::from(START) + 2)));
     let next = of_rule("r", "next");
     let stop =
         Command::RuleReleases(Family::Routing, crate::model::release::ReleaseOp::StopGray, vec![gray("r", "g", "z")]);
@@ -127,26 +136,77 @@ fn files_that_came_after_the_state_get_versions_and_ids_of_their_own() {
         let mut bench = founded();
         let cluster = Cluster { cluster_id: "old".into(), founded: Timestamp(0), level };
         bench.rows.insert(cluster.key(), cluster.value(level));
-        let mut reborn = bench.reborn(&restored()).reborn(&restored());
+        let second = Rebirth { notification_id: START + 9, ..Rebirth::of("second") };
+        let mut reborn = bench.reborn(&restored()).reborn(&second);
         reborn.apply(publish("later", "k=1", ""));
         // Without the level a node of the version before would come to another version.
         assert_eq!(reborn.catalog.configs.highest_version(&key), version, "{level}");
         let id = reborn.catalog.configs.notification_id("prod", "shop", "later").map(u64::from);
-        assert_eq!(id, Some(2 * LEAP + 1), "{level}");
+        assert_eq!(id, Some(u64::from(START) + 10), "{level}");
+        let found = reborn.catalog.configs.find("prod", "shop", "later", &ClientLabels::default()).expect("in force");
+        assert_eq!(found.release_key, format!("prod-shop-later-{version}.second"), "{level}");
         assert_eq!(reborn.reloaded(), reborn.catalog);
+    }
+}
+
+/// A restore that was tried, and then the right one: what clients have of the first means nothing in the second.
+#[test]
+fn two_clusters_of_one_state_have_no_release_key_and_no_notification_id_in_common() {
+    for level in [Level::FIRST, Level::SETTINGS] {
+        let mut bench = Bench::founded(level);
+        bench.apply(publish("a", "k=1", "one"));
+        bench.apply(publish("gray", "k=1", "one"));
+        let life = |cluster_id: &str, notification_id: u32, content: &str| {
+            let mut life = bench.reborn(&Rebirth { notification_id, ..Rebirth::of(cluster_id) });
+            let mut seen = Vec::new();
+            for turn in 0..3 {
+                let found = life.catalog.configs.find("prod", "shop", "a", &ClientLabels::default());
+                let key = found.expect("in force").release_key.clone();
+                seen.push((key, life.catalog.configs.notification_id("prod", "shop", "a").expect("an id")));
+                life.apply(publish("a", &format!("k={content}-{turn}"), &format!("{turn}")));
+            }
+            assert_eq!(life.reloaded(), life.catalog);
+            seen
+        };
+        let (first, second) = (life("1234567890", 5_000_000, "x"), life("abcdefghij", 900_000, "y"));
+        assert_eq!(first[0], (format!("prod-shop-a-{}.12345678", 1 + LEAP), 5_000_000), "{level}");
+        assert_eq!(second[2], (format!("prod-shop-a-{}.abcdefgh", 3 + LEAP), 900_002), "{level}");
+        for ((key, id), (other_key, other_id)) in first.iter().zip(&second) {
+            assert!(key != other_key && id != other_id, "{level}: {key} {id}, {other_key} {other_id}");
+        }
     }
 }
 
 /// Clients decode them as signed 32-bit numbers.
 #[test]
-fn notification_ids_stay_below_their_limit() {
-    let mark =
-        |id: u32| crate::catalog::config_rows::ConfigMark { key: ConfigKey::new("n", "g", "f"), notification_id: id };
-    for (before, after) in [(1, 1_000_001), (i32::MAX as u32 - 1, i32::MAX as u32), (u32::MAX, i32::MAX as u32)] {
-        let (key, value) = (mark(before).key(), mark(before).value(Level::FIRST));
-        let reborn = restored().row(&key, &value).expect("readable").expect("kept");
-        assert_eq!(reborn, mark(after).value(Level::FIRST), "{before}");
+fn notification_ids_begin_where_half_of_them_are_left() {
+    for newest in [0, 1, 500_000_000, 938_000_000, 939_000_000, 1 << 30, i32::MAX as u32, u32::MAX] {
+        let starts =
+            [0, 1, 12_345_678, 1 << 27, 1 << 30, u32::MAX - 1, u32::MAX].map(|drawn| notification_start(newest, drawn));
+        for start in starts {
+            assert!((LEAP as u32..1 << 30).contains(&start), "{newest}: {start}");
+            let is_above = start > newest;
+            assert!(is_above || newest > (1 << 30) - (1 << 27) - LEAP as u32, "{newest}: {start} though there is room");
+        }
+        assert_ne!(starts[0], starts[1], "{newest}");
     }
+    assert_eq!(notification_start(5, 0), 1_000_005);
+}
+
+/// Numbers are `index * 1024 + n`, and are told as JSON.
+#[test]
+fn numbers_stay_below_2_to_the_53_over_any_series_of_restores() {
+    let mut index = 123_456;
+    let mut times = 0;
+    while let Some(next) = index_after(index) {
+        assert_eq!(next, index + INDEX_LEAP);
+        (index, times) = (next, times + 1);
+        let last = Ctx::new(index + INDEX_LEAP - 1, Timestamp(0), [0; 16], RequestId(0), "");
+        let highest = (0..1024).map(|_| last.draw_number()).max();
+        assert!(highest.is_some_and(|number| number < 1 << 53), "after {times}: {highest:?}");
+    }
+    assert_eq!((times, INDEX_LEAP), (2046, 1 << 32));
+    assert_eq!((index_after(u64::MAX), index_after(1 << 43)), (None, None));
 }
 
 #[test]
@@ -200,7 +260,6 @@ proptest! {
             reborn.apply(command);
             prop_assert!(known.is_disjoint(&reborn.versions()));
         }
-        let ids = reborn.catalog.configs.newest_notification_id();
-        prop_assert!(u64::from(ids) >= LEAP + u64::from(bench.catalog.configs.newest_notification_id()));
+        prop_assert!(reborn.catalog.configs.newest_notification_id() >= START);
     }
 }

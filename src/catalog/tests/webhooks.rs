@@ -278,7 +278,7 @@ fn a_restored_cluster_tells_nobody_and_a_recovered_one_goes_on() {
     let mut bench = Bench::hooked(vec![whole("one")]);
     bench.publish_some(2);
     let reborn = |survivor| {
-        let rebirth = Rebirth { cluster_id: "new".into(), survivor };
+        let rebirth = Rebirth { survivor, ..Rebirth::of("new") };
         let rows = bench
             .rows
             .iter()
