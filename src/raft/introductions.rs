@@ -27,6 +27,8 @@ pub(super) struct Acquaintances {
     /// Nodes from before TLS are not talked to, whatever the level.
     tls_required: bool,
     met: Mutex<BTreeMap<NodeId, Met>>,
+    /// This node had no vote, log or state when it was started.
+    was_fresh: bool,
     /// Who was refused last for which reason, and when that was told.
     refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
     /// Why this node cannot be part of the cluster that it met.
@@ -41,10 +43,15 @@ struct Met {
 }
 
 impl Acquaintances {
-    pub(super) fn new(node_id: NodeId, store: Store, state: Arc<State>, tls_required: bool) -> Self {
+    pub(super) fn new(
+        node_id: NodeId,
+        (store, was_fresh): (Store, bool),
+        state: Arc<State>,
+        tls_required: bool,
+    ) -> Self {
         let unfit = watch::Sender::new(None);
         let (met, refused) = (Mutex::default(), Mutex::default());
-        Acquaintances { node_id, store, state, tls_required, met, refused, unfit }
+        Acquaintances { node_id, store, state, tls_required, met, was_fresh, refused, unfit }
     }
 
     fn cluster_id(&self) -> Option<String> {
@@ -152,7 +159,7 @@ impl Introductions for Acquaintances {
             cluster_id: self.cluster_id(),
             node_id: self.node_id,
             instance: self.store.identity().instance,
-            initialized: !self.store.is_fresh().unwrap_or(false),
+            initialized: !self.was_fresh || self.store.has_log(),
             knows_you: self.state.catalog().nodes.get(hello.node_id).is_some(),
             build: self.build(),
         })

@@ -119,8 +119,12 @@ pub(super) async fn start_on(
     let machine = tokio::task::spawn_blocking(move || Machine::load(loading.0, loading.1, loading.2)).await??;
     refuse_half_recovered(&store, &machine)?;
     let machine = machine.with_checkpoints_every(setup.hash_check_entries);
-    let acquaintances =
-        Arc::new(Acquaintances::new(setup.node_id, store.clone(), machine.state().clone(), setup.peer_tls_required));
+    let acquaintances = Arc::new(Acquaintances::new(
+        setup.node_id,
+        (store.clone(), is_fresh),
+        machine.state().clone(),
+        setup.peer_tls_required,
+    ));
     // Without a secret nobody can be met; a random one keeps the types simple and the door shut.
     let secrets = setup.secrets.unwrap_or_else(|| Secrets { shown: rand::random::<[u8; 32]>().to_vec(), other: None });
     let credentials = Credentials::new(&secrets.shown, secrets.other.as_deref())?.dialling_from(setup.dials_from);

@@ -210,6 +210,11 @@ impl Store {
         is_fresh(&self.0.database, &self.0.log)
     }
 
+    /// Whether this node has voted or has a log, from memory: once it has, it is fresh no more.
+    pub fn has_log(&self) -> bool {
+        has_log(&self.0.log)
+    }
+
     /// The Raft log of this directory; every call returns a handle on the same one.
     pub fn log(&self) -> LogStore {
         LogStore::new(self.0.log.clone())
@@ -375,7 +380,10 @@ fn scan<D: DBAccess>(mut rows: DBRawIteratorWithThreadMode<'_, D>, visit: &mut R
     rows.status().map_err(io::Error::other)
 }
 
+fn has_log(log: &Log) -> bool {
+    log.vote().is_some() || log.purged_and_last() != (None, None)
+}
+
 fn is_fresh(database: &Database, log: &Log) -> io::Result<bool> {
-    let has_log = log.vote().is_some() || log.purged_and_last() != (None, None);
-    Ok(!has_log && database.is_empty(STATE)?)
+    Ok(!has_log(log) && database.is_empty(STATE)?)
 }
