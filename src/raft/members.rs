@@ -253,6 +253,9 @@ async fn transfer(node: &Node, to: NodeId) -> Carried {
     if to == node.id() {
         return present.unchanged();
     }
+    if node.is_odd(to) {
+        return refused(format!("the state of node {to} is not that of the others, it may not lead"));
+    }
     if let Err(error) = node.inner().raft.trigger().transfer_leader(to).await {
         return Carried::Unknown(error.to_string());
     }

@@ -365,8 +365,8 @@ impl Node {
         self.inner().stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Hands the lead to the reachable voter that is furthest, if this node leads and there is one:
-    /// the others then need no election.
+    /// Hands the lead to the reachable voter that is furthest, if this node leads and there is one whose state is not
+    /// known to be wrong: the others then need no election.
     pub async fn hand_over(&self) {
         let metrics = self.raft_metrics();
         if metrics.state != ServerState::Leader {
@@ -376,7 +376,7 @@ impl Node {
         let replication = metrics.replication.unwrap_or_default();
         let successor = replication
             .into_iter()
-            .filter(|(id, _)| *id != self.id() && voters.contains(id) && self.is_reachable(*id))
+            .filter(|(id, _)| *id != self.id() && voters.contains(id) && self.is_reachable(*id) && !self.is_odd(*id))
             .max_by_key(|(_, matched)| matched.map(|id| id.index));
         let Some((successor, _)) = successor else { return };
         if let Err(error) = self.inner().raft.trigger().transfer_leader(successor).await {

@@ -136,6 +136,17 @@ async fn a_node_with_another_state_stops_and_the_others_go_on() {
         assert!(alarms[0].as_str().is_some_and(|alarm| alarm.starts_with(&expected)), "{alarms}");
     }
 
+    // Nobody makes it the leader again: no order does, and no leader that goes.
+    let leader = cluster.leader().await;
+    let refused = cluster.api(leader).post("/admin/v1/cluster/transfer", &transfer).await.expect_code(400_000);
+    assert!(refused.body["info"].as_str().is_some_and(|info| info.contains("not that of the others")), "{refused}");
+    let heir = cluster.ids().into_iter().find(|id| *id != odd && *id != leader).expect("three nodes");
+    assert!(cluster.terminate(leader).await.success());
+    let log = std::fs::read_to_string(cluster.log(leader)).expect("there is a log");
+    let handed = log.lines().rfind(|line| line.contains("lead handed over")).unwrap_or_else(|| panic!("{log}"));
+    assert!(handed.contains(&format!("raft.leader={heir}")), "{handed}");
+    cluster.restart(leader).await;
+
     // It does not forget, and it does not come back.
     assert!(cluster.terminate(odd).await.success());
     cluster.relaunch(odd).await;
