@@ -12,6 +12,7 @@
 //! again. Who reads rows has those that wait written first, so a snapshot or a backup, which is made of
 //! rows, holds all that was ever acknowledged here, and the log is purged behind a snapshot only.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,8 +35,9 @@ use super::threads::at_length;
 use super::weight::Weight;
 use crate::catalog::{Catalog, Change, Edit, RequestId};
 use crate::format::codec;
+use crate::format::level::Level;
 use crate::format::pack::hash_bytes;
-use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig};
+use crate::format::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
 use crate::model::time::Timestamp;
 use crate::store::{SnapshotFile, Store, blocking};
@@ -89,6 +91,24 @@ impl Progress {
             hash.update(value);
         }
         self.hash = hash.finalize().into();
+    }
+
+    /// What the members compare at this index: the hash of the state and, from [`Level::EDGES`] on, who votes and who
+    /// learns here. Two nodes that disagree on that have two majorities, whatever their states are. Addresses are
+    /// left out: clusters that earlier versions formed may have them written in different ways.
+    fn compared(&self, level: Level) -> [u8; 32] {
+        if level < Level::EDGES {
+            return self.hash;
+        }
+        let (membership, mut hash) = (self.membership.membership(), Sha256::new());
+        hash.update(self.hash);
+        let mut add = |ids: &BTreeSet<NodeId>| {
+            hash.update((ids.len() as u64).to_be_bytes());
+            ids.iter().for_each(|id| hash.update(id.to_be_bytes()));
+        };
+        membership.get_joint_config().iter().for_each(&mut add);
+        add(&membership.nodes().map(|(id, _)| *id).collect());
+        hash.finalize().into()
     }
 }
 
@@ -229,7 +249,7 @@ impl Machine {
             }
             progress.last_applied = Some(log_id);
             if self.checkpoints.lock().is_due(log_id.index) {
-                news.checkpoints.push(Checkpoint { index: log_id.index, hash: progress.hash });
+                news.checkpoints.push(Checkpoint { index: log_id.index, hash: progress.compared(catalog.level()) });
             }
         }
         news.applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };

@@ -3,5 +3,6 @@
 
 mod clocks;
 mod cut_off;
+mod memberships;
 mod orders;
 mod trio;
