@@ -260,6 +260,8 @@
 //!   as a row, however many drafts and releases have it.
 //! * A node id belongs to one data directory. One that lost its directory lost its votes, and may
 //!   not come back under its id; and no majority of such nodes founds a cluster (`raft::formation`).
+//! * Nodes that were started with different lists found no cluster together (`raft::lists`), and members that
+//!   disagree on who they are do not have the same hash.
 //! * Nothing about a start has a deadline: without a majority a node serves what it has for as long as it
 //!   takes, and is not ready.
 //! * No change of the membership is begun after which the voters that answer could not go on

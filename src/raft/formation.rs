@@ -2,7 +2,8 @@
 //!
 //! It asks its peers before it does anything. One that knows its id under another data directory turns
 //! it away: this directory was wiped, it may have voted and acknowledged under that id and would now do
-//! so again. One that has a log belongs to a cluster that exists, and this node waits to hear of it.
+//! so again. One that has a log belongs to a cluster that exists, and this node waits to hear of it. With one
+//! that was started with another list it forms nothing: both say so, and wait ([`super::lists`]).
 //! Only where EVERY peer of the list has welcomed it is there nothing yet, and the nodes form a cluster:
 //! all of them write the same first entry, so the order of starts does not matter.
 //!
@@ -10,15 +11,17 @@
 //! a new, empty cluster, and the one that has all the data would be refused. `--form-with-majority` is
 //! how an operator vouches for it that a peer that does not answer never had any data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
+use super::introductions::Acquaintances;
 use super::node::Node;
-use super::peer::{IntroduceError, Welcome};
+use super::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
 use crate::format::types::{Member, NodeId};
 
 /// Between two rounds of asking the peers, and between two lines about who is missing.
@@ -28,6 +31,7 @@ const MEET_LOG_PAUSE: Duration = Duration::from_secs(5);
 /// What it takes to form a cluster.
 pub(super) struct Formation {
     pub(super) node: Node,
+    pub(super) acquaintances: Arc<Acquaintances>,
     pub(super) initial_cluster: BTreeMap<NodeId, String>,
     /// A majority of the list is enough.
     pub(super) with_majority: bool,
@@ -39,6 +43,8 @@ struct Met {
     /// By peer, whether it has a log already.
     welcomes: BTreeMap<NodeId, bool>,
     missing: BTreeMap<NodeId, String>,
+    /// Those with another list, whatever they have answered.
+    differing: BTreeSet<NodeId>,
 }
 
 /// What the answers so far amount to.
@@ -48,7 +54,7 @@ enum Finding {
     Exists,
     /// Nobody does, and enough have answered.
     Nothing,
-    /// Somebody is missing who may know better.
+    /// Somebody is missing who may know better, or has another list.
     Unclear,
 }
 
@@ -65,11 +71,20 @@ impl Met {
         }
     }
 
-    /// `listed` nodes are in the list, this one among them.
+    /// `differing` nodes of the list were started with another one: what they have answered does not count.
+    fn note_differing(&mut self, differing: BTreeSet<NodeId>) {
+        self.welcomes.retain(|peer, _| !differing.contains(peer));
+        self.missing.retain(|peer, _| !differing.contains(peer));
+        self.differing = differing;
+    }
+
+    /// `listed` nodes are in the list, this one among them. While one of them has another list nothing is formed: by
+    /// its list a majority may be there as well.
     fn finding(&self, listed: usize, with_majority: bool) -> Finding {
         let needed = if with_majority { listed / 2 + 1 } else { listed };
         match self.welcomes.values().any(|has_log| *has_log) {
             true => Finding::Exists,
+            false if !self.differing.is_empty() => Finding::Unclear,
             false if self.welcomes.len() + 1 >= needed => Finding::Nothing,
             false => Finding::Unclear,
         }
@@ -96,16 +111,21 @@ impl Formation {
             for (peer, answer) in join_all(others.map(|(peer, address)| self.meet(*peer, address))).await {
                 met.note(peer, answer?);
             }
+            let mut differing = self.acquaintances.lists().differing();
+            differing.retain(|peer| self.initial_cluster.contains_key(peer));
+            met.note_differing(differing);
             let finding = met.finding(self.initial_cluster.len(), self.with_majority);
             if finding != Finding::Unclear {
                 return Ok(finding);
             }
             let missing = self.tell_missing(&met);
-            if last_line.is_none_or(|line| line.elapsed() >= MEET_LOG_PAUSE) {
+            if !missing.is_empty() && last_line.is_none_or(|line| line.elapsed() >= MEET_LOG_PAUSE) {
                 last_line = Some(Instant::now());
                 tracing::info!(missing, "waiting for the peers of the initial cluster");
             }
-            self.node.set_awaited(Some(missing));
+            let missing = (!missing.is_empty()).then(|| format!("waiting for {missing}"));
+            let lines = self.acquaintances.lists().lines();
+            self.node.set_awaited(Some(lines.into_iter().chain(missing).collect::<Vec<_>>().join("; ")));
             tokio::time::sleep(MEET_PAUSE).await;
         }
     }
@@ -115,6 +135,7 @@ impl Formation {
         let answer = match self.node.inner().peers.meet(peer, address).await {
             Ok(welcome) => Ok(Ok(welcome)),
             Err(IntroduceError::Unreachable(why)) => Ok(Err(why)),
+            Err(IntroduceError::Refused(Refusal { reason: RefusalReason::OtherList, text })) => Ok(Err(text)),
             Err(error) => Err(anyhow!("node {peer} at {address} and this node do not go together: {error}")),
         };
         (peer, answer)
@@ -148,7 +169,8 @@ mod tests {
 
     fn welcome(node_id: NodeId, initialized: bool) -> Result<Welcome, String> {
         let instance = format!("data of {node_id}");
-        Ok(Welcome { cluster_id: None, node_id, instance, initialized, knows_you: false, build: Build::default() })
+        let (cluster_id, knows_you, build, list) = (None, false, Build::default(), None);
+        Ok(Welcome { cluster_id, node_id, instance, initialized, knows_you, build, list })
     }
 
     #[test]
@@ -171,6 +193,24 @@ mod tests {
             }
             assert_eq!((met.finding(3, false), met.finding(3, true)), (with_all, with_majority), "{told}");
         }
+    }
+
+    #[test]
+    fn nothing_is_formed_while_a_node_of_the_list_has_another_one() {
+        let mut met = Met::default();
+        for peer in [2, 3, 4, 5] {
+            met.note(peer, welcome(peer, false));
+        }
+        // Of five a majority has the same list, and so it may be by the list of the fifth.
+        met.note_differing([5].into());
+        assert_eq!((met.finding(5, false), met.finding(5, true)), (Finding::Unclear, Finding::Unclear));
+        met.note_differing(BTreeSet::new());
+        assert_eq!((met.finding(5, false), met.finding(5, true)), (Finding::Unclear, Finding::Nothing));
+        met.note(5, welcome(5, false));
+        assert_eq!(met.finding(5, false), Finding::Nothing);
+        met.note_differing([5].into());
+        met.note(2, welcome(2, true));
+        assert_eq!(met.finding(5, false), Finding::Exists, "a cluster that is there is joined, not formed");
     }
 
     #[test]

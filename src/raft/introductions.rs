@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::peer::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
+use super::lists::Lists;
+use super::peer::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
 use super::state::State;
 use crate::format::level::Level;
 use crate::format::types::NodeId;
@@ -29,6 +30,7 @@ pub(super) struct Acquaintances {
     met: Mutex<BTreeMap<NodeId, Met>>,
     /// This node had no vote, log or state when it was started.
     was_fresh: bool,
+    lists: Lists,
     /// Who was refused last for which reason, and when that was told.
     refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
     /// Why this node cannot be part of the cluster that it met.
@@ -44,14 +46,19 @@ struct Met {
 
 impl Acquaintances {
     pub(super) fn new(
-        node_id: NodeId,
+        (node_id, initial_cluster): (NodeId, &BTreeMap<NodeId, String>),
         (store, was_fresh): (Store, bool),
         state: Arc<State>,
         tls_required: bool,
     ) -> Self {
-        let unfit = watch::Sender::new(None);
+        let (unfit, lists) = (watch::Sender::new(None), Lists::new(node_id, initial_cluster));
         let (met, refused) = (Mutex::default(), Mutex::default());
-        Acquaintances { node_id, store, state, tls_required, met, was_fresh, refused, unfit }
+        Acquaintances { node_id, store, state, tls_required, met, was_fresh, lists, refused, unfit }
+    }
+
+    /// The list that this node was started with, and the others that it has heard.
+    pub(super) fn lists(&self) -> &Lists {
+        &self.lists
     }
 
     fn cluster_id(&self) -> Option<String> {
@@ -104,6 +111,20 @@ impl Acquaintances {
         Ok(())
     }
 
+    /// Two nodes without a cluster that do not have the same list form none with each other. One that belongs to a
+    /// cluster has no list any more.
+    fn judge_list(&self, node_id: NodeId, theirs: Option<&ListSaid>) -> Result<(), Refusal> {
+        if self.cluster_id().is_some() || self.lists.agrees(node_id, theirs) {
+            return Ok(());
+        }
+        let text = format!("node {node_id} was started with another initial cluster than this node");
+        Err(Refusal { reason: RefusalReason::OtherList, text })
+    }
+
+    fn list_for(&self, peer: NodeId) -> Option<ListSaid> {
+        if self.cluster_id().is_some() { None } else { self.lists.say_to(peer) }
+    }
+
     /// A node id stands for one data directory, for ever. Until it is announced, one that belongs to the cluster takes
     /// the place of one that came without any: somebody may have started a node on an empty directory before it was
     /// made from a backup.
@@ -144,7 +165,8 @@ impl Acquaintances {
 impl Introductions for Acquaintances {
     fn hello(&self, target: NodeId) -> Hello {
         let instance = self.store.identity().instance;
-        Hello { cluster_id: self.cluster_id(), node_id: self.node_id, target, instance, build: self.build() }
+        let (cluster_id, list) = (self.cluster_id(), self.list_for(target));
+        Hello { cluster_id, node_id: self.node_id, target, instance, build: self.build(), list }
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
@@ -154,7 +176,10 @@ impl Introductions for Acquaintances {
         }
         self.judge_cluster(hello.cluster_id.as_deref())?;
         self.judge_levels(&hello.build, hello.node_id)?;
-        self.judge_instance(hello.node_id, &hello.instance, hello.cluster_id.as_deref())?;
+        // One with another list is not met, but told the list of this node: it hangs up by itself.
+        if self.judge_list(hello.node_id, hello.list.as_ref()).is_ok() {
+            self.judge_instance(hello.node_id, &hello.instance, hello.cluster_id.as_deref())?;
+        }
         Ok(Welcome {
             cluster_id: self.cluster_id(),
             node_id: self.node_id,
@@ -162,12 +187,14 @@ impl Introductions for Acquaintances {
             initialized: !self.was_fresh || self.store.has_log(),
             knows_you: self.state.catalog().nodes.get(hello.node_id).is_some(),
             build: self.build(),
+            list: self.list_for(hello.node_id),
         })
     }
 
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal> {
         self.judge_cluster(welcome.cluster_id.as_deref())?;
         self.judge_levels(&welcome.build, welcome.node_id)?;
+        self.judge_list(welcome.node_id, welcome.list.as_ref())?;
         self.judge_instance(welcome.node_id, &welcome.instance, welcome.cluster_id.as_deref())
     }
 

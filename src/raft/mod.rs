@@ -29,6 +29,7 @@ mod keeping;
 pub mod leading;
 mod lease;
 mod levels;
+mod lists;
 pub mod machine;
 mod members;
 pub mod node;

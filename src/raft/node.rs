@@ -122,7 +122,7 @@ pub(super) struct Inner {
     keyring: Keyring,
     /// Held by the change of the membership that is being carried out here.
     pub(super) membership_turn: tokio::sync::Mutex<()>,
-    /// Whom a node without a cluster waits for.
+    /// What a node without a cluster waits for.
     awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
     subscribers: Subscribers,
@@ -218,13 +218,13 @@ impl Node {
         &self.0.keyring
     }
 
-    /// Whom this node waits for before it forms a cluster, in words.
+    /// What this node waits for before it forms a cluster, in words.
     pub(super) fn awaited(&self) -> Option<String> {
         self.0.awaited.lock().clone()
     }
 
-    pub(super) fn set_awaited(&self, missing: Option<String>) {
-        *self.0.awaited.lock() = missing;
+    pub(super) fn set_awaited(&self, what: Option<String>) {
+        *self.0.awaited.lock() = what;
     }
 
     /// A peer that answered lately; this node always.

@@ -120,7 +120,7 @@ pub(super) async fn start_on(
     refuse_half_recovered(&store, &machine)?;
     let machine = machine.with_checkpoints_every(setup.hash_check_entries);
     let acquaintances = Arc::new(Acquaintances::new(
-        setup.node_id,
+        (setup.node_id, &setup.initial_cluster),
         (store.clone(), is_fresh),
         machine.state().clone(),
         setup.peer_tls_required,
@@ -155,6 +155,7 @@ pub(super) async fn start_on(
     let must_meet = is_fresh && !setup.initial_cluster.is_empty();
     let formation = Formation {
         node: node.clone(),
+        acquaintances: acquaintances.clone(),
         initial_cluster: setup.initial_cluster,
         with_majority: setup.form_with_majority,
     };

@@ -259,7 +259,7 @@ impl Node {
     /// wiped directory under its id is told from it.
     fn unfounded(&self) -> Option<String> {
         if let Some(missing) = self.awaited() {
-            return Some(format!("the cluster is not formed yet, waiting for {missing}"));
+            return Some(format!("the cluster is not formed yet, {missing}"));
         }
         let catalog = self.state().catalog();
         match (catalog.nodes.cluster_id(), catalog.nodes.get(self.id())) {

@@ -101,3 +101,81 @@ async fn a_majority_of_wiped_nodes_founds_nothing() {
     let kept = "/naming/v1/services?namespace=formation&name=kept&consistency=local";
     assert_eq!(cluster.api(1).get(kept).await.expect_code(200_000).amount(), 1);
 }
+
+/// The members `ids` as a list, sorted by id.
+fn list(cluster: &Cluster, ids: &[u64]) -> String {
+    ids.iter().map(|id| format!("{id}={}", cluster.ports(*id).peer)).collect::<Vec<_>>().join(",")
+}
+
+/// The words by which a node tells of another one with another list.
+fn difference(id: u64, own: &str, other: u64, others: &str) -> String {
+    format!("node {other} was started with another initial cluster; node {other}: {others}; node {id}: {own}")
+}
+
+/// Two nodes and three, of which one is in the lists of all: each of the two lists has a majority of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_with_different_lists_form_nothing_and_say_so() {
+    for options in [&[][..], &["--form-with-majority"]] {
+        let mut cluster = Cluster::prepare(5, options);
+        let (three, five) = (list(&cluster, &[1, 2, 3]), list(&cluster, &[1, 2, 3, 4, 5]));
+        for id in [1, 2] {
+            cluster.set_initial_cluster_of(id, &three);
+        }
+        cluster.launch_all().await;
+        // Each of the five: its list, somebody with the other one, and that.
+        let sides = [(1, &three, 3, &five), (2, &three, 3, &five), (3, &five, 1, &three), (4, &five, 1, &three)];
+        for (id, own, other, others) in sides.into_iter().chain([(5, &five, 2, &three)]) {
+            let words = difference(id, own, other, others);
+            expect_waiting(&cluster, id, &words).await;
+            expect_in_log(&cluster, id, &words).await;
+        }
+        for id in cluster.ids() {
+            expect_unformed(&cluster, id).await;
+            let log = std::fs::read_to_string(cluster.log(id)).expect("there is a log");
+            let line = log.lines().find(|line| line.contains("another initial cluster")).expect("just seen");
+            assert!(line.contains(&three) && line.contains(&five), "both lists are in one line: {line}");
+        }
+
+        // Nothing is lost by it: with the right list each of the five founds the same cluster.
+        for id in [1, 2] {
+            assert!(cluster.terminate(id).await.success());
+            cluster.set_initial_cluster_of(id, &five);
+            cluster.relaunch(id).await;
+        }
+        for id in cluster.ids() {
+            cluster.wait_ready(id).await;
+        }
+        cluster.log_in_again().await;
+        let voters = cluster.api(1).cluster().await.expect("shown").body["members"].as_array().map(Vec::len);
+        assert_eq!(voters, Some(5));
+        cluster.expect_equal_state().await;
+    }
+}
+
+/// One that nobody has in its list cannot keep the others from founding their cluster, and founds none with them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_in_no_list_but_its_own_forms_nothing() {
+    let mut cluster = Cluster::prepare(4, &[]);
+    let (three, four) = (list(&cluster, &[1, 2, 3]), list(&cluster, &[1, 2, 3, 4]));
+    for id in [1, 2, 3] {
+        cluster.set_initial_cluster_of(id, &three);
+    }
+    for id in [1, 2, 4] {
+        cluster.relaunch(id).await;
+    }
+    for (id, own, other, others) in [(1, &three, 4, &four), (2, &three, 4, &four), (4, &four, 1, &three)] {
+        expect_waiting(&cluster, id, &difference(id, own, other, others)).await;
+        expect_unformed(&cluster, id).await;
+    }
+    cluster.relaunch(3).await;
+    for id in [1, 2, 3] {
+        cluster.wait_ready(id).await;
+    }
+    cluster.log_in_again().await;
+    expect_waiting(&cluster, 4, "the state has not arrived yet").await;
+    expect_unformed(&cluster, 4).await;
+    let peer = cluster.ports(4).peer.to_string();
+    cluster.api(1).post("/admin/v1/cluster/add", &json!({"id": 4, "peer": peer})).await.expect_code(200_000);
+    cluster.wait_ready(4).await;
+    cluster.expect_equal_state().await;
+}

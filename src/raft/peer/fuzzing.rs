@@ -155,7 +155,7 @@ struct Node;
 impl Introductions for Node {
     fn hello(&self, target: u64) -> Hello {
         let build = Build { tls: false, ..Build::default() };
-        Hello { cluster_id: Some("c".into()), node_id: 1, target, instance: "i".into(), build }
+        Hello { cluster_id: Some("c".into()), node_id: 1, target, instance: "i".into(), build, list: None }
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
@@ -163,7 +163,8 @@ impl Introductions for Node {
             return Err(Refusal { reason: RefusalReason::OtherNode, text: hello.instance.clone() });
         }
         let (cluster_id, instance) = (hello.cluster_id.clone(), "i".to_owned());
-        Ok(Welcome { cluster_id, node_id: 1, instance, initialized: true, knows_you: true, build: Build::default() })
+        let build = Build::default();
+        Ok(Welcome { cluster_id, node_id: 1, instance, initialized: true, knows_you: true, build, list: None })
     }
 
     fn accept(&self, _: &Welcome) -> Result<(), Refusal> {

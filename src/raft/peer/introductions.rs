@@ -31,6 +31,22 @@ impl Build {
     }
 }
 
+/// The list by which a node without a cluster would form one; an earlier version says none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListSaid {
+    /// Equal for equal lists.
+    pub digest: String,
+    /// `id=host:port,…`, sorted by id; empty where it may be longer than the other node reads.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl std::fmt::Display for ListSaid {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.text.is_empty() { write!(out, "a list of digest {}", self.digest) } else { out.write_str(&self.text) }
+    }
+}
+
 /// What the dialling node says about itself and about whom it expects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
@@ -43,6 +59,9 @@ pub struct Hello {
     pub instance: String,
     #[serde(default, skip_serializing_if = "Build::is_silent")]
     pub build: Build,
+    /// Said by a node that belongs to no cluster yet and has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<ListSaid>,
 }
 
 /// What the accepting node says in return.
@@ -57,6 +76,9 @@ pub struct Welcome {
     pub knows_you: bool,
     #[serde(default, skip_serializing_if = "Build::is_silent")]
     pub build: Build,
+    /// As in [`Hello`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<ListSaid>,
 }
 
 /// Why an authenticated node is turned away.
@@ -75,6 +97,8 @@ pub enum RefusalReason {
     Level,
     /// Both speak TLS, and this connection is without.
     Plain,
+    /// Neither of the two has a cluster, and they were started with different lists.
+    OtherList,
     /// A reason that this version does not know.
     #[serde(other)]
     Unknown,
@@ -90,7 +114,8 @@ impl RefusalReason {
             RefusalReason::Removed => "removed",
             RefusalReason::Level => "level",
             RefusalReason::Plain => "plain",
-            RefusalReason::Unknown => "other",
+            // Said by who dials, to itself.
+            RefusalReason::OtherList | RefusalReason::Unknown => "other",
         }
     }
 }

@@ -49,7 +49,7 @@ mod tests;
 pub use call::CallError;
 pub use credentials::Credentials;
 pub use handshake::IntroduceError;
-pub use introductions::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
+pub use introductions::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
 pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, REACHABLE_WITHIN};
 pub use messages::{
     BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, Mark, PeerProgress, ReadIndexAnswer, Shortage, Subscribed,

@@ -124,6 +124,12 @@ impl Cluster {
         }
     }
 
+    /// From its next start on a node is told this of the members; the others are not.
+    pub(crate) fn set_initial_cluster_of(&mut self, id: u64, list: &str) {
+        let node = self.index(id);
+        self.nodes[node].initial_cluster = Some(list.to_owned());
+    }
+
     /// From its next start on a node reads its cluster secret from a file that holds these lines.
     pub(crate) fn set_secrets(&mut self, id: u64, secrets: &[&str]) {
         let file = self.file(&format!("node-{id}.secret"));
@@ -295,13 +301,19 @@ impl Cluster {
 
     /// Starts every node that does not run, together, and waits until all are ready.
     pub(crate) async fn restart_all(&mut self) {
+        let started = self.launch_all().await;
+        join_all(started.iter().map(|id| self.wait_ready(*id))).await;
+    }
+
+    /// Starts every node that does not run, together; returns which when they listen, ready or not.
+    pub(crate) async fn launch_all(&mut self) -> Vec<u64> {
         let down: Vec<u64> = self.nodes.iter().filter(|node| node.process.is_none()).map(|node| node.id).collect();
         let started = join_all(down.iter().map(|id| self.launch(*id))).await;
         for (id, process) in down.iter().zip(started) {
             let node = self.index(*id);
             self.nodes[node].process = Some(process.unwrap_or_else(|exited| panic!("node {id}: {exited:?}")));
         }
-        join_all(down.iter().map(|id| self.wait_ready(*id))).await;
+        down
     }
 
     /// Starts a stopped node and returns what became of it, for starts that must be refused.

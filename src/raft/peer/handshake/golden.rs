@@ -4,8 +4,14 @@ use super::*;
 use crate::raft::peer::introductions::{Build, RefusalReason};
 
 fn transcript(version: u16, binding: Option<[u8; BINDING_BYTES]>) -> Transcript {
-    let hello =
-        Hello { cluster_id: Some("c".into()), node_id: 1, target: 2, instance: "i".into(), build: Build::default() };
+    let hello = Hello {
+        cluster_id: Some("c".into()),
+        node_id: 1,
+        target: 2,
+        instance: "i".into(),
+        build: Build::default(),
+        list: None,
+    };
     Transcript {
         binding,
         preamble: preamble(version, Purpose::Append),
@@ -27,6 +33,7 @@ fn the_bytes_of_a_handshake() {
         initialized: false,
         knows_you: true,
         build: Build::default(),
+        list: None,
     });
     let refusal: Verdict = Err(Refusal { reason: RefusalReason::OtherInstance, text: "t".into() });
     let rows = [

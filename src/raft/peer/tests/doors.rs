@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::harness::{LIMIT, Names, Node, credentials, eventually, introduce, secret};
 use crate::format::codec;
 use crate::raft::peer::handshake::PROTOCOL_VERSION;
-use crate::raft::peer::limits::STRANGERS_PER_ADDRESS;
+use crate::raft::peer::limits::{HANDSHAKE_FRAME_BYTES_MAX, STRANGERS_PER_ADDRESS};
 use crate::raft::peer::wire::Wire;
 use crate::raft::peer::{Build, CallError, Hello, IntroduceError, Introductions, Refusal, RefusalReason, Welcome};
 
@@ -65,7 +65,8 @@ async fn a_refusal_carries_its_reason() {
 #[tokio::test]
 async fn whatever_is_not_a_handshake_is_closed_and_counted() {
     let huge = [PREAMBLE, &u32::MAX.to_be_bytes()[..]].concat();
-    let above_the_limit = [PREAMBLE, &1025u32.to_be_bytes()[..], &[0; 1025]].concat();
+    let longer = vec![0; HANDSHAKE_FRAME_BYTES_MAX + 1];
+    let above_the_limit = [PREAMBLE, &u32::try_from(longer.len()).expect("small").to_be_bytes()[..], &longer].concat();
     let too_short = [PREAMBLE, &[0, 0, 0, 4, 1, 2, 3, 4][..]].concat();
     let forged = [PREAMBLE, &100u32.to_be_bytes()[..], &[7; 100]].concat();
     let mut random: Vec<u8> = std::iter::repeat_with(rand::random).take(4096).collect();
@@ -171,6 +172,7 @@ async fn a_server_that_does_not_know_the_secret_is_refused() {
         initialized: true,
         knows_you: true,
         build: Build::default(),
+        list: None,
     };
     let verdict = codec::to_bytes(&Ok::<_, Refusal>(welcome));
     let address = fake_server([&[0; 33], &verdict[..]].concat(), PROTOCOL_VERSION).await;

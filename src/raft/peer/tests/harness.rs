@@ -89,7 +89,8 @@ impl Names {
 impl Introductions for Names {
     fn hello(&self, target: NodeId) -> Hello {
         let instance = format!("data of {}", self.node_id);
-        Hello { cluster_id: Some("test".into()), node_id: self.node_id, target, instance, build: self.build() }
+        let (cluster_id, build) = (Some("test".into()), self.build());
+        Hello { cluster_id, node_id: self.node_id, target, instance, build, list: None }
     }
 
     fn judge(&self, hello: &Hello) -> Result<Welcome, Refusal> {
@@ -103,6 +104,7 @@ impl Introductions for Names {
                 initialized: true,
                 knows_you: true,
                 build: self.build(),
+                list: None,
             }),
         }
     }

@@ -1,0 +1,210 @@
+//! The list that a cluster is formed from, and which nodes were started with another one.
+//!
+//! Every node of a new cluster writes the first entry by itself, from its own list, and Raft takes two entries of the
+//! same term and index for one. Two nodes with different lists would form two clusters that share nodes and do not
+//! know of each other. So a node without a cluster says its list whenever it meets another one, and whose list
+//! differs is none that a cluster is formed with ([`super::formation`]).
+//!
+//! The digest is what is compared; the text is for people. A long text is said only to a node that has said a list
+//! itself: a node of an earlier version does not read so much.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::time::Instant;
+
+use super::peer::ListSaid;
+use crate::format::types::NodeId;
+
+/// A longer text is left out for a node that may be of an earlier version, which takes frames of 1024 bytes.
+const SAID_TO_ALL_BYTES_MAX: usize = 512;
+/// A longer text is cut for everybody; the digest is of the whole list all the same.
+const TEXT_BYTES_MAX: usize = 4096;
+/// Of a difference that stays as it is a line is logged this often.
+const LINE_PAUSE: Duration = Duration::from_secs(60);
+
+/// The list of this node, and the other lists that it has heard.
+pub(super) struct Lists {
+    node_id: NodeId,
+    /// Absent on a node that was started without a list.
+    own: Option<ListSaid>,
+    differing: Mutex<BTreeMap<NodeId, Differing>>,
+}
+
+/// The list of a node that differs from the one of this node.
+struct Differing {
+    list: ListSaid,
+    /// When a line was logged about it.
+    logged: Option<Instant>,
+}
+
+impl Lists {
+    pub(super) fn new(node_id: NodeId, initial_cluster: &BTreeMap<NodeId, String>) -> Self {
+        let own = (!initial_cluster.is_empty()).then(|| said(initial_cluster));
+        Lists { node_id, own, differing: Mutex::default() }
+    }
+
+    /// What `peer` is told of the list of this node.
+    pub(super) fn say_to(&self, peer: NodeId) -> Option<ListSaid> {
+        let ListSaid { digest, text } = self.own.clone()?;
+        let whole = text.len() <= SAID_TO_ALL_BYTES_MAX || self.differing.lock().contains_key(&peer);
+        Some(ListSaid { digest, text: if whole { text } else { String::new() } })
+    }
+
+    /// Whether the list of `peer` is the one of this node; a node that says none has none that could differ. A
+    /// difference is kept until `peer` says otherwise: that it does not answer any more changes nothing.
+    pub(super) fn agrees(&self, peer: NodeId, theirs: Option<&ListSaid>) -> bool {
+        let mut differing = self.differing.lock();
+        let (Some(own), Some(theirs)) = (&self.own, theirs) else {
+            differing.remove(&peer);
+            return true;
+        };
+        if own.digest == theirs.digest {
+            differing.remove(&peer);
+            return true;
+        }
+        let known = differing.entry(peer).or_insert_with(|| Differing { list: theirs.clone(), logged: None });
+        let has_changed = known.list.digest != theirs.digest;
+        if has_changed || known.list.text.is_empty() {
+            known.list = theirs.clone();
+        }
+        // Without its text it is told with the next introduction, which is a moment away.
+        let is_due = has_changed || known.logged.is_none_or(|logged| logged.elapsed() >= LINE_PAUSE);
+        if is_due && !known.list.text.is_empty() {
+            known.logged = Some(Instant::now());
+            tracing::error!("{}", line(peer, &known.list, self.node_id, own));
+        }
+        false
+    }
+
+    /// Who was started with another list.
+    pub(super) fn differing(&self) -> BTreeSet<NodeId> {
+        self.differing.lock().keys().copied().collect()
+    }
+
+    /// A line for each of them: its id, its list, and the one of this node.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let Some(own) = &self.own else { return Vec::new() };
+        self.differing.lock().iter().map(|(peer, known)| line(*peer, &known.list, self.node_id, own)).collect()
+    }
+}
+
+fn line(peer: NodeId, theirs: &ListSaid, own_id: NodeId, own: &ListSaid) -> String {
+    format!("node {peer} was started with another initial cluster; node {peer}: {theirs}; node {own_id}: {own}")
+}
+
+/// The list by its id, as `id=host:port,…`.
+fn said(initial_cluster: &BTreeMap<NodeId, String>) -> ListSaid {
+    let mut text = initial_cluster.iter().map(|(id, peer)| format!("{id}={peer}")).collect::<Vec<_>>().join(",");
+    let digest = hex::encode(&Sha256::digest(&text)[..16]);
+    if text.len() > TEXT_BYTES_MAX {
+        let end = (0..=TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(text[..end].rfind(',').unwrap_or(end));
+        text.push_str(",…");
+    }
+    ListSaid { digest, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::codec;
+    use crate::format::level::LevelRange;
+    use crate::raft::peer::{Build, Hello, Refusal, Welcome};
+
+    fn lists(node_id: NodeId, members: &[(NodeId, &str)]) -> Lists {
+        Lists::new(node_id, &members.iter().map(|(id, peer)| (*id, (*peer).to_owned())).collect())
+    }
+
+    /// One meets the other, as often as it takes until each of the two has said all that it says.
+    fn meet(one: &Lists, other: &Lists) -> (bool, bool) {
+        let mut agree = (true, true);
+        for _ in 0..2 {
+            let theirs_agrees = other.agrees(one.node_id, one.say_to(other.node_id).as_ref());
+            agree = (one.agrees(other.node_id, other.say_to(one.node_id).as_ref()), theirs_agrees);
+        }
+        agree
+    }
+
+    const THREE: &[(NodeId, &str)] = &[(1, "a:1"), (2, "b:1"), (3, "c:1")];
+
+    #[test]
+    fn lists_are_compared_by_ids_and_addresses() {
+        let rows: [(&str, &[(NodeId, &str)], bool); 6] = [
+            ("the same", THREE, true),
+            ("the same in another order", &[(3, "c:1"), (1, "a:1"), (2, "b:1")], true),
+            ("one more", &[(1, "a:1"), (2, "b:1"), (3, "c:1"), (4, "d:1")], false),
+            ("another address", &[(1, "a:1"), (2, "b:1"), (3, "c:2")], false),
+            ("another id", &[(1, "a:1"), (2, "b:1"), (4, "c:1")], false),
+            ("none at all: a node that waits to be added", &[], true),
+        ];
+        for (what, theirs, agrees) in rows {
+            let (one, other) = (lists(1, THREE), lists(2, theirs));
+            assert_eq!(meet(&one, &other), (agrees, agrees), "{what}");
+            assert_eq!((one.differing().is_empty(), other.differing().is_empty()), (agrees, agrees), "{what}");
+        }
+    }
+
+    #[test]
+    fn each_of_the_two_says_both_lists() {
+        let (one, four) = (lists(1, THREE), lists(4, &[(1, "a:1"), (4, "d:1"), (2, "b:1")]));
+        meet(&four, &one);
+        let (three, other) = ("1=a:1,2=b:1,3=c:1", "1=a:1,2=b:1,4=d:1");
+        let line = |id, theirs, own_id, own| {
+            format!("node {id} was started with another initial cluster; node {id}: {theirs}; node {own_id}: {own}")
+        };
+        assert_eq!(one.lines(), [line(4, other, 1, three)]);
+        assert_eq!(four.lines(), [line(1, three, 4, other)]);
+    }
+
+    #[test]
+    fn a_difference_is_over_when_the_same_list_is_heard() {
+        let (one, wrong, right) = (lists(1, THREE), lists(2, &[(1, "a:1"), (2, "b:1")]), lists(2, THREE));
+        assert_eq!(meet(&one, &wrong), (false, false));
+        assert_eq!(meet(&one, &right), (true, true));
+        assert!(one.differing().is_empty() && one.lines().is_empty());
+    }
+
+    /// A node of an earlier version says nothing, and takes a frame of 1024 bytes.
+    #[test]
+    fn a_long_list_is_said_to_who_has_said_one() {
+        let address = |id: NodeId| format!("{}.{id}:8190", "host-".repeat(40));
+        let long: BTreeMap<NodeId, String> = (1..=9).map(|id| (id, address(id))).collect();
+        let (one, two) = (Lists::new(1, &long), lists(2, &[(1, "a:1"), (2, "b:1")]));
+        let first = one.say_to(2).expect("a node with a list says so");
+        assert_eq!((first.text.as_str(), first.digest.len()), ("", 32));
+        assert!(one.agrees(2, None), "a node of an earlier version is taken as ever");
+
+        assert_eq!(meet(&one, &two), (false, false));
+        let whole = said(&long).text;
+        assert!(two.lines()[0].contains(&whole), "{:?}", two.lines());
+        assert!(one.lines()[0].contains(&whole), "{:?}", one.lines());
+    }
+
+    /// Beside two values of 32 bytes, and at most two bytes more.
+    #[test]
+    fn an_introduction_with_a_list_fits_a_frame_of_earlier_versions() {
+        let list = Some(ListSaid { digest: "d".repeat(32), text: "t".repeat(SAID_TO_ALL_BYTES_MAX) });
+        let levels = LevelRange::OWN;
+        let build = Build { version: "100.100.100-alpha.100".into(), levels, level: levels.max, tls: true };
+        let (node_id, target, instance) = (NodeId::MAX, NodeId::MAX, "i".repeat(32));
+        let (cluster_id, list_again, build_again) = (None, list.clone(), build.clone());
+        let hello = Hello { cluster_id, node_id, target, instance: instance.clone(), build, list };
+        let (cluster_id, build, list) = (None, build_again, list_again);
+        let welcome = Welcome { cluster_id, node_id, instance, initialized: true, knows_you: true, build, list };
+        let lengths = [codec::to_bytes(&hello).len(), codec::to_bytes(&Ok::<_, Refusal>(welcome)).len()];
+        assert!(lengths.iter().all(|length| length + 2 * 32 + 2 <= 1024), "{lengths:?}");
+    }
+
+    #[test]
+    fn a_list_that_fits_no_frame_is_cut_and_still_compared_whole() {
+        let address = |id: NodeId, port| format!("{}.{id}:{port}", "host-".repeat(40));
+        let of = |port| (1..=50).map(|id| (id, address(id, if id == 50 { port } else { 1 }))).collect();
+        let (one, other) = (said(&of(1)), said(&of(2)));
+        assert_eq!(one.text, other.text);
+        assert!(one.text.len() <= TEXT_BYTES_MAX + 5 && one.text.ends_with(":1,…"), "{}", one.text);
+        assert_ne!(one.digest, other.digest);
+    }
+}
