@@ -13,7 +13,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::{FutureExt, stream};
+use futures_util::stream;
 use openraft::EntryPayload;
 use openraft::storage::RaftStateMachine;
 use thuban::catalog::{Asked, Command, Credential, Op, RequestId};
@@ -145,7 +145,8 @@ fn apply(machine: &mut Machine, entries: Vec<Entry>, group: usize) -> std::io::R
     let mut entries = entries.into_iter().map(|entry| Ok((entry, None))).peekable();
     while entries.peek().is_some() {
         let group = stream::iter(entries.by_ref().take(group).collect::<Vec<_>>());
-        machine.apply(group).now_or_never().expect("nothing is waited for")?;
+        runtime.block_on(machine.apply(group))?;
     }
     Ok(())
 }
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;

@@ -156,6 +156,8 @@ metrics! {
     apply_duration: Histogram "thuban_apply_duration_seconds" in LATENCY_BUCKETS;
     /// Entries that one apply covered.
     apply_batch: Histogram "thuban_apply_entries" in BATCH_BUCKETS;
+    /// Time for which apply held the catalog, with every reader waiting, at a time.
+    catalog_held: Histogram "thuban_catalog_held_seconds" in LATENCY_BUCKETS;
     /// Snapshots by what happened to them: built, sent, installed, failed.
     snapshots: IntCounterVec "thuban_snapshots_total" ["event"];
     /// Size of the newest snapshot file.

@@ -215,7 +215,51 @@ impl Command {
 }
 
 impl Command {
-    /// What the audit trail calls what is done.
+    /// Things that it is about: a measure of the work that it makes, and not more than that.
+    pub fn items(&self) -> usize {
+        match self {
+            Command::Asked(asked) => asked.command.items(),
+            Command::Namespaces(_, items) => items.len(),
+            Command::Services(_, items) => items.len(),
+            Command::ConfigGroups(_, items) => items.len(),
+            Command::ConfigFiles(_, items) => items.len(),
+            Command::ConfigTemplates(_, items) => items.len(),
+            Command::Aliases(_, items) => items.len(),
+            Command::Rules(_, items) => items.len(),
+            Command::Users(_, items) => items.len(),
+            Command::ServiceTokens(_, items) => items.len(),
+            Command::AccessKeys(_, items) => items.len(),
+            Command::Webhooks(_, items) => items.len(),
+            Command::ConfigCreateAndPublish(items) => items.len(),
+            Command::PublishRules(_, items) | Command::RuleReleases(_, _, items) => items.len(),
+            Command::ConfigPublish(items)
+            | Command::ConfigRollback(items)
+            | Command::ConfigDeleteReleases(items)
+            | Command::ConfigStopGray(items)
+            | Command::ConfigReleases(_, items) => items.len(),
+            Command::Instances(_, items)
+            | Command::InstancesDeleteHost(items)
+            | Command::InstancesIsolateHost(items) => items.len(),
+            Command::InstanceHealth(items) => items.len(),
+            Command::RemoveDeadInstances(items) => items.len(),
+            Command::PruneReleases(overfull) => overfull.files.len() + overfull.rules.len(),
+            Command::PublishDue(items) => items.len(),
+            Command::Note(notes) => notes.len(),
+            Command::WebhooksTold(items) => items.len(),
+            Command::Bootstrap { .. }
+            | Command::Announce(_)
+            | Command::Forget { .. }
+            | Command::SignIn { .. }
+            | Command::SignOut { .. }
+            | Command::Raise { .. }
+            | Command::ChangePassword { .. }
+            | Command::Settings(_) => 1,
+        }
+    }
+}
+
+impl Command {
+    /// What the audit trail calls what is done, in hashed rows: another word belongs to another level (`tests::words`).
     pub(super) fn action(&self, itself: bool) -> &'static str {
         match self {
             Command::Instances(Op::Create, _) if itself => "register",

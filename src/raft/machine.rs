@@ -1,10 +1,10 @@
 //! openraft's state machine over the catalog and the rows of the store.
 //!
-//! One group of committed entries goes: lock the catalog, apply each entry, unlock, or where one of them is large,
-//! do so to a copy that shares what does not change, and put it in place; hand all changed rows
-//! to the store, with the applied index, the membership and the state hash, all of which it writes in ONE
-//! batch; then tell who waits: readers that need this index, watchers of the changed keys, and those who
-//! wait for the answers. Groups go one after the other, so rows and their progress are written in the order
+//! One group of committed entries ([`super::cost`]) goes: open each entry; lock the catalog, apply as many of them as
+//! readers can wait for, unlock, or where they are large, do so to a copy that shares what does not change, and put it
+//! in place; hand all changed rows to the store, with the applied index, the membership and the state hash, all of
+//! which it writes in ONE batch; then tell who waits: readers that need this index, watchers of the changed keys, and
+//! those who wait for the answers. Groups go one after the other, so rows and their progress are written in the order
 //! of the log.
 //!
 //! The disk is waited for by nobody here: an answer means that a majority has the entry in its log and that
@@ -17,19 +17,19 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use futures_util::{Stream, StreamExt, TryStreamExt};
-use openraft::entry::RaftEntry;
+use futures_util::Stream;
+use openraft::OptionalSend;
 use openraft::storage::{EntryResponder, RaftSnapshotBuilder, RaftStateMachine};
 use openraft::type_config::alias::SnapshotOf;
-use openraft::{EntryPayload, OptionalSend};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use tokio::task::yield_now;
 
 use super::backup::header_of;
+use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
 use super::hashes::Checkpoints;
 use super::peer::Checkpoint;
-use super::proposal;
 use super::state::{Applied, Reply, State};
 use super::threads::at_length;
 use super::weight::Weight;
@@ -45,15 +45,6 @@ use crate::watch::{Hub, WatchKey};
 
 /// The row of the Raft adapter; table 0 is not the catalog's.
 pub(crate) const PROGRESS_KEY: &[u8] = &[0];
-
-/// Entries applied under one lock and in one batch: a node that replays much of its log keeps its
-/// readers waiting for a moment only, and holds no more than this in memory.
-const GROUP_ENTRIES_MAX: usize = 1024;
-
-/// Bytes of an entry that is applied beside what readers see, and shown at once: ten thousand changes of health are
-/// one, and neither a reader nor a heartbeat must wait for them. It costs a copy of all that changes, which many
-/// small entries would pay for dearly.
-const BESIDE_BYTES_MIN: usize = 64 * 1024;
 
 /// Entries between two notes of the state hash, unless told otherwise.
 const CHECKPOINT_ENTRIES: u64 = 1024;
@@ -76,6 +67,16 @@ impl Progress {
 
     pub(crate) fn index(&self) -> u64 {
         self.last_applied.map_or(0, |id| id.index)
+    }
+
+    /// An entry that was left out would make this state differ from that of all others, and nobody would know.
+    fn check_follows(&self, log_id: &LogId) -> io::Result<()> {
+        match &self.last_applied {
+            Some(last) if last.index + 1 != log_id.index => {
+                Err(corrupt(format!("log entry {log_id} is to be applied, and {last} was the last")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn fold(&mut self, index: u64, edits: &[Edit]) {
@@ -183,57 +184,72 @@ impl Machine {
         self.checkpoints.lock().all()
     }
 
-    /// Applies a group of entries and says what has to be told afterwards.
-    fn apply_group(&self, group: &[Entry]) -> io::Result<News> {
+    /// Applies the next entries of a group, as many as go at once, and says what has to be told afterwards.
+    fn apply_group(&self, group: &mut Group) -> io::Result<News> {
+        let started = Instant::now();
         let mut news = News::default();
         let mut progress = self.progress();
         let edits = self.change_catalog(group, &mut progress, &mut news)?;
         self.store.put_rows(edits.iter().map(|edit| (&edit.key, edit.value.as_ref())))?;
         *self.progress.lock() = progress;
         news.checkpoints.drain(..).for_each(|checkpoint| self.checkpoints.lock().note(checkpoint));
+        self.metrics.apply_batch.observe(news.entries as f64);
+        self.metrics.apply_duration.observe(started.elapsed().as_secs_f64());
         Ok(news)
     }
 
-    /// Applies each entry in memory, and returns the rows that this changes.
-    fn change_catalog(&self, group: &[Entry], progress: &mut Progress, news: &mut News) -> io::Result<Vec<Edit>> {
-        let mut edits = if !group.iter().any(is_large) {
-            let mut catalog = self.state.catalog.write();
-            let edits = self.apply_to(&mut catalog, group, progress, news)?;
-            self.state.note(&catalog);
-            edits
-        } else {
-            let mut next = self.state.catalog.write().fork();
-            let edits = self.apply_to(&mut next, group, progress, news)?;
-            let mut catalog = self.state.catalog.write();
-            self.state.note(&next);
-            let old = std::mem::replace(&mut *catalog, next);
-            drop(catalog);
+    /// Applies entries in memory, and returns the rows that this changes.
+    fn change_catalog(&self, group: &mut Group, progress: &mut Progress, news: &mut News) -> io::Result<Vec<Edit>> {
+        let mut edits = if group.is_beside() {
+            let mut next = self.holding_catalog(Catalog::fork);
+            let edits = self.apply_to(&mut next, group, progress, news, |_| false)?;
+            let old = self.holding_catalog(|catalog| {
+                self.state.note(&next);
+                std::mem::replace(catalog, next)
+            });
             drop(old);
             edits
+        } else {
+            self.holding_catalog(|catalog| {
+                let edits = self.apply_to(catalog, group, progress, news, |held| held.elapsed() >= HELD_MAX)?;
+                self.state.note(catalog);
+                Ok::<_, io::Error>(edits)
+            })?
         };
         self.weight.record(&edits);
         edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&*progress)) });
         Ok(edits)
     }
 
+    /// Readers wait as long as `work` takes.
+    fn holding_catalog<T>(&self, work: impl FnOnce(&mut Catalog) -> T) -> T {
+        let mut catalog = self.state.catalog.write();
+        let since = Instant::now();
+        let done = work(&mut catalog);
+        drop(catalog);
+        self.metrics.catalog_held.observe(since.elapsed().as_secs_f64());
+        done
+    }
+
+    /// Applies one entry at least, and goes on until all of the group are, or `is_enough` since the first.
     fn apply_to(
         &self,
         catalog: &mut Catalog,
-        group: &[Entry],
+        group: &mut Group,
         progress: &mut Progress,
         news: &mut News,
+        is_enough: impl Fn(Instant) -> bool,
     ) -> io::Result<Vec<Edit>> {
+        let since = Instant::now();
         let mut edits = Vec::new();
-        for entry in group {
-            let log_id = entry.log_id();
-            match &entry.payload {
-                EntryPayload::Blank => {}
-                EntryPayload::Membership(membership) => {
-                    progress.membership = StoredMembership::new(Some(log_id), membership.clone());
+        while let Some(Opened { log_id, payload, .. }) = group.pop() {
+            progress.check_follows(&log_id)?;
+            match payload {
+                Payload::Blank => {}
+                Payload::Membership(membership) => {
+                    progress.membership = StoredMembership::new(Some(log_id), membership);
                 }
-                EntryPayload::Normal(proposal) => {
-                    let (ctx, command) = proposal::open(log_id.index, proposal)
-                        .map_err(|error| corrupt(format!("log entry {log_id}: {error}")))?;
+                Payload::Command(ctx, command) => {
                     let applied = catalog.apply(&ctx, command);
                     news.is_stamped = true;
                     progress.fold(log_id.index, &applied.edits);
@@ -248,8 +264,12 @@ impl Machine {
                 }
             }
             progress.last_applied = Some(log_id);
+            news.entries += 1;
             if self.checkpoints.lock().is_due(log_id.index) {
                 news.checkpoints.push(Checkpoint { index: log_id.index, hash: progress.compared(catalog.level()) });
+            }
+            if is_enough(since) {
+                break;
             }
         }
         news.applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };
@@ -259,7 +279,7 @@ impl Machine {
 
     /// Applies entries while no node runs: nobody waits, nobody is told.
     pub(crate) fn replay(&self, entries: &[Entry]) -> io::Result<()> {
-        entries.chunks(GROUP_ENTRIES_MAX).try_for_each(|group| self.apply_group(group).map(drop))
+        entries.iter().try_for_each(|entry| self.apply_group(&mut Group::from(Opened::open(entry)?)).map(drop))
     }
 
     fn tell(&self, news: News) {
@@ -298,13 +318,11 @@ impl Machine {
     }
 }
 
-fn is_large(entry: &Entry) -> bool {
-    codec::entry_payload_bytes(entry) >= BESIDE_BYTES_MIN
-}
-
 /// What to tell after a group was applied.
 #[derive(Default)]
 struct News {
+    /// How many were applied.
+    entries: usize,
     /// Hashes at the indexes where they are noted, once the rows are written.
     checkpoints: Vec<Checkpoint>,
     applied: Applied,
@@ -364,18 +382,21 @@ impl RaftStateMachine<TypeConfig> for Machine {
     where
         S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
     {
-        let mut groups = entries.try_chunks(GROUP_ENTRIES_MAX);
-        while let Some(group) = groups.next().await {
-            let (group, responders): (Vec<_>, Vec<_>) = group.map_err(|failed| failed.1)?.into_iter().unzip();
-            let started = Instant::now();
-            let news = match group.iter().any(is_large) {
-                true => at_length(|| self.apply_group(&group))?,
-                false => self.apply_group(&group)?,
-            };
-            self.metrics.apply_batch.observe(group.len() as f64);
-            self.metrics.apply_duration.observe(started.elapsed().as_secs_f64());
-            self.tell(news);
-            responders.into_iter().flatten().for_each(|responder| responder.send(()));
+        let mut groups = Groups::of(entries);
+        while let Some((mut group, mut responders)) = groups.next().await? {
+            while !group.is_empty() {
+                let news = match group.is_long() {
+                    true => at_length(|| self.apply_group(&mut group))?,
+                    false => self.apply_group(&mut group)?,
+                };
+                let applied = news.entries;
+                self.tell(news);
+                responders.drain(..applied).flatten().for_each(|responder| responder.send(()));
+                if !group.is_empty() || groups.has_more() {
+                    // There may be one thread for all of consensus, and a heartbeat waits for it.
+                    yield_now().await;
+                }
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! [`node::Node`] is what the surfaces hold. Behind it: [`proposal`] (the byte form of a command),
 //! [`leading`] (what only the leader does), [`machine`] (openraft's state machine over the catalog
-//! and the store), [`state`] (the applied state that everyone reads), [`peer`] (the wire between
+//! and the store), [`cost`] (how much of the log that applies at once), [`state`] (the applied state that everyone reads), [`peer`] (the wire between
 //! nodes), [`beats`] (the heartbeats of instances), [`retention`] (releases that are too many), [`keeping`]
 //! (snapshots and the past of the log), [`room`] (disk and quota), [`lease`] (who can lead at this moment),
 //! [`clock`] (what time it is), [`horizon`] (what no node of this cluster can know), [`backup`] (the state for
@@ -11,10 +11,13 @@
 //! the audit trail), [`trail`] (reading it), [`webhooks`] (who is told of what happens), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
 //! [`threads`] that all of it runs on.
 
+#[cfg(test)]
+mod apply_test;
 pub mod backup;
 mod beats;
 mod chores;
 pub mod clock;
+mod cost;
 mod disk_check;
 mod divergence;
 mod election;

@@ -1,0 +1,297 @@
+//! The cost of an entry, the one measure of what apply does at once: it says which entries are a group, which of them
+//! are applied beside what readers see, and what takes so long that it is done where nobody waits.
+//!
+//! A cost is bytes, for what is decoded, copied and hashed, and items, for what is judged, kept and indexed. Neither
+//! tells everything, as a small entry may change much (all instances of a host); so a group ends by the clock as well,
+//! see [`HELD_MAX`].
+//!
+//! An entry is opened before its group is made, which is how its items are known, and why nothing is decoded while the
+//! catalog is locked. What bounds the bytes of a message or of a read of the log is no cost: `raft::gather`, `store`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Add;
+use std::time::Duration;
+
+use futures_util::{Stream, TryStreamExt};
+use openraft::EntryPayload;
+
+use super::proposal;
+use super::threads::at_length;
+use crate::catalog::{Command, Ctx};
+use crate::format::codec;
+use crate::format::types::{Entry, LogId, Membership};
+
+/// What a group has at most, but for its first entry.
+const GROUP_MAX: Cost = Cost { bytes: 256 * 1024, items: 256 };
+
+/// From here on a single entry is applied beside what readers see, and shown at once: ten thousand changes of health
+/// are one, and neither a reader nor a heartbeat must wait for them. It costs a copy of all that changes, which many
+/// small entries would pay for dearly. A group that comes to as much is applied where no other task waits for it.
+const LARGE: Cost = Cost { bytes: 64 * 1024, items: 256 };
+
+/// How long a group holds the catalog before it gives it back, and goes on after those who wait: a fifth of what a
+/// reader has to bear, since one more entry may come to its end, on a processor that others use as well.
+pub(super) const HELD_MAX: Duration = Duration::from_millis(10);
+
+/// See the module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    bytes: usize,
+    items: usize,
+}
+
+impl Cost {
+    /// What is known of an entry that was not opened.
+    fn of_bytes(entry: &Entry) -> Cost {
+        Cost { bytes: codec::entry_payload_bytes(entry), items: 1 }
+    }
+
+    pub(super) fn is_large(self) -> bool {
+        self.bytes >= LARGE.bytes || self.items >= LARGE.items
+    }
+
+    fn fits(self) -> bool {
+        self.bytes <= GROUP_MAX.bytes && self.items <= GROUP_MAX.items
+    }
+}
+
+impl Add for Cost {
+    type Output = Cost;
+
+    fn add(self, other: Cost) -> Cost {
+        Cost { bytes: self.bytes + other.bytes, items: self.items + other.items }
+    }
+}
+
+/// An entry that is ready to be applied.
+pub(super) struct Opened {
+    pub(super) log_id: LogId,
+    pub(super) payload: Payload,
+    cost: Cost,
+}
+
+pub(super) enum Payload {
+    Blank,
+    Membership(Membership),
+    Command(Ctx, Command),
+}
+
+impl Opened {
+    /// An entry that cannot be read is damage.
+    pub(super) fn open(entry: &Entry) -> io::Result<Opened> {
+        let (log_id, cost) = (entry.log_id, Cost::of_bytes(entry));
+        let (payload, items) = match &entry.payload {
+            EntryPayload::Blank => (Payload::Blank, 1),
+            EntryPayload::Membership(membership) => (Payload::Membership(membership.clone()), 1),
+            EntryPayload::Normal(proposal) => {
+                let damaged =
+                    |error| io::Error::new(io::ErrorKind::InvalidData, format!("log entry {log_id}: {error}"));
+                let (ctx, command) = proposal::open(log_id.index, proposal).map_err(damaged)?;
+                let items = command.items().max(1);
+                (Payload::Command(ctx, command), items)
+            }
+        };
+        Ok(Opened { log_id, payload, cost: Cost { items, ..cost } })
+    }
+}
+
+/// Entries that are applied together, in the order of the log.
+pub(super) struct Group {
+    entries: VecDeque<Opened>,
+    cost: Cost,
+    is_beside: bool,
+}
+
+impl From<Opened> for Group {
+    fn from(first: Opened) -> Group {
+        Group { cost: first.cost, is_beside: first.cost.is_large(), entries: VecDeque::from([first]) }
+    }
+}
+
+impl Group {
+    /// Takes the entry that follows, or gives it back for the next group: where there is no room for it, or where it is
+    /// large and the others are not.
+    fn push(&mut self, next: Opened) -> Result<(), Opened> {
+        let cost = self.cost + next.cost;
+        if next.cost.is_large() != self.is_beside || !cost.fits() {
+            return Err(next);
+        }
+        self.cost = cost;
+        self.entries.push_back(next);
+        Ok(())
+    }
+
+    /// The next one to be applied; it does not lie in the group any more.
+    pub(super) fn pop(&mut self) -> Option<Opened> {
+        self.entries.pop_front()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether it is applied to a copy, see [`LARGE`].
+    pub(super) fn is_beside(&self) -> bool {
+        self.is_beside
+    }
+
+    /// Whether other tasks must not wait for it.
+    pub(super) fn is_long(&self) -> bool {
+        self.cost.is_large()
+    }
+}
+
+/// Cuts the entries that are to be applied into groups, each with who waits for its entries.
+pub(super) struct Groups<S, R> {
+    entries: S,
+    /// It had no room in the group before.
+    next: Option<(Opened, R)>,
+}
+
+impl<S, R> Groups<S, R>
+where
+    S: Stream<Item = io::Result<(Entry, R)>> + Unpin,
+{
+    pub(super) fn of(entries: S) -> Self {
+        Groups { entries, next: None }
+    }
+
+    /// Nothing at the end. Of the entries it holds one more than those that it gives out.
+    pub(super) async fn next(&mut self) -> io::Result<Option<(Group, VecDeque<R>)>> {
+        let first = match self.next.take() {
+            Some(first) => Some(first),
+            None => self.open_one().await?,
+        };
+        let Some((first, responder)) = first else { return Ok(None) };
+        let (mut group, mut responders) = (Group::from(first), VecDeque::from([responder]));
+        while let Some((opened, responder)) = self.open_one().await? {
+            if let Err(opened) = group.push(opened) {
+                self.next = Some((opened, responder));
+                break;
+            }
+            responders.push_back(responder);
+        }
+        Ok(Some((group, responders)))
+    }
+
+    /// Whether another group follows the one that was given out last.
+    pub(super) fn has_more(&self) -> bool {
+        self.next.is_some()
+    }
+
+    async fn open_one(&mut self) -> io::Result<Option<(Opened, R)>> {
+        let Some((entry, responder)) = self.entries.try_next().await? else { return Ok(None) };
+        let is_long = Cost::of_bytes(&entry).is_large();
+        let opened = if is_long { at_length(|| Opened::open(&entry)) } else { Opened::open(&entry) };
+        Ok(Some((opened?, responder)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::stream;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::catalog::{InstanceHealth, Op, RequestId};
+    use crate::format::types::{CommittedLeaderId, Member, Proposal};
+    use crate::model::namespace::NamespaceDraft;
+    use crate::model::time::Timestamp;
+
+    fn log_id(index: u64) -> LogId {
+        LogId::new(CommittedLeaderId::new(1), index)
+    }
+
+    fn opened(bytes: usize, items: usize) -> Opened {
+        Opened { log_id: log_id(1), payload: Payload::Blank, cost: Cost { bytes, items } }
+    }
+
+    fn proposal_of(bytes: usize) -> EntryPayload<Proposal, u64, Member> {
+        let namespace = NamespaceDraft { name: "n".repeat(bytes), ..NamespaceDraft::default() };
+        let draft = proposal::Draft::new(RequestId(1), "somebody", &Command::Namespaces(Op::Create, vec![namespace]));
+        EntryPayload::Normal(proposal::stamp(Timestamp(1), [0; 16], &draft))
+    }
+
+    /// How many entries each group has, and whether it is applied beside.
+    fn groups(costs: &[(usize, usize)]) -> Vec<(usize, bool)> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (bytes, items) in costs {
+            let refused = match groups.last_mut() {
+                Some(group) => group.push(opened(*bytes, *items)),
+                None => Err(opened(*bytes, *items)),
+            };
+            groups.extend(refused.err().map(Group::from));
+        }
+        groups.iter().map(|group| (group.entries.len(), group.is_beside())).collect()
+    }
+
+    #[test]
+    fn groups_end_by_items_by_bytes_and_where_large_entries_begin_or_end() {
+        let small = (300, 1);
+        for (costs, expected) in [
+            (vec![small; 10], vec![(10, false)]),
+            (vec![small; 600], vec![(256, false), (256, false), (88, false)]),
+            (vec![(44 * 1024, 100); 5], vec![(2, false), (2, false), (1, false)]),
+            (vec![(60 * 1024, 1); 9], vec![(4, false), (4, false), (1, false)]),
+            (vec![(600 * 1024, 10_000); 2], vec![(1, true), (1, true)]),
+            (vec![(100 * 1024, 1); 3], vec![(2, true), (1, true)]),
+            (vec![small, small, (64 * 1024, 1), small], vec![(2, false), (1, true), (1, false)]),
+            (vec![small, (300, 256), small], vec![(1, false), (1, true), (1, false)]),
+        ] {
+            assert_eq!(groups(&costs), expected, "{:?}", &costs[..costs.len().min(5)]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_group_is_bounded_but_for_its_first_entry(costs in prop::collection::vec((0..400_000_usize, 1..400_usize), 1..60)) {
+            let mut rest = &costs[..];
+            for (count, is_beside) in groups(&costs) {
+                let (group, after) = rest.split_at(count);
+                let sum = group.iter().fold(Cost::default(), |sum, (bytes, items)| sum + Cost { bytes: *bytes, items: *items });
+                prop_assert!(count == 1 || sum.fits(), "{group:?}");
+                let large = group.iter().filter(|(bytes, items)| Cost { bytes: *bytes, items: *items }.is_large());
+                prop_assert_eq!(large.count(), if is_beside { count } else { 0 });
+                rest = after;
+            }
+            prop_assert!(rest.is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn every_entry_is_in_one_group_with_who_waits_for_it() {
+        let entry = |index, bytes| Entry { log_id: log_id(index), payload: proposal_of(bytes) };
+        let entries = (1..).zip([10, 10, 70_000, 10, 10]).map(|(index, bytes)| Ok((entry(index, bytes), index)));
+        let mut groups = Groups::of(stream::iter(entries));
+        let mut found = Vec::new();
+        while let Some((mut group, responders)) = groups.next().await.expect("readable") {
+            let indexes: Vec<_> = std::iter::from_fn(|| group.pop()).map(|opened| opened.log_id.index).collect();
+            assert_eq!(indexes, Vec::from(responders));
+            found.push((indexes, groups.has_more()));
+        }
+        assert_eq!(found, [(vec![1, 2], true), (vec![3], true), (vec![4, 5], false)]);
+    }
+
+    #[test]
+    fn an_entry_costs_its_bytes_and_the_items_of_its_command() {
+        let health = |count| {
+            let found = InstanceHealth { id: "i".into(), healthy: true, ..InstanceHealth::default() };
+            Command::InstanceHealth(vec![found; count])
+        };
+        let namespaces = |count| Command::Namespaces(Op::Create, vec![NamespaceDraft::default(); count]);
+        for (command, items) in [(health(10_000), 10_000), (namespaces(3), 3), (namespaces(0), 1)] {
+            let draft = proposal::Draft::new(RequestId(1), "somebody", &command);
+            let proposal = proposal::stamp(Timestamp(1), [0; 16], &draft);
+            let bytes = proposal.0.len();
+            let entry = Entry { log_id: log_id(7), payload: EntryPayload::Normal(proposal) };
+            let opened = Opened::open(&entry).expect("readable");
+            assert_eq!((opened.log_id, opened.cost), (log_id(7), Cost { bytes, items }));
+        }
+        let damaged = Entry { log_id: log_id(7), payload: EntryPayload::Normal(Proposal(Bytes::from_static(b"x"))) };
+        let error = Opened::open(&damaged).err().expect("damage");
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains('7'), "{error}");
+    }
+}
