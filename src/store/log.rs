@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::BytesMut;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rocksdb::{IteratorMode, ReadOptions, WriteBatch};
 use tokio::sync::oneshot;
 
@@ -298,7 +298,26 @@ impl Log {
     /// The entries that the log holds of `range`, cut where they pass `bytes_max` (but at least
     /// one). Consistent: as of one moment.
     pub(super) fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
+        self.read_clipped(self.state.lock(), range, bytes_max)
+    }
+
+    /// The same for who goes on where something else ended, and would take what follows a gap for the next entry: that
+    /// the log begins behind `range.start` is an error.
+    pub(super) fn read_on(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
         let state = self.state.lock();
+        let Range { start, end } = range;
+        if start < end && start < state.first {
+            return Err(io::Error::other(format!("log entry {start} is wanted, the log begins at {}", state.first)));
+        }
+        self.read_clipped(state, range, bytes_max)
+    }
+
+    fn read_clipped(
+        &self,
+        state: MutexGuard<'_, State>,
+        range: Range<u64>,
+        bytes_max: usize,
+    ) -> io::Result<Vec<Entry>> {
         let range = state.clip(range);
         if range.is_empty() {
             return Ok(Vec::new());

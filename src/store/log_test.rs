@@ -52,6 +52,27 @@ async fn limited_reads_are_limited_but_never_empty() {
     }
 }
 
+/// Only openraft's first look at the log takes what is left of a range; an apply or a follower that goes on would have a
+/// gap and never know.
+#[tokio::test]
+async fn what_was_purged_is_no_gap_that_a_reader_steps_over() {
+    let (_dir, store) = fresh();
+    let mut log = store.log();
+    append(&mut log, (0..10).map(|index| entry(1, index, b"x"))).await.expect("appended");
+    log.purge(log_id(1, 4)).await.expect("purged");
+    assert_eq!(indexes(&log.try_get_log_entries(3..7).await.expect("readable")), [5, 6]);
+    for (start, end) in [(4, 7), (0, 3)] {
+        for refused in
+            [log.limited_get_log_entries(start, end).await, log.entries_stream(start..end).await.try_collect().await]
+        {
+            let words = format!("log entry {start} is wanted, the log begins at 5");
+            assert_eq!(refused.expect_err("a gap").to_string(), words);
+        }
+    }
+    assert_eq!(indexes(&log.limited_get_log_entries(5, 7).await.expect("readable")), [5, 6]);
+    assert_eq!(log.limited_get_log_entries(3, 3).await.expect("an empty range"), []);
+}
+
 #[tokio::test]
 async fn vote_log_and_marks_survive_a_restart() {
     let (dir, store) = fresh();

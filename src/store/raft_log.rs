@@ -31,12 +31,20 @@ impl LogStore {
         LogStore { log }
     }
 
-    async fn read(&self, range: Range<u64>, bytes_max: usize) -> io::Result<Vec<Entry>> {
+    async fn read_on(&self, range: Range<u64>) -> io::Result<Vec<Entry>> {
+        self.read(range, |log, range| log.read_on(range, READ_BYTES_MAX)).await
+    }
+
+    async fn read(
+        &self,
+        range: Range<u64>,
+        read: impl FnOnce(&Log, Range<u64>) -> io::Result<Vec<Entry>> + Send + 'static,
+    ) -> io::Result<Vec<Entry>> {
         if self.log.is_in_memory(range.start) {
-            return self.log.read(range, bytes_max);
+            return read(&self.log, range);
         }
         let log = self.log.clone();
-        blocking(move || log.read(range, bytes_max)).await
+        blocking(move || read(&log, range)).await
     }
 }
 
@@ -63,11 +71,11 @@ impl RaftLogReader<TypeConfig> for LogStore {
     where
         RB: RangeBounds<u64> + Clone + Debug + OptionalSend,
     {
-        self.read(to_range(&range), usize::MAX).await
+        self.read(to_range(&range), |log, range| log.read(range, usize::MAX)).await
     }
 
     async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> io::Result<Vec<Entry>> {
-        self.read(start..end, READ_BYTES_MAX).await
+        self.read_on(start..end).await
     }
 
     /// For apply: in pieces, since after a restart the range may be most of the log.
@@ -77,7 +85,7 @@ impl RaftLogReader<TypeConfig> for LogStore {
     {
         let log = self.clone();
         let pieces = stream::try_unfold((log, to_range(&range)), |(log, range)| async move {
-            let entries = log.read(range.clone(), READ_BYTES_MAX).await?;
+            let entries = log.read_on(range.clone()).await?;
             let next = entries.last().map(|entry| entry.log_id.index + 1..range.end);
             Ok::<_, io::Error>(next.map(|next| (entries, (log, next))))
         });
