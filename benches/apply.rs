@@ -6,6 +6,9 @@
 //! token of the administrator. Three cases that take turns: an instance of the service speaks of itself, which
 //! leaves no row in the audit trail; somebody else does; and the same with as many rows of the trail that go as
 //! come. The smallest of five rounds of each is told.
+//!
+//! And a login and a logout, where `THUBAN_BENCH_TOKENS` (50,000) logins are there, 1000 of each user: a login ends the
+//! oldest of its user.
 
 #![expect(clippy::print_stdout, reason = "the figures are what this program is for")]
 
@@ -20,7 +23,8 @@ use thuban::catalog::{Asked, Command, Credential, Op, RequestId};
 use thuban::format::level::{Level, LevelRange};
 use thuban::format::types::{CommittedLeaderId, Entry, LogId};
 use thuban::metrics::Metrics;
-use thuban::model::access::{Founder, PasswordHash, TokenHash};
+use thuban::model::access::{Founder, PasswordHash, TokenHash, UserDraft};
+use thuban::model::limits::TOKENS_PER_USER_MAX;
 use thuban::model::service::ServiceDraft;
 use thuban::model::settings::SettingsChange;
 use thuban::model::time::Timestamp;
@@ -58,6 +62,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (best, (name, ..)) in best.iter().zip(cases) {
         println!("  {name}: {:.2} us an entry", best.as_secs_f64() * 1e6 / sizes.entries as f64);
     }
+    let tokens = setting("THUBAN_BENCH_TOKENS", 50_000);
+    let [login, logout] = logins(tokens)?;
+    println!("among {tokens} logins: {login:.2} us a login, {logout:.2} us a logout");
     Ok(())
 }
 
@@ -110,6 +117,53 @@ fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, 
     Ok(took)
 }
 
+/// Microseconds that a login and a logout take among so many.
+fn logins(tokens: u64) -> Result<[f64; 2], Box<dyn Error>> {
+    const MEASURED: u64 = 1000;
+    let directory = tempfile::tempdir()?;
+    let metrics = Arc::new(Metrics::new()?);
+    let store = Store::open(directory.path(), 1, LevelRange::OWN, metrics.clone())?;
+    let mut machine = Machine::load(store, Hub::new(WAITERS_MAX), metrics)?;
+    let mut log = Writer { index: 0 };
+    let admin = Founder::administrator("u", "h", Timestamp(0));
+    let count = tokens.div_ceil(TOKENS_PER_USER_MAX as u64);
+    let named = |number: u64| format!("user-{number}");
+    let user = |number| UserDraft {
+        name: named(number),
+        password_hash: Some(PasswordHash("h".to_owned())),
+        ..UserDraft::default()
+    };
+    let first = vec![
+        log.entry(&Command::Bootstrap { cluster_id: "c".to_owned(), admin, level: Level::NEWEST }),
+        log.entry(&Command::Users(Op::Create, (0..count).map(user).collect())),
+    ];
+    apply(&mut machine, first, 1)?;
+    let ids: Vec<String> = {
+        let catalog = machine.state().catalog();
+        (0..count).filter_map(|number| catalog.access.user_named(&named(number)).map(|user| user.id.clone())).collect()
+    };
+    let hash = |number: u64| TokenHash(format!("{:064x}", u128::from(number).wrapping_mul(SPREAD)));
+    let sign_in = |number: u64| Command::SignIn {
+        hash: hash(number),
+        user_id: ids[(number % count) as usize].clone(),
+        password: PasswordHash::default(),
+    };
+    let entries = (0..tokens).map(|number| log.entry(&sign_in(number))).collect();
+    apply(&mut machine, entries, 32)?;
+    let mut took = |commands: Vec<Command>, left: u64| -> Result<f64, Box<dyn Error>> {
+        let entries = commands.iter().map(|command| log.entry(command)).collect();
+        let began = Instant::now();
+        apply(&mut machine, entries, 1)?;
+        let took = began.elapsed();
+        assert_eq!(machine.state().catalog().access.token_count() as u64, left, "the logins that are there");
+        Ok(took.as_secs_f64() * 1e6 / MEASURED as f64)
+    };
+    let login = took((tokens..tokens + MEASURED).map(sign_in).collect(), tokens)?;
+    let sign_out = |number| Command::SignOut { hash: hash(number) };
+    let logout = took((tokens..tokens + MEASURED).map(sign_out).collect(), tokens - MEASURED)?;
+    Ok([login, logout])
+}
+
 fn token() -> TokenHash {
     TokenHash("5".repeat(64))
 }
@@ -142,6 +196,7 @@ impl Writer {
 
 /// As consensus has them applied, so many at a time.
 fn apply(machine: &mut Machine, entries: Vec<Entry>, group: usize) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut entries = entries.into_iter().map(|entry| Ok((entry, None))).peekable();
     while entries.peek().is_some() {
         let group = stream::iter(entries.by_ref().take(group).collect::<Vec<_>>());
@@ -149,4 +204,3 @@ fn apply(machine: &mut Machine, entries: Vec<Entry>, group: usize) -> std::io::R
     }
     Ok(())
 }
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::change::Journal;
+use super::logins::Logins;
 use super::page::{Listed, Page};
 use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
@@ -80,7 +81,7 @@ pub struct Access {
     pub(super) users: OrdMap<String, Arc<User>>,
     /// To the id.
     pub(super) names: OrdMap<String, String>,
-    pub(super) tokens: OrdMap<TokenHash, Arc<Token>>,
+    pub(super) tokens: Logins,
     /// By name.
     pub(super) service_tokens: OrdMap<String, Arc<ServiceToken>>,
     /// To the name.
@@ -127,7 +128,7 @@ impl Access {
     pub fn is_shared_with(&self, other: &Access) -> bool {
         self.users.ptr_eq(&other.users)
             && self.names.ptr_eq(&other.names)
-            && self.tokens.ptr_eq(&other.tokens)
+            && self.tokens.is_shared_with(&other.tokens)
             && self.service_tokens.ptr_eq(&other.service_tokens)
             && self.service_hashes.ptr_eq(&other.service_hashes)
     }
@@ -160,9 +161,8 @@ impl Access {
         self.load_token(token);
     }
 
-    /// Ends the tokens of logins that are over.
-    pub(super) fn retire(&mut self, is_over: impl Fn(&Token) -> bool, journal: &mut Journal) {
-        let over: Vec<_> = self.tokens.values().filter(|token| is_over(token)).cloned().collect();
+    /// Ends logins, in this order.
+    pub(super) fn retire(&mut self, over: Vec<Arc<Token>>, journal: &mut Journal) {
         for token in over {
             journal.delete(&*token);
             self.tokens.remove(&token.hash);
@@ -188,7 +188,7 @@ impl Access {
     }
 
     pub(super) fn load_token(&mut self, token: Token) {
-        self.tokens.insert(token.hash.clone(), Arc::new(token));
+        self.tokens.insert(token);
     }
 
     pub(super) fn load_service_token(&mut self, token: ServiceToken) -> Arc<ServiceToken> {

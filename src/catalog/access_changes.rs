@@ -118,7 +118,7 @@ impl Access {
             return Err(last_administrator());
         }
         if user.disabled || user.password_hash != old.password_hash {
-            self.retire(|token| token.user_id == old.id, journal);
+            self.retire(self.tokens.of_user(&old.id), journal);
         }
         user.mtime = ctx.time;
         Ok(Outcome::done(Entity::User(self.put_user(user, journal))))
@@ -128,7 +128,7 @@ impl Access {
         if self.is_last_administrator(old) {
             return Err(last_administrator());
         }
-        self.retire(|token| token.user_id == old.id, journal);
+        self.retire(self.tokens.of_user(&old.id), journal);
         self.remove_user(old, journal);
         Ok(Outcome::done(Entity::User(old.clone().into())))
     }
@@ -137,7 +137,7 @@ impl Access {
         user.is_administrator() && self.users.values().all(|other| other.id == user.id || !other.is_administrator())
     }
 
-    /// Keeps a new token; the user's expired ones go, and the oldest where there are too many. With
+    /// Keeps a new token; those that have ended go, and the oldest where there are too many. With
     /// `password`, only if that is still the user's: who looked it up may have been behind.
     pub(super) fn sign_in(
         &mut self,
@@ -152,18 +152,14 @@ impl Access {
             return Code::NotAllowedAccess.into();
         }
         let token = Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS) };
-        self.retire(|kept| kept.expires <= ctx.time, journal);
-        let mut held: Vec<_> = self.tokens.values().filter(|kept| kept.user_id == token.user_id).cloned().collect();
-        held.sort_by(|a, b| (b.ctime, &b.hash).cmp(&(a.ctime, &a.hash)));
-        for surplus in held.iter().skip(limits::TOKENS_PER_USER_MAX - 1) {
-            self.retire(|kept| kept.hash == surplus.hash, journal);
-        }
+        self.retire(self.tokens.ended(ctx.time), journal);
+        self.retire(self.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), journal);
         self.put_token(token, journal);
         Outcome::default()
     }
 
     pub(super) fn sign_out(&mut self, hash: &TokenHash, journal: &mut Journal) -> Outcome {
-        self.retire(|kept| kept.hash == *hash, journal);
+        self.retire(self.tokens.get(hash).cloned().into_iter().collect(), journal);
         Outcome::default()
     }
 }

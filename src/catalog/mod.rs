@@ -36,6 +36,7 @@ pub mod history;
 mod instance_changes;
 pub mod instances;
 mod ledger;
+mod logins;
 mod names;
 pub mod namespaces;
 pub mod nodes;

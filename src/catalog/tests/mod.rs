@@ -10,6 +10,7 @@ mod house;
 mod instances;
 mod judged;
 mod lists;
+mod logins;
 mod properties;
 mod rebirth;
 mod releases;

@@ -1,0 +1,76 @@
+//! The tokens of logins: by hash, by user from the oldest to the newest, and by when they end, so that neither a login
+//! nor a logout walks those of others.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use crate::model::access::{Token, TokenHash};
+use crate::model::time::Timestamp;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Logins {
+    by_hash: OrdMap<TokenHash, Arc<Token>>,
+    by_user: OrdMap<String, OrdSet<Dated>>,
+    by_end: OrdSet<Dated>,
+}
+
+/// By a moment of the token, and of one moment by hash.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Dated(Timestamp, TokenHash);
+
+impl Logins {
+    pub(super) fn get(&self, hash: &TokenHash) -> Option<&Arc<Token>> {
+        self.by_hash.get(hash)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    pub(super) fn is_shared_with(&self, other: &Logins) -> bool {
+        self.by_hash.ptr_eq(&other.by_hash)
+    }
+
+    /// In the order of their hashes.
+    pub(super) fn of_user(&self, user_id: &str) -> Vec<Arc<Token>> {
+        self.in_order_of_hashes(self.by_user.get(user_id).into_iter().flatten())
+    }
+
+    /// Of a user, from the newest to the oldest, without the first few.
+    pub(super) fn older_of_user(&self, user_id: &str, newest: usize) -> Vec<Arc<Token>> {
+        let all = self.by_user.get(user_id).into_iter().flat_map(|all| all.iter().rev());
+        all.skip(newest).filter_map(|dated| self.by_hash.get(&dated.1).cloned()).collect()
+    }
+
+    /// Those that end by `now`, in the order of their hashes.
+    pub(super) fn ended(&self, now: Timestamp) -> Vec<Arc<Token>> {
+        self.in_order_of_hashes(self.by_end.iter().take_while(|dated| dated.0 <= now))
+    }
+
+    fn in_order_of_hashes<'a>(&self, dated: impl Iterator<Item = &'a Dated>) -> Vec<Arc<Token>> {
+        let mut tokens: Vec<_> = dated.filter_map(|dated| self.by_hash.get(&dated.1).cloned()).collect();
+        tokens.sort_by(|a, b| a.hash.cmp(&b.hash));
+        tokens
+    }
+
+    pub(super) fn insert(&mut self, token: Token) {
+        self.remove(&token.hash);
+        let made = Dated(token.ctime, token.hash.clone());
+        self.by_user.entry(token.user_id.clone()).or_default().insert(made);
+        self.by_end.insert(Dated(token.expires, token.hash.clone()));
+        self.by_hash.insert(token.hash.clone(), Arc::new(token));
+    }
+
+    pub(super) fn remove(&mut self, hash: &TokenHash) -> Option<Arc<Token>> {
+        let token = self.by_hash.remove(hash)?;
+        self.by_end.remove(&Dated(token.expires, token.hash.clone()));
+        if let Some(of_user) = self.by_user.get_mut(&token.user_id) {
+            of_user.remove(&Dated(token.ctime, token.hash.clone()));
+            if of_user.is_empty() {
+                self.by_user.remove(&token.user_id);
+            }
+        }
+        Some(token)
+    }
+}
