@@ -131,6 +131,7 @@ impl Command {
                 overfull.rules.iter().fold(Level::SETTINGS, |level, (family, _)| level.max(family.since()))
             }
             Command::RemoveDeadInstances(_) => Level::SETTINGS,
+            Command::InstanceHealth(items) if items.iter().any(|found| !found.revision.is_empty()) => Level::EDGES,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
             Command::Services(_, items) => highest(items.iter().map(ServiceDraft::level)),
             Command::Instances(_, items) => highest(items.iter().map(InstanceDraft::level)),
@@ -344,6 +345,9 @@ impl Op {
 pub struct InstanceHealth {
     pub id: String,
     pub healthy: bool,
+    /// As it was found: with another revision it has changed since. From [`Level::EDGES`] on; empty says nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
 }
 
 /// An instance as it was found dead: with another revision it has changed since.

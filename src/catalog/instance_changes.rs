@@ -109,10 +109,12 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// What the leader found may be overtaken: by a deregistration, or by a check that was switched off.
+    /// What the leader found may be overtaken: by a deregistration, by a check that was switched off, or by a
+    /// registration or an update, with which an instance has a whole window again.
     pub(super) fn change_health(&mut self, ctx: &Ctx, found: &InstanceHealth, journal: &mut Journal) -> Outcome {
         let Some(old) = self.instances.get(&found.id).cloned() else { return Code::NotFoundInstance.into() };
-        if old.heartbeat_ttl.is_none() || old.healthy == found.healthy {
+        let has_changed = !found.revision.is_empty() && found.revision != old.revision;
+        if has_changed || old.heartbeat_ttl.is_none() || old.healthy == found.healthy {
             return Code::NoNeedUpdate.into();
         }
         self.put_instance(ctx, Instance { healthy: found.healthy, ..Instance::clone(&old) }, journal);

@@ -22,7 +22,9 @@ use self::keeper::{Keeper, Seen, Verdict};
 use super::leading::{self, Carried};
 use super::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use super::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
-use crate::catalog::{Command, DeadInstance, Entity, InstanceHealth, Outcome};
+use crate::catalog::{Catalog, Command, DeadInstance, Entity, InstanceHealth, Outcome};
+use crate::format::level::Level;
+use crate::model::instance::Instance;
 
 /// How long heartbeats are gathered for one call to the leader.
 const GATHER: Duration = Duration::from_millis(30);
@@ -32,7 +34,7 @@ const CALL_WITHIN: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_millis(500);
 /// Instances looked at under one lock of the catalog.
 const LOOK_INSTANCES: usize = 1024;
-/// Changes in one command: with ids of the usual length half a megabyte. As many of them as can be written into
+/// Changes in one command: with ids of the usual length a megabyte. As many of them as can be written into
 /// the audit trail by one entry.
 const CHANGES_PER_COMMAND: usize = flood::FULL;
 /// How long a command may take before its changes are left to the next round.
@@ -240,20 +242,25 @@ fn look_at(node: &Node, ids: &[Arc<str>], now: Instant) -> Findings {
         for id in part {
             let instance = catalog.instances.get(id);
             let seen = instance.and_then(|instance| Seen::of(instance));
-            let change = |healthy| InstanceHealth { id: id.as_ref().to_owned(), healthy };
             let ill = instance.filter(|instance| !instance.healthy);
             let dead_after = ill.and_then(|instance| catalog.removes_after(instance)).map(Duration::from_secs);
-            match (keeper.look(id, seen, dead_after, now), instance) {
-                (Some(Verdict::Silent), _) => found.silent.push(change(false)),
-                (Some(Verdict::Back), _) => found.back.push(change(true)),
-                (Some(Verdict::Dead), Some(instance)) => {
+            let (Some(verdict), Some(instance)) = (keeper.look(id, seen, dead_after, now), instance) else { continue };
+            match verdict {
+                Verdict::Silent => found.silent.push(health_of(&catalog, instance, false)),
+                Verdict::Back => found.back.push(health_of(&catalog, instance, true)),
+                Verdict::Dead => {
                     found.dead.push(DeadInstance { id: instance.id.clone(), revision: instance.revision.clone() });
                 }
-                (Some(Verdict::Dead) | None, _) => {}
             }
         }
     }
     found
+}
+
+fn health_of(catalog: &Catalog, instance: &Instance, healthy: bool) -> InstanceHealth {
+    let is_told = catalog.level() >= Level::EDGES;
+    let revision = if is_told { instance.revision.clone() } else { String::new() };
+    InstanceHealth { id: instance.id.clone(), healthy, revision }
 }
 
 /// A few who came back do not wait for a round; who comes while a command is under way goes with the

@@ -114,7 +114,11 @@ fn what_instances_say_is_written_down_if_the_settings_say_so() {
         asked_by("admin", true, Command::Instances(Op::Create, vec![item]))
     };
     let beats = |bench: &mut Bench, healthy| {
-        bench.codes(Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), healthy }]))
+        bench.codes(Command::InstanceHealth(vec![InstanceHealth {
+            id: "i".into(),
+            healthy,
+            ..InstanceHealth::default()
+        }]))
     };
     let before = bench.trail().len();
     assert_eq!(bench.codes(register(80)), [200000]);

@@ -84,7 +84,7 @@ fn golden_bytes_of_every_command() {
         Command::Instances(Op::Create, vec![whole_instance()]),
         Command::InstancesDeleteHost(vec![InstanceDraft { port: None, ..instance("n", "s", "h", 0) }]),
         Command::InstancesIsolateHost(vec![InstanceDraft { isolate: Some(true), ..instance("n", "s", "h", 80) }]),
-        Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), healthy: false }]),
+        Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), healthy: false, ..InstanceHealth::default() }]),
     ];
     let written: Vec<String> = commands.iter().map(|command| hex::encode(pack::to_bytes(command))).collect();
     let golden: Vec<&str> = include_str!("golden_commands.txt").lines().collect();

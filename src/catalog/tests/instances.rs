@@ -23,7 +23,7 @@ fn register(items: Vec<InstanceDraft>) -> Command {
 }
 
 fn health(draft: &InstanceDraft, healthy: bool) -> Command {
-    Command::InstanceHealth(vec![InstanceHealth { id: draft.instance_id(), healthy }])
+    Command::InstanceHealth(vec![InstanceHealth { id: draft.instance_id(), healthy, ..InstanceHealth::default() }])
 }
 
 #[test]
@@ -206,13 +206,58 @@ fn services_are_found_by_their_instances() {
     }
 }
 
+/// The leader finds an instance silent, it registers anew, and the finding is applied behind that.
+#[test]
+fn what_was_found_of_an_instance_that_has_changed_since_changes_nothing() {
+    let mut bench = Bench::founded(Level::EDGES);
+    let weighed = |weight| InstanceDraft { weight: Some(Uint32(weight)), ..checked("h") };
+    let id = checked("h").instance_id();
+    bench.codes(register(vec![weighed(1)]));
+    let found = |bench: &Bench, healthy| {
+        let revision = bench.catalog.instances.get(&id).expect("registered").revision.clone();
+        Command::InstanceHealth(vec![InstanceHealth { id: id.clone(), healthy, revision }])
+    };
+    let is_healthy = |bench: &Bench| bench.catalog.instances.get(&id).expect("registered").healthy;
+    let silent = found(&bench, false);
+    assert_eq!((silent.level(), health(&checked("h"), false).level()), (Level::EDGES, Level::FIRST));
+    bench.codes(register(vec![weighed(2)]));
+    let before = bench.catalog.instances.clone();
+    assert_eq!(bench.codes(silent), [200002]);
+    assert_eq!(bench.catalog.instances, before, "it has a whole window from there on");
+    let silent = found(&bench, false);
+    assert_eq!((bench.codes(silent), is_healthy(&bench)), (vec![200000], false));
+    let back = found(&bench, true);
+    assert_eq!((bench.codes(back.clone()), is_healthy(&bench)), (vec![200000], true));
+    let silent = found(&bench, false);
+    bench.codes(silent);
+    assert_eq!((bench.codes(back), is_healthy(&bench)), (vec![200002], false), "of another time");
+    assert_eq!(
+        (bench.codes(health(&checked("h"), true)), is_healthy(&bench)),
+        (vec![200000], true),
+        "as below the level"
+    );
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+/// In the bytes in which it is first written; without a revision it is what it always was.
+#[test]
+fn golden_bytes_of_health_by_revision() {
+    let command =
+        Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), healthy: false, revision: "r".into() }]);
+    let golden = "81ae496e7374616e63654865616c74689183a26964a169a76865616c746879c2a87265766973696f6ea172";
+    assert_eq!(hex::encode(crate::format::pack::to_bytes(&command)), golden);
+}
+
 /// Much is applied beside what is read, and comes out as if it had been applied in place.
 #[test]
 fn what_is_applied_to_a_fork_is_what_would_be_applied_in_place() {
     let mut bench = Bench::default();
     let all: Vec<_> = (0..300).map(|number| checked(&format!("h{number}"))).collect();
     bench.apply(register(all.clone()));
-    let changes: Vec<_> = all.iter().map(|one| InstanceHealth { id: one.instance_id(), healthy: false }).collect();
+    let changes: Vec<_> = all
+        .iter()
+        .map(|one| InstanceHealth { id: one.instance_id(), healthy: false, ..InstanceHealth::default() })
+        .collect();
     let (mut in_place, mut read, ctx) = (bench.catalog.clone(), bench.catalog.clone(), bench.ctx(99));
     let mut beside = read.fork();
     let command = || Command::InstanceHealth(changes.clone());

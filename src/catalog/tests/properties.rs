@@ -106,7 +106,12 @@ fn some_access_key() -> impl Strategy<Value = AccessKeyDraft> {
 
 /// Ids that [`some_instance`] may give, or none that anyone has.
 fn some_health() -> impl Strategy<Value = InstanceHealth> {
-    (some_name(), any::<bool>()).prop_map(|(id, healthy)| InstanceHealth { id, healthy })
+    let some_revision = prop::option::of(some_name()).prop_map(Option::unwrap_or_default);
+    (some_name(), any::<bool>(), some_revision).prop_map(|(id, healthy, revision)| InstanceHealth {
+        id,
+        healthy,
+        revision,
+    })
 }
 
 pub(super) fn some_command() -> impl Strategy<Value = Command> {

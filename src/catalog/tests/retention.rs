@@ -232,7 +232,7 @@ fn only_the_dead_are_removed() {
     };
     let items = vec![checked("dead"), checked("back"), checked("well"), unchecked];
     assert_eq!(bench.codes(Command::Instances(Op::Create, items)), [200000; 4]);
-    let health = |id: &str, healthy| InstanceHealth { id: id.into(), healthy };
+    let health = |id: &str, healthy| InstanceHealth { id: id.into(), healthy, ..InstanceHealth::default() };
     bench.codes(Command::InstanceHealth(vec![health("dead", false), health("back", false)]));
     let found: Vec<_> = ["dead", "back", "well", "unchecked", "none"]
         .iter()

@@ -133,7 +133,9 @@ fn releases_and_health_are_told_of_to_who_wants_them() {
     let other = InstanceDraft { host: Some("i".into()), ..checked.clone() };
     let ids = [checked.instance_id(), other.instance_id()];
     bench.codes(Command::Instances(Op::Create, vec![checked, other]));
-    let health = |healthy| ids.iter().map(|id| InstanceHealth { id: id.clone(), healthy }).collect();
+    let health = |healthy| {
+        ids.iter().map(|id| InstanceHealth { id: id.clone(), healthy, ..InstanceHealth::default() }).collect()
+    };
     bench.codes(Command::InstanceHealth(health(false)));
     bench.codes(Command::InstanceHealth(health(false)));
     let told = |words: &[(HookEvent, &str, &str)]| -> Vec<_> {
@@ -212,7 +214,9 @@ fn one_entry_makes_no_more_events_than_may_wait() {
         ids.push(draft.instance_id());
         bench.codes(Command::Instances(Op::Create, vec![draft]));
     }
-    bench.codes(Command::InstanceHealth(ids.into_iter().map(|id| InstanceHealth { id, healthy: false }).collect()));
+    bench.codes(Command::InstanceHealth(
+        ids.into_iter().map(|id| InstanceHealth { id, healthy: false, ..InstanceHealth::default() }).collect(),
+    ));
     assert_eq!(bench.waiting("all").len(), limits::WEBHOOK_EVENTS_MAX);
     assert_eq!(bench.progress("all").dropped, 8, "the seven first ones, and what waited before");
     assert_eq!((bench.waiting("prod").len(), bench.progress("prod").dropped), (1, 0));

@@ -155,7 +155,9 @@ async fn a_verdict_of_another_term_is_not_appended() {
     let leader = trio.leader().await;
     let id = register(leader).await;
     let term = leader.leading_term().expect("it leads");
-    let ill = || Command::InstanceHealth(vec![InstanceHealth { id: id.clone(), healthy: false }]);
+    let ill = || {
+        Command::InstanceHealth(vec![InstanceHealth { id: id.clone(), healthy: false, ..InstanceHealth::default() }])
+    };
     let is_healthy = || leader.state().catalog().instances.get(&id).expect("registered").healthy;
     for other in [term - 1, term + 1] {
         let carried = leading::propose_in_term(leader, other, ill()).await;
