@@ -3,7 +3,7 @@
 //! A backup is a snapshot file that is never a file here: the rows of one RocksDB view go through a
 //! bounded channel into the answer, as fast as its reader takes them. It costs the node a thread, and
 //! the view holds on to what compactions would remove meanwhile; so there are few at a time, and one
-//! whose reader takes nothing is ended.
+//! whose reader takes nothing, or takes too long over all of it, is ended.
 
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::catalog::nodes::Cluster;
 use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::model::code::{Code, Refusal};
-use crate::model::limits::{BACKUP_STALL_SECONDS, BACKUPS_AT_ONCE};
+use crate::model::limits::{BACKUP_SECONDS_MAX, BACKUP_STALL_SECONDS, BACKUPS_AT_ONCE};
 use crate::model::time::Timestamp;
 use crate::store::View;
 
@@ -49,10 +49,11 @@ impl Node {
         let (chunks, taken) = mpsc::channel(CHUNKS_QUEUED_MAX);
         let (begun, header) = oneshot::channel();
         let (ended, end) = oneshot::channel();
-        let node = self.clone();
+        let (node, since) = (self.clone(), Instant::now());
         tokio::task::spawn_blocking(move || {
             let is_stopping = || node.inner().stopping.load(Ordering::Relaxed);
-            let sink = Chunks { chunks, patience: Duration::from_secs(BACKUP_STALL_SECONDS), is_stopping };
+            let patience = Duration::from_secs(BACKUP_STALL_SECONDS);
+            let sink = Chunks { chunks, patience, whole: Duration::from_secs(BACKUP_SECONDS_MAX), since, is_stopping };
             // Nobody hears of the end where the reader is gone.
             let _ = ended.send(node.write_backup(begun, sink, permit));
         });
@@ -120,24 +121,41 @@ pub(super) fn header_of(view: &View<'_>, created: Timestamp) -> io::Result<State
 /// Cuts what is written into pieces and hands them on, with patience.
 struct Chunks<F> {
     chunks: mpsc::Sender<Bytes>,
+    /// For one piece,
     patience: Duration,
+    /// and for all of them.
+    whole: Duration,
+    since: Instant,
     is_stopping: F,
+}
+
+impl<F> Chunks<F> {
+    /// Why nobody is waited for any longer, who has not taken a piece since `began`.
+    fn impatience(&self, began: Instant) -> Option<io::Error> {
+        let why = if began.elapsed() > self.patience {
+            format!("its reader took nothing for {:?}", self.patience)
+        } else if self.since.elapsed() > self.whole {
+            format!("its reader has not taken all of it within {:?}", self.whole)
+        } else {
+            return None;
+        };
+        Some(io::Error::new(io::ErrorKind::TimedOut, why))
+    }
 }
 
 impl<F: Fn() -> bool> Write for Chunks<F> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let part = &buffer[..buffer.len().min(CHUNK_BYTES)];
         let mut chunk = Bytes::copy_from_slice(part);
-        let deadline = Instant::now() + self.patience;
+        let began = Instant::now();
         loop {
             chunk = match self.chunks.try_send(chunk) {
                 Ok(()) => return Ok(part.len()),
                 Err(TrySendError::Closed(_)) => return Err(io::Error::other("its reader hung up")),
                 Err(TrySendError::Full(chunk)) => chunk,
             };
-            if Instant::now() > deadline {
-                let why = format!("its reader took nothing for {:?}", self.patience);
-                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            if let Some(error) = self.impatience(began) {
+                return Err(error);
             }
             if (self.is_stopping)() {
                 return Err(io::Error::other("the node is shutting down"));
@@ -157,7 +175,8 @@ mod tests {
 
     fn chunks(patience: Duration, is_stopping: bool) -> (Chunks<impl Fn() -> bool>, mpsc::Receiver<Bytes>) {
         let (chunks, taken) = mpsc::channel(1);
-        (Chunks { chunks, patience, is_stopping: move || is_stopping }, taken)
+        let (whole, since) = (Duration::from_secs(20), Instant::now());
+        (Chunks { chunks, patience, whole, since, is_stopping: move || is_stopping }, taken)
     }
 
     #[test]
@@ -175,6 +194,23 @@ mod tests {
         sink.write_all(&written).expect("taken");
         drop(sink);
         assert!(reader.join().expect("no panic") == written);
+    }
+
+    /// One that takes a piece now and then would hold its view, and a place, for days.
+    #[test]
+    fn a_reader_that_never_comes_to_the_end_ends_it() {
+        let (mut slow, mut taken) = chunks(Duration::from_secs(20), false);
+        slow.whole = Duration::from_millis(20);
+        let reader = std::thread::spawn(move || {
+            while taken.blocking_recv().is_some() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let error = slow.write_all(&vec![0; CHUNK_BYTES * 1000]).expect_err("too slow for all of it");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("all of it"), "{error}");
+        drop(slow);
+        reader.join().expect("no panic");
     }
 
     #[test]
