@@ -366,6 +366,11 @@ impl Catalog {
         Catalog { trail: self.trail.clone(), requests: std::mem::take(&mut self.requests), ..self.view() }
     }
 
+    /// Whether this request was applied, within the last minute or so.
+    pub fn remembers(&self, request: RequestId) -> bool {
+        self.requests.knows(request)
+    }
+
     /// The stamp of the newest entry.
     pub fn clock(&self) -> Timestamp {
         self.requests.clock()

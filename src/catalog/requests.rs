@@ -122,7 +122,7 @@ impl Requests {
         self.clock
     }
 
-    fn knows(&self, request: RequestId) -> bool {
+    pub(super) fn knows(&self, request: RequestId) -> bool {
         let is_it = |number: &u32| self.in_order[place(*number, self.forgotten)].request == request.0.to_le_bytes();
         self.known.find(hash(request), is_it).is_some()
     }

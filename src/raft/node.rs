@@ -297,7 +297,12 @@ impl Node {
         self.propose(by, command).await
     }
 
-    async fn propose_draft(&self, request: RequestId, by: &str, command: Command) -> Result<Vec<Outcome>, NodeError> {
+    pub(super) async fn propose_draft(
+        &self,
+        request: RequestId,
+        by: &str,
+        command: Command,
+    ) -> Result<Vec<Outcome>, NodeError> {
         let draft = Draft::new(request, by, &command);
         leading::admit(self, &draft).map_err(NodeError::Refused)?;
         let errand = Errand::Propose(draft);

@@ -12,10 +12,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::node::Node;
+use super::node::{Node, NodeError};
 use super::trail::tell_of;
-use crate::catalog::Command;
 use crate::catalog::audit::{AuditNote, AuditRow};
+use crate::catalog::{Command, RequestId};
 use crate::format::level::Level;
 use crate::model::access::CLUSTER;
 use crate::model::limits;
@@ -168,16 +168,37 @@ pub(super) async fn write_down(node: Node) {
         if notes.is_empty() {
             continue;
         }
-        if let Err(error) = node.propose(CLUSTER, Command::Note(notes.clone())).await {
+        let request = RequestId(rand::random());
+        if let Err(error) = propose_once(&node, request, &notes).await {
             tracing::debug!(%error, "notes for the audit trail could not be written down yet");
             node.inner().notes.0.lock().take_back(notes);
         }
     }
 }
 
+/// Goes on under the same id where nobody knows whether it was done: what is proposed again under another would be
+/// written down twice. An error says that nothing was.
+async fn propose_once(node: &Node, request: RequestId, notes: &[AuditNote]) -> Result<(), NodeError> {
+    let mut may_be_done = false;
+    loop {
+        match node.propose_draft(request, CLUSTER, Command::Note(notes.to_vec())).await {
+            Ok(_) => return Ok(()),
+            Err(NodeError::OutcomeUnknown) => may_be_done = true,
+            Err(error) if !may_be_done => return Err(error),
+            Err(_) => {}
+        }
+        // Its answer came while nobody waited for it, or the entry in a snapshot.
+        if node.state().catalog().remembers(request) {
+            return Ok(());
+        }
+        sleep(ROUND).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::raft::testing::TestNode;
 
     fn gathered() -> Gathered {
         Notes::default().0.into_inner()
@@ -233,5 +254,23 @@ mod tests {
         gathered.take_back(notes);
         let names: Vec<_> = gathered.hand_over(now, &AuditNote::default()).into_iter().map(|note| note.name).collect();
         assert_eq!(names, ["a", "b"]);
+    }
+
+    /// As where the answer is lost: the node proposes them again, and they are there once.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn notes_whose_outcome_was_unknown_are_written_down_once() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let started = TestNode::founded(dir.path()).await;
+        let (node, request, notes) = (&started.node, RequestId(7), [note("a"), note("b")]);
+        let rows = || node.state().catalog().trail.rows();
+        let before = rows();
+        node.propose_draft(request, CLUSTER, Command::Note(notes.to_vec())).await.expect("written down");
+        let written = rows();
+        assert!(written > before, "{written} rows");
+        propose_once(node, request, &notes).await.expect("they are there");
+        assert_eq!(rows(), written);
+        propose_once(node, RequestId(8), &notes).await.expect("written down");
+        assert!(rows() > written, "of another time");
+        started.stop().await;
     }
 }
