@@ -15,27 +15,44 @@ const ROUND: Duration = Duration::from_millis(500);
 /// How long it may take before the next look.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
+/// Between two tries while what is due is refused, for want of room say: a release is late by that at most, once there is.
+const ROUND_WHILE_REFUSED: Duration = Duration::from_secs(5);
+
 /// On nodes that do not lead it waits to become that.
 pub(super) async fn watch_over(node: Node) {
+    let mut was_refused = false;
     loop {
-        publish_due(&node).await;
-        sleep(ROUND).await;
+        let is_refused = publish_due(&node, was_refused).await;
+        was_refused = is_refused;
+        sleep(pause(is_refused)).await;
     }
 }
 
-async fn publish_due(node: &Node) {
+fn pause(is_refused: bool) -> Duration {
+    if is_refused { ROUND_WHILE_REFUSED } else { ROUND }
+}
+
+/// Whether what is due was refused. That is said once: why, the room says itself.
+async fn publish_due(node: &Node, was_refused: bool) -> bool {
     // The clock of a leader that has just come may not be that of the cluster yet.
     if node.leading_term().is_none() || !node.has_caught_up() {
-        return;
+        return false;
     }
     let due = node.state().catalog().due(node.now());
     if due.is_empty() {
-        return;
+        return false;
     }
     let count = due.len();
     match timeout(COMMIT_WITHIN, leading::propose_here(node, Command::PublishDue(due))).await {
         Ok(Carried::Done { .. }) => tracing::info!(releases = count, "releases that were due are published"),
+        Ok(Carried::Refused(refusal)) => {
+            if !was_refused {
+                tracing::warn!(?refusal, releases = count, "releases that are due are not taken, and are tried again");
+            }
+            return true;
+        }
         Ok(other) => tracing::warn!(?other, releases = count, "releases that are due could not be published yet"),
         Err(_) => tracing::warn!("the publication of what is due was not committed within {COMMIT_WITHIN:?}"),
     }
+    false
 }
