@@ -175,7 +175,7 @@ metrics! {
     disk_free: IntGauge "thuban_disk_free_bytes";
     /// Free bytes below which nothing is added any more, see --disk-reserve-bytes.
     disk_reserve: IntGauge "thuban_disk_reserve_bytes";
-    /// 1 while this node refuses what adds, by reason: disk (its own or, on the leader, any member's), quota.
+    /// 1 while room is short and what adds is refused, by reason: disk (its own or, on the leader, any member's; a learner's stops nothing), quota.
     storage_alarm: IntGaugeVec "thuban_storage_alarm" ["reason"];
 
     /// Connections of clients that are open, by listener: api, compat.

@@ -1,10 +1,10 @@
 //! Whether there is room for more: on the disks of the members, and below the quota.
 //!
-//! Each node looks at its own disk and judges it, and tells the others when they ask ([`super::poll`]). A proposal that adds is refused while any member in reach is short, as what the leader
-//! takes all of them have to keep. Nothing needs to be told or switched back: who has room again says
-//! so when asked next.
+//! Each node looks at its own disk and judges it, and tells the others when they ask ([`super::poll`]). A proposal that
+//! adds is refused while any voter in reach is short, as what the leader takes all of them have to keep. A learner that is short raises the alarm as well, and stops nobody: no write
+//! needs it. Nothing needs to be told or switched back: who has room again says so when asked next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -39,21 +39,37 @@ pub struct RoomBounds {
 pub(super) struct Room {
     node_id: NodeId,
     bounds: RoomBounds,
-    disks: RwLock<BTreeMap<NodeId, DiskRoom>>,
-    /// Whether any of `disks` is short, so that a proposal need not ask.
+    disks: RwLock<Disks>,
+    /// Whether any of the disks is short.
     is_short: AtomicBool,
+    /// Whether one of a voter is, so that a proposal need not ask.
+    stops: AtomicBool,
     is_over_quota: AtomicBool,
+}
+
+/// The disks of members, as far as they are known.
+#[derive(Clone, Debug, Default)]
+struct Disks {
+    all: BTreeMap<NodeId, DiskRoom>,
+    voters: BTreeSet<NodeId>,
+}
+
+impl Disks {
+    /// The voters' with a shortage beyond `bearable`.
+    fn that_stop(&self, bearable: Shortage) -> impl Iterator<Item = (&NodeId, &DiskRoom)> {
+        self.all.iter().filter(move |(id, disk)| self.voters.contains(id) && disk.shortage > bearable)
+    }
 }
 
 impl Room {
     pub(super) fn new(node_id: NodeId, bounds: RoomBounds) -> Room {
-        let (is_short, is_over_quota) = Default::default();
-        Room { node_id, bounds, disks: RwLock::default(), is_short, is_over_quota }
+        let (disks, is_short, stops, is_over_quota) = Default::default();
+        Room { node_id, bounds, disks, is_short, stops, is_over_quota }
     }
 
     /// This node's disk, if it was looked at.
     pub(super) fn own(&self) -> Option<DiskRoom> {
-        self.disks.read().get(&self.node_id).copied()
+        self.disks.read().all.get(&self.node_id).copied()
     }
 
     /// Whether this node's own disk is short.
@@ -63,7 +79,7 @@ impl Room {
 
     /// Whether a proposal may be made, with a state of `state_bytes`.
     pub(super) fn admit(&self, proposal: Growth, state_bytes: u64) -> Result<(), Refusal> {
-        if self.is_short.load(Ordering::Relaxed) {
+        if self.stops.load(Ordering::Relaxed) {
             self.admit_to_disks(proposal)?;
         }
         let quota = self.bounds.quota_bytes;
@@ -84,7 +100,7 @@ impl Room {
             Growth::Keeps => Shortage::Short,
         };
         let disks = self.disks.read();
-        let worst = disks.iter().filter(|(_, disk)| disk.shortage > bearable).min_by_key(|(_, disk)| disk.free_bytes);
+        let worst = disks.that_stop(bearable).min_by_key(|(_, disk)| disk.free_bytes);
         let Some((node_id, DiskRoom { free_bytes, reserve_bytes, shortage })) = worst else { return Ok(()) };
         let what = match shortage {
             Shortage::Exhausted => "nothing is taken any more",
@@ -107,8 +123,9 @@ impl Room {
     }
 
     /// Takes over what was found; says whether a limit was passed, or is kept again.
-    fn note(&self, disks: BTreeMap<NodeId, DiskRoom>, state_bytes: u64) -> Vec<Turn> {
-        let short = disks.values().any(|disk| disk.shortage > Shortage::None);
+    fn note(&self, disks: Disks, state_bytes: u64) -> Vec<Turn> {
+        let short = disks.all.values().any(|disk| disk.shortage > Shortage::None);
+        self.stops.store(disks.that_stop(Shortage::None).next().is_some(), Ordering::Relaxed);
         let quota = self.bounds.quota_bytes;
         let was_over = self.is_over_quota.load(Ordering::Relaxed);
         let over = quota > 0 && state_bytes > if was_over { quota - quota / SLACK_DIVISOR } else { quota };
@@ -171,10 +188,11 @@ async fn look(node: &Node) {
         Err(_) => return,
     };
     let own = room.judge(space);
-    let mut disks = if node.leading_term().is_some() { disks_of_members(node) } else { BTreeMap::new() };
-    disks.insert(node.id(), own);
+    let mut all = if node.leading_term().is_some() { disks_of_members(node) } else { BTreeMap::new() };
+    all.insert(node.id(), own);
+    let voters = node.raft_metrics().membership_config.membership().voter_ids().collect();
     let state_bytes = node.inner().machine.weight().counted();
-    let turns = room.note(disks, state_bytes);
+    let turns = room.note(Disks { all, voters }, state_bytes);
     tell(node, &turns, own, state_bytes);
 }
 
@@ -196,7 +214,10 @@ fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
         let disks = room.disks.read().clone();
         let quota_bytes = room.bounds.quota_bytes;
         if turn.is_raised {
-            tracing::warn!(reason = turn.reason, ?disks, state_bytes, quota_bytes, "room is short: nothing is added");
+            let stops = room.stops.load(Ordering::Relaxed) || turn.reason != "disk";
+            let what =
+                if stops { "room is short: nothing is added" } else { "room is short on a member that does not vote" };
+            tracing::warn!(reason = turn.reason, ?disks, state_bytes, quota_bytes, "{what}");
         } else {
             tracing::info!(reason = turn.reason, ?disks, state_bytes, quota_bytes, "there is room again");
         }
@@ -211,6 +232,11 @@ mod tests {
 
     fn room(reserve: Option<u64>, quota_bytes: u64) -> Room {
         Room::new(1, RoomBounds { disk_reserve_bytes: reserve, quota_bytes })
+    }
+
+    fn of_voters(disks: impl IntoIterator<Item = (NodeId, DiskRoom)>) -> Disks {
+        let all: BTreeMap<_, _> = disks.into_iter().collect();
+        Disks { voters: all.keys().copied().collect(), all }
     }
 
     fn disk(free_bytes: u64, shortage: Shortage) -> DiskRoom {
@@ -262,16 +288,37 @@ mod tests {
             ([disk(20, Shortage::Exhausted), disk(300, Shortage::Short)], [false, false]),
             ([disk(400, Shortage::None), disk(400, Shortage::None)], [true, true]),
         ] {
-            room.note([1, 2].into_iter().zip(disks).collect(), 0);
+            room.note(of_voters([1, 2].into_iter().zip(disks)), 0);
             assert_eq!(admitted(), expected, "{disks:?}");
             assert!(founds());
         }
-        room.note([(1, disk(400, Shortage::None)), (2, disk(300, Shortage::Short))].into(), 0);
+        room.note(of_voters([(1, disk(400, Shortage::None)), (2, disk(300, Shortage::Short))]), 0);
         let refusal = room.admit(Growth::Adds, 0).expect_err("node 2 is short");
         assert_eq!(refusal.code, Code::NoRoom);
         for part in ["node 2", "300", "320"] {
             assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
         }
+    }
+
+    /// Its shortage is an alarm; a write needs no learner, and a delete would make room.
+    #[test]
+    fn a_short_learner_stops_nobody_and_is_told() {
+        let room = room(None, 0);
+        let founded = || of_voters([(1, disk(400, Shortage::None)), (2, disk(400, Shortage::None))]);
+        let with_learner = |shortage| {
+            let mut disks = founded();
+            disks.all.insert(3, disk(1, shortage));
+            disks
+        };
+        for shortage in [Shortage::Short, Shortage::Exhausted] {
+            assert_eq!(room.note(with_learner(shortage), 0), [Turn { reason: "disk", is_raised: true }]);
+            assert!([Growth::Adds, Growth::Keeps].iter().all(|growth| room.admit(*growth, 0).is_ok()), "{shortage:?}");
+            assert_eq!(room.note(founded(), 0), [Turn { reason: "disk", is_raised: false }]);
+        }
+        let mut promoted = with_learner(Shortage::Short);
+        promoted.voters.insert(3);
+        room.note(promoted, 0);
+        assert!(room.admit(Growth::Adds, 0).expect_err("it votes").detail.contains("node 3"));
     }
 
     #[test]
@@ -281,7 +328,7 @@ mod tests {
         assert!(adds(3200));
         assert!(!adds(3201), "also between two looks");
         assert!(room.admit(Growth::Keeps, 9999).is_ok(), "deletes go on whatever the quota says");
-        let turns = |bytes| room.note(BTreeMap::new(), bytes);
+        let turns = |bytes| room.note(Disks::default(), bytes);
         assert_eq!(turns(3200), []);
         assert_eq!(turns(3201), [Turn { reason: "quota", is_raised: true }]);
         assert_eq!(turns(3150), [], "not yet");
