@@ -1,8 +1,10 @@
 //! The composition root: settings to a running node and back down again.
 //!
-//! Up: listeners, data directory, consensus, surfaces. Down: readiness off, held polls answered,
-//! the lead handed over, connections drained, consensus ended, the log synced. Each step has a
-//! limit of time.
+//! Up: listeners, where the node says that it lives (`loading`), data directory, consensus, surfaces. Down: readiness
+//! off, held polls answered, the lead handed over, connections drained, consensus ended, the log synced. Each step down
+//! has a limit of time.
+
+mod loading;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use crate::tls::Listening;
 use crate::view::LocalView;
 use crate::watch::Hub;
 use crate::webhooks::{self, WebhookSettings};
+use loading::Waiting;
 
 /// What is still open after this time at shutdown is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
@@ -92,12 +95,16 @@ impl Server {
         let metrics = Arc::new(Metrics::new()?);
         metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let places = places(&config, descriptors, metrics.clone());
+        let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
+        let waiting =
+            [Waiting::api(&api_listener, config.tls.clone()), Waiting::compat(&compat_listener, config.tls.clone())];
+        let waiting = waiting.into_iter().chain(metrics_listener.as_ref().map(Waiting::metrics));
+        let loading = loading::answer(waiting, &places, &tasks).context("the listeners cannot be copied")?;
         let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
         let hash = tokio::task::spawn_blocking(move || hash_password(&password)).await?;
         // A held request takes a connection, unless a trusted proxy has it: one number for both.
         let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
-        let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
         let setup = Setup {
             node_id: config.node_id,
             initial_cluster: config.initial_cluster.clone(),
@@ -161,6 +168,7 @@ impl Server {
             Door { name: "compat", listener: compat_listener, router: compat, tls: config.tls.clone() },
         ];
         let doors = doors.into_iter().chain(metrics).collect();
+        drop(loading);
         Ok(Server { bound, node, generated_password, doors, tls: config.tls, places, hub, tasks, shutdown, failed })
     }
 

@@ -30,6 +30,7 @@ mod heartbeats;
 mod instances;
 mod judged;
 mod layers;
+mod loading;
 mod login;
 mod namespaces;
 mod objects;
@@ -69,6 +70,7 @@ use layers::Guard;
 use routes::{Route, routes};
 
 pub use layers::{Tracked, track};
+pub use loading::{loading_router, loading_routes};
 // What a body means, for who compares it before it is sent.
 pub(crate) use rules::parse_rule;
 pub(crate) use unknown::parse_noting;

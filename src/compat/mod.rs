@@ -222,18 +222,32 @@ async fn surround<S: ConfigSource>(State(surface): State<Surface<S>>, request: R
     response
 }
 
+/// Refuses a request of this surface in the shape that its path has.
+fn refused(refusal: &Refusal, path: &str) -> Response {
+    match path.split('/').nth(1) {
+        Some("notifications") => refusal.for_poll(),
+        Some("configfiles") => refusal.bare(),
+        _ => refusal.for_path(path),
+    }
+}
+
 impl<S: ConfigSource> Surface<S> {
     fn refusal_of_all(&self, request: &Request) -> Option<Response> {
         let foreign = self.settings.hosts.stranger(request.uri(), request.headers());
         let foreign = foreign.map(|host| Refusal::BadRequest(format!("this node is not known as {host:?}")));
         let refusal = foreign.or_else(|| self.source.out_of_service().map(Refusal::OutOfService))?;
-        let path = request.uri().path();
-        Some(match path.split('/').nth(1) {
-            Some("notifications") => refusal.for_poll(),
-            Some("configfiles") => refusal.bare(),
-            _ => refusal.for_path(path),
-        })
+        Some(refused(&refusal, request.uri().path()))
     }
+}
+
+/// What is answered while the node loads its state.
+pub fn loading_router() -> Router {
+    Router::new().fallback(async |request: Request| {
+        let refusal = Refusal::OutOfService("the state of this node is being loaded".to_owned());
+        let mut response = refused(&refusal, request.uri().path());
+        answer::set_common_headers(response.headers_mut());
+        response
+    })
 }
 
 /// One row of the table of routes.

@@ -1,0 +1,131 @@
+//! What the listeners answer while the store is opened and the state is loaded, which takes a while where there is
+//! much of it: that the process lives. Everything else is 503, in the shape of its surface.
+//!
+//! It is said on copies of the listeners, with the same queue of connections behind them. So whoever comes between the
+//! end of this and the beginning of service waits in that queue, and is served.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
+use tokio::net::TcpListener;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use crate::connections::{self, Door, Places};
+use crate::tls::Listening;
+use crate::{api, compat};
+
+/// One listener, and what is said there.
+pub(super) struct Waiting<'a> {
+    name: &'static str,
+    listener: &'a TcpListener,
+    router: Router,
+    tls: Option<Arc<Listening>>,
+}
+
+impl<'a> Waiting<'a> {
+    pub(super) fn api(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
+        Waiting { name: "api", listener, router: api::loading_router(), tls }
+    }
+
+    pub(super) fn compat(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
+        Waiting { name: "compat", listener, router: api::loading_routes().merge(compat::loading_router()), tls }
+    }
+
+    pub(super) fn metrics(listener: &'a TcpListener) -> Self {
+        Waiting { name: "metrics", listener, router: api::loading_router(), tls: None }
+    }
+
+    fn door(self) -> io::Result<Door> {
+        let copy = std::net::TcpListener::from(self.listener.as_fd().try_clone_to_owned()?);
+        let router = self.router.layer(map_response(async |mut response: Response| {
+            // The next request is to find the node itself.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+        }));
+        Ok(Door { name: self.name, listener: TcpListener::from_std(copy)?, router, tls: self.tls })
+    }
+}
+
+/// Answers until the guard is dropped. Connections that are open then end by themselves.
+pub(super) fn answer<'a>(
+    all: impl IntoIterator<Item = Waiting<'a>>,
+    places: &Arc<Places>,
+    tasks: &TaskTracker,
+) -> io::Result<DropGuard> {
+    let closing = CancellationToken::new();
+    for waiting in all {
+        tasks.spawn(connections::serve(waiting.door()?, places.clone(), closing.clone()));
+    }
+    Ok(closing.drop_guard())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::metrics::Metrics;
+
+    async fn said(mut stream: TcpStream, path: &str) -> (String, String) {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("a text");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.split(' ').nth(1).unwrap_or_default().to_owned(), body.to_owned())
+    }
+
+    async fn ask(address: SocketAddr, path: &str) -> (String, String) {
+        said(TcpStream::connect(address).await.expect("it listens"), path).await
+    }
+
+    #[tokio::test]
+    async fn a_node_that_loads_its_state_lives_and_is_not_ready() {
+        let bind = async || TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let (api, compat, metrics) = (bind().await, bind().await, bind().await);
+        let address = |listener: &TcpListener| listener.local_addr().expect("bound");
+        let at = [&api, &compat, &metrics].map(address);
+        let places = Places::new(100, 100, Arc::new(Metrics::new().expect("a table")));
+        let tasks = TaskTracker::new();
+        let all = [Waiting::api(&api, None), Waiting::compat(&compat, None), Waiting::metrics(&metrics)];
+        let loading = answer(all, &places, &tasks).expect("copies");
+        for address in at {
+            assert_eq!(ask(address, "/livez").await, ("200".to_owned(), "ok\n".to_owned()));
+            let (status, body) = ask(address, "/readyz").await;
+            assert!(status == "503" && body.contains("[-] loaded: ") && body.ends_with("not ready\n"), "{body}");
+        }
+        let (status, body) = ask(at[0], "/naming/v1/services").await;
+        assert!(status == "503" && body.contains(r#""code":503001"#) && body.contains("loaded"), "{body}");
+        for (path, part) in [
+            ("/configs/app/default/application", r#""status":503"#),
+            ("/notifications/v2?appId=app", "ServiceException"),
+            ("/configfiles/app/default/application", ""),
+        ] {
+            let (status, body) = ask(at[1], path).await;
+            assert!(status == "503" && body.contains(part) && body.is_empty() == part.is_empty(), "{path}: {body}");
+        }
+
+        // Who is in the queue when the state is loaded is served.
+        drop(loading);
+        tasks.close();
+        tasks.wait().await;
+        let early = TcpStream::connect(at[1]).await.expect("it still listens");
+        let router = Router::new().route("/livez", get(async || "served\n"));
+        let door = Door { name: "compat", listener: compat, router, tls: None };
+        let closing = CancellationToken::new();
+        let serving = tokio::spawn(connections::serve(door, places, closing.clone()));
+        assert_eq!(said(early, "/livez").await, ("200".to_owned(), "served\n".to_owned()));
+        closing.cancel();
+        serving.await.expect("it ends");
+    }
+}
