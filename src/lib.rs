@@ -137,6 +137,9 @@
 //! found together with what it looked at: apply publishes that very content and format, or answers that it has changed
 //! (409000), and the node looks again. So no parser of others decides what the state becomes.
 //!
+//! What clients read is rendered for the first who asks for that form of it (`compat::renderings`), and kept within
+//! a bound for all files, beside the catalog.
+//!
 //! # The path of an encrypted file
 //!
 //! A file may be kept encrypted ([`model::sealing`]). The node that takes a draft looks, in a state that no node is
@@ -144,7 +147,7 @@
 //! content is a content like any other to everything below. Equal ones of a file are sealed alike ([`data_key`]), so apply
 //! can tell that nothing has changed; and apply refuses what was made for another state of the file, clear or
 //! sealed (409000). A publish is judged by what the content says, on the node. It is opened again where a client pulls
-//! it ([`compat`]), once for each release in force, and where one file is read by who may edit it. A node may have two
+//! it ([`compat`]), where what it says is not kept from an earlier pull, and where one file is read by who may edit it. A node may have two
 //! data keys while one takes the place of the other: what the earlier one sealed is sealed again by ordinary updates
 //! (`operations::resealing`), but for releases, which never change.
 //!

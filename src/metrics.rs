@@ -98,6 +98,12 @@ metrics! {
     poll_hold: HistogramVec "thuban_long_poll_hold_seconds" ["outcome"] in HOLD_BUCKETS;
     /// Config pulls refused with 503 because this node had not applied what the client named.
     pulls_behind: IntCounter "thuban_config_pulls_behind_total";
+    /// Bytes of renderings of released files that are kept for the next clients.
+    render_cache_bytes: IntGauge "thuban_render_cache_bytes";
+    /// Renderings that were kept when a client asked for them.
+    render_cache_hits: IntCounter "thuban_render_cache_hits_total";
+    /// Renderings that were made, as they were not kept.
+    render_cache_misses: IntCounter "thuban_render_cache_misses_total";
 
     /// 1 while a leader is known, else 0.
     has_leader: IntGauge "thuban_raft_has_leader";

@@ -295,6 +295,7 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         hosts: hosts(config, bound),
         bound,
         scheme: scheme(config),
+        render_cache_bytes: config.tuning.bounds.render_cache_bytes,
     };
     let surface = compat::router(Surface::new(
         LocalView::new(node.clone(), Duration::from_millis(config.tuning.token_trust_ms)),

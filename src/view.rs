@@ -11,7 +11,7 @@ use crate::catalog::audit::AuditNote;
 use crate::compat::{ConfigSource, LiveMember};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
-use crate::model::config_lookup::{Lookup, Released};
+use crate::model::config_lookup::{Lookup, Released, Unreadable};
 use crate::model::grant::{Sight, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
@@ -96,8 +96,11 @@ impl ConfigSource for LocalView {
         holder.is_some_and(|holder| holder.is_for(address) && may(&holder))
     }
 
-    fn opens(&self, released: &Released) -> bool {
-        released.is_open(|released| self.node.keyring().open_released(released))
+    fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable> {
+        if !released.encrypted {
+            return Ok(released.content.text());
+        }
+        self.node.keyring().open_released(released, &released.content).ok_or(Unreadable::Sealed)
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {

@@ -40,7 +40,7 @@ struct Active {
 impl Active {
     fn new(release: Arc<ConfigRelease>, birth: Option<&str>) -> Self {
         let ConfigKey { namespace, group, file } = &release.key;
-        let content = release.content.text();
+        let content = release.content.clone();
         let released = Released::new(namespace, group, file, release.version, release.format, content);
         let released = if release.encrypted { released.sealed() } else { released };
         let released = Arc::new(match birth {

@@ -18,11 +18,12 @@ use super::{
     ask::Ask,
     doc::{self, Doc},
     lookup::{Known, Named, lookup},
+    renderings::Form,
 };
 use crate::{
     model::{
-        config_file::Format,
-        config_lookup::{Released, Unreadable},
+        config_file::{Format, PROPERTIES_SUFFIX},
+        config_lookup::{Released, Rendering, Unreadable},
     },
     openapi::{Reply, Security, schema_of},
     origin::Origin,
@@ -74,7 +75,7 @@ pub(super) async fn configs<S: ConfigSource>(
 ) -> Response {
     let answer = async {
         let pulled = surface.pull(path, &ask).await?;
-        if pulled.is_current() { Ok(answer::not_modified()) } else { config_object(&pulled) }
+        if pulled.is_current() { Ok(answer::not_modified()) } else { surface.config_object(&pulled) }
     };
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.for_path(ask.uri.path()))
 }
@@ -94,7 +95,7 @@ pub(super) async fn json<S: ConfigSource>(State(surface): State<Surface<S>>, pat
         if pulled.is_current() {
             return Ok(answer::not_modified());
         }
-        Ok(whole(answer::JSON, pulled.released.configurations()?))
+        Ok(whole(answer::JSON, surface.pairs(&pulled.released)?))
     };
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
 }
@@ -109,7 +110,7 @@ pub(super) const TEXT: Doc = Doc {
 };
 
 pub(super) async fn text<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
-    let answer = async { Ok(whole(PLAIN_TEXT, surface.pull(path, &ask).await?.released.properties_text()?)) };
+    let answer = async { Ok(whole(PLAIN_TEXT, surface.properties(&surface.pull(path, &ask).await?.released)?)) };
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
 }
 
@@ -133,7 +134,12 @@ pub(super) async fn raw<S: ConfigSource>(State(surface): State<Surface<S>>, path
             Format::Xml => XML,
             Format::Properties | Format::Text | Format::Html | Format::Toml => PLAIN_TEXT,
         };
-        Ok(whole(content_type, released.raw()?))
+        let content = match released.format {
+            // In its normal form.
+            Format::Properties => surface.properties(&released)?,
+            _ => surface.clear(&released)?,
+        };
+        Ok(whole(content_type, content))
     };
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
 }
@@ -163,6 +169,7 @@ impl<S: ConfigSource> Surface<S> {
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
         if released.encrypted {
             self.admit_to_sealed(&admitted, &released)?;
+            self.clear(&released)?;
         }
         self.source.note_pulled(&lookup, ask.agent(), &released);
         Ok(Pulled { file: lookup.file, known, released })
@@ -184,16 +191,61 @@ struct ConfigObject {
     release_key: String,
 }
 
-/// The object of `/configs`: the client's own name of the file beside the names and pairs of what was found.
-fn config_object(Pulled { file, released, .. }: &Pulled<'_>) -> Result<Response, Refusal> {
-    let object = released.shown_as(file, || {
-        let (app, cluster, key) = (&released.group, &released.namespace, &released.release_key);
-        let [app, cluster, name, key] = [app, cluster, file, key].map(|text| json!(text));
-        let head = format!(r#"{{"appId":{app},"cluster":{cluster},"namespaceName":{name},"configurations":"#);
-        let pairs = released.rendered_configurations()?;
-        Ok([head.as_bytes(), &pairs, format!(r#","releaseKey":{key}}}"#).as_bytes()].concat().into())
-    })?;
-    Ok(answer(answer::JSON, Body::from(object)))
+impl<S: ConfigSource> Surface<S> {
+    /// What the file says. That of an encrypted one is opened once for many.
+    fn clear(&self, released: &Released) -> Rendering {
+        let read = || Ok(Bytes::from_owner(Text(self.source.text(released)?)));
+        if released.encrypted { self.renderings.of(released, Form::Clear, read) } else { read() }
+    }
+
+    fn rendered(&self, released: &Released, render: impl FnOnce(&str) -> Rendering) -> Rendering {
+        let clear = self.clear(released)?;
+        render(str::from_utf8(&clear).expect("the bytes of a text"))
+    }
+
+    fn pairs(&self, released: &Released) -> Rendering {
+        let render = || self.rendered(released, |text| released.configurations(text));
+        self.renderings.of(released, Form::Pairs, render)
+    }
+
+    fn properties(&self, released: &Released) -> Rendering {
+        let render = || self.rendered(released, |text| released.properties_text(text));
+        self.renderings.of(released, Form::Properties, render)
+    }
+
+    /// The object of `/configs`: the client's own name of the file beside the names and pairs of what was found.
+    fn config_object(&self, Pulled { file, released, .. }: &Pulled<'_>) -> Result<Response, Refusal> {
+        let around = |pairs: Bytes| {
+            let (app, cluster, key) = (&released.group, &released.namespace, &released.release_key);
+            let [app, cluster, name, key] = [app, cluster, file, key].map(|text| json!(text));
+            let head = format!(r#"{{"appId":{app},"cluster":{cluster},"namespaceName":{name},"configurations":"#);
+            [head.as_bytes(), &pairs, format!(r#","releaseKey":{key}}}"#).as_bytes()].concat().into()
+        };
+        let render = || self.rendered(released, |text| released.configurations(text)).map(&around);
+        let object = if *file == released.file {
+            self.renderings.of(released, Form::Object, render)
+        } else if is_other_name(file, &released.file) {
+            self.renderings.of(released, Form::ObjectByOtherName, render)
+        } else {
+            // By names in any letter case, of which there are very many.
+            self.pairs(released).map(&around)
+        };
+        Ok(answer(answer::JSON, Body::from(object?)))
+    }
+}
+
+/// Whether one is the other with the suffix of properties.
+fn is_other_name(one: &str, other: &str) -> bool {
+    [(one, other), (other, one)].iter().any(|(long, short)| long.strip_suffix(PROPERTIES_SUFFIX) == Some(short))
+}
+
+/// A text as bytes that are shared.
+struct Text(Arc<str>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
 }
 
 fn whole(content_type: HeaderValue, content: Bytes) -> Response {

@@ -85,8 +85,11 @@ impl ConfigSource for Still {
         false
     }
 
-    fn opens(&self, released: &Released) -> bool {
-        released.is_open(|released| self.keyring.open_released(released))
+    fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable> {
+        if !released.encrypted {
+            return Ok(released.content.text());
+        }
+        self.keyring.open_released(released, &released.content).ok_or(Unreadable::Sealed)
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
@@ -118,6 +121,7 @@ impl Counter {
             hosts: Hosts::of(SocketAddr::from(PEER), ["config.example.com".to_owned()]),
             bound: SocketAddr::from(PEER),
             scheme: "http",
+            render_cache_bytes: 1024 * 1024,
         };
         let keyring = Arc::new(Keyring::new(DataKey::of_hex(&"a".repeat(64))));
         let source = Still { catalog: Arc::new(catalog), keyring, hub: Hub::new(10) };

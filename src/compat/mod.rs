@@ -15,6 +15,7 @@ mod floor;
 pub(crate) mod fuzzing;
 mod lookup;
 mod notifications;
+mod renderings;
 mod told;
 mod wanted;
 
@@ -46,7 +47,7 @@ use crate::{
     model::signature::AppKeys,
     model::time::Timestamp,
     model::{
-        config_lookup::{Lookup, Released},
+        config_lookup::{Lookup, Released, Unreadable},
         grant::Sight,
     },
     openapi::{Document, Port},
@@ -57,6 +58,7 @@ use crate::{
 use answer::Refusal;
 use doc::Doc;
 use floor::Floor;
+use renderings::Renderings;
 use told::Told;
 
 /// Longest wait of a pull for what its client has already been told of.
@@ -129,8 +131,8 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// Whether the holder of a token may have what an encrypted file says: a client, and who may edit it.
     fn may_have_sealed(&self, token: &str, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
 
-    /// Whether this node can read an encrypted file.
-    fn opens(&self, released: &Released) -> bool;
+    /// What a released file says, be it kept encrypted or not.
+    fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable>;
 
     /// The access keys of an app that are on; `None` where there are none.
     fn access_keys(&self, app_id: &str) -> Option<AppKeys>;
@@ -176,6 +178,8 @@ pub struct CompatSettings {
     pub bound: SocketAddr,
     /// `http`, or `https` where it listens with TLS.
     pub scheme: &'static str,
+    /// Of what clients were sent, kept for the next ones.
+    pub render_cache_bytes: u64,
 }
 
 /// What every handler gets; cheap to clone, as each layer does for each request.
@@ -185,6 +189,7 @@ pub struct Shared<S> {
     source: S,
     settings: CompatSettings,
     metrics: Arc<Metrics>,
+    renderings: Renderings,
     floor: Floor,
     observed: Told,
     refused: Told,
@@ -207,7 +212,8 @@ impl<S> Deref for Surface<S> {
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
         let (floor, observed, refused) = Default::default();
-        Surface(Arc::new(Shared { source, settings, metrics, floor, observed, refused }))
+        let renderings = Renderings::new(settings.render_cache_bytes, metrics.clone());
+        Surface(Arc::new(Shared { source, settings, metrics, renderings, floor, observed, refused }))
     }
 }
 

@@ -34,6 +34,10 @@ pub struct Bounds {
     #[arg(long, env = "THUBAN_QUOTA_BYTES", default_value_t = 0)]
     pub quota_bytes: u64,
 
+    /// Bytes of what config clients were sent of released files, kept for the next ones; 0 keeps none
+    #[arg(long, env = "THUBAN_RENDER_CACHE_BYTES", default_value_t = limits::RENDER_CACHE_BYTES)]
+    pub render_cache_bytes: u64,
+
     /// Connections that one address (of IPv6: one /64) may have on the two surfaces together, and requests
     /// that a node holds for it; keys and memory of these are limited in proportion
     #[arg(long, env = "THUBAN_CONNECTIONS_PER_ADDRESS", default_value_t = limits::CONNECTIONS_PER_ADDRESS)]

@@ -62,11 +62,11 @@ impl Keyring {
     }
 
     /// What clients get of an encrypted file, or nothing if this node cannot read it, which the log then says.
-    pub fn open_released(&self, released: &Released) -> Option<Arc<str>> {
+    pub fn open_released(&self, released: &Released, content: &Content) -> Option<Arc<str>> {
         let Released { namespace, group, file, .. } = released;
-        let opened = self.open_text(&place(namespace, group, file), &released.content);
+        let opened = self.open_text(&place(namespace, group, file), content);
         if opened.is_none() && !self.has_told_of_files.swap(true, Ordering::Relaxed) {
-            let why = self.refusal(&released.content).detail;
+            let why = self.refusal(content).detail;
             tracing::error!(namespace, group, file, why, "an encrypted config file cannot be read");
         }
         opened

@@ -3,11 +3,11 @@
 //! A [`Lookup`] is one question in our own words (namespaces, group, file); a [`Released`] is what
 //! the catalog answers. Knows nothing of HTTP, and not how a catalog keeps or searches files.
 
-use std::sync::{Arc, OnceLock};
-
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
 use super::config_file::{Format, canonical_file};
+use super::content::Content;
 use super::properties::{self, Pairs, PropertiesError};
 
 /// The namespace that every lookup ends in.
@@ -29,9 +29,6 @@ pub struct Lookup {
 
 /// In a release key, before the mark of a cluster that was made of an earlier state.
 const BIRTH_MARK: char = '.';
-
-/// By how many names a file is asked for: with the suffix of properties, and without.
-const SHOWN_NAMES: usize = 2;
 
 /// What gray releases are matched against.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,12 +59,7 @@ pub fn chain(cluster: &str, data_center: Option<&str>) -> Vec<String> {
     namespaces.into_iter().map(str::to_owned).collect()
 }
 
-/// One release as clients get it.
-///
-/// What clients read is rendered on the first request and kept, so that a publish to thousands of
-/// them costs one rendering, and every answer shares the bytes. The catalog therefore holds the
-/// `Arc` of an active release and hands out clones; for one that is active no more it should keep
-/// only the content.
+/// One release as clients get it, without what is rendered of it: that is kept elsewhere, under [`Released::identity`].
 #[derive(Debug)]
 pub struct Released {
     pub namespace: String,
@@ -78,18 +70,19 @@ pub struct Released {
     /// By the suffix of the file where that says something, whatever its format field says.
     pub format: Format,
     /// As it is kept: sealed, if the file is encrypted.
-    pub content: Arc<str>,
+    pub content: Content,
     pub encrypted: bool,
-    /// What a sealed content says, as far as this node could open it.
-    clear: OnceLock<Option<Arc<str>>>,
     /// Names this release to clients, who compare it as a whole and never look inside.
     pub release_key: String,
-    configurations: OnceLock<Rendering>,
-    properties_text: OnceLock<Rendering>,
-    shown: [OnceLock<(String, Rendering)>; SHOWN_NAMES],
+    /// Equal for two of the same names, version and content, and else never.
+    pub identity: ReleasedId,
 }
 
-type Rendering = Result<Bytes, Unreadable>;
+/// The first half of a SHA-256.
+pub type ReleasedId = [u8; 16];
+
+/// What clients read, in one of its forms.
+pub type Rendering = Result<Bytes, Unreadable>;
 
 /// Why there is nothing to read for clients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -101,20 +94,17 @@ pub enum Unreadable {
 }
 
 impl Released {
-    pub fn new(namespace: &str, group: &str, file: &str, version: u64, format: Format, content: Arc<str>) -> Self {
+    pub fn new(namespace: &str, group: &str, file: &str, version: u64, format: Format, content: Content) -> Self {
         Released {
             namespace: namespace.to_owned(),
             group: group.to_owned(),
             file: file.to_owned(),
             version,
             format: Format::read_as(file, format),
-            content,
             encrypted: false,
-            clear: OnceLock::new(),
             release_key: format!("{namespace}-{group}-{file}-{version}"),
-            configurations: OnceLock::new(),
-            properties_text: OnceLock::new(),
-            shown: Default::default(),
+            identity: identity([namespace, group, file], version, &content),
+            content,
         }
     }
 
@@ -129,70 +119,37 @@ impl Released {
         Released { release_key: format!("{}{BIRTH_MARK}{birth}", self.release_key), ..self }
     }
 
-    /// Whether it can be rendered. A sealed content is opened by the first who asks, and what it says, or that it
-    /// cannot be opened here, is kept for as long as the release is in force.
-    pub fn is_open(&self, open: impl FnOnce(&Released) -> Option<Arc<str>>) -> bool {
-        !self.encrypted || self.clear.get_or_init(|| open(self)).is_some()
+    /// The key-value pairs of what the file says as a JSON object.
+    pub fn configurations(&self, text: &str) -> Rendering {
+        let json = serde_json::to_vec(&self.pairs(text)?).expect("a map of strings is JSON");
+        Ok(json.into_boxed_slice().into())
     }
 
-    /// What clients read.
-    fn text(&self) -> Result<&Arc<str>, Unreadable> {
-        match self.clear.get() {
-            Some(Some(clear)) => Ok(clear),
-            _ if self.encrypted => Err(Unreadable::Sealed),
-            _ => Ok(&self.content),
-        }
+    /// The same as Java's properties text.
+    pub fn properties_text(&self, text: &str) -> Rendering {
+        Ok(properties::write(&self.pairs(text)?).into_bytes().into_boxed_slice().into())
     }
 
-    /// The key-value pairs as a JSON object.
-    pub fn configurations(&self) -> Rendering {
-        self.configurations.get_or_init(|| self.rendered_configurations()).clone()
-    }
-
-    /// The same, rendered for a form that is kept itself.
-    pub fn rendered_configurations(&self) -> Rendering {
-        Ok(serde_json::to_vec(&self.pairs()?).expect("a map of strings is JSON").into())
-    }
-
-    /// What `render` makes for clients that ask for the file by this name. It is kept for the first few names.
-    pub fn shown_as(&self, name: &str, render: impl Fn() -> Rendering) -> Rendering {
-        let kept = self.shown.iter().find_map(|slot| {
-            let (shown_as, shown) = slot.get_or_init(|| (name.to_owned(), render()));
-            (shown_as == name).then(|| shown.clone())
-        });
-        kept.unwrap_or_else(render)
-    }
-
-    /// The key-value pairs as Java's properties text.
-    pub fn properties_text(&self) -> Rendering {
-        let render = || Ok(properties::write(&self.pairs()?).into_bytes().into());
-        self.properties_text.get_or_init(render).clone()
-    }
-
-    /// The content as it was published; properties in their normal form.
-    pub fn raw(&self) -> Rendering {
-        if self.format == Format::Properties {
-            self.properties_text()
-        } else {
-            Ok(Bytes::from_owner(Text(self.text()?.clone())))
-        }
-    }
-
-    fn pairs(&self) -> Result<Pairs, Unreadable> {
+    fn pairs(&self, text: &str) -> Result<Pairs, Unreadable> {
         match self.format {
-            Format::Properties => Ok(properties::parse(self.text()?)?),
-            _ => Ok(Pairs::from([(CONTENT_KEY.to_owned(), self.text()?.to_string())])),
+            Format::Properties => Ok(properties::parse(text)?),
+            _ => Ok(Pairs::from([(CONTENT_KEY.to_owned(), text.to_owned())])),
         }
     }
 }
 
-/// A content as bytes that are shared.
-struct Text(Arc<str>);
-
-impl AsRef<[u8]> for Text {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
+fn identity(names: [&str; 3], version: u64, content: &Content) -> ReleasedId {
+    let mut hash = Sha256::new();
+    for name in names {
+        hash.update((name.len() as u64).to_be_bytes());
+        hash.update(name);
     }
+    hash.update(version.to_be_bytes());
+    hash.update(content.digest().bytes());
+    let hash: [u8; 32] = hash.finalize().into();
+    let mut first = ReleasedId::default();
+    first.copy_from_slice(&hash[..size_of::<ReleasedId>()]);
+    first
 }
 
 /// The release that a client's release key names.
@@ -258,32 +215,45 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_rendered_once() {
-        let released = Released::new("default", "app", "application", 3, Format::Properties, "b=2\na=\\u0041".into());
+    fn properties_are_rendered_in_both_forms() {
+        let text = "b=2\na=\\u0041";
+        let released = Released::new("default", "app", "application", 3, Format::Properties, text.into());
         assert_eq!(released.release_key, "default-app-application-3");
-        assert_eq!(released.configurations().as_deref(), Ok(&br#"{"a":"A","b":"2"}"#[..]));
-        assert_eq!(released.properties_text().as_deref(), Ok(&b"a=A\nb=2\n"[..]));
-        assert_eq!(released.raw(), released.properties_text());
-        let (first, second) = (released.configurations(), released.configurations());
-        assert_eq!(first.expect("valid").as_ptr(), second.expect("valid").as_ptr());
+        assert_eq!(released.configurations(text).as_deref(), Ok(&br#"{"a":"A","b":"2"}"#[..]));
+        assert_eq!(released.properties_text(text).as_deref(), Ok(&b"a=A\nb=2\n"[..]));
+    }
+
+    #[test]
+    fn releases_of_one_identity_are_one() {
+        let released = |names: [&str; 3], version: u64, content: &str| {
+            let [namespace, group, file] = names;
+            Released::new(namespace, group, file, version, Format::Properties, content.into()).identity
+        };
+        let one = released(["a", "b", "c"], 1, "k=v");
+        assert_eq!(one, released(["a", "b", "c"], 1, "k=v"));
+        let others = [(["a", "b", "c"], 2, "k=v"), (["a", "b", "c"], 1, "k=w"), (["ab", "", "c"], 1, "k=v")];
+        for (names, version, content) in others {
+            assert_ne!(one, released(names, version, content), "{names:?} {version} {content}");
+        }
     }
 
     #[test]
     fn other_files_are_one_pair_byte_for_byte() {
         let text = "\u{feff}a: 1\r\nb: \"😀\"\r\n";
         let released = Released::new("default", "app", "db.yml", 1, Format::Properties, text.into());
-        let pairs: Pairs = serde_json::from_slice(&released.configurations().expect("valid")).expect("JSON");
+        let pairs: Pairs = serde_json::from_slice(&released.configurations(text).expect("valid")).expect("JSON");
         assert_eq!(pairs, Pairs::from([("content".to_owned(), text.to_owned())]));
-        assert_eq!(released.raw().as_deref(), Ok(text.as_bytes()));
-        let text = "content=\u{feff}a\\: 1\\r\\nb\\: \"😀\"\\r\\n\n";
-        assert_eq!(released.properties_text().as_deref(), Ok(text.as_bytes()));
+        let written = "content=\u{feff}a\\: 1\\r\\nb\\: \"😀\"\\r\\n\n";
+        assert_eq!(released.properties_text(text).as_deref(), Ok(written.as_bytes()));
     }
 
     #[test]
     fn damaged_properties_are_an_error_not_an_empty_set() {
-        let released = Released::new("default", "app", "application", 1, Format::Properties, "a=1\nb=\\u12".into());
-        assert_eq!(released.configurations().expect_err("bad escape").to_string().split(':').next(), Some("line 2"));
-        assert!(released.properties_text().is_err() && released.raw().is_err());
+        let text = "a=1\nb=\\u12";
+        let released = Released::new("default", "app", "application", 1, Format::Properties, text.into());
+        let refused = released.configurations(text).expect_err("bad escape").to_string();
+        assert_eq!(refused.split(':').next(), Some("line 2"));
+        assert!(released.properties_text(text).is_err());
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 pub const BODY_BYTES_PER_CHARACTER: usize = 6;
 /// Default of `--snapshot-bytes` and of `--log-bytes-kept`.
 pub const LOG_BYTES: u64 = 256 * 1024 * 1024;
+/// Default of `--render-cache-bytes`.
+pub const RENDER_CACHE_BYTES: u64 = 64 * 1024 * 1024;
 /// Default of `--disk-reserve-bytes`: this share of the filesystem, and at most so many bytes.
 pub const DISK_RESERVE_DIVISOR: u64 = 10;
 pub const DISK_RESERVE_BYTES_MAX: u64 = 1024 * 1024 * 1024;

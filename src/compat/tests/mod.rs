@@ -108,7 +108,7 @@ impl Fake {
     fn publish_sealed(&self, file: &str, content: &str) {
         let sealed: String = content.chars().rev().collect();
         self.change("default", file, |slot, version| {
-            let new = Released::new("default", "app", file, version, Format::Properties, sealed.into());
+            let new = Released::new("default", "app", file, version, Format::Properties, sealed.as_str().into());
             slot.normal = Some(Arc::new(new.sealed()));
         });
     }
@@ -218,9 +218,12 @@ impl ConfigSource for Fake {
         self.0.is_client.load(Ordering::Relaxed)
     }
 
-    fn opens(&self, released: &Released) -> bool {
+    fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable> {
+        if !released.encrypted {
+            return Ok(released.content.text());
+        }
         let has_key = self.0.has_key.load(Ordering::Relaxed);
-        released.is_open(|sealed| has_key.then(|| sealed.content.chars().rev().collect::<String>().into()))
+        has_key.then(|| released.content.chars().rev().collect::<String>().into()).ok_or(Unreadable::Sealed)
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
@@ -277,6 +280,7 @@ impl Served {
             hosts: Hosts::any(),
             bound: SocketAddr::from(([127, 0, 0, 1], 8890)),
             scheme: "http",
+            render_cache_bytes: 1024 * 1024,
         };
         set(&mut settings);
         let source = Fake::new(waiters_max);

@@ -274,6 +274,40 @@ async fn a_publish_is_read_at_once_in_every_form() {
     }
 }
 
+/// By every name and in every form, twice, as some of it is kept and some is not.
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_of_renderings_shows_in_no_answer() {
+    let bodies = async |room: u64| {
+        let served = Served::with(100_000, |settings| settings.render_cache_bytes = room);
+        served.source.0.has_key.store(true, Ordering::Relaxed);
+        served.source.publish("default", "plain", "b=2\na=1");
+        served.source.publish("default", "Suffixed.properties", "k=v");
+        served.source.publish("default", "d.yml", "a: 1\n");
+        served.source.publish("default", "damaged", "b=\\u12");
+        served.source.publish_sealed("sealed", "k=secret");
+        let mut bodies = Vec::new();
+        for version in 1..=2 {
+            for name in
+                ["plain", "plain.properties", "PLAIN", "Suffixed", "suffixed.PROPERTIES", "d.yml", "damaged", "sealed"]
+            {
+                for form in ["configs", "configfiles", "configfiles/json", "configfiles/raw"] {
+                    for _ in 0..2 {
+                        let got = served.get(&format!("/{form}/app/default/{name}")).await;
+                        let body = if got.status == StatusCode::OK { got.body } else { Bytes::new() };
+                        bodies.push((version, name, form, got.status, body));
+                    }
+                }
+            }
+            served.source.publish("default", "plain", "c=3");
+        }
+        (bodies, served.metrics.render_cache_hits.get())
+    };
+    let (without, none) = bodies(0).await;
+    let (with, hits) = bodies(1024 * 1024).await;
+    assert_eq!(without, with);
+    assert!(none == 0 && hits > 0, "{hits}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_app_may_be_called_json() {
     let served = Served::new();

@@ -1,0 +1,160 @@
+//! What clients are sent of released files: made for the first who asks, kept for the others while there is room.
+//!
+//! A publish to thousands of clients costs one rendering of each form that they ask for, which all of them share, and
+//! whoever comes at the same time waits for it. What is kept has a bound in bytes for all files together; what goes
+//! first is what was asked for least. A rendering that is larger than a part of it (a quarter) is made for each request.
+
+use std::sync::Arc;
+
+use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+use crate::metrics::Metrics;
+use crate::model::config_lookup::{Released, ReleasedId, Rendering};
+
+/// Parts with a lock and a share of the bytes each: the largest rendering that is kept is one of them.
+const PARTS: usize = 4;
+/// Bytes of a usual rendering, by which the cache sizes its memory of what it let go.
+const USUAL_BYTES: u64 = 4096;
+/// The least number of renderings that it is sized for: fewer are not worth four parts.
+const RENDERINGS_MIN: usize = 128;
+/// What a rendering takes beside its bytes.
+const OVERHEAD_BYTES: u64 = 128;
+
+/// A form of a released file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// What an encrypted file says.
+    Clear,
+    /// The pairs as JSON.
+    Pairs,
+    /// The pairs as properties text.
+    Properties,
+    /// The object of `/configs` for who asks by the name as it is stored,
+    Object,
+    /// and for who adds the suffix of properties or leaves it out.
+    ObjectByOtherName,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    released: ReleasedId,
+    form: Form,
+}
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Key, Rendering> for Bytes {
+    fn weight(&self, _: &Key, rendering: &Rendering) -> u64 {
+        OVERHEAD_BYTES + rendering.as_ref().map_or(0, |bytes| bytes.len() as u64)
+    }
+}
+
+pub(super) struct Renderings {
+    /// `None` where nothing is to be kept.
+    kept: Option<Cache<Key, Rendering, Bytes>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Renderings {
+    /// Keeps up to so many bytes.
+    pub(super) fn new(bytes_max: u64, metrics: Arc<Metrics>) -> Self {
+        let usual = usize::try_from(bytes_max / USUAL_BYTES).unwrap_or(usize::MAX).max(RENDERINGS_MIN);
+        let parts = PARTS as u64;
+        let mut options = OptionsBuilder::new();
+        options.shards(PARTS).estimated_items_capacity(usual).weight_capacity(bytes_max / parts * parts);
+        let options = options.build().expect("both capacities are given");
+        let (hashing, cycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        let kept = (bytes_max > 0).then(|| Cache::with_options(options, Bytes, hashing, cycle));
+        Renderings { kept, metrics }
+    }
+
+    /// A form of a file: the one that is kept, else what `render` makes.
+    pub(super) fn of(&self, released: &Released, form: Form, render: impl FnOnce() -> Rendering) -> Rendering {
+        let Some(kept) = &self.kept else { return render() };
+        let key = Key { released: released.identity, form };
+        match kept.get_value_or_guard(&key, None) {
+            GuardResult::Value(rendering) => {
+                self.metrics.render_cache_hits.inc();
+                rendering
+            }
+            GuardResult::Guard(place) => {
+                let rendering = render();
+                self.metrics.render_cache_misses.inc();
+                drop(place.insert(rendering.clone()));
+                self.metrics.render_cache_bytes.set(i64::try_from(kept.weight()).unwrap_or(i64::MAX));
+                rendering
+            }
+            GuardResult::Timeout => render(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::config_file::Format;
+
+    const FORMS: [Form; 5] = [Form::Clear, Form::Pairs, Form::Properties, Form::Object, Form::ObjectByOtherName];
+
+    fn renderings(bytes_max: u64) -> Renderings {
+        Renderings::new(bytes_max, Arc::new(Metrics::new().expect("a table")))
+    }
+
+    fn released(version: u64) -> Released {
+        Released::new("n", "g", "f", version, Format::Text, "".into())
+    }
+
+    fn of_bytes(length: usize) -> Rendering {
+        Ok(vec![b'x'; length].into())
+    }
+
+    #[test]
+    fn a_form_of_a_release_is_rendered_once_and_shared() {
+        let kept = renderings(1024 * 1024);
+        for (version, form) in (1..=3).flat_map(|version| FORMS.map(|form| (version, form))) {
+            let made = kept.of(&released(version), form, || of_bytes(10)).expect("rendered");
+            let found = kept.of(&released(version), form, || panic!("it is kept")).expect("rendered");
+            assert_eq!(made.as_ptr(), found.as_ptr(), "{version} {form:?}");
+        }
+        let (hits, misses) = (kept.metrics.render_cache_hits.get(), kept.metrics.render_cache_misses.get());
+        assert_eq!((hits, misses, kept.metrics.render_cache_bytes.get()), (15, 15, 15 * 138));
+    }
+
+    #[test]
+    fn without_room_each_request_is_rendered_for() {
+        let kept = renderings(0);
+        let pointers = [(); 2].map(|()| kept.of(&released(1), Form::Pairs, || of_bytes(10)).expect("rendered"));
+        assert_ne!(pointers[0].as_ptr(), pointers[1].as_ptr());
+        assert_eq!((kept.metrics.render_cache_bytes.get(), kept.metrics.render_cache_hits.get()), (0, 0));
+    }
+
+    #[test]
+    fn what_is_kept_has_a_bound_and_what_is_asked_for_often_stays() {
+        let bytes_max = 256 * 1024;
+        let kept = renderings(bytes_max);
+        let popular = |is_kept: bool| {
+            let render = || if is_kept { panic!("it is kept") } else { of_bytes(1000) };
+            kept.of(&released(0), Form::Object, render).expect("rendered");
+        };
+        popular(false);
+        popular(true);
+        for version in 1..2000 {
+            let length = usize::try_from(version * 7919 % 70_000).expect("small");
+            kept.of(&released(version), Form::Object, || of_bytes(length)).expect("rendered");
+            assert!(u64::try_from(kept.metrics.render_cache_bytes.get()).expect("a size") <= bytes_max);
+            popular(true);
+        }
+        assert!(kept.metrics.render_cache_bytes.get() > 0);
+        // A rendering that is larger than a quarter is not kept, and drives nothing out.
+        let before = kept.metrics.render_cache_bytes.get();
+        for _ in 0..2 {
+            let misses = kept.metrics.render_cache_misses.get();
+            kept.of(&released(5000), Form::Object, || of_bytes(70_000)).expect("rendered");
+            assert_eq!(kept.metrics.render_cache_misses.get(), misses + 1);
+        }
+        assert_eq!(kept.metrics.render_cache_bytes.get(), before);
+        popular(true);
+    }
+}
