@@ -108,7 +108,8 @@ impl DataKey {
 
 /// The name of the key under which a text was sealed alike; empty for what is no such text.
 pub fn key_of(sealed: &str) -> &str {
-    sealed.split_once(ID_END).map_or("", |(id, _)| id)
+    let is_name = |id: &&str| id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    sealed.split_once(ID_END).map(|(id, _)| id).filter(is_name).unwrap_or_default()
 }
 
 fn mac(key: &[u8]) -> Hmac<Sha256> {

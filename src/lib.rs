@@ -138,7 +138,9 @@
 //! (409000), and the node looks again. So no parser of others decides what the state becomes.
 //!
 //! What clients read is rendered for the first who asks for that form of it (`compat::renderings`), and kept within
-//! a bound for all files, beside the catalog.
+//! a bound for all files, beside the catalog. A release that is in force no more leaves its content to the row alone
+//! (`catalog::contents`), which is read for who looks at it (`raft::contents`); one that comes into force again has it
+//! read when its entry is applied, before anybody is told.
 //!
 //! # The path of an encrypted file
 //!
@@ -259,8 +261,9 @@
 //!   the version before would have made.
 //! * Nothing crosses between nodes readable, but with a node from before TLS, below level 3.
 //! * Of the inactive releases of a rule or a config file the newest stay, as many as the replicated
-//!   settings say ([`model::settings`]); an active one never goes. A content is held once, in memory and
-//!   as a row, however many drafts and releases have it.
+//!   settings say ([`model::settings`]); an active one never goes.
+//! * A content is one row, however many drafts and releases have it, and one text in memory while one of them is a draft
+//!   or in force. Of what is in memory, apply looks at drafts alone.
 //! * A node id belongs to one data directory. One that lost its directory lost its votes, and may
 //!   not come back under its id; and no majority of such nodes founds a cluster (`raft::formation`).
 //! * Nodes that were started with different lists found no cluster together (`raft::lists`), and members that

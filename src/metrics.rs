@@ -98,6 +98,8 @@ metrics! {
     poll_hold: HistogramVec "thuban_long_poll_hold_seconds" ["outcome"] in HOLD_BUCKETS;
     /// Config pulls refused with 503 because this node had not applied what the client named.
     pulls_behind: IntCounter "thuban_config_pulls_behind_total";
+    /// Bytes of the contents of config files that are in memory: of drafts and of releases in force.
+    content_bytes: IntGauge "thuban_config_content_bytes";
     /// Bytes of renderings of released files that are kept for the next clients.
     render_cache_bytes: IntGauge "thuban_render_cache_bytes";
     /// Renderings that were kept when a client asked for them.

@@ -97,10 +97,11 @@ impl ConfigSource for LocalView {
     }
 
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable> {
-        if !released.encrypted {
-            return Ok(released.content.text());
+        let content = self.node.whole(&released.content).ok().flatten().ok_or(Unreadable::Absent)?;
+        if released.encrypted {
+            return self.node.keyring().open_released(released, &content).ok_or(Unreadable::Sealed);
         }
-        self.node.keyring().open_released(released, &released.content).ok_or(Unreadable::Sealed)
+        content.text().cloned().ok_or(Unreadable::Absent)
     }
 
     fn access_keys(&self, app_id: &str) -> Option<AppKeys> {

@@ -304,8 +304,16 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
     };
     let seen = caller.sight().sees(&key.namespace, &key.group);
     let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
-    let content = app.shown_content(&caller, &key, (release.encrypted, &release.content))?;
-    Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release).with_content(content.as_deref())))
+    let is_in_memory = release.content.text().is_some();
+    let show = move |app: &App| {
+        let content = app.shown_content(&caller, &key, (release.encrypted, &release.content))?;
+        Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release).with_content(content.as_deref())))
+    };
+    if is_in_memory {
+        return show(&app);
+    }
+    let reader = app.clone();
+    app.on_scan_turn(move || show(&reader)).await?
 }
 
 pub(super) const LIST: Doc = DOC
@@ -363,10 +371,17 @@ async fn answer_list(
     with_content: bool,
     find: impl FnOnce(&Catalog) -> (Listed<Arc<ConfigRelease>>, Option<u64>) + Send + 'static,
 ) -> Result<Response, ApiError> {
+    let reader = app.clone();
+    // One that was deleted meanwhile is shown without.
+    let whole = move |release: Arc<ConfigRelease>| {
+        let is_shown = with_content && !release.encrypted;
+        let content = is_shown.then(|| reader.whole(&release.content).ok()).flatten();
+        (release, content)
+    };
     app.scan(FAR, find, move |(listed, removed_through)| {
-        envelope::list_releases("configFileReleases", &listed, removed_through, |release| {
-            let view = ConfigReleaseView::new(release);
-            if with_content { view } else { view.with_content(None) }
+        let listed = listed.map(whole);
+        envelope::list_releases("configFileReleases", &listed, removed_through, |(release, content)| {
+            ConfigReleaseView::new(release).with_content(content.as_deref())
         })
     })
     .await

@@ -96,8 +96,11 @@ pub(super) async fn of_file(
     };
     app.scan(FAR, find, move |found: Result<_, Refusal>| {
         let (mut from, mut to) = found?;
-        for side in [&mut from, &mut to].into_iter().filter(|side| side.encrypted) {
-            side.content = (&*reader.needed_content(&caller, &named, (true, &side.content))?).into();
+        for side in [&mut from, &mut to] {
+            side.content = match side.encrypted {
+                true => (&*reader.needed_content(&caller, &named, (true, &side.content))?).into(),
+                false => reader.whole(&side.content)?,
+            };
         }
         Ok(envelope::single("diff", &between_texts(from, to)))
     })

@@ -13,6 +13,7 @@ use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
+use crate::model::content::Content;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
@@ -151,6 +152,8 @@ pub struct Journal {
     /// For webhooks: what happened, and the instances whose health changed.
     news: Vec<News>,
     health: Vec<Arc<Instance>>,
+    /// What came into memory again, without its text.
+    unread: Vec<Content>,
 }
 
 /// What became of one thing that somebody asked for.
@@ -220,6 +223,11 @@ impl Journal {
         (std::mem::take(&mut self.news), std::mem::take(&mut self.health))
     }
 
+    /// The text of a content is needed from now on, and on disk alone.
+    pub(super) fn read(&mut self, content: Content) {
+        self.unread.push(content);
+    }
+
     /// A row that goes and was not read.
     pub(super) fn forget(&mut self, edit: Edit) {
         self.edits.push(edit);
@@ -232,8 +240,8 @@ impl Journal {
     }
 
     pub(super) fn into_applied(self, outcomes: Vec<Outcome>) -> Applied {
-        let Journal { edits, changes, audit, .. } = self;
-        Applied { outcomes, edits, changes, audit, duplicate: false }
+        let Journal { edits, changes, audit, unread, .. } = self;
+        Applied { outcomes, edits, changes, audit, unread, duplicate: false }
     }
 }
 
@@ -247,6 +255,8 @@ pub struct Applied {
     pub changes: Vec<Change>,
     /// What was written down of it.
     pub audit: Vec<AuditRow>,
+    /// Contents whose texts are to be read from their rows, for all who share them.
+    pub unread: Vec<Content>,
     /// The request id was applied before; nothing was done.
     pub duplicate: bool,
 }

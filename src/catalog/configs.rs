@@ -219,6 +219,12 @@ impl Configs {
         self.contents.len()
     }
 
+    /// The bytes of the contents that are in memory: of drafts and of releases in force, and others that have no rows
+    /// of their own.
+    pub fn content_bytes_in_memory(&self) -> usize {
+        self.contents.bytes_in_memory()
+    }
+
     /// Drafts and releases whose content is sealed.
     pub fn sealed_count(&self) -> usize {
         self.sealed.len()
@@ -227,11 +233,6 @@ impl Configs {
     /// Those of them that are sealed under other data keys than the ones of these names.
     pub fn sealed_under_others<'a>(&self, keys: impl Iterator<Item = &'a str>) -> usize {
         self.sealed.under_others(keys)
-    }
-
-    #[cfg(test)]
-    pub(super) fn content_bytes(&self) -> usize {
-        self.contents.bytes()
     }
 
     // ---- retention ----
@@ -254,7 +255,7 @@ impl Configs {
     }
 
     pub(super) fn put_file(&mut self, mut file: ConfigFile, journal: &mut Journal) -> Arc<ConfigFile> {
-        file.content = self.contents.keep(&file.content, journal);
+        file.content = self.contents.keep(true, &file.content, journal);
         journal.put(&file);
         let file = Arc::new(file);
         if let Some(old) = self.insert_file(file.clone()) {
@@ -271,13 +272,13 @@ impl Configs {
     pub(super) fn remove_file(&mut self, file: &ConfigFile, journal: &mut Journal) {
         journal.delete(file);
         if let Some(old) = self.files.remove(&file.key) {
-            self.sealed.remove(old.encrypted, &old.content);
+            self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
             self.contents.let_go(&old.content, journal);
         }
     }
 
     pub(super) fn put_release(&mut self, mut release: ConfigRelease, journal: &mut Journal) -> Arc<ConfigRelease> {
-        release.content = self.contents.keep(&release.content, journal);
+        release.content = self.contents.keep(release.active, &release.content, journal);
         journal.put(&release);
         let (release, old) = self.insert_release(release);
         if let Some(old) = old {
@@ -290,7 +291,7 @@ impl Configs {
         journal.delete(release);
         self.active.remove(release);
         if let Some(old) = self.releases.remove(&release.key, &release.name) {
-            self.sealed.remove(old.encrypted, &old.content);
+            self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
             self.contents.let_go(&old.content, journal);
         }
     }
@@ -343,7 +344,7 @@ impl Configs {
     /// One that names a content which has not come by waits for it: rows come in the order of their
     /// tables.
     pub(super) fn load_file(&mut self, mut file: ConfigFile) {
-        match self.contents.share(&file.content) {
+        match self.contents.share(true, &file.content) {
             Some(content) => {
                 file.content = content;
                 self.insert_file(Arc::new(file));
@@ -353,7 +354,8 @@ impl Configs {
     }
 
     pub(super) fn load_release(&mut self, mut release: ConfigRelease) {
-        match self.contents.share(&release.content) {
+        let holds = release.active || release.content.text().is_some();
+        match self.contents.share(holds, &release.content) {
             Some(content) => {
                 release.content = content;
                 self.insert_release(release);
@@ -364,12 +366,14 @@ impl Configs {
 
     pub(super) fn load_content(&mut self, content: StoredContent) {
         let digest = self.contents.load(content);
-        for waiting in self.waiting.remove(&digest).unwrap_or_default() {
+        let Some(all) = self.waiting.remove(&digest) else { return };
+        for waiting in all {
             match waiting {
                 Waiting::File(file) => self.load_file(file),
                 Waiting::Release(release) => self.load_release(release),
             }
         }
+        self.contents.forget_text(&digest);
     }
 
     /// Refuses a state of which contents are missing.
@@ -381,19 +385,19 @@ impl Configs {
     }
 
     fn insert_file(&mut self, file: Arc<ConfigFile>) -> Option<Arc<ConfigFile>> {
-        self.sealed.add(file.encrypted, &file.content);
+        self.sealed.add(file.encrypted, self.contents.sealed_under(&file.content));
         let old = self.files.insert(file)?;
-        self.sealed.remove(old.encrypted, &old.content);
+        self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
         Some(old)
     }
 
     fn insert_release(&mut self, release: ConfigRelease) -> (Arc<ConfigRelease>, Option<Arc<ConfigRelease>>) {
         let release = Arc::new(release);
         self.active.insert(&release);
-        self.sealed.add(release.encrypted, &release.content);
+        self.sealed.add(release.encrypted, self.contents.sealed_under(&release.content));
         let old = self.releases.insert(release.clone());
         if let Some(old) = &old {
-            self.sealed.remove(old.encrypted, &old.content);
+            self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
         }
         (release, old)
     }

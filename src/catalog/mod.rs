@@ -26,7 +26,7 @@ mod config_changes;
 mod config_filters;
 mod config_rows;
 pub mod configs;
-mod contents;
+pub mod contents;
 pub mod ctx;
 mod dots;
 pub mod fold;

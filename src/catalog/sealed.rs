@@ -5,9 +5,6 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use crate::data_key::key_of;
-use crate::model::content::Content;
-
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Sealed {
     /// By the name of the key.
@@ -15,16 +12,15 @@ pub(super) struct Sealed {
 }
 
 impl Sealed {
-    /// One more has this content.
-    pub(super) fn add(&mut self, encrypted: bool, content: &Content) {
+    /// One more has a content that is sealed under this key, if it is.
+    pub(super) fn add(&mut self, encrypted: bool, key: &str) {
         if encrypted {
-            *self.counts.entry(key_of(content).into()).or_default() += 1;
+            *self.counts.entry(key.into()).or_default() += 1;
         }
     }
 
     /// One who had it has it no more.
-    pub(super) fn remove(&mut self, encrypted: bool, content: &Content) {
-        let key = key_of(content);
+    pub(super) fn remove(&mut self, encrypted: bool, key: &str) {
         let Some(count) = self.counts.get_mut(key).filter(|_| encrypted) else { return };
         *count -= 1;
         if *count == 0 {

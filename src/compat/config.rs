@@ -46,6 +46,7 @@ impl From<Unreadable> for Refusal {
         match error {
             Unreadable::Damaged(error) => Refusal::Damaged(error.to_string()),
             Unreadable::Sealed => Refusal::Sealed,
+            Unreadable::Absent => Refusal::OutOfService(error.to_string()),
         }
     }
 }

@@ -87,7 +87,7 @@ impl ConfigSource for Still {
 
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable> {
         if !released.encrypted {
-            return Ok(released.content.text());
+            return released.content.text().cloned().ok_or(Unreadable::Absent);
         }
         self.keyring.open_released(released, &released.content).ok_or(Unreadable::Sealed)
     }

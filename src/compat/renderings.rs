@@ -10,7 +10,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle, GuardResult};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::metrics::Metrics;
-use crate::model::config_lookup::{Released, ReleasedId, Rendering};
+use crate::model::config_lookup::{Released, ReleasedId, Rendering, Unreadable};
 
 /// Parts with a lock and a share of the bytes each: the largest rendering that is kept is one of them.
 const PARTS: usize = 4;
@@ -82,7 +82,10 @@ impl Renderings {
             GuardResult::Guard(place) => {
                 let rendering = render();
                 self.metrics.render_cache_misses.inc();
-                drop(place.insert(rendering.clone()));
+                // What could not be read now may be read later.
+                if rendering != Err(Unreadable::Absent) {
+                    drop(place.insert(rendering.clone()));
+                }
                 self.metrics.render_cache_bytes.set(i64::try_from(kept.weight()).unwrap_or(i64::MAX));
                 rendering
             }

@@ -42,7 +42,7 @@ impl Keyring {
         let (text, made_of) = match draft.content.take() {
             Some(text) => (Arc::from(text), None),
             None if after == before => return Ok(draft),
-            None if !before => (there.map(|file| file.content.text()).unwrap_or_default(), made_of()),
+            None if !before => (there.and_then(|file| file.content.text()).cloned().unwrap_or_default(), made_of()),
             None if !may_see => return Ok(draft),
             None => (self.open_content(&key, &there.map(|file| file.content.clone()).unwrap_or_default())?, made_of()),
         };

@@ -69,7 +69,8 @@ pub struct Released {
     pub version: u64,
     /// By the suffix of the file where that says something, whatever its format field says.
     pub format: Format,
-    /// As it is kept: sealed, if the file is encrypted.
+    /// As it is kept: sealed, if the file is encrypted. Without its text for the moment in which a release comes into
+    /// force again.
     pub content: Content,
     pub encrypted: bool,
     /// Names this release to clients, who compare it as a whole and never look inside.
@@ -91,6 +92,8 @@ pub enum Unreadable {
     Damaged(#[from] PropertiesError),
     #[error("the content is encrypted, and was not opened")]
     Sealed,
+    #[error("the content is not in memory, and could not be read")]
+    Absent,
 }
 
 impl Released {

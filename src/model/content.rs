@@ -1,12 +1,15 @@
 //! The content of a config file: one text, shared by the draft, the releases and the form that
 //! clients read, and known by its digest.
 //!
-//! Written out whole it is a string; where the text is kept elsewhere it is written as its digest
-//! ([`Content::reference`]), and read back as one that has no text yet.
+//! The text is in memory where somebody needs it all the time, and else on disk alone: such a content is a
+//! *reference*. One that is needed from now on is [awaited](Content::awaited), and all who share it have the text
+//! once it was read and [given](Content::give) to one of them.
+//!
+//! Written out whole it is a string; a reference is written as its digest, and read back as one.
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -38,8 +41,8 @@ impl fmt::Debug for ContentDigest {
 #[derive(Clone)]
 pub struct Content {
     digest: ContentDigest,
-    /// Absent in a row alone; what the catalog holds has it.
-    text: Option<Arc<str>>,
+    /// Absent in a reference; empty until it was read.
+    text: Option<Arc<OnceLock<Arc<str>>>>,
 }
 
 impl Content {
@@ -47,9 +50,9 @@ impl Content {
         &self.digest
     }
 
-    /// The text, shared.
-    pub fn text(&self) -> Arc<str> {
-        self.text.clone().unwrap_or_default()
+    /// The text, shared, if it is in memory.
+    pub fn text(&self) -> Option<&Arc<str>> {
+        self.text.as_ref()?.get()
     }
 
     /// This content without its text.
@@ -57,14 +60,34 @@ impl Content {
         Content { digest: self.digest, text: None }
     }
 
+    /// This content, with room for its text, which is to be read.
+    pub fn awaited(&self) -> Content {
+        Content { digest: self.digest, text: Some(Arc::default()) }
+    }
+
+    /// Brings the text to all who share this content and wait for it. A reference has nowhere to keep it.
+    pub fn give(&self, text: Arc<str>) {
+        if let Some(room) = &self.text {
+            room.get_or_init(|| text);
+        }
+    }
+
+    /// Whether there is nowhere to keep the text.
     pub fn is_reference(&self) -> bool {
         self.text.is_none()
+    }
+
+    /// This content with the text, for who needs it once.
+    pub fn with_text(&self, text: Arc<str>) -> Content {
+        let content = self.awaited();
+        content.give(text);
+        content
     }
 }
 
 impl From<&str> for Content {
     fn from(text: &str) -> Self {
-        Content { digest: ContentDigest::of(text), text: Some(text.into()) }
+        Content { digest: ContentDigest::of(text), text: Some(Arc::new(OnceLock::from(Arc::from(text)))) }
     }
 }
 
@@ -74,11 +97,12 @@ impl Default for Content {
     }
 }
 
+/// The text; empty where it is not in memory. That of a draft always is.
 impl Deref for Content {
     type Target = str;
 
     fn deref(&self) -> &str {
-        self.text.as_deref().unwrap_or_default()
+        self.text().map_or("", |text| text)
     }
 }
 
@@ -93,7 +117,7 @@ impl Eq for Content {}
 
 impl fmt::Debug for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.text {
+        match self.text() {
             Some(text) => text.fmt(f),
             None => self.digest.fmt(f),
         }
@@ -102,7 +126,7 @@ impl fmt::Debug for Content {
 
 impl Serialize for Content {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.text {
+        match self.text() {
             Some(text) => serializer.serialize_str(text),
             None => serializer.serialize_bytes(self.digest.bytes()),
         }
@@ -150,5 +174,20 @@ mod tests {
         let read: Content = pack::from_bytes(&written).expect("a digest");
         assert!(read.is_reference() && read == whole, "it names the same text");
         assert!(pack::from_bytes::<Content>(&[0xc4, 2, 1, 2]).is_err(), "no digest");
+    }
+
+    #[test]
+    fn a_text_that_was_read_is_had_by_all_who_share_it() {
+        let reference = Content::from("k=v").reference();
+        reference.give("k=v".into());
+        assert_eq!(reference.text(), None, "it keeps none");
+        let awaited = reference.awaited();
+        let shared = awaited.clone();
+        assert!(awaited == reference && awaited.text().is_none() && !awaited.is_reference());
+        assert_eq!(pack::to_bytes(&awaited), pack::to_bytes(&reference), "what is not there yet is not written");
+        awaited.give("k=v".into());
+        let (one, other) = (awaited.text().expect("given"), shared.text().expect("given"));
+        assert!(Arc::ptr_eq(one, other) && &*shared == "k=v");
+        assert_eq!(&*reference.with_text("k=v".into()), "k=v");
     }
 }

@@ -55,18 +55,31 @@ impl Operations {
         Ok(made(items, fill))
     }
 
-    /// What a caller gets to see of a content: `None` of one that is sealed and that it may not have.
+    /// A content with its text, which is read where it is on disk alone. Blocks in that case.
+    pub fn whole(&self, content: &Content) -> Result<Content, Refusal> {
+        let read = self.node.whole(content).map_err(|error| {
+            tracing::error!(%error, "a content cannot be read");
+            Refusal::from(Code::ExecuteException)
+        })?;
+        read.ok_or_else(|| Refusal::new(Code::NotFoundResource, "the release was deleted meanwhile"))
+    }
+
+    /// What a caller gets to see of a content: `None` of one that is sealed and that it may not have. Blocks where it
+    /// is on disk alone.
     pub fn shown_content(
         &self,
         caller: &Caller,
         key: &ConfigKey,
         (encrypted, content): (bool, &Content),
     ) -> Result<Option<Arc<str>>, Refusal> {
-        if !encrypted {
-            return Ok(Some(content.text()));
+        if encrypted && !caller.edits(&key.namespace, &key.group) {
+            return Ok(None);
         }
-        let may_see = caller.edits(&key.namespace, &key.group);
-        may_see.then(|| self.node.keyring().open_content(key, content)).transpose()
+        let content = self.whole(content)?;
+        if encrypted {
+            return self.node.keyring().open_content(key, &content).map(Some);
+        }
+        Ok(content.text().cloned())
     }
 
     /// The same for who needs it.

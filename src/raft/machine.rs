@@ -7,13 +7,15 @@
 //! those who wait for the answers. Groups go one after the other, so rows and their progress are written in the order
 //! of the log.
 //!
-//! The disk is waited for by nobody here: an answer means that a majority has the entry in its log and that
+//! The disk is waited for by nobody here, but where the text of a release that comes into force again is read from its
+//! row ([`contents`](super::contents)), after the catalog was unlocked: an answer means that a majority has the entry in its log and that
 //! this node shows it, and the rows follow. A node that ends before they are written applies those entries
 //! again. Who reads rows has those that wait written first, so a snapshot or a backup, which is made of
 //! rows, holds all that was ever acknowledged here, and the log is purged behind a snapshot only.
 
 use std::collections::BTreeSet;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -27,6 +29,7 @@ use sha2::{Digest, Sha256};
 use tokio::task::yield_now;
 
 use super::backup::header_of;
+use super::contents::{Texts, any_lacks_text};
 use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
 use super::hashes::Checkpoints;
 use super::peer::Checkpoint;
@@ -39,6 +42,7 @@ use crate::format::level::Level;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
+use crate::model::content::Content;
 use crate::model::time::Timestamp;
 use crate::store::{SnapshotFile, Store, blocking};
 use crate::watch::{Hub, WatchKey};
@@ -190,12 +194,25 @@ impl Machine {
         let mut news = News::default();
         let mut progress = self.progress();
         let edits = self.change_catalog(group, &mut progress, &mut news)?;
+        self.read_contents(&edits, &mut news)?;
         self.store.put_rows(edits.iter().map(|edit| (&edit.key, edit.value.as_ref())))?;
         *self.progress.lock() = progress;
         news.checkpoints.drain(..).for_each(|checkpoint| self.checkpoints.lock().note(checkpoint));
         self.metrics.apply_batch.observe(news.entries as f64);
         self.metrics.apply_duration.observe(started.elapsed().as_secs_f64());
         Ok(news)
+    }
+
+    /// Reads what the entries need in memory from now on, and what is shown to who waits for an answer here.
+    fn read_contents(&self, edits: &[Edit], news: &mut News) -> io::Result<()> {
+        let texts = Texts { edits, store: &self.store };
+        texts.give(&mem::take(&mut news.unread))?;
+        for (request, reply) in &mut news.replies {
+            if any_lacks_text(&reply.outcomes) && self.state.replies.is_awaited(*request) {
+                texts.complete(&mut reply.outcomes)?;
+            }
+        }
+        Ok(())
     }
 
     /// Applies entries in memory, and returns the rows that this changes.
@@ -205,7 +222,7 @@ impl Machine {
             let edits = self.apply_to(&mut next, group, progress, news, |_| false)?;
             let old = self.holding_catalog(|catalog| {
                 self.state.note(&next);
-                std::mem::replace(catalog, next)
+                mem::replace(catalog, next)
             });
             drop(old);
             edits
@@ -260,6 +277,7 @@ impl Machine {
                         news.replies.push((ctx.request, reply));
                     }
                     news.changes.extend(applied.changes);
+                    news.unread.extend(applied.unread);
                     edits.extend(applied.edits);
                 }
             }
@@ -305,7 +323,7 @@ impl Machine {
         self.state.clock.not_before(catalog.clock());
         let mut held = self.state.catalog.write();
         self.state.note(&catalog);
-        let old = std::mem::replace(&mut *held, catalog);
+        let old = mem::replace(&mut *held, catalog);
         drop(held);
         *self.progress.lock() = progress;
         self.checkpoints.lock().clear();
@@ -330,6 +348,8 @@ struct News {
     clock: Timestamp,
     is_stamped: bool,
     changes: Vec<Change>,
+    /// Contents that are needed in memory, and are on disk alone.
+    unread: Vec<Content>,
     replies: Vec<(RequestId, Reply)>,
 }
 

@@ -8,7 +8,7 @@
 //! [`clock`] (what time it is), [`horizon`] (what no node of this cluster can know), [`backup`] (the state for
 //! somebody to keep), [`members`] (who belongs to the cluster), [`divergence`] (whether all members hold the
 //! same state), [`reset`] (a password that was reset while the node was stopped), [`notes`] (what a node saw for
-//! the audit trail), [`trail`] (reading it), [`webhooks`] (who is told of what happens), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
+//! the audit trail), [`trail`] (reading it), [`contents`] (texts that are on disk alone), [`webhooks`] (who is told of what happens), [`start`], [`formation`] and [`chores`] (how a node comes up and what it does unasked), and the
 //! [`threads`] that all of it runs on.
 
 #[cfg(test)]
@@ -17,6 +17,7 @@ pub mod backup;
 mod beats;
 mod chores;
 pub mod clock;
+mod contents;
 mod cost;
 mod disk_check;
 mod divergence;

@@ -129,6 +129,10 @@ impl Replies {
         (PendingReply { replies: self, request }, receiver)
     }
 
+    pub(super) fn is_awaited(&self, request: RequestId) -> bool {
+        self.waiting.lock().contains_key(&request)
+    }
+
     pub(super) fn answer(&self, replies: impl IntoIterator<Item = (RequestId, Reply)>) {
         let mut waiting = self.waiting.lock();
         if waiting.is_empty() {

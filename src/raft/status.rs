@@ -301,6 +301,7 @@ impl Node {
         for (kind, count) in catalog.counts() {
             metrics.objects.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
         }
+        metrics.content_bytes.set(as_gauge(catalog.configs.content_bytes_in_memory()));
         // Walked where nobody waits for it: each key is opened once.
         let view = catalog.view();
         drop(catalog);

@@ -235,6 +235,13 @@ impl Store {
         self.view()?.get_row(key)
     }
 
+    /// A row that is never written anew with another value: only if it is not in the database are those written that
+    /// wait. Blocks.
+    pub fn get_constant_row(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        let found = self.0.database.rocks().get_cf(self.0.database.family(STATE), key).map_err(io::Error::other)?;
+        if found.is_some() { Ok(found) } else { self.get_row(key) }
+    }
+
     /// Visits all rows of the present moment in key order.
     pub fn for_each_row(&self, visit: impl FnMut(&[u8], &[u8]) -> io::Result<()>) -> io::Result<()> {
         self.view()?.for_each_row(visit)

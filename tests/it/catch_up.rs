@@ -149,7 +149,7 @@ async fn a_node_joins_is_promoted_and_leaves() {
 }
 
 /// An operator's call, again while the node knows no leader: 503001 says that this is safe.
-async fn order(api: &Api, path: &str, body: Value) {
+pub(crate) async fn order(api: &Api, path: &str, body: Value) {
     let body = &body;
     eventually(LIMIT, path, || async move {
         match api.post(path, body).await {

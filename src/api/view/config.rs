@@ -203,7 +203,7 @@ impl<'a> ConfigReleaseView<'a> {
             namespace: &release.key.namespace,
             group: &release.key.group,
             file_name: &release.key.file,
-            content: (!release.encrypted).then_some(&*release.content),
+            content: release.content.text().filter(|_| !release.encrypted).map(|text| &**text),
             md5: &release.md5,
             encrypted: release.encrypted,
             encrypt_algo: algorithm(release.encrypted),

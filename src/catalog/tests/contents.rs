@@ -17,26 +17,31 @@ fn edits_of(applied: &Applied, table: Table) -> (Vec<usize>, usize) {
     (written, applied.edits.iter().filter(of_table).filter(|edit| edit.value.is_none()).count())
 }
 
-/// Every text there is, by content: drafts and releases alike.
+/// Every text in memory, by content: drafts and releases alike.
 pub(super) fn texts(catalog: &Catalog) -> BTreeMap<String, Vec<Arc<str>>> {
     let mut texts: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
     let (files, releases) = (
         catalog.configs.list_files(&FileFilter::default(), Page::ALL).rows,
         catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows,
     );
+    let readers = releases.iter().filter(|release| release.active).map(|release| &release.content);
+    for content in readers.chain(files.iter().map(|file| &file.content)) {
+        assert!(content.text().is_some(), "what is looked at all the time is in memory");
+    }
     let all = files.iter().map(|file| &file.content).chain(releases.iter().map(|release| &release.content));
-    for content in all {
-        assert!(!content.is_reference(), "what the catalog holds is whole");
-        texts.entry(content.to_string()).or_default().push(content.text());
+    for text in all.filter_map(|content| content.text()) {
+        texts.entry(text.to_string()).or_default().push(text.clone());
     }
     texts
 }
 
-/// Equal texts are one, and nothing is held that nobody has.
+/// Equal texts are one, all that are in memory are counted, and nothing is kept that nobody has.
 pub(super) fn is_held_once(catalog: &Catalog) -> bool {
     let texts = texts(catalog);
     let is_one = |all: &Vec<Arc<str>>| all.iter().all(|text| Arc::ptr_eq(text, &all[0]));
-    texts.values().all(is_one) && texts.len() == catalog.configs.content_count()
+    let bytes: usize = texts.keys().map(String::len).sum();
+    let is_counted = bytes == catalog.configs.content_bytes_in_memory();
+    texts.values().all(is_one) && is_counted && texts.len() <= catalog.configs.content_count()
 }
 
 fn delete_file(name: &str) -> Command {
@@ -120,6 +125,51 @@ fn a_state_without_one_of_its_contents_is_refused() {
     assert!(refused.contains("the content 6b86b273"), "{refused}");
 }
 
+/// What is in memory follows what is in force, whatever brings a release back.
+#[test]
+fn a_release_that_is_not_in_force_is_on_disk_alone() {
+    let mut bench = Bench::founded(Level::ROLLOUT);
+    let found = |bench: &Bench, text: &str| {
+        let found = bench.catalog.configs.find("prod", "shop", "a", &ClientLabels::default()).expect("in force");
+        assert_eq!(found.content.text().map(|text| &**text), Some(text));
+        assert_eq!(bench.reloaded(), bench.catalog);
+        assert!(is_held_once(&bench.catalog) && is_held_once(&bench.reloaded()));
+        bench.catalog.configs.content_bytes_in_memory()
+    };
+    let text = |number: usize| format!("{number:01000}");
+    for number in 1..=20 {
+        bench.apply(publish("a", &text(number), &format!("r{number}")));
+        assert_eq!(found(&bench, &text(number)), 1000, "after {number} releases");
+    }
+    let named = |name: &str| vec![release("a", name)];
+    let applied = bench.apply(Command::ConfigRollback(named("r3")));
+    assert_eq!(applied.unread.len(), 1, "read once for all");
+    assert_eq!(found(&bench, &text(3)), 2000, "the draft is what was published last");
+    assert!(bench.apply(Command::ConfigRollback(named("r20"))).unread.is_empty(), "the draft has it");
+    assert_eq!(found(&bench, &text(20)), 1000);
+    // By other ways: withdrawn for the one before, or saved as the draft that an old release was made of.
+    let withdrawn = ConfigReleaseDraft { to_previous: Some(true), ..release("a", "r20") };
+    assert_eq!(bench.codes(Command::ConfigReleases(ReleaseOp::Withdraw, vec![withdrawn])), [200000]);
+    assert_eq!(found(&bench, &text(3)), 2000);
+    bench.codes(Command::ConfigFiles(Op::Update, vec![file("a", &text(5))]));
+    assert!(bench.apply(Command::ConfigRollback(named("r5"))).unread.is_empty());
+    assert_eq!(found(&bench, &text(5)), 1000);
+    // A gray release that is stopped and one that is promoted.
+    for (name, op) in [("g1", ReleaseOp::StopGray), ("g2", ReleaseOp::Promote)] {
+        bench.codes(Command::ConfigFiles(Op::Update, vec![file("a", name)]));
+        let gray = gray("", "", "one");
+        let (release_type, beta_labels) = (gray.release_type, gray.client_labels);
+        let draft = ConfigReleaseDraft { release_type, beta_labels, ..release("a", name) };
+        assert_eq!(bench.codes(Command::ConfigPublish(vec![draft])), [200000]);
+        assert_eq!(found(&bench, &text(5)), 1002);
+        bench.codes(Command::ConfigFiles(Op::Update, vec![file("a", "")]));
+        assert_eq!(bench.codes(Command::ConfigReleases(op, vec![release("a", name)])), [200000]);
+    }
+    assert_eq!(found(&bench, "g2"), 2);
+    bench.apply(delete_file("a"));
+    assert_eq!((bench.catalog.configs.content_bytes_in_memory(), bench.catalog.configs.content_count()), (0, 0));
+}
+
 /// What a pipeline that publishes for ever leaves behind: as much as is kept, not as much as was published.
 #[test]
 fn memory_and_rows_are_bounded_by_what_is_kept() {
@@ -133,7 +183,7 @@ fn memory_and_rows_are_bounded_by_what_is_kept() {
     let releases = files * (kept + 1);
     let configs = &bench.catalog.configs;
     assert_eq!((configs.release_count(), configs.content_count()), (releases, releases));
-    assert_eq!(configs.content_bytes(), releases * 1000);
+    assert_eq!(configs.content_bytes_in_memory(), files * 1000, "drafts and what is in force, which are one");
     let bytes: usize = bench.rows.values().map(Vec::len).sum();
     let requests = publishes * 100;
     assert!(bytes < releases * 1600 + requests, "{bytes} bytes of rows");

@@ -220,7 +220,7 @@ impl ConfigSource for Fake {
 
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable> {
         if !released.encrypted {
-            return Ok(released.content.text());
+            return released.content.text().cloned().ok_or(Unreadable::Absent);
         }
         let has_key = self.0.has_key.load(Ordering::Relaxed);
         has_key.then(|| released.content.chars().rev().collect::<String>().into()).ok_or(Unreadable::Sealed)

@@ -1,0 +1,80 @@
+//! The texts of contents that are on disk alone, read from their rows: for releases that come into force again, for the
+//! answers of writes, and for who asks for one.
+
+use std::io;
+use std::sync::Arc;
+
+use super::node::Node;
+use crate::catalog::contents::{row_key, text_of_row};
+use crate::catalog::{Edit, Entity, Outcome};
+use crate::model::config_file::ConfigRelease;
+use crate::model::content::Content;
+use crate::store::Store;
+
+/// Where texts are: in rows that are about to be written, else in the store.
+pub(super) struct Texts<'a> {
+    pub(super) edits: &'a [Edit],
+    pub(super) store: &'a Store,
+}
+
+impl Texts<'_> {
+    /// `None` where no row has it. Blocks.
+    fn of(&self, content: &Content) -> io::Result<Option<Arc<str>>> {
+        let key = row_key(content.digest());
+        let is_of_key = |edit: &&Edit| edit.key == key && edit.value.is_some();
+        let coming = self.edits.iter().rfind(is_of_key).and_then(|edit| edit.value.clone());
+        let row = match coming {
+            Some(row) => Some(row),
+            None => self.store.get_constant_row(&key)?,
+        };
+        row.map(|row| text_of_row(&row).map_err(io::Error::other)).transpose()
+    }
+
+    /// Brings their texts to contents that are needed in memory from now on. Blocks.
+    pub(super) fn give(&self, contents: &[Content]) -> io::Result<()> {
+        for content in contents {
+            let missing =
+                || io::Error::other(format!("the content {:?} of a config file is missing", content.digest()));
+            content.give(self.of(content)?.ok_or_else(missing)?);
+        }
+        Ok(())
+    }
+
+    /// Gives the releases in an answer the contents that it shows of them. Blocks.
+    pub(super) fn complete(&self, outcomes: &mut [Outcome]) -> io::Result<()> {
+        for outcome in outcomes {
+            if let Entity::ConfigRelease(release) = &mut outcome.entity
+                && lacks_text(release)
+                && let Some(text) = self.of(&release.content)?
+            {
+                *release = Arc::new(ConfigRelease { content: release.content.with_text(text), ..(**release).clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an answer would show more of it than is in memory. What is sealed is not shown.
+pub(super) fn lacks_text(release: &ConfigRelease) -> bool {
+    !release.encrypted && release.content.text().is_none()
+}
+
+/// Whether that is so of one of them.
+pub(super) fn any_lacks_text(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().any(|outcome| matches!(&outcome.entity, Entity::ConfigRelease(release) if lacks_text(release)))
+}
+
+impl Node {
+    /// A content with its text, which is read where it is on disk alone; `None` where nobody has the content any more.
+    /// Blocks in that case.
+    pub fn whole(&self, content: &Content) -> io::Result<Option<Content>> {
+        if content.text().is_some() {
+            return Ok(Some(content.clone()));
+        }
+        let text = Texts { edits: &[], store: self.store() }.of(content)?;
+        Ok(text.map(|text| {
+            content.give(text.clone());
+            content.with_text(text)
+        }))
+    }
+}
