@@ -231,7 +231,7 @@ mod tests {
             store.set_cluster_id(cluster_id).expect("tied");
         }
         let state = Machine::load(store.clone(), Hub::new(0), metrics()).expect("an empty state").state().clone();
-        (dir, Acquaintances::new(node_id, store, state, false))
+        (dir, Acquaintances::new((node_id, &BTreeMap::new()), (store, true), state, false))
     }
 
     /// What comes of it when `from` dials `to`, and of the same the other way round.
