@@ -340,8 +340,8 @@ impl Op {
     }
 }
 
-/// An instance whose health has changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// An instance whose health has changed since the leader looked at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstanceHealth {
     pub id: String,
     pub healthy: bool,

@@ -323,6 +323,7 @@ impl Catalog {
             return self.activate_again(ctx, &*release, published(release.release_type()), "", journal);
         };
         let from = release.in_force(self);
+        // The sentence becomes part of hashed rows: it stays as it is within a level (`tests::words`).
         let plan = Plan { at: due.at, failed: refusal.detail.clone() };
         let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, journal);
         self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, journal);

@@ -50,7 +50,8 @@ impl fmt::Display for ConfigKey {
     }
 }
 
-/// Lower case, with one `.properties` cut off: equal for all names that one lookup may try.
+/// Lower case, with one `.properties` cut off: equal for all names that one lookup may try. It is part of the key of a
+/// hashed row, so its letters are those of one version of Unicode within a level (`catalog::tests::words`).
 pub fn canonical_file(file: &str) -> String {
     let mut lower = file.to_lowercase();
     if lower.ends_with(PROPERTIES_SUFFIX) {

@@ -176,7 +176,7 @@ impl ReleaseOp {
         }
     }
 
-    /// What the audit trail calls it.
+    /// What the audit trail calls it, in hashed rows: another word belongs to another level (`catalog::tests::words`).
     pub fn word(self) -> &'static str {
         match self {
             ReleaseOp::Rollback => "rollback",
@@ -263,7 +263,8 @@ pub fn transition(op: ReleaseOp, state: ReleaseState) -> Transition {
     }
 }
 
-/// The table of publishing, see the top of this file.
+/// The table of publishing, see the top of this file. What it says of a planned release is stored and hashed: another
+/// wording belongs to another level (`catalog::tests::words`).
 pub fn publishable(release_type: ReleaseType, audience: Audience<'_>, is_gray_active: bool) -> Result<(), Refusal> {
     match release_type {
         ReleaseType::Normal if is_gray_active => {

@@ -21,6 +21,7 @@ mod rules;
 mod sealed;
 mod trust;
 mod webhooks;
+mod words;
 
 use std::collections::BTreeMap;
 

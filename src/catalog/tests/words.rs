@@ -1,0 +1,188 @@
+//! Words and letters that become part of rows, and so of the hash by which members are compared: pinned, since two
+//! binaries of one level have to write the same. Who changes one of them brings a level, below which it stays, as a node
+//! that writes another word than the others is shut out of the cluster for good.
+
+use sha2::{Digest, Sha256};
+
+use super::access_keys::access_key;
+use super::house::{House, Kind, kinds};
+use super::instances::instance;
+use super::rules::{of_rule, rule};
+use super::trust::asked_by;
+use super::*;
+use crate::catalog::audit::AuditNote;
+use crate::catalog::history::Thing;
+use crate::catalog::releases::Due;
+use crate::catalog::retention::Overfull;
+use crate::format::pack;
+use crate::model::access::{ServiceTokenDraft, UserDraft};
+use crate::model::audience::Audience;
+use crate::model::config_file::canonical_file;
+use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::release::{Action, ReleaseOp, ReleaseType, publishable};
+use crate::model::rule::Family;
+use crate::model::webhook::{WebhookDraft, WebhookTold};
+
+/// Why a release that was planned could not be published: in its row, in its history, and in the news of it.
+const FAILED: [&str; 2] = [
+    "a gray release is active: promote it, or stop it, before publishing for all",
+    "a gray release needs a client label or client_percent",
+];
+
+#[test]
+fn sentences_that_reach_rows() {
+    let nobody = Audience { labels: &[], percent: None };
+    let refused = [(ReleaseType::Normal, true), (ReleaseType::Gray, false)]
+        .map(|(kind, is_gray_active)| publishable(kind, nobody, is_gray_active).expect_err("refused").detail);
+    assert_eq!(refused, FAILED, "a refusal of publishing was worded anew: see the top of this file");
+    for kind in kinds() {
+        let house = House::with_all_states(kind);
+        let history = &house.bench.catalog.history;
+        let told: Vec<_> = history.of(&house.thing()).filter(|event| event.action == Action::Failed).collect();
+        assert_eq!(told.iter().map(|event| event.comment.as_str()).collect::<Vec<_>>(), [FAILED[0]]);
+        let rows: Vec<String> =
+            house.bench.rows.values().map(|row| String::from_utf8_lossy(row).into_owned()).collect();
+        let sentences = rows.iter().filter(|row| row.contains(FAILED[0])).count();
+        assert_eq!(sentences, 2, "{kind:?}: the release and its history");
+    }
+}
+
+/// A command of each kind, which names one thing; nothing of what it names is there.
+fn commands() -> Vec<Command> {
+    let name = || "x".to_owned();
+    let namespace = || NamespaceDraft { name: name(), ..NamespaceDraft::default() };
+    let group = || ConfigGroupDraft { namespace: "prod".into(), name: name(), ..ConfigGroupDraft::default() };
+    let template = || ConfigTemplateDraft { name: name(), ..ConfigTemplateDraft::default() };
+    let user = || UserDraft { name: name(), ..UserDraft::default() };
+    let hash = || TokenHash("t".into());
+    let token =
+        |grants| ServiceTokenDraft { name: name(), hash: hash(), grants, networks: Vec::new(), expires_in_s: 0 };
+    let webhook = || WebhookDraft { name: name(), ..WebhookDraft::default() };
+    let on_host = || vec![instance("prod", "s", "h", 80)];
+    let releases = || vec![release("x", "r")];
+    let due = |thing| Due { thing, release_name: "r".into(), at: Timestamp(1) };
+    let password_hash = PasswordHash("h".into());
+    let mut commands = Vec::new();
+    for op in [Op::Create, Op::Update, Op::Delete] {
+        commands.extend([
+            Command::Namespaces(op, vec![namespace()]),
+            Command::Services(op, vec![service("prod", "x")]),
+            Command::Aliases(op, vec![alias("x", "s")]),
+            Command::ConfigGroups(op, vec![group()]),
+            Command::ConfigFiles(op, vec![file("x", "c")]),
+            Command::ConfigTemplates(op, vec![template()]),
+            Command::Users(op, vec![user()]),
+            Command::ServiceTokens(op, vec![token(Default::default())]),
+            Command::AccessKeys(op, vec![access_key("app", "x")]),
+            Command::Webhooks(op, vec![webhook()]),
+            Command::Instances(op, on_host()),
+        ]);
+        commands.extend(Family::ALL.iter().map(|family| Command::Rules(op, vec![rule(*family, "x")])));
+    }
+    use ReleaseOp::{Delete, Promote, Rollback, StopGray, Withdraw};
+    for op in [Rollback, StopGray, Delete, Promote, Withdraw] {
+        let of_rules = |family: &Family| Command::RuleReleases(*family, op, vec![of_rule("x", "r")]);
+        commands.extend(Family::ALL.iter().map(of_rules));
+        commands.push(Command::ConfigReleases(op, releases()));
+    }
+    commands.extend(Family::ALL.iter().map(|family| Command::PublishRules(*family, vec![of_rule("x", "r")])));
+    commands.extend([
+        Command::ConfigPublish(releases()),
+        Command::ConfigCreateAndPublish(vec![ConfigPublish {
+            file: file("y", "c"),
+            release: release("y", "r"),
+            md5: None,
+        }]),
+        Command::ConfigRollback(releases()),
+        Command::ConfigDeleteReleases(releases()),
+        Command::ConfigStopGray(releases()),
+        Command::InstancesDeleteHost(on_host()),
+        Command::InstancesIsolateHost(on_host()),
+        Command::ChangePassword { name: name(), password_hash, replaces: None },
+        Command::Settings(SettingsChange { releases_kept: Some(7), ..SettingsChange::default() }),
+        Command::SignIn { hash: hash(), user_id: "none".into(), password: PasswordHash::default() },
+        Command::SignOut { hash: hash() },
+        Command::Instances(Op::Create, vec![InstanceDraft { id: Some("i".into()), ..instance("prod", "s", "h", 81) }]),
+        Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), ..InstanceHealth::default() }]),
+        Command::RemoveDeadInstances(vec![DeadInstance { id: "i".into(), revision: String::new() }]),
+        Command::PublishDue(vec![due(Thing::File(ConfigKey::new("prod", "g", "f")))]),
+        Command::PublishDue(Family::ALL.iter().map(|family| due(Thing::Rule(*family, "x".into()))).collect()),
+        Command::PruneReleases(Overfull::default()),
+        Command::WebhooksTold(vec![WebhookTold::default()]),
+        Command::Note(vec![AuditNote::default()]),
+        Command::Announce(NodeRecord::new(1, "i".into(), "a:1".into(), "c:1".into())),
+        Command::Forget { node_id: 9 },
+        Command::Bootstrap {
+            cluster_id: "c".into(),
+            admin: Founder::administrator("u", "h", Timestamp(1)),
+            level: Level::FIRST,
+        },
+        Command::Raise { level: Level::NEWEST },
+    ]);
+    commands
+}
+
+/// Every command with the words that an entry of it leaves in the trail, asked for and as an instance asks for itself.
+#[test]
+fn words_of_the_audit_trail() {
+    let mut bench = Bench::trusting_at(Level::NEWEST);
+    let settings = SettingsChange { audit_instances: Some(1), ..SettingsChange::default() };
+    assert_eq!(bench.by("admin", Command::Settings(settings)), [200000]);
+    let mut written = Vec::new();
+    for command in commands() {
+        let text = format!("{command:?}");
+        let name: String = text.chars().take_while(|letter| letter.is_ascii_alphanumeric()).collect();
+        for itself in [false, true] {
+            if itself && !matches!(command, Command::Instances(..)) {
+                continue;
+            }
+            let is_own = command.is_own();
+            let asked = if is_own { command.clone() } else { asked_by("admin", itself, command.clone()) };
+            let applied = bench.apply(asked);
+            let deeds = applied.audit.iter().flat_map(|row| row.events());
+            let words: Vec<_> = deeds
+                .map(|deed| format!("{} {} {:?} {:?}", deed.action, deed.kind, deed.namespace, deed.name))
+                .collect();
+            let line = format!("{name} {}: {}", command.action(itself), words.join(", "));
+            written.push(line.trim_end().to_owned());
+        }
+    }
+    let written = written.join("\n") + "\n";
+    let golden = include_str!("golden_words.txt");
+    assert_eq!(written, golden, "a word of the audit trail has changed: see the top of this file\n{written}");
+}
+
+/// The rows of releases in every state, with their histories.
+#[test]
+fn rows_of_every_state_of_a_release() {
+    let rows_of = |kind: Kind| {
+        let mut hash = Sha256::new();
+        for (key, value) in House::with_all_states(kind).bench.rows {
+            pack::to_bytes(&(key, value)).iter().for_each(|byte| hash.update([*byte]));
+        }
+        hex::encode(&hash.finalize()[..8])
+    };
+    let found: Vec<_> = kinds().map(rows_of).collect();
+    assert_eq!(found, GOLDEN_ROWS, "what is written at level {} is what it always was", Level::ROLLOUT);
+}
+
+const GOLDEN_ROWS: [&str; 5] =
+    ["467f8d8c83d5b6d1", "978fef40f62cc36e", "04c7ff67ee287b96", "7665fa2d42d25d25", "bb1fb5a143a953c3"];
+
+/// The name under which clients find a file is the key of a row, and it is in lower case: by the tables of Unicode that
+/// the standard library has. Another version of them has other letters.
+#[test]
+fn the_lower_case_of_every_letter() {
+    let mut hash = Sha256::new();
+    for letter in '\0'..=char::MAX {
+        // A sigma at the end of a word has a form of its own, and tables say what a word is.
+        for name in [format!("{letter}"), format!("{letter}Σ"), format!("AΣ{letter}"), format!("AΣ{letter}A")] {
+            hash.update(canonical_file(&name));
+            hash.update([0]);
+        }
+    }
+    let digest = hex::encode(&hash.finalize()[..16]);
+    assert_eq!(digest, GOLDEN_LOWER_CASE, "letters became others: pin the table as it was, or bring a level");
+}
+
+const GOLDEN_LOWER_CASE: &str = "e8234903ea0914e5f67ceef4c48f9f37";
