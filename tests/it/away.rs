@@ -23,12 +23,12 @@ const BACK_LIMIT: Duration = Duration::from_secs(10);
 const FLOW_LIMIT: Duration = Duration::from_secs(20);
 
 /// Processor time and log of one process over a while.
-struct Spent {
-    processor_share: f64,
-    log_bytes: u64,
+pub(crate) struct Spent {
+    pub(crate) processor_share: f64,
+    pub(crate) log_bytes: u64,
 }
 
-async fn spent(cluster: &Cluster, id: u64, time: Duration) -> Spent {
+pub(crate) async fn spent(cluster: &Cluster, id: u64, time: Duration) -> Spent {
     let log_bytes = || std::fs::metadata(cluster.log(id)).expect("there is a log").len();
     let (processor, log, began) = (cluster.process(id).processor_time(), log_bytes(), Instant::now());
     tokio::time::sleep(time).await;

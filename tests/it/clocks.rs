@@ -21,7 +21,7 @@ fn library() -> PathBuf {
 }
 
 /// The wall clock alone is wrong; how much time passes is seen rightly, as it is on a real machine.
-fn wrong_by(offset: &str) -> Vec<(String, String)> {
+pub(crate) fn wrong_by(offset: &str) -> Vec<(String, String)> {
     let library = library().to_str().expect("the path is text").to_owned();
     let variables = [
         ("LD_PRELOAD", library.as_str()),
@@ -96,7 +96,7 @@ async fn written_apart_s(api: &Api, name: &str) -> u64 {
 }
 
 /// `YYYY-MM-DD HH:MM:SS` in UTC as seconds since the epoch.
-fn seconds(text: &Value) -> i64 {
+pub(crate) fn seconds(text: &Value) -> i64 {
     let text = text.as_str().unwrap_or_else(|| panic!("{text} is no time"));
     let part = |from: usize, to: usize| text[from..to].parse::<u16>().unwrap_or_else(|_| panic!("{text} is no time"));
     let small = |from| u8::try_from(part(from, from + 2)).expect("two digits");

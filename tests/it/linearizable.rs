@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::{Api, Cluster, Operation, OperationKind, eventually, is_linearizable, report, setting};
 
-const SERVICES: &str = "/naming/v1/services";
+pub(crate) const SERVICES: &str = "/naming/v1/services";
 const NAMESPACE: &str = "history";
 /// Kept low, so that a value's operations fit the judge.
 const CLIENTS_PER_VALUE: usize = 4;
@@ -25,13 +25,13 @@ async fn clients_see_one_order_while_leaders_die_and_sleep() {
     let nodes: Vec<Api> = cluster.ids().into_iter().map(|id| cluster.api(id)).collect();
     let values: usize = setting("THUBAN_IT_VALUES", 8);
     for value in 0..values {
-        nodes[0].post(SERVICES, &json!([service(value, 0)])).await.expect_code(200_000);
+        add_value(&nodes[0], value).await;
     }
     let histories: Vec<Arc<Mutex<Vec<Operation>>>> = (0..values).map(|_| Arc::default()).collect();
     let mut clients = JoinSet::new();
     for client in 0..values * CLIENTS_PER_VALUE {
         let value = client % values;
-        clients.spawn(use_value(nodes.clone(), client, value, histories[value].clone()));
+        clients.spawn(use_value(nodes.clone(), client, value, PACE, histories[value].clone()));
     }
     let faults = disturb(&mut cluster, &mut clients).await;
 
@@ -69,7 +69,7 @@ async fn disturb(cluster: &mut Cluster, clients: &mut JoinSet<()>) -> usize {
 }
 
 /// Waits until another node than `old` says that it leads.
-async fn new_leader(cluster: &Cluster, old: u64) -> u64 {
+pub(crate) async fn new_leader(cluster: &Cluster, old: u64) -> u64 {
     let others: Vec<Api> = cluster.ids().into_iter().filter(|id| *id != old).map(|id| cluster.api(id)).collect();
     let others = &others;
     eventually(Duration::from_secs(20), "another node leads", || async move {
@@ -88,9 +88,20 @@ fn service(value: usize, content: u64) -> Value {
     json!({"namespace": NAMESPACE, "name": format!("value-{value}"), "comment": content.to_string()})
 }
 
+/// Makes a value, which is 0.
+pub(crate) async fn add_value(api: &Api, value: usize) {
+    api.post(SERVICES, &json!([service(value, 0)])).await.expect_code(200_000);
+}
+
 /// Alternates reads and writes through changing nodes, and notes what was answered.
-async fn use_value(nodes: Vec<Api>, client: usize, value: usize, history: Arc<Mutex<Vec<Operation>>>) {
-    let mut pace = tokio::time::interval(PACE);
+pub(crate) async fn use_value(
+    nodes: Vec<Api>,
+    client: usize,
+    value: usize,
+    pace: Duration,
+    history: Arc<Mutex<Vec<Operation>>>,
+) {
+    let mut pace = tokio::time::interval(pace);
     for number in 0..OPERATIONS_PER_CLIENT {
         pace.tick().await;
         let api = &nodes[(client + number) % nodes.len()];

@@ -28,6 +28,7 @@ mod divergence;
 mod envelope;
 mod exhaustion;
 mod explain;
+mod faults;
 mod formation;
 mod graceful;
 mod gray_configs;
