@@ -67,6 +67,15 @@
 //! side (`catalog::ledger`) and touch the things of their page alone. Config clients always read
 //! the node's own state; what keeps them from stepping back are the ids they bring along.
 //!
+//! # How fresh a node is
+//!
+//! One measure (`raft::freshness`): `as_of`, the latest moment of which a node knows that everything committed by then is
+//! applied here. It moves with each append of the leader, an empty one too, whose committed index is applied. Readiness,
+//! the trust in tokens, the age that `/admin/v1/cluster` and `/metrics` tell, and whether a client may know what this
+//! node does not, are comparisons of that moment with a limit. Who leads is decided by silence (`raft::election`), for
+//! which any byte of an append counts, against a time-out that follows the round trip to the peers; what the members say
+//! of themselves is asked in one round for all who want to know (`raft::poll`).
+//!
 //! # The path of a long poll
 //!
 //! [`compat`] registers a [`watch::Watch`] on every key the answer can depend on (custom cluster,
@@ -164,7 +173,7 @@
 //!
 //! A caller is what its token, or its certificate, stands for: a user or a service token, with grants
 //! ([`model::grant`]: a role on a scope, and a role is a set of verbs). [`operations::caller`] looks that up once a
-//! request, and believes no token while the node has not heard a leader with a majority for `--token-trust-ms`. A write
+//! request, and believes no token while the node has not been as fresh as `--token-trust-ms` asks for. A write
 //! goes on as [`catalog::asked::Asked`]: the command, and who asked for it. Apply judges each item by the
 //! grants of that moment, where its ids and names are resolved; what the caller does not see is as if it
 //! were missing. What nobody asked for is the cluster's own and is not judged. Reads carry a
@@ -279,7 +288,13 @@
 //!   `raft::peer::limits`.
 //! * Stamps never run backwards, and never ahead of the time that has passed by more than a hundredth of
 //!   it, whatever the wall clock of the leader shows (`raft::clock`).
+//! * A new leader stamps nothing before it has asked who is in reach what time it is; who follows takes the time from its
+//!   leader, and an entry that is applied late turns no clock back.
 //! * A peer that is away costs a try a second and two lines of log, however long it is away.
+//! * A peer is waited for while a byte moves: any entry passes a link of 64 KiB/s. Raft's own calls wait for no other
+//!   ones, and a large forward for nobody (`raft::peer::limits`).
+//! * The log is not larger than four times what makes a snapshot due and what is kept behind one: a peer that needs
+//!   more of it gets a snapshot (`raft::keeping`).
 //! * Nobody is declared unhealthy before its whole window has passed under the present leader, and none
 //!   of it while that leader was stalled or cut off; a verdict is proposed in the term in which it was
 //!   found, or not at all.
