@@ -81,7 +81,7 @@ impl ConfigSource for LocalView {
     }
 
     fn sight_of(&self, token: &str, address: Option<IpAddr>) -> Option<Sight> {
-        if !self.node.is_fresh_within(self.token_trust) {
+        if !self.node.trusts_tokens(self.token_trust) {
             return None;
         }
         let holder = self.node.state().access().holder(&token_hash(token), self.node.now())?;

@@ -122,7 +122,7 @@ impl Operations {
     /// As far as this node may say: one that has not been up to date for too long believes nobody, as it may not know
     /// of a revocation.
     fn holder(&self, credential: &Credential, address: Option<IpAddr>) -> Option<Holder> {
-        if !self.node.is_fresh_within(self.bounds.token_trust) {
+        if !self.node.trusts_tokens(self.bounds.token_trust) {
             return None;
         }
         let now = self.node.now();

@@ -130,6 +130,12 @@ impl Freshness {
         was_heard && silence < limit
     }
 
+    /// Whether no leader was heard since the start, which is no longer ago than `limit`.
+    pub(super) fn is_unmet_within(&self, limit: Duration) -> bool {
+        let (since_start, was_heard) = self.silence();
+        !was_heard && since_start < limit
+    }
+
     /// Returns when something was heard that may change `as_of`.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;

@@ -115,6 +115,12 @@ impl Node {
         self.age().is_some_and(|age| age < limit)
     }
 
+    /// Whether tokens are believed: while this node is that fresh. One that has just started and has met no leader yet
+    /// believes what it kept for as long, so that a node that is left alone can be looked at.
+    pub fn trusts_tokens(&self, limit: Duration) -> bool {
+        self.is_fresh_within(limit) || self.inner().freshness.is_unmet_within(limit)
+    }
+
     /// Returns when somebody else than `leader` leads.
     pub(super) async fn leader_other_than(&self, leader: NodeId) {
         let mut server = self.inner().raft.server_metrics();

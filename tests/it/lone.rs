@@ -48,7 +48,7 @@ async fn a_node_alone_serves_what_it_has_and_joins_when_the_others_return() {
 
     let (status, text) = api.health("/readyz?verbose").await.expect("the node answers");
     assert_eq!(status, 503, "{text}");
-    for failing in ["[-] leader: ", "[-] recovered: ", "[+] founded", "[+] disk"] {
+    for failing in ["[-] leader: ", "[-] caught_up: ", "[+] founded", "[+] disk"] {
         assert!(text.contains(failing), "{failing:?} is not in:\n{text}");
     }
     assert_eq!(api.health("/livez").await.expect("the node answers").0, 200);

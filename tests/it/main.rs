@@ -25,6 +25,7 @@ mod data_keys;
 mod deploy;
 mod discover;
 mod divergence;
+mod edges;
 mod envelope;
 mod exhaustion;
 mod explain;

@@ -1,5 +1,5 @@
-//! A thin link before a node: what its peers dial goes through here, in each direction at a rate that all connections
-//! share and that can be changed while they are open.
+//! A thin or long link before a node: what its peers dial goes through here, in each direction at a rate that all
+//! connections share, and after a delay, both of which can be changed while they are open.
 //!
 //! One connection waits for its turn behind the others, a small piece at a time, and what waits stays with who sends it: the
 //! link holds no more than a router does.
@@ -12,6 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -20,6 +21,8 @@ const PIECE_BYTES: usize = 4 * 1024;
 /// What the kernel takes from a sender before the link does.
 const BUFFER_BYTES: u32 = 64 * 1024;
 const WAITING_MAX: u32 = 64;
+/// On a long link; a thin one hands each over at once.
+const PIECES_UNDER_WAY_MAX: usize = 256;
 
 pub(crate) struct ThinLink {
     address: SocketAddr,
@@ -33,6 +36,8 @@ pub(crate) struct ThinLink {
 struct Lane {
     /// Bytes a second; 0 is without a limit.
     rate: AtomicU64,
+    /// Milliseconds that a piece is on its way, at any rate.
+    delay: AtomicU64,
     /// When all that has been let in so far has passed.
     free_at: Mutex<Option<Instant>>,
     passed: AtomicU64,
@@ -59,6 +64,13 @@ impl ThinLink {
     pub(crate) fn set_rate(&self, bytes_a_second: u64) {
         for lane in [&self.there, &self.back] {
             lane.rate.store(bytes_a_second, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on each byte takes so long, in each direction.
+    pub(crate) fn set_delay(&self, delay: Duration) {
+        for lane in [&self.there, &self.back] {
+            lane.delay.store(delay.as_millis() as u64, Ordering::Relaxed);
         }
     }
 
@@ -109,15 +121,28 @@ async fn carry_both(caller: TcpStream, target: SocketAddr, there: Arc<Lane>, bac
 }
 
 async fn carry(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt + Unpin, lane: &Lane) {
-    let mut piece = vec![0; PIECE_BYTES];
-    while let Ok(length @ 1..) = from.read(&mut piece).await {
-        lane.pass(length).await;
-        if to.write_all(&piece[..length]).await.is_err() {
-            return;
+    let (under_way, mut arriving) = mpsc::channel::<(Instant, Vec<u8>)>(PIECES_UNDER_WAY_MAX);
+    let take = async move {
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(length @ 1..) = from.read(&mut piece).await {
+            lane.pass(length).await;
+            let arrives = Instant::now() + Duration::from_millis(lane.delay.load(Ordering::Relaxed));
+            if under_way.send((arrives, piece[..length].to_vec())).await.is_err() {
+                return;
+            }
         }
-    }
-    // The end of one direction is passed on too; the other end may have gone before.
-    let _ = to.shutdown().await;
+    };
+    let give = async move {
+        while let Some((arrives, piece)) = arriving.recv().await {
+            sleep_until(arrives).await;
+            if to.write_all(&piece).await.is_err() {
+                return;
+            }
+        }
+        // The end of one direction is passed on too; the other end may have gone before.
+        let _ = to.shutdown().await;
+    };
+    tokio::join!(take, give);
 }
 
 #[cfg(test)]
