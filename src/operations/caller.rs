@@ -93,8 +93,12 @@ impl Operations {
             None => {
                 // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells. Where
                 // none is possible nobody can say that the token is wrong.
-                Box::pin(self.node.await_linearizable()).await?;
-                self.holder(&credential, address).ok_or(Code::TokenNotExisted)?
+                let awaited = Box::pin(self.node.await_news()).await;
+                match (self.holder(&credential, address), awaited) {
+                    (Some(holder), _) => holder,
+                    (None, Ok(())) => return Err(Code::TokenNotExisted.into()),
+                    (None, Err(error)) => return Err(error.into()),
+                }
             }
         };
         let Holder { name, grants, .. } = holder;

@@ -9,6 +9,7 @@
 //! it does not are comparisons of this one moment with a limit.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -130,10 +131,10 @@ impl Freshness {
         was_heard && silence < limit
     }
 
-    /// Whether no leader was heard since the start, which is no longer ago than `limit`.
-    pub(super) fn is_unmet_within(&self, limit: Duration) -> bool {
+    /// Whether no leader was heard since the start, which is so long ago.
+    pub(super) fn is_unmet_for(&self, ago: Range<Duration>) -> bool {
         let (since_start, was_heard) = self.silence();
-        !was_heard && since_start < limit
+        !was_heard && ago.contains(&since_start)
     }
 
     /// Returns when something was heard that may change `as_of`.

@@ -6,6 +6,9 @@
 //! peer for all of it. Without the second rule callers that wait for their answers fall into many small batches and
 //! few large ones, and a small one costs three nodes as much work as a dozen writes more in a large one.
 //!
+//! Where the majority is far, a round trip is long and what waits for it would take two: there the next batch goes when the
+//! last one has been on its way for a while, however many are.
+//!
 //! Without a majority a batch that was appended stands still, for ever perhaps. What waits behind it is
 //! turned away as soon as the lease of this node has run out: it is in no log yet.
 
@@ -14,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use openraft::errors::RaftError;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -25,6 +29,9 @@ use crate::format::types::Proposal;
 
 /// Batches on their way: with two, one is on the disks while the next one is being applied.
 const BATCHES_MAX: usize = 2;
+/// Over a distance the next batch goes so long after the last one, and so many are on their way at most.
+const FAR_AFTER: Duration = Duration::from_millis(10);
+const BATCHES_FAR_MAX: usize = 64;
 /// Proposals of one batch, and their bytes, but for the first one: the append of a batch is one frame to a
 /// peer, or a few.
 const BATCH_PROPOSALS_MAX: usize = 1024;
@@ -49,6 +56,8 @@ struct Gathered {
     /// Proposals of these batches.
     under_way: usize,
     swept: Option<Instant>,
+    /// When the last batch was sent.
+    sent: Option<Instant>,
 }
 
 struct Waiting {
@@ -71,7 +80,7 @@ impl Gatherer {
             if !gathered.take_in(Waiting { proposal, answer }, Instant::now()) {
                 return Carried::Busy;
             }
-            gathered.next_batch()
+            gathered.next_batch(Instant::now())
         };
         if let Some(batch) = batch {
             // On a task of its own: a caller that goes away must not take the others along.
@@ -81,19 +90,30 @@ impl Gatherer {
     }
 
     /// Sends a batch, and then whatever has gathered, until nothing has.
-    async fn send(self, node: Node, mut batch: Vec<Waiting>) {
-        loop {
-            let count = batch.len();
-            self.send_watching_the_lease(&node, batch).await;
-            match self.0.lock().end_batch(count) {
-                Some(next) => batch = next,
-                None => return,
+    fn send(self, node: Node, mut batch: Vec<Waiting>) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            loop {
+                let count = batch.len();
+                self.send_watching_the_lease(&node, batch).await;
+                match self.0.lock().end_batch(count, Instant::now()) {
+                    Some(next) => batch = next,
+                    None => return,
+                }
             }
-        }
+        })
     }
 
     async fn send_watching_the_lease(&self, node: &Node, batch: Vec<Waiting>) {
         let mut sending = std::pin::pin!(send_batch(&node.inner().raft, batch));
+        tokio::select! {
+            () = &mut sending => return,
+            () = sleep(FAR_AFTER) => {
+                let next = self.0.lock().next_batch(Instant::now());
+                if let Some(next) = next {
+                    tokio::spawn(self.clone().send(node.clone(), next));
+                }
+            }
+        }
         loop {
             tokio::select! {
                 () = &mut sending => return,
@@ -142,14 +162,19 @@ impl Gathered {
 
     /// What goes after a batch of `count` proposals has ended. What is still too little for that goes after the other
     /// one.
-    fn end_batch(&mut self, count: usize) -> Option<Vec<Waiting>> {
+    fn end_batch(&mut self, count: usize, now: Instant) -> Option<Vec<Waiting>> {
         self.batches -= 1;
         self.under_way -= count;
-        self.next_batch()
+        self.next_batch(now)
     }
 
-    fn next_batch(&mut self) -> Option<Vec<Waiting>> {
-        if self.waiting.is_empty() || self.batches == BATCHES_MAX || self.waiting.len() < self.under_way {
+    fn next_batch(&mut self, now: Instant) -> Option<Vec<Waiting>> {
+        let is_far = self.batches > 0 && self.sent.is_some_and(|sent| now - sent >= FAR_AFTER);
+        let goes = match is_far {
+            true => self.batches < BATCHES_FAR_MAX,
+            false => self.batches < BATCHES_MAX && self.waiting.len() >= self.under_way,
+        };
+        if self.waiting.is_empty() || !goes {
             return None;
         }
         let mut bytes = 0;
@@ -161,6 +186,7 @@ impl Gathered {
         let batch: Vec<Waiting> = self.waiting.drain(..count).collect();
         self.waiting_bytes -= batch.iter().map(Waiting::bytes).sum::<usize>();
         self.batches += 1;
+        self.sent = Some(now);
         self.under_way += batch.len();
         Some(batch)
     }
@@ -218,15 +244,17 @@ mod tests {
 
     /// The sizes of the batches that go as these come.
     fn coming(gathered: &mut Gathered, all: Vec<Waiting>) -> Vec<usize> {
+        let now = gathered.sent.unwrap_or_else(Instant::now);
         let sent = all.into_iter().filter_map(|one| {
             assert!(gathered.take_in(one, Instant::now()), "there is room");
-            gathered.next_batch().map(|batch| batch.len())
+            gathered.next_batch(now).map(|batch| batch.len())
         });
         sent.collect()
     }
 
     fn end(gathered: &mut Gathered, count: usize) -> Option<usize> {
-        gathered.end_batch(count).map(|batch| batch.len())
+        let now = gathered.sent.unwrap_or_else(Instant::now);
+        gathered.end_batch(count, now).map(|batch| batch.len())
     }
 
     #[test]
@@ -255,13 +283,30 @@ mod tests {
     }
 
     #[test]
+    fn over_a_distance_batches_do_not_wait_for_each_other() {
+        let (mut all, _carried) = waiting(5, 0);
+        let (mut gathered, now) = (Gathered::default(), Instant::now());
+        let mut next = |count: usize, at: Duration| {
+            for one in all.drain(..count) {
+                assert!(gathered.take_in(one, now), "there is room");
+            }
+            gathered.next_batch(now + at).map(|batch| batch.len())
+        };
+        assert_eq!([next(1, Duration::ZERO), next(1, Duration::ZERO)], [Some(1), Some(1)]);
+        assert_eq!(next(1, FAR_AFTER / 2), None, "two are on their way");
+        assert_eq!([next(0, FAR_AFTER), next(2, FAR_AFTER * 3 / 2)], [Some(1), None]);
+        assert_eq!(next(0, FAR_AFTER * 2), Some(2), "none has come back");
+    }
+
+    #[test]
     fn a_batch_is_bounded_by_bytes_and_holds_one_at_least() {
         let (large, _large) = waiting(1, BATCH_BYTES_MAX + 1);
         let (thirds, _thirds) = waiting(4, BATCH_BYTES_MAX / 3);
         let mut gathered = stuck(large.into_iter().chain(thirds).collect(), Instant::now());
         let mut sizes = Vec::new();
         let mut ended = 0;
-        while let Some(batch) = gathered.end_batch(ended) {
+        let now = Instant::now();
+        while let Some(batch) = gathered.end_batch(ended, now) {
             ended = batch.len();
             sizes.push(ended);
         }

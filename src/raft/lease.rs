@@ -13,9 +13,9 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use openraft::metrics::RaftMetrics;
 use openraft::{Instant as _, ServerState};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::node::Node;
+use super::node::{Node, NodeError};
 use super::uptime;
 use crate::format::types::{NodeId, TypeConfig};
 
@@ -24,6 +24,8 @@ use crate::format::types::{NodeId, TypeConfig};
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// Readiness of a follower bears more than an election: a balancer must not take all nodes out for that.
 const LED_WITHIN: Duration = Duration::from_secs(2);
+/// A node that has met no leader for so long since its start is alone.
+const ALONE_AFTER: Duration = Duration::from_millis(1500);
 /// Between two looks at whether there is a leader that can lead, and how long there is none before that is told.
 const LOOK: Duration = Duration::from_millis(500);
 const TOLD_AFTER: Duration = Duration::from_secs(1);
@@ -115,10 +117,28 @@ impl Node {
         self.age().is_some_and(|age| age < limit)
     }
 
-    /// Whether tokens are believed: while this node is that fresh. One that has just started and has met no leader yet
-    /// believes what it kept for as long, so that a node that is left alone can be looked at.
+    /// Whether tokens are believed: while this node is that fresh. One that has met no leader since its start, for
+    /// longer than that takes where there is one, believes what it kept for as long, so that a node that is left alone
+    /// can be looked at.
     pub fn trusts_tokens(&self, limit: Duration) -> bool {
-        self.is_fresh_within(limit) || self.inner().freshness.is_unmet_within(limit)
+        self.is_fresh_within(limit) || self.inner().freshness.is_unmet_for(ALONE_AFTER..limit)
+    }
+
+    /// [`Node::await_linearizable`] for who may have what this node does not know of; a node that is alone is not asked to
+    /// wait.
+    pub async fn await_news(&self) -> Result<(), NodeError> {
+        let alone = async {
+            let (since_start, _) = self.inner().freshness.silence();
+            sleep(ALONE_AFTER.saturating_sub(since_start)).await;
+            if !self.inner().freshness.is_unmet_for(ALONE_AFTER..Duration::MAX) {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            reached = self.await_linearizable() => reached,
+            () = alone => Err(NodeError::NoLeader),
+        }
     }
 
     /// Returns when somebody else than `leader` leads.

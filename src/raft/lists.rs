@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn lists_are_compared_by_ids_and_addresses() {
-        let rows: [(&str, &[(NodeId, &str)], bool); 6] = [
+        type Row<'a> = (&'a str, &'a [(NodeId, &'a str)], bool);
+        let rows: [Row<'_>; 6] = [
             ("the same", THREE, true),
             ("the same in another order", &[(3, "c:1"), (1, "a:1"), (2, "b:1")], true),
             ("one more", &[(1, "a:1"), (2, "b:1"), (3, "c:1"), (4, "d:1")], false),

@@ -32,20 +32,19 @@ use super::backup::header_of;
 use super::contents::{Texts, any_lacks_text};
 use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
 use super::hashes::Checkpoints;
+use super::news::{News, watch_keys};
 use super::peer::Checkpoint;
 use super::state::{Applied, Reply, State};
 use super::threads::at_length;
 use super::weight::Weight;
-use crate::catalog::{Catalog, Change, Edit, RequestId};
+use crate::catalog::{Catalog, Change, Edit};
 use crate::format::codec;
 use crate::format::level::Level;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
-use crate::model::content::Content;
-use crate::model::time::Timestamp;
 use crate::store::{SnapshotFile, Store, blocking};
-use crate::watch::{Hub, WatchKey};
+use crate::watch::Hub;
 
 /// The row of the Raft adapter; table 0 is not the catalog's.
 pub(crate) const PROGRESS_KEY: &[u8] = &[0];
@@ -333,38 +332,6 @@ impl Machine {
         // Here, where nobody waits: giving back a large state takes as long as making it.
         drop(old);
         Ok(())
-    }
-}
-
-/// What to tell after a group was applied.
-#[derive(Default)]
-struct News {
-    /// How many were applied.
-    entries: usize,
-    /// Hashes at the indexes where they are noted, once the rows are written.
-    checkpoints: Vec<Checkpoint>,
-    applied: Applied,
-    /// The newest stamp, and whether one of these entries brought it.
-    clock: Timestamp,
-    is_stamped: bool,
-    changes: Vec<Change>,
-    /// Contents that are needed in memory, and are on disk alone.
-    unread: Vec<Content>,
-    replies: Vec<(RequestId, Reply)>,
-}
-
-fn watch_keys(change: &Change) -> Vec<WatchKey> {
-    match change {
-        Change::Config(key) => vec![WatchKey::config(&key.namespace, &key.group, &key.file)],
-        Change::Namespaces => vec![WatchKey::namespaces()],
-        Change::Service { namespace, name } => {
-            vec![WatchKey::service(namespace, name), WatchKey::services(Some(namespace)), WatchKey::services(None)]
-        }
-        Change::Rules(family, ends) => {
-            ends.iter().map(|end| WatchKey::rules(*family, &end.namespace, &end.service)).collect()
-        }
-        Change::Webhooks => Vec::new(),
-        Change::Instances { namespace, service } => vec![WatchKey::instances(namespace, service)],
     }
 }
 

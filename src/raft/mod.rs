@@ -13,6 +13,7 @@
 
 #[cfg(test)]
 mod apply_test;
+mod attempts;
 pub mod backup;
 mod beats;
 mod chores;
@@ -36,6 +37,7 @@ mod levels;
 mod lists;
 pub mod machine;
 mod members;
+mod news;
 pub mod node;
 mod notes;
 pub mod peer;

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
+use super::attempts::Attempts;
 use super::disk_check::DiskCheck;
 use super::divergence::Divergence;
 use super::election::Elections;
@@ -49,7 +50,7 @@ use crate::traces;
 
 /// How long a command may take before its outcome is called unknown. Below the request time-out,
 /// so that the caller still gets the answer.
-const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
+pub(super) const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
 /// How long a request waits for a leader where none is in touch: longer than an election, and short
 /// enough for a caller on a node that is cut off, who is answered within three seconds.
 pub(super) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
@@ -427,26 +428,5 @@ impl From<ForwardAnswer> for Attempt {
             ForwardAnswer::Refused { text, code: Some(code) } => Attempt::Refused(refusal(code, text)),
             ForwardAnswer::Unknown { .. } => Attempt::Unknown,
         }
-    }
-}
-
-/// When to give up.
-struct Attempts {
-    deadline: Instant,
-    patience: Instant,
-    may_have_happened: bool,
-}
-
-impl Attempts {
-    fn new() -> Self {
-        let now = Instant::now();
-        Attempts { deadline: now + PROPOSE_WITHIN, patience: now + LEADER_PATIENCE, may_have_happened: false }
-    }
-
-    /// Once something may have happened, only a result counts, up to the deadline; before that a
-    /// caller is better served with a quick "no leader".
-    fn go_on(&self) -> bool {
-        let limit = if self.may_have_happened { self.deadline } else { self.patience };
-        Instant::now() < limit
     }
 }

@@ -1,0 +1,40 @@
+//! What there is to tell once entries are applied, and to whom.
+
+use super::peer::Checkpoint;
+use super::state::{Applied, Reply};
+use crate::catalog::{Change, RequestId};
+use crate::model::content::Content;
+use crate::model::time::Timestamp;
+use crate::watch::WatchKey;
+
+/// What to tell after a group was applied.
+#[derive(Default)]
+pub(super) struct News {
+    /// How many were applied.
+    pub(super) entries: usize,
+    /// Hashes at the indexes where they are noted, once the rows are written.
+    pub(super) checkpoints: Vec<Checkpoint>,
+    pub(super) applied: Applied,
+    /// The newest stamp, and whether one of these entries brought it.
+    pub(super) clock: Timestamp,
+    pub(super) is_stamped: bool,
+    pub(super) changes: Vec<Change>,
+    /// Contents that are needed in memory, and are on disk alone.
+    pub(super) unread: Vec<Content>,
+    pub(super) replies: Vec<(RequestId, Reply)>,
+}
+
+pub(super) fn watch_keys(change: &Change) -> Vec<WatchKey> {
+    match change {
+        Change::Config(key) => vec![WatchKey::config(&key.namespace, &key.group, &key.file)],
+        Change::Namespaces => vec![WatchKey::namespaces()],
+        Change::Service { namespace, name } => {
+            vec![WatchKey::service(namespace, name), WatchKey::services(Some(namespace)), WatchKey::services(None)]
+        }
+        Change::Rules(family, ends) => {
+            ends.iter().map(|end| WatchKey::rules(*family, &end.namespace, &end.service)).collect()
+        }
+        Change::Webhooks => Vec::new(),
+        Change::Instances { namespace, service } => vec![WatchKey::instances(namespace, service)],
+    }
+}
