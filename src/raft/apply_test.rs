@@ -67,7 +67,7 @@ async fn the_cut_into_groups_is_nothing_that_a_state_shows() {
 #[tokio::test]
 async fn the_catalog_is_given_back_between_parts_of_what_comes_at_once() {
     for (entries, parts_min) in [
-        ((0..10).map(|index| making(index, 100, 300)).collect::<Vec<_>>(), 5),
+        ((0..20).map(|index| making(index, 50, 300)).collect::<Vec<_>>(), 4),
         ((0..1024).map(|index| making(index, 1, 10)).collect(), 4),
     ] {
         let (_dir, _store, machine, metrics) = machine();

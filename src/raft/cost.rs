@@ -27,8 +27,11 @@ const GROUP_MAX: Cost = Cost { bytes: 256 * 1024, items: 256 };
 
 /// From here on a single entry is applied beside what readers see, and shown at once: ten thousand changes of health
 /// are one, and neither a reader nor a heartbeat must wait for them. It costs a copy of all that changes, which many
-/// small entries would pay for dearly. A group that comes to as much is applied where no other task waits for it.
-const LARGE: Cost = Cost { bytes: 64 * 1024, items: 256 };
+/// small entries would pay for dearly.
+const LARGE: Cost = Cost { bytes: 64 * 1024, items: 64 };
+
+/// From here on a group of small ones is applied where no other task waits for it.
+const LONG: Cost = Cost { bytes: 64 * 1024, items: 256 };
 
 /// How long a group holds the catalog before it gives it back, and goes on after those who wait: a fifth of what a
 /// reader has to bear, since one more entry may come to its end, on a processor that others use as well.
@@ -47,8 +50,12 @@ impl Cost {
         Cost { bytes: codec::entry_payload_bytes(entry), items: 1 }
     }
 
-    pub(super) fn is_large(self) -> bool {
-        self.bytes >= LARGE.bytes || self.items >= LARGE.items
+    fn is_large(self) -> bool {
+        self.reaches(LARGE)
+    }
+
+    fn reaches(self, limit: Cost) -> bool {
+        self.bytes >= limit.bytes || self.items >= limit.items
     }
 
     fn fits(self) -> bool {
@@ -110,16 +117,14 @@ impl From<Opened> for Group {
 }
 
 impl Group {
-    /// Takes the entry that follows, or gives it back for the next group: where there is no room for it, or where it is
-    /// large and the others are not.
-    fn push(&mut self, next: Opened) -> Result<(), Opened> {
-        let cost = self.cost + next.cost;
-        if next.cost.is_large() != self.is_beside || !cost.fits() {
-            return Err(next);
-        }
-        self.cost = cost;
+    /// Whether the entry that follows belongs here: there is room for it, and it is large if the others are.
+    fn admits(&self, next: &Opened) -> bool {
+        next.cost.is_large() == self.is_beside && (self.cost + next.cost).fits()
+    }
+
+    fn push(&mut self, next: Opened) {
+        self.cost = self.cost + next.cost;
         self.entries.push_back(next);
-        Ok(())
     }
 
     /// The next one to be applied; it does not lie in the group any more.
@@ -138,7 +143,7 @@ impl Group {
 
     /// Whether other tasks must not wait for it.
     pub(super) fn is_long(&self) -> bool {
-        self.cost.is_large()
+        self.is_beside || self.cost.reaches(LONG)
     }
 }
 
@@ -166,10 +171,11 @@ where
         let Some((first, responder)) = first else { return Ok(None) };
         let (mut group, mut responders) = (Group::from(first), VecDeque::from([responder]));
         while let Some((opened, responder)) = self.open_one().await? {
-            if let Err(opened) = group.push(opened) {
+            if !group.admits(&opened) {
                 self.next = Some((opened, responder));
                 break;
             }
+            group.push(opened);
             responders.push_back(responder);
         }
         Ok(Some((group, responders)))
@@ -218,11 +224,11 @@ mod tests {
     fn groups(costs: &[(usize, usize)]) -> Vec<(usize, bool)> {
         let mut groups: Vec<Group> = Vec::new();
         for (bytes, items) in costs {
-            let refused = match groups.last_mut() {
-                Some(group) => group.push(opened(*bytes, *items)),
-                None => Err(opened(*bytes, *items)),
-            };
-            groups.extend(refused.err().map(Group::from));
+            let opened = opened(*bytes, *items);
+            match groups.last_mut() {
+                Some(group) if group.admits(&opened) => group.push(opened),
+                _ => groups.push(Group::from(opened)),
+            }
         }
         groups.iter().map(|group| (group.entries.len(), group.is_beside())).collect()
     }
@@ -233,12 +239,13 @@ mod tests {
         for (costs, expected) in [
             (vec![small; 10], vec![(10, false)]),
             (vec![small; 600], vec![(256, false), (256, false), (88, false)]),
-            (vec![(44 * 1024, 100); 5], vec![(2, false), (2, false), (1, false)]),
+            (vec![(44 * 1024, 100); 5], vec![(2, true), (2, true), (1, true)]),
+            (vec![(20 * 1024, 50); 11], vec![(5, false), (5, false), (1, false)]),
             (vec![(60 * 1024, 1); 9], vec![(4, false), (4, false), (1, false)]),
             (vec![(600 * 1024, 10_000); 2], vec![(1, true), (1, true)]),
             (vec![(100 * 1024, 1); 3], vec![(2, true), (1, true)]),
             (vec![small, small, (64 * 1024, 1), small], vec![(2, false), (1, true), (1, false)]),
-            (vec![small, (300, 256), small], vec![(1, false), (1, true), (1, false)]),
+            (vec![small, (300, 64), small], vec![(1, false), (1, true), (1, false)]),
         ] {
             assert_eq!(groups(&costs), expected, "{:?}", &costs[..costs.len().min(5)]);
         }

@@ -57,8 +57,11 @@ impl Known {
     }
 
     fn catch_up(&mut self, applied: u64) {
-        while let Some((came, _)) = self.pending.pop_front_if(|(_, committed)| *committed <= applied) {
-            self.as_of = self.as_of.max(Some(came));
+        while let Some((came, committed)) = self.pending.front()
+            && *committed <= applied
+        {
+            self.as_of = self.as_of.max(Some(*came));
+            self.pending.pop_front();
         }
     }
 }

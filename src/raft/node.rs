@@ -132,6 +132,16 @@ pub(super) struct Inner {
     pub(super) threads: Threads,
 }
 
+/// What a node is given by its settings.
+pub(super) struct Equipment {
+    pub(super) room: Room,
+    pub(super) keeper: Keeper,
+    pub(super) keyring: Keyring,
+    pub(super) elections: Elections,
+    /// 0 for never.
+    pub(super) ready_behind: Duration,
+}
+
 /// How one attempt to hand a command to the leader ended.
 pub(super) enum Attempt {
     /// Committed; the answer comes with the apply.
@@ -152,8 +162,7 @@ impl Node {
         peers: Peers,
         metrics: Arc<Metrics>,
         threads: Threads,
-        (room, keeper, keyring): (Room, Keeper, Keyring),
-        (elections, ready_behind): (Elections, Duration),
+        Equipment { room, keeper, keyring, elections, ready_behind }: Equipment,
     ) -> Self {
         let read_indexes = ReadIndexes::default();
         let store = machine.store().clone();

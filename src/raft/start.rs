@@ -23,7 +23,7 @@ use super::introductions::Acquaintances;
 use super::keeping::{Keeper, LogBounds};
 use super::leading::Service;
 use super::machine::Machine;
-use super::node::{ClusterRaft, Node};
+use super::node::{ClusterRaft, Equipment, Node};
 use super::peer::{Credentials, PeerNetwork, PeerServer, Peers};
 use super::room::{Room, RoomBounds};
 use super::threads::{self, Threads};
@@ -140,10 +140,14 @@ pub(super) async fn start_on(
     )
     .await
     .context("consensus could not start")?;
-    let room = Room::new(setup.node_id, setup.room_bounds);
-    let keepers = (room, Keeper::new(setup.log_bounds), Keyring::new(setup.data_keys));
-    let times = (Elections::new(setup.election_timeout), setup.ready_behind);
-    let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, keepers, times);
+    let equipment = Equipment {
+        room: Room::new(setup.node_id, setup.room_bounds),
+        keeper: Keeper::new(setup.log_bounds),
+        keyring: Keyring::new(setup.data_keys),
+        elections: Elections::new(setup.election_timeout),
+        ready_behind: setup.ready_behind,
+    };
+    let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, equipment);
     if let Some(listener) = setup.peer_listener {
         let service = Service(node.clone());
         let server = PeerServer::new(raft, service, port, credentials, acquaintances.clone(), metrics);
