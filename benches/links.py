@@ -75,8 +75,8 @@ class End(asyncio.BufferedProtocol):
     def get_buffer(self, _hint):
         return self.buffer
 
-    def buffer_updated(self, count):
-        self.lane.carry(self, bytes(self.buffer[:count]))
+    def buffer_updated(self, nbytes):
+        self.lane.carry(self, bytes(self.buffer[:nbytes]))
 
     def deliver(self, data):
         if self.other and not self.other.transport.is_closing():
