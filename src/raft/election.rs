@@ -130,7 +130,7 @@ async fn beat(node: &Node) -> Duration {
     // When it leads no more, silence begins.
     freshness.hear();
     if lease::has_committed(node) && node.leading_term().is_some() {
-        freshness.lead(uptime::now());
+        freshness.reach(uptime::now());
     }
     if let Err(error) = node.inner().raft.trigger().heartbeat().await {
         tracing::debug!(%error, "no heartbeat could be sent");

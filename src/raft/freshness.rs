@@ -90,13 +90,15 @@ impl Freshness {
         self.changed.notify_waiters();
     }
 
-    /// This node leads, and a majority has acknowledged that: it knew everything that was committed at that moment.
-    pub(super) fn lead(&self, at: Duration) {
+    /// Everything that was committed at that moment is applied here: this node leads with a majority, or has asked.
+    pub(super) fn reach(&self, at: Duration) {
         let mut known = self.known.lock();
-        known.pending.clear();
+        let was_unknown = known.as_of.is_none();
         known.as_of = known.as_of.max(Some(at));
         drop(known);
-        self.changed.notify_waiters();
+        if was_unknown {
+            self.changed.notify_waiters();
+        }
     }
 
     /// The leader of this term says whether a majority acknowledges it.
@@ -200,10 +202,10 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_is_fresh_by_itself() {
+    fn a_leader_is_fresh_by_itself_as_is_who_has_asked() {
         let freshness = Freshness::new();
         freshness.hear_word(1, word(1, Some(50)), 10);
-        freshness.lead(at(5));
+        freshness.reach(at(5));
         assert_eq!(freshness.as_of(10), Some(at(5)));
     }
 

@@ -24,6 +24,8 @@ use crate::format::types::{NodeId, TypeConfig};
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// Readiness of a follower bears more than an election: a balancer must not take all nodes out for that.
 const LED_WITHIN: Duration = Duration::from_secs(2);
+/// A leader that had applied all it had committed so lately is up to date.
+const APPLIED_WITHIN: Duration = Duration::from_secs(1);
 /// A node that has met no leader for so long since its start is alone.
 const ALONE_AFTER: Duration = Duration::from_millis(1500);
 /// Between two looks at whether there is a leader that can lead, and how long there is none before that is told.
@@ -105,11 +107,11 @@ impl Node {
     /// For how long something may have been committed that is not applied here; `None` if this node has not been in
     /// touch since it started.
     pub fn age(&self) -> Option<Duration> {
-        if self.leading_term().is_some() && has_committed(self) {
-            return Some(Duration::ZERO);
-        }
-        let as_of = self.inner().freshness.as_of(self.state().applied().index)?;
-        Some(uptime::now().saturating_sub(as_of))
+        let as_of = self.inner().freshness.as_of(self.state().applied().index);
+        let age = as_of.map(|as_of| uptime::now().saturating_sub(as_of));
+        // Between commit and apply of each write it lags for a moment, which is none of its age.
+        let leads_fresh = has_committed(self) || age.is_some_and(|age| age < APPLIED_WITHIN);
+        if self.leading_term().is_some() && leads_fresh { Some(Duration::ZERO) } else { age }
     }
 
     /// Whether everything is applied here that was committed so long ago.

@@ -36,6 +36,7 @@ use super::state::State;
 use super::stuck::Standstills;
 use super::threads::Threads;
 use super::trail::tell_of;
+use super::uptime;
 use crate::catalog::{Asked, Command, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::format::types::{NodeId, TypeConfig};
@@ -378,10 +379,11 @@ impl Node {
     }
 
     pub(super) async fn await_linearizable_within(&self, limit: Duration) -> Result<(), NodeError> {
-        let span = traces::reading();
+        let (span, asked) = (traces::reading(), uptime::now());
         let result = self.await_read_index(limit).instrument(span.clone()).await;
-        if result.is_err() {
-            traces::failed(&span);
+        match &result {
+            Ok(()) => self.0.freshness.reach(asked),
+            Err(_) => traces::failed(&span),
         }
         result
     }

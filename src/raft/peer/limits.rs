@@ -72,10 +72,11 @@ pub(super) fn transfer_time(bytes: usize) -> Duration {
     Duration::from_millis(bytes as u64 * 1000 / LINK_BYTES_PER_SECOND_MIN as u64)
 }
 
-/// What the kernel may keep trying to deliver without the other end acknowledging a byte of it.
-pub(super) const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(10);
+/// What the kernel may keep trying to deliver without the other end acknowledging a byte of it. A proxy before a thin link
+/// takes megabytes at once and then nothing until half of them have passed, which are half a minute of 64 KiB a second.
+pub(super) const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
 /// A socket that takes no byte for this long is given up.
-pub(super) const WRITE_STALL_MAX: Duration = Duration::from_secs(20);
+pub(super) const WRITE_STALL_MAX: Duration = Duration::from_secs(120);
 
 /// Entries of one append frame; a larger request is cut into several, which keeps the memory of
 /// both ends and the time to the next acknowledgement within bounds.
@@ -104,7 +105,7 @@ pub(super) const LINGER_MAX: Duration = Duration::from_secs(1);
 /// Size of the chunks of a snapshot.
 pub(super) const SNAPSHOT_CHUNK_BYTES: usize = 256 * 1024;
 /// A transfer in which nothing moves for this long is given up, by either end.
-pub(super) const SNAPSHOT_STALL_MAX: Duration = Duration::from_secs(20);
+pub(super) const SNAPSHOT_STALL_MAX: Duration = Duration::from_secs(60);
 /// While it installs, the receiver says so this often.
 pub(super) const SNAPSHOT_WORKING_INTERVAL: Duration = Duration::from_secs(1);
 /// Installation of a received snapshot.

@@ -106,6 +106,7 @@ pages! {
     figures: "docs/figures.md";
     figures_builds: "docs/figures/builds.md";
     figures_clients: "docs/figures/clients.md";
+    figures_edges: "docs/figures/edges.md";
     figures_etcd: "docs/figures/etcd.md";
     figures_faults: "docs/figures/faults.md";
     figures_first_day: "docs/figures/first-day.md";
