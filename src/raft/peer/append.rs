@@ -31,6 +31,9 @@ use super::messages::AppendParts;
 use crate::format::codec;
 use crate::format::types::{NodeId, TypeConfig};
 
+/// Between two looks at whether a peer that owes an answer is there.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+
 type Request = AppendEntriesRequest<TypeConfig>;
 type Answer = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 
@@ -73,6 +76,10 @@ pub(super) struct Session<S> {
     parking: Parking,
     /// Changes when the session is to end, whatever is on its way.
     cuts: Option<watch::Receiver<u64>>,
+    /// By the pongs on the control connection.
+    is_there: Box<dyn Fn() -> bool + Send + Sync>,
+    /// The next look at whether a peer that owes an answer is there.
+    looks_at: Instant,
 }
 
 impl<S> Session<S>
@@ -95,12 +102,19 @@ where
             patience,
             parking,
             cuts: None,
+            is_there: Box::new(|| true),
+            looks_at: Instant::now(),
         }
     }
 
     /// Ends when `cuts` changes.
     pub(super) fn ended_by(self, cuts: watch::Receiver<u64>) -> Self {
         Session { cuts: Some(cuts), ..self }
+    }
+
+    /// Waits for the time that bytes take only while `is_there` holds: a process that stands still takes none.
+    pub(super) fn while_there(self, is_there: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Session { is_there: Box::new(is_there), ..self }
     }
 
     /// With another limit for how long a commit index waits.
@@ -200,13 +214,22 @@ where
         if self.outstanding.is_empty() {
             return self.last_wrote + APPEND_KEEPALIVE;
         }
-        let last_moved = self.last_wrote.max(self.connection.reader.last_byte());
-        last_moved + self.patience + transfer_time(self.outstanding_bytes)
+        self.answer_due().max(self.looks_at).min(self.answer_due() + transfer_time(self.outstanding_bytes))
+    }
+
+    /// Of an answer to what is there already.
+    fn answer_due(&self) -> Instant {
+        self.last_wrote.max(self.connection.reader.last_byte()) + self.patience
     }
 
     fn wake(&mut self) -> Result<(), RPCError<TypeConfig>> {
         if Instant::now() < self.alarm() {
             // Bytes came meanwhile, of an answer that is not whole yet.
+            return Ok(());
+        }
+        let due_at_last = self.answer_due() + transfer_time(self.outstanding_bytes);
+        if !self.outstanding.is_empty() && Instant::now() < due_at_last && (self.is_there)() {
+            self.looks_at = Instant::now() + LOOK_PAUSE;
             return Ok(());
         }
         if self.outstanding.is_empty() {

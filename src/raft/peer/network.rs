@@ -139,7 +139,8 @@ impl<P: SnapshotPort> PeerClient<P> {
             }
         };
         let session = Session::new(connection, input, APPEND_ANSWERED_WITHIN, self.parking.clone(), self.route());
-        Ok(session.ended_by(self.link.cuts()))
+        let link = self.link.clone();
+        Ok(session.ended_by(self.link.cuts()).while_there(move || link.is_reachable()))
     }
 
     /// Keeps account of how appends to this peer end.
