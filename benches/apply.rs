@@ -78,12 +78,18 @@ fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// How long the updates took, on a machine of their own.
-fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, Box<dyn Error>> {
+/// A state machine on a directory of its own, which goes with the other.
+fn empty_machine() -> Result<(tempfile::TempDir, Machine), Box<dyn Error>> {
     let directory = tempfile::tempdir()?;
     let metrics = Arc::new(Metrics::new()?);
     let store = Store::open(directory.path(), 1, LevelRange::OWN, metrics.clone())?;
-    let mut machine = Machine::load(store, Hub::new(WAITERS_MAX), metrics)?;
+    let machine = Machine::load(store, Hub::new(WAITERS_MAX), metrics)?;
+    Ok((directory, machine))
+}
+
+/// How long the updates took, on a machine of their own.
+fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, Box<dyn Error>> {
+    let (_directory, mut machine) = empty_machine()?;
     let mut log = Writer { index: 0 };
     let admin = Founder::administrator("u", "h", Timestamp(0));
     let level = Level::NEWEST;
@@ -120,10 +126,7 @@ fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, 
 /// Microseconds that a login and a logout take among so many.
 fn logins(tokens: u64) -> Result<[f64; 2], Box<dyn Error>> {
     const MEASURED: u64 = 1000;
-    let directory = tempfile::tempdir()?;
-    let metrics = Arc::new(Metrics::new()?);
-    let store = Store::open(directory.path(), 1, LevelRange::OWN, metrics.clone())?;
-    let mut machine = Machine::load(store, Hub::new(WAITERS_MAX), metrics)?;
+    let (_directory, mut machine) = empty_machine()?;
     let mut log = Writer { index: 0 };
     let admin = Founder::administrator("u", "h", Timestamp(0));
     let count = tokens.div_ceil(TOKENS_PER_USER_MAX as u64);

@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use openraft::ReadPolicy;
+use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use tracing::{Instrument, Span};
@@ -201,7 +202,8 @@ impl PeerService for Service {
     }
 
     fn hear_leader(&self, word: LeaderWord) {
-        let term = self.0.raft_metrics().current_term;
+        // Borrowed: this is asked with every append.
+        let term = self.0.inner().raft.metrics().borrow_watched().current_term;
         self.0.inner().freshness.hear_word(term, word, self.0.state().applied().index);
     }
 

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::clocks::seconds;
-use crate::harness::{Api, Cluster, ThinLink, eventually, report, signed};
+use crate::harness::{Api, Cluster, ThinLink, eventually, linked, report, signed};
 
 const SERVICES: &str = "/naming/v1/services";
 const LIMIT: Duration = Duration::from_secs(60);
@@ -14,18 +14,6 @@ const LIMIT: Duration = Duration::from_secs(60);
 const THIN: u64 = 1_500_000;
 const FILE_BYTES: usize = 1_000_000;
 const FILES: usize = 7;
-
-/// A cluster with a link before each node.
-async fn linked(size: u64, options: &[&str]) -> (Cluster, Vec<ThinLink>) {
-    let mut cluster = Cluster::prepare(size, options);
-    let links: Vec<ThinLink> = cluster.ids().iter().map(|id| ThinLink::before(cluster.ports(*id).peer)).collect();
-    let list: Vec<String> =
-        cluster.ids().iter().zip(&links).map(|(id, link)| format!("{id}={}", link.address())).collect();
-    cluster.set_initial_cluster(&list.join(","));
-    cluster.restart_all().await;
-    cluster.log_in_again().await;
-    (cluster, links)
-}
 
 /// A learner behind a link of its own.
 async fn add_linked_learner(cluster: &mut Cluster, id: u64) -> ThinLink {

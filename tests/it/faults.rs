@@ -19,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::away::spent;
 use crate::clocks::{seconds, wrong_by};
-use crate::harness::{Api, Cluster, Load, Operation, Outcome, ThinLink, eventually, is_linearizable, report, setting};
+use crate::harness::{
+    Api, Cluster, Load, Operation, Outcome, ThinLink, eventually, is_linearizable, linked, report, setting,
+};
 use crate::linearizable::{SERVICES, add_value, new_leader, use_value};
 
 /// Of the services that are created, and of the files.
@@ -136,13 +138,7 @@ struct Used {
 
 impl Field {
     async fn prepare() -> Field {
-        let mut cluster = Cluster::prepare(3, &[]);
-        let links: Vec<ThinLink> = cluster.ids().iter().map(|id| ThinLink::before(cluster.ports(*id).peer)).collect();
-        let list: Vec<String> =
-            cluster.ids().iter().zip(&links).map(|(id, link)| format!("{id}={}", link.address())).collect();
-        cluster.set_initial_cluster(&list.join(","));
-        cluster.restart_all().await;
-        cluster.log_in_again().await;
+        let (cluster, links) = linked(3, &[]).await;
         Field { cluster, links }
     }
 

@@ -214,7 +214,7 @@ where
         if self.outstanding.is_empty() {
             return self.last_wrote + APPEND_KEEPALIVE;
         }
-        self.answer_due().max(self.looks_at).min(self.answer_due() + transfer_time(self.outstanding_bytes))
+        self.answer_due().max(self.looks_at).min(self.answer_due_at_last())
     }
 
     /// Of an answer to what is there already.
@@ -222,13 +222,17 @@ where
         self.last_wrote.max(self.connection.reader.last_byte()) + self.patience
     }
 
+    /// Of an answer to what takes as long as the thinnest link does.
+    fn answer_due_at_last(&self) -> Instant {
+        self.answer_due() + transfer_time(self.outstanding_bytes)
+    }
+
     fn wake(&mut self) -> Result<(), RPCError<TypeConfig>> {
         if Instant::now() < self.alarm() {
             // Bytes came meanwhile, of an answer that is not whole yet.
             return Ok(());
         }
-        let due_at_last = self.answer_due() + transfer_time(self.outstanding_bytes);
-        if !self.outstanding.is_empty() && Instant::now() < due_at_last && (self.is_there)() {
+        if !self.outstanding.is_empty() && Instant::now() < self.answer_due_at_last() && (self.is_there)() {
             self.looks_at = Instant::now() + LOOK_PAUSE;
             return Ok(());
         }

@@ -16,6 +16,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use super::Cluster;
+
 /// What passes before another connection has its turn.
 const PIECE_BYTES: usize = 4 * 1024;
 /// What the kernel takes from a sender before the link does.
@@ -78,6 +80,18 @@ impl ThinLink {
     pub(crate) fn passed_bytes(&self) -> u64 {
         [&self.there, &self.back].iter().map(|lane| lane.passed.load(Ordering::Relaxed)).sum()
     }
+}
+
+/// A cluster with a link before each node.
+pub(crate) async fn linked(size: u64, options: &[&str]) -> (Cluster, Vec<ThinLink>) {
+    let mut cluster = Cluster::prepare(size, options);
+    let links: Vec<ThinLink> = cluster.ids().iter().map(|id| ThinLink::before(cluster.ports(*id).peer)).collect();
+    let list: Vec<String> =
+        cluster.ids().iter().zip(&links).map(|(id, link)| format!("{id}={}", link.address())).collect();
+    cluster.set_initial_cluster(&list.join(","));
+    cluster.restart_all().await;
+    cluster.log_in_again().await;
+    (cluster, links)
 }
 
 impl Lane {

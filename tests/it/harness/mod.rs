@@ -34,7 +34,7 @@ pub(crate) use collector::{Collector, Mood, Span};
 pub(crate) use command::{Done, run};
 pub(crate) use eavesdropper::Eavesdropper;
 pub(crate) use history::{Kind as OperationKind, Operation, is_linearizable};
-pub(crate) use links::ThinLink;
+pub(crate) use links::{ThinLink, linked};
 pub(crate) use load::{Attempt, Journal, Load, Outcome};
 pub(crate) use pki::Pki;
 pub(crate) use ports::Ports;
