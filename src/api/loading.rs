@@ -1,4 +1,4 @@
-//! What the management port answers while the node loads its state, and the health of both ports by then.
+//! The management port's answers while the node loads its state, and the health of both ports by then.
 
 use axum::Router;
 use axum::http::StatusCode;

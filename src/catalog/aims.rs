@@ -1,7 +1,7 @@
 //! What each kind of item is about: the thing that it names by id or by name, and where it puts it. The
 //! look-ups are those of the change itself, so that what is judged is what is changed.
 //!
-//! What a kind is called, and how a name is put together, is written into the audit trail, whose rows are hashed: other
+//! The names of kinds, and the way a name is put together, are written into the audit trail, whose rows are hashed: other
 //! words belong to another level (`tests::words`).
 
 use super::Catalog;

@@ -152,7 +152,7 @@ pub struct Journal {
     /// For webhooks: what happened, and the instances whose health changed.
     news: Vec<News>,
     health: Vec<Arc<Instance>>,
-    /// What came into memory again, without its text.
+    /// Contents that came into memory again, without their text.
     unread: Vec<Content>,
 }
 

@@ -260,7 +260,7 @@ impl Command {
 }
 
 impl Command {
-    /// What the audit trail calls what is done, in hashed rows: another word belongs to another level (`tests::words`).
+    /// The audit trail's word for the deed, in hashed rows: another word belongs to another level (`tests::words`).
     pub(super) fn action(&self, itself: bool) -> &'static str {
         match self {
             Command::Instances(Op::Create, _) if itself => "register",

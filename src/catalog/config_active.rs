@@ -17,7 +17,7 @@ use crate::model::release::ReleaseType;
 pub(super) struct ActiveConfigs {
     /// Canonical key to the stored names that have an active release.
     files: OrdMap<Arc<ConfigKey>, Arc<BTreeMap<String, ActiveFile>>>,
-    /// What release keys end in, where the cluster was made of an earlier state.
+    /// The end of release keys, where the cluster was made of an earlier state.
     birth: Option<Arc<str>>,
 }
 

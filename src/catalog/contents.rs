@@ -47,7 +47,7 @@ pub fn row_key(digest: &ContentDigest) -> Vec<u8> {
     [&[Table::Content as u8], digest.bytes()].concat()
 }
 
-/// What such a row holds.
+/// The content of such a row.
 pub fn text_of_row(row: &[u8]) -> Result<Arc<str>, Corrupt> {
     let StoredContent { content } = StoredContent::read(row)?;
     content.text().cloned().ok_or_else(|| Corrupt("the row of a content has no text".to_owned()))

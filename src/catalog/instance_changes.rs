@@ -109,7 +109,7 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// What the leader found may be overtaken: by a deregistration, by a check that was switched off, or by a
+    /// A finding of the leader may be overtaken: by a deregistration, by a check that was switched off, or by a
     /// registration or an update, with which an instance has a whole window again.
     pub(super) fn change_health(&mut self, ctx: &Ctx, found: &InstanceHealth, journal: &mut Journal) -> Outcome {
         let Some(old) = self.instances.get(&found.id).cloned() else { return Code::NotFoundInstance.into() };

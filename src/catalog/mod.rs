@@ -366,7 +366,7 @@ impl Catalog {
         Catalog { trail: self.trail.clone(), requests: std::mem::take(&mut self.requests), ..self.view() }
     }
 
-    /// Whether this request was applied, within the last minute or so.
+    /// True of a request that was applied within the last minute or so.
     pub fn remembers(&self, request: RequestId) -> bool {
         self.requests.knows(request)
     }

@@ -11,7 +11,7 @@
 //! where its notification ids begin ([`notification_start`]), and its release keys end in a mark of that id. So a client
 //! of one of them has nothing that means something else in another.
 //!
-//! What is made of a row follows from the row and from what was drawn; it is made once, and copied to all nodes.
+//! The new row follows from the old one and from what was drawn; it is made once, and copied to all nodes.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -31,9 +31,9 @@ use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::webhook::Webhook;
 
-/// How far versions are moved on.
+/// Versions are moved on so far.
 pub const LEAP: u64 = 1_000_000;
-/// How far the log index is moved on: as many entries as are made in 49 days at a thousand a second.
+/// The log index is moved on so far: as many entries as are made in 49 days at a thousand a second.
 pub const INDEX_LEAP: u64 = 1 << 32;
 /// The numbers that clients know, [`NUMBERS_PER_ENTRY`] of each entry, are below 2^53: every program that reads JSON
 /// can tell such numbers apart.
@@ -42,19 +42,19 @@ const INDEX_MAX: u64 = (1 << 53) / NUMBERS_PER_ENTRY;
 /// Clients keep notification ids in 32 signed bits. They begin in the lower half, so that at least 2^30 are left:
 /// one a second for 34 years.
 const STARTS_END: u32 = 1 << 30;
-/// What there must be to draw from above the ids of before; else they begin anywhere in the lower half.
+/// So many ids must be left to draw from above those of before; else they begin anywhere in the lower half.
 const STARTS_MIN: u32 = 1 << 27;
 
 /// Digits of the cluster id in release keys.
 const BIRTH_DIGITS: usize = 8;
 
-/// Where the log of the new cluster begins; `None` where numbers would be too large before it has as many entries as it
+/// The first index of the new cluster's log; `None` where numbers would be too large before it has as many entries as it
 /// was moved on by. From an index near 0 that is so after 2046 times.
 pub fn index_after(origin: u64) -> Option<u64> {
     origin.checked_add(INDEX_LEAP).filter(|index| *index <= INDEX_MAX - INDEX_LEAP)
 }
 
-/// Where notification ids begin, above `newest` of the state for as long as there is room: `drawn` makes it a number of
+/// The first notification id, above `newest` of the state for as long as there is room: `drawn` makes it a number of
 /// its own.
 ///
 /// Two clusters of one state that give out `n` ids each have one in common with a probability of `2 n` by the numbers to
@@ -94,7 +94,7 @@ impl Rebirth {
         Rebirth { cluster_id, survivor: None, members: BTreeSet::new(), notification_id: LEAP as u32 }
     }
 
-    /// What release keys end in.
+    /// The end of release keys.
     fn birth(&self) -> String {
         self.cluster_id.chars().take(BIRTH_DIGITS).collect()
     }

@@ -1,4 +1,4 @@
-//! What clients are sent of released files: made for the first who asks, kept for the others while there is room.
+//! Renderings of released files: made for the first who asks, kept for the others while there is room.
 //!
 //! A publish to thousands of clients costs one rendering of each form that they ask for, which all of them share, and
 //! whoever comes at the same time waits for it. What is kept has a bound in bytes for all files together; what goes
@@ -18,13 +18,13 @@ const PARTS: usize = 4;
 const USUAL_BYTES: u64 = 4096;
 /// The least number of renderings that it is sized for: fewer are not worth four parts.
 const RENDERINGS_MIN: usize = 128;
-/// What a rendering takes beside its bytes.
+/// Bytes of a rendering beside its own.
 const OVERHEAD_BYTES: u64 = 128;
 
 /// A form of a released file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
-    /// What an encrypted file says.
+    /// The clear text of an encrypted file.
     Clear,
     /// The pairs as JSON.
     Pairs,

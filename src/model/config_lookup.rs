@@ -82,7 +82,7 @@ pub struct Released {
 /// The first half of a SHA-256.
 pub type ReleasedId = [u8; 16];
 
-/// What clients read, in one of its forms.
+/// One form of a file, as clients read it.
 pub type Rendering = Result<Bytes, Unreadable>;
 
 /// Why there is nothing to read for clients.

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::node::{LEADER_PATIENCE, PROPOSE_WITHIN};
 
-/// When to give up.
+/// The limits of repeated attempts.
 pub(super) struct Attempts {
     pub(super) deadline: Instant,
     patience: Instant,

@@ -5,7 +5,7 @@
 //! clock is hours off, in whichever direction, moves no stamp by more than a hundredth of the time that has really
 //! passed, and never backwards.
 //!
-//! Who follows is told by its leader what time it is, twice a second ([`super::poll`]), and takes that for a new anchor. A
+//! A follower is told by its leader what time it is, twice a second ([`super::poll`]), and takes that for a new anchor. A
 //! stamp that it applies moves its anchor forward alone: it may be of an entry that came late, by hours where the node was
 //! away. A new leader asks who is in reach before its first stamp, and does not begin behind what they know ([`ask`]).
 //!
@@ -24,7 +24,7 @@ use crate::model::time::Timestamp;
 
 /// Time is slowed down or sped up by one part in so many, at most.
 const SLEW_DIVISOR: u32 = 100;
-/// What the leader says is as exact as the way is short, and no better than this.
+/// The leader's time is as exact as the way is short, and no better than this.
 const FOLLOWED_WITHIN: Duration = Duration::from_millis(50);
 
 /// The time of the cluster as this node reckons it.
@@ -50,7 +50,7 @@ impl Clock {
         to_timestamp(self.reckoning.lock().read(uptime::now(), self.wall()))
     }
 
-    /// Whether it was found out what the others know before this node stamps in `term`.
+    /// True once the others were asked for the time before the first stamp in `term`.
     fn has_begun(&self, term: u64) -> bool {
         self.reckoning.lock().begun == Some(term)
     }

@@ -22,7 +22,7 @@ use crate::catalog::{Command, Ctx};
 use crate::format::codec;
 use crate::format::types::{Entry, LogId, Membership};
 
-/// What a group has at most, but for its first entry.
+/// The most that a group has, but for its first entry.
 const GROUP_MAX: Cost = Cost { bytes: 256 * 1024, items: 256 };
 
 /// From here on a single entry is applied beside what readers see, and shown at once: ten thousand changes of health
@@ -33,7 +33,7 @@ const LARGE: Cost = Cost { bytes: 64 * 1024, items: 64 };
 /// From here on a group of small ones is applied where no other task waits for it.
 const LONG: Cost = Cost { bytes: 64 * 1024, items: 256 };
 
-/// How long a group holds the catalog before it gives it back, and goes on after those who wait: a fifth of what a
+/// A group gives the catalog back after this time, and goes on after those who wait: a fifth of what a
 /// reader has to bear, since one more entry may come to its end, on a processor that others use as well.
 pub(super) const HELD_MAX: Duration = Duration::from_millis(10);
 

@@ -1,4 +1,4 @@
-//! When a leader counts as gone, and who stands for election then.
+//! Elections: the silence after which a leader counts as gone, and the candidature that follows.
 //!
 //! openraft knows one election time-out for all distances, fixed when it starts. Here it follows the round trip to the
 //! peers as their pings have it, so that a cluster on one site has a new leader in less than a second and one over
@@ -55,7 +55,7 @@ impl Elections {
         elections
     }
 
-    /// How long a leader may be silent, and a majority may acknowledge nothing.
+    /// A leader may be silent for so long, and a majority may acknowledge nothing.
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_micros(self.now_us.load(Ordering::Relaxed))
     }
@@ -138,7 +138,7 @@ async fn beat(node: &Node) -> Duration {
     (node.inner().elections.timeout() / BEATS).min(BEAT_PAUSE_MAX)
 }
 
-/// What a voter remembers of the silence of its leader.
+/// A voter's memory of the silence of its leader.
 #[derive(Default)]
 struct Watch {
     /// The silence at the last look, and the vote.

@@ -1,12 +1,12 @@
-//! How fresh this node is, by one measure: `as_of`, the latest moment of which it knows that everything committed by
+//! Freshness of this node, by one measure: `as_of`, the latest moment of which it knows that everything committed by
 //! then is applied here.
 //!
 //! Each append of the leader, be it an empty one, says how far the leader has committed. Once this node has applied as
 //! far, it is as fresh as the moment at which that append came. What a leader says that has committed nothing in its own
 //! term yet does not count: what the one before it acknowledged may reach further.
 //!
-//! Whether tokens are believed, whether the node is ready, how old its local reads are and whether anybody may know what
-//! it does not are comparisons of this one moment with a limit.
+//! Trust in tokens, readiness, the age of local reads and the judgement that nobody knows what this node does not are
+//! comparisons of this one moment with a limit.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use super::peer::LeaderWord;
 /// Contacts whose committed index is not applied yet; more of them count as the newest one.
 const PENDING_MAX: usize = 64;
 
-/// When the leader that this node follows was heard last, what it said of itself, and how fresh that makes this node.
+/// The last sign of life of the leader, its word on itself, and the freshness that follows.
 /// Moments are those of [`super::uptime`], but for silence, which passes only while this node runs.
 pub(super) struct Freshness {
     started: Instant,
@@ -36,7 +36,7 @@ pub(super) struct Freshness {
 #[derive(Default)]
 struct Known {
     as_of: Option<Duration>,
-    /// When a contact came, and the committed index that it brought.
+    /// The moment of a contact, and the committed index that it brought.
     pending: VecDeque<(Duration, u64)>,
     /// The term of a leader that has no majority by its own word.
     doubted: Option<u64>,
@@ -136,7 +136,7 @@ impl Freshness {
         was_heard && silence < limit
     }
 
-    /// Whether no leader was heard since the start, which is so long ago.
+    /// True where no leader was heard since the start, which is so long ago.
     pub(super) fn is_unmet_for(&self, ago: Range<Duration>) -> bool {
         let (since_start, was_heard) = self.silence();
         !was_heard && ago.contains(&since_start)

@@ -56,7 +56,7 @@ struct Gathered {
     /// Proposals of these batches.
     under_way: usize,
     swept: Option<Instant>,
-    /// When the last batch was sent.
+    /// The moment at which the last batch was sent.
     sent: Option<Instant>,
 }
 

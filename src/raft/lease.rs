@@ -43,7 +43,7 @@ fn is_alone(metrics: &RaftMetrics<TypeConfig>) -> bool {
     metrics.membership_config.membership().voter_ids().all(|voter| voter == metrics.id)
 }
 
-/// Whether this node has applied all that it knows to be committed, an entry of its own term among it.
+/// True where this node has applied all that it knows to be committed, an entry of its own term among it.
 pub(super) fn has_committed(node: &Node) -> bool {
     let metrics = node.inner().raft.metrics();
     let metrics = metrics.borrow_watched();
@@ -77,8 +77,8 @@ impl Node {
         self.leader_heard_within(SILENCE_MAX)
     }
 
-    /// Whether there is a leader that can lead: for balancers and for people. A leader says so of itself by what admits
-    /// its writes.
+    /// True while there is a leader that can lead: for balancers and for people. A leader says so of itself by the
+    /// predicate that admits its writes.
     pub(super) fn is_led(&self) -> bool {
         self.leader_heard_within(LED_WITHIN).is_some()
     }
@@ -114,12 +114,12 @@ impl Node {
         if self.leading_term().is_some() && leads_fresh { Some(Duration::ZERO) } else { age }
     }
 
-    /// Whether everything is applied here that was committed so long ago.
+    /// True where everything is applied here that was committed so long ago.
     pub fn is_fresh_within(&self, limit: Duration) -> bool {
         self.age().is_some_and(|age| age < limit)
     }
 
-    /// Whether tokens are believed: while this node is that fresh. One that has met no leader since its start, for
+    /// Tokens are believed while this node is that fresh. One that has met no leader since its start, for
     /// longer than that takes where there is one, believes what it kept for as long, so that a node that is left alone
     /// can be looked at.
     pub fn trusts_tokens(&self, limit: Duration) -> bool {

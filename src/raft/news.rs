@@ -1,4 +1,4 @@
-//! What there is to tell once entries are applied, and to whom.
+//! News of applied entries, and those who hear of them.
 
 use super::peer::Checkpoint;
 use super::state::{Applied, Reply};
@@ -7,10 +7,10 @@ use crate::model::content::Content;
 use crate::model::time::Timestamp;
 use crate::watch::WatchKey;
 
-/// What to tell after a group was applied.
+/// The news of one group.
 #[derive(Default)]
 pub(super) struct News {
-    /// How many were applied.
+    /// Entries that were applied.
     pub(super) entries: usize,
     /// Hashes at the indexes where they are noted, once the rows are written.
     pub(super) checkpoints: Vec<Checkpoint>,

@@ -133,7 +133,7 @@ pub(super) struct Inner {
     pub(super) threads: Threads,
 }
 
-/// What a node is given by its settings.
+/// Parts of a node that its settings decide.
 pub(super) struct Equipment {
     pub(super) room: Room,
     pub(super) keeper: Keeper,

@@ -23,10 +23,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_IN_DOUBT: Duration = Duration::from_millis(100);
 /// A member that does not answer in this time is asked again in the next round.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// What a member said counts for so long.
+/// An answer of a member counts for so long.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
-/// What the members said last.
+/// The members' last answers.
 #[derive(Default)]
 pub(super) struct Poll(Mutex<BTreeMap<NodeId, Said>>);
 
@@ -40,7 +40,7 @@ impl Poll {
         self.0.lock().insert(node_id, Said { at: Instant::now(), progress: progress.clone() });
     }
 
-    /// What each of the members said a moment ago that did.
+    /// The answers of a moment ago.
     pub(super) fn said(&self) -> BTreeMap<NodeId, PeerProgress> {
         let said = self.0.lock();
         let lately = said.iter().filter(|(_, said)| said.at.elapsed() < KEPT_FOR);

@@ -81,7 +81,7 @@ pub struct Setup {
     pub data_keys: Vec<DataKey>,
     /// Instead of one that follows the measured round trip.
     pub election_timeout: Option<Duration>,
-    /// How far behind its leader a node may be and still be ready; 0 for any distance.
+    /// A node that is further behind its leader is not ready; 0 for any distance.
     pub ready_behind: Duration,
 }
 

@@ -87,7 +87,7 @@ pub struct Check {
     pub name: &'static str,
     /// Why it fails, if it does.
     pub failure: Option<String>,
-    /// What is worth a look and fails nothing.
+    /// Something that is worth a look and fails nothing.
     pub note: Option<String>,
 }
 
@@ -334,7 +334,7 @@ impl Node {
         self.inner().caught_up_now.notify_one();
     }
 
-    /// Why this node is not up to date enough to serve, if it is not. Without a leader nobody is, and that is told as
+    /// The reason why this node is not up to date enough to serve, if it is not. Without a leader nobody is, and that is told as
     /// such.
     fn not_caught_up(&self) -> Option<String> {
         if !self.has_caught_up() {

@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// For how long a peer may move by nothing.
 const STUCK_AFTER: Duration = Duration::from_secs(10);
 
-/// How far the peers of a leader are, and since when they are no further.
+/// The peers of a leader, and since when each is no further.
 #[derive(Default)]
 pub(super) struct Standstills(Mutex<BTreeMap<NodeId, Standstill>>);
 
@@ -42,7 +42,7 @@ impl Standstills {
         }
     }
 
-    /// Who stands still, at which entry and for how long.
+    /// The peers that stand still, at which entry and for how long.
     fn stuck(&self, now: Instant) -> Vec<(NodeId, u64, Duration)> {
         let known = self.0.lock();
         let stuck = known.iter().filter_map(|(peer, standstill)| {
@@ -54,7 +54,7 @@ impl Standstills {
 }
 
 impl Node {
-    /// What is wrong with peers that this node, as their leader, sees standing still.
+    /// Alarms about peers that this node, as their leader, sees standing still.
     pub fn stuck_peers(&self) -> Vec<String> {
         let stuck = self.inner().standstills.stuck(Instant::now());
         let tell = |(peer, matched, stood): (NodeId, u64, Duration)| {

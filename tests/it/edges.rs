@@ -224,7 +224,7 @@ async fn a_node_that_slept_and_leads_turns_no_clock_back() {
     cluster.expect_equal_state().await;
     cluster.pause(sleeper).await;
     try_write(&api, "while-it-sleeps").await.expect("two of three are a majority");
-    // What passes here is the very thing that the test is about.
+    // The time that passes here is the very thing that the test is about.
     tokio::time::sleep(SLEEP).await;
     try_write(&api, "before-it-wakes").await.expect("two of three are a majority");
     let newest = stamp(&api, "before-it-wakes").await;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::access::{Token, UserDraft};
 
-/// What is known of the tokens without any index.
+/// The tokens by a plain walk, without any index.
 #[derive(Default)]
 struct Walked(BTreeMap<TokenHash, Token>);
 

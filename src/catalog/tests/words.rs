@@ -23,7 +23,7 @@ use crate::model::release::{Action, ReleaseOp, ReleaseType, publishable};
 use crate::model::rule::Family;
 use crate::model::webhook::{WebhookDraft, WebhookTold};
 
-/// Why a release that was planned could not be published: in its row, in its history, and in the news of it.
+/// The reason why a planned release could not be published: in its row, in its history, and in the news of it.
 const FAILED: [&str; 2] = [
     "a gray release is active: promote it, or stop it, before publishing for all",
     "a gray release needs a client label or client_percent",

@@ -13,7 +13,7 @@ use crate::raft::members::other_members;
 use crate::raft::node::Node;
 use crate::raft::peer::PeerProgress;
 
-/// How long all that are in reach may take, and the others once a majority has answered: the leader before this one may
+/// Time limits: for all that are in reach, and for the others once a majority has answered: the leader before this one may
 /// be among them, and stand still.
 const ALL_WITHIN: Duration = Duration::from_millis(1500);
 const OTHERS_WITHIN: Duration = Duration::from_millis(50);
@@ -23,7 +23,7 @@ const OTHERS_WITHIN: Duration = Duration::from_millis(50);
 struct Told {
     /// The latest time of those that know it.
     latest: Option<Timestamp>,
-    /// What the wall clocks of the others show.
+    /// The wall clocks of the others.
     walls: Vec<Timestamp>,
 }
 

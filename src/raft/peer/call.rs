@@ -94,7 +94,7 @@ impl Outstanding {
     /// Sends a ping; finds out when the last one was never answered. Forgets the calls whose callers
     /// have given up, since their answers may never come.
     ///
-    /// Who sends anything at all is there: a pong may stand behind a long answer.
+    /// A peer that sends anything at all is there: a pong may stand behind a long answer.
     pub(super) fn ping(&mut self, outbox: &mut Outbox, last_byte: Instant) -> Result<(), String> {
         self.replies.retain(|_, reply| !reply.is_closed());
         if let Some((_, sent)) = self.ping {

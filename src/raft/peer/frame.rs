@@ -96,7 +96,7 @@ impl FrameReader {
         self.0.next().await.map(|frame| frame.map(BytesMut::freeze))
     }
 
-    /// When the last byte came, or the connection was made.
+    /// The moment at which the last byte came, or the connection was made.
     pub(super) fn last_byte(&self) -> Instant {
         self.0.get_ref().last_byte
     }

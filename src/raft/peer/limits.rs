@@ -66,13 +66,13 @@ pub(super) const CALLS_ALONE_MAX: usize = 16;
 /// The thinnest link that is waited for: whatever is on its way has this much time a byte, beside what an answer takes.
 const LINK_BYTES_PER_SECOND_MIN: usize = 64 * 1024;
 
-/// How long `bytes` take on the thinnest link.
+/// The time that `bytes` take on the thinnest link.
 pub(super) fn transfer_time(bytes: usize) -> Duration {
     // A node never has so much in one outbox that this would lose anything that matters.
     Duration::from_millis(bytes as u64 * 1000 / LINK_BYTES_PER_SECOND_MIN as u64)
 }
 
-/// What the kernel may keep trying to deliver without the other end acknowledging a byte of it. A proxy before a thin link
+/// The kernel tries so long to deliver while the other end acknowledges no byte. A proxy before a thin link
 /// takes megabytes at once and then nothing until half of them have passed, which are half a minute of 64 KiB a second.
 pub(super) const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(120);
 /// A socket that takes no byte for this long is given up.

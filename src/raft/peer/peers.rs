@@ -137,7 +137,7 @@ impl Peers {
         }
     }
 
-    /// Whether a snapshot is on its way to `target`.
+    /// True while a snapshot is on its way to `target`.
     pub fn is_sent_snapshot(&self, target: NodeId) -> bool {
         self.transfers.is_under_way_to(target)
     }

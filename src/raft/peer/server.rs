@@ -59,7 +59,7 @@ pub trait PeerService: Send + Sync + 'static {
     fn beats(&self, ids: &[String]) -> BeatsAnswer;
 }
 
-/// What an append says of the moment at which it came.
+/// The leader's word in an append, with the moment at which it came.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaderWord {
     /// By the clock that counts sleep too.

@@ -18,9 +18,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Cluster;
 
-/// What passes before another connection has its turn.
+/// Bytes that pass before another connection has its turn.
 const PIECE_BYTES: usize = 4 * 1024;
-/// What the kernel takes from a sender before the link does.
+/// Bytes that the kernel takes from a sender before the link does.
 const BUFFER_BYTES: u32 = 64 * 1024;
 const WAITING_MAX: u32 = 64;
 /// On a long link; a thin one hands each over at once.
@@ -40,7 +40,7 @@ struct Lane {
     rate: AtomicU64,
     /// Milliseconds that a piece is on its way, at any rate.
     delay: AtomicU64,
-    /// When all that has been let in so far has passed.
+    /// The moment at which all that has been let in so far has passed.
     free_at: Mutex<Option<Instant>>,
     passed: AtomicU64,
 }
@@ -76,7 +76,7 @@ impl ThinLink {
         }
     }
 
-    /// What has passed in both directions.
+    /// Bytes that have passed in both directions.
     pub(crate) fn passed_bytes(&self) -> u64 {
         [&self.there, &self.back].iter().map(|lane| lane.passed.load(Ordering::Relaxed)).sum()
     }
