@@ -14,6 +14,7 @@
 //! | 4 | circuit breaker rules; promoting, withdrawing and scheduling releases, gray ones for a percentage, their history; publishing what was judged or seen alone; TOML files |
 //! | 5 | config files that are kept encrypted, templates of files; what a service says of its dead instances; webhooks |
 //! | 6 | the revision that a change of health was judged by; the membership in the hashes that members compare |
+//! | 7 | judgement of rules by their effect; rows of refusals that count; revisions of everything that can be updated |
 //!
 //! What is raised, and when: `raft::levels`. What a data directory may hold: `store::identity`. A
 //! change of any of these formats takes a new level, a row in the table above, and a small data
@@ -41,8 +42,10 @@ impl Level {
     pub const CUSTODY: Level = Level(5);
     /// A change of health names the revision it was found at; the membership is part of the compared hash.
     pub const EDGES: Level = Level(6);
+    /// Rights that mean what they say: rules are judged by whom they touch, each row can be compared before it is changed.
+    pub const RIGHTS: Level = Level(7);
     /// The highest that this binary reads and writes.
-    pub const NEWEST: Level = Level::EDGES;
+    pub const NEWEST: Level = Level::RIGHTS;
 
     /// For fields that are left out at the first level, so that their bytes stay what they were.
     pub fn is_first(&self) -> bool {
