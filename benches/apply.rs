@@ -103,7 +103,12 @@ fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, 
     let create = |number| asked(false, Command::Services(Op::Create, vec![service(number, None)]));
     let mut first = vec![
         log.entry(&Command::Bootstrap { cluster_id: "c".to_owned(), admin, level }),
-        log.entry(&Command::SignIn { hash: token(), user_id: "u".to_owned(), password: PasswordHash("h".to_owned()) }),
+        log.entry(&Command::SignIn {
+            hash: token(),
+            user_id: "u".to_owned(),
+            password: PasswordHash("h".to_owned()),
+            from: Default::default(),
+        }),
         log.entry(&asked(false, Command::Settings(settings))),
     ];
     first.extend((0..sizes.services).map(|number| log.entry(&create(number))));
@@ -150,6 +155,7 @@ fn logins(tokens: u64) -> Result<[f64; 2], Box<dyn Error>> {
         hash: hash(number),
         user_id: ids[(number % count) as usize].clone(),
         password: PasswordHash::default(),
+        from: Default::default(),
     };
     let entries = (0..tokens).map(|number| log.entry(&sign_in(number))).collect();
     apply(&mut machine, entries, 32)?;

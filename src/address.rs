@@ -1,13 +1,15 @@
 //! The address of a client, on either surface: whom gray releases are for, whose repeated polls and
-//! failed logins are slowed down.
+//! failed logins are slowed down. And its program.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::{
     extract::ConnectInfo,
-    http::{Extensions, HeaderMap},
+    http::{Extensions, HeaderMap, header::USER_AGENT},
 };
 use ipnet::IpNet;
+
+use crate::model::limits;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
@@ -28,6 +30,12 @@ pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trust
         }
     }
     Some(client)
+}
+
+/// The program that asks, by its own word: the beginning of it.
+pub(crate) fn agent(headers: &HeaderMap) -> String {
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    agent.chars().take(limits::AGENT_BYTES_MAX).collect()
 }
 
 /// Whether what the connection's other end says about the original request can be believed.

@@ -132,10 +132,12 @@ enum Command {
     Completion(shell::CompletionArgs),
     /// Print the manual page, or write one for each command
     Man(shell::ManArgs),
+    /// Show who one is, and what one may do
+    Whoami(accounts::ListArgs),
     /// Show, make and change users
     #[command(subcommand)]
     User(accounts::UserCommand),
-    /// Show, make and retire the tokens of programs
+    /// Show, make, change and retire the tokens of programs
     #[command(subcommand)]
     Token(accounts::TokenCommand),
     /// Show the roles that a grant may name
@@ -195,6 +197,7 @@ pub fn run(cli: Cli) -> ExitCode {
             }
         }
         Command::ResetPassword(args) => report_by_kind(offline::run_reset_password(&args)),
+        Command::Whoami(args) => report_by_kind(block_on(accounts::whoami(args))),
         Command::User(command) => report_by_kind(block_on(accounts::user(command))),
         Command::Token(command) => report_by_kind(block_on(accounts::token(command))),
         Command::Role(command) => report_by_kind(block_on(accounts::role(command))),

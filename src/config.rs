@@ -180,6 +180,11 @@ pub struct Tuning {
     #[arg(long, env = "THUBAN_WEBHOOK_CA_FILE", value_name = "FILE")]
     pub webhook_ca_file: Option<PathBuf>,
 
+    /// Private networks, separated by commas, that webhooks with `allow_private` may reach, this machine's own
+    /// 127.0.0.0/8 too; the same on every node [default: none]
+    #[arg(long, env = "THUBAN_WEBHOOK_PRIVATE_NETWORKS", value_delimiter = ',', value_name = "NETWORKS")]
+    pub webhook_private_networks: Vec<IpNet>,
+
     #[command(flatten)]
     pub otlp: OtlpArgs,
 

@@ -93,9 +93,11 @@ impl Keyring {
         opened.ok_or_else(|| format!("the leader cannot read the secret: {}", self.remedy()))
     }
 
-    /// The keys of an app that are on; `None` where there are none, and nothing is to be judged.
-    pub fn of_app(&self, catalog: &Catalog, app_id: &str) -> Option<AppKeys> {
-        let mut of_app = catalog.access_keys.of_app(app_id).filter(|held| held.key.is_on()).peekable();
+    /// The keys of an app that are on, in all or for the files of a namespace; `None` where there are none, and nothing
+    /// is to be judged.
+    pub fn of_app(&self, catalog: &Catalog, app_id: &str, namespace: Option<&str>) -> Option<AppKeys> {
+        let is_meant = |key: &AccessKey| key.is_on() && namespace.is_none_or(|namespace| key.is_of(namespace));
+        let mut of_app = catalog.access_keys.of_app(app_id).filter(|held| is_meant(&held.key)).peekable();
         of_app.peek()?;
         let mut keys = AppKeys::default();
         for held in of_app {
@@ -191,7 +193,7 @@ mod tests {
         for (ring, is_readable) in [(&own, true), (&keyring("a"), true), (&other, false), (&none, false)] {
             let mut catalog = Catalog::default();
             apply(&mut catalog, Op::Create, draft.clone());
-            let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+            let keys = ring.of_app(&catalog, "app", None).expect("a key that is on");
             assert_eq!((is_signed_by(&keys, secret.expose()), keys.has_unreadable), (is_readable, !is_readable));
             assert!(keys.is_enforced, "shut, whether it can be read or not");
             assert_eq!(
@@ -207,11 +209,11 @@ mod tests {
         let (draft, secret) = ring.seal_new(request("one", AccessMode::Observe, Some("first"))).expect("a data key");
         assert_eq!(secret.expose(), "first");
         apply(&mut catalog, Op::Create, draft);
-        let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+        let keys = ring.of_app(&catalog, "app", None).expect("a key that is on");
         assert!(is_signed_by(&keys, "first") && !keys.is_enforced);
         let change = ring.seal(request("one", AccessMode::Enforce, Some("second"))).expect("a data key");
         apply(&mut catalog, Op::Update, change);
-        let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+        let keys = ring.of_app(&catalog, "app", None).expect("a key that is on");
         assert!(is_signed_by(&keys, "second") && !is_signed_by(&keys, "first") && keys.is_enforced);
     }
 
@@ -222,9 +224,9 @@ mod tests {
             let (draft, _) = ring.seal_new(request(name, mode, Some(name))).expect("a data key");
             apply(&mut catalog, Op::Create, draft);
         }
-        assert!(ring.of_app(&catalog, "app").is_none() && ring.of_app(&catalog, "other").is_none());
+        assert!(ring.of_app(&catalog, "app", None).is_none() && ring.of_app(&catalog, "other", None).is_none());
         apply(&mut catalog, Op::Update, ring.seal(request("two", AccessMode::Observe, None)).expect("no secret"));
-        let keys = ring.of_app(&catalog, "app").expect("a key that is on");
+        let keys = ring.of_app(&catalog, "app", None).expect("a key that is on");
         assert!(is_signed_by(&keys, "two") && !is_signed_by(&keys, "one"));
         assert_eq!(Keyring::default().unreadable(&catalog), 0, "it was opened once, and is kept");
     }

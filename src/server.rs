@@ -135,13 +135,16 @@ impl Server {
             ready_behind: Duration::from_millis(config.tuning.ready_behind_ms),
         };
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
-        let telling = webhooks::tell(node.clone(), WebhookSettings { ca_file: config.tuning.webhook_ca_file.clone() });
+        let private_networks = config.tuning.webhook_private_networks.clone();
+        let ca_file = config.tuning.webhook_ca_file.clone();
+        let telling = webhooks::tell(node.clone(), WebhookSettings { ca_file, private_networks });
         let until = shutdown.clone();
         tasks.spawn(async move { until.run_until_cancelled(telling).await });
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let bounds = Bounds {
             config_content_chars_max: config.tuning.config_content_max,
             token_trust: Duration::from_millis(config.tuning.token_trust_ms),
+            webhook_networks: config.tuning.webhook_private_networks.clone(),
         };
         let operations = Operations::new(node.clone(), bounds);
         let app = App::new(

@@ -104,8 +104,8 @@ impl ConfigSource for LocalView {
         content.text().cloned().ok_or(Unreadable::Absent)
     }
 
-    fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
-        self.node.keyring().of_app(&self.node.state().catalog(), app_id)
+    fn access_keys(&self, app_id: &str, namespace: Option<&str>) -> Option<AppKeys> {
+        self.node.keyring().of_app(&self.node.state().catalog(), app_id, namespace)
     }
 
     fn now(&self) -> Timestamp {

@@ -10,8 +10,8 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::Batch;
 use super::query::{Fresh, Query};
+use super::strict::Strict;
 use super::view::AccessKeyView;
 use crate::catalog::Catalog;
 use crate::catalog::access_keys::AccessKeyFilter;
@@ -46,35 +46,36 @@ pub(super) const CREATE: Doc = WRITE
         "Creates access keys, at most 5 for an app. The answer alone carries the secret, whether it was given or \
          generated; it is kept encrypted under `--data-key-file`.",
     )
-    .codes(&[FIELDS, &[Code::ExistedResource, Code::BadRequest, Code::NoDataKey]]);
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::NoDataKey, Code::TooMany]]);
 
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<AccessKeyRequest>,
+    Strict(batch): Strict<AccessKeyRequest>,
 ) -> Result<Response, ApiError> {
     batch.drawn_by(&app, |items| app.create_access_keys(&caller, items)).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
     .says("Updates access keys: an absent field stays. A new secret replaces the old one at once.")
-    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::NoDataKey]]);
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::NoDataKey]]);
 
 pub(super) async fn update(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<AccessKeyRequest>,
+    Strict(batch): Strict<AccessKeyRequest>,
 ) -> Result<Response, ApiError> {
     batch.done_by(&app, |items| app.update_access_keys(&caller, items)).await
 }
 
-pub(super) const DELETE: Doc =
-    WRITE.says("Deletes access keys, by app id and name; one that is not there is success.").codes(&[FIELDS]);
+pub(super) const DELETE: Doc = WRITE
+    .says("Deletes access keys, by app id and name; one that is not there is success.")
+    .codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(super) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<AccessKeyRequest>,
+    Strict(batch): Strict<AccessKeyRequest>,
 ) -> Result<Response, ApiError> {
     batch.done_by(&app, |items| app.delete_access_keys(&caller, items)).await
 }

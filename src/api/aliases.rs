@@ -77,7 +77,7 @@ pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<AliasDr
 
 pub(super) const DELETE: Doc = WRITE
     .says("Deletes aliases, by alias and alias namespace or by id; one that is not there is success.")
-    .codes(&[&[Code::InvalidServiceAlias, Code::InvalidNamespaceWithAlias]]);
+    .codes(&[&[Code::InvalidServiceAlias, Code::InvalidNamespaceWithAlias, Code::DataConflict]]);
 
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Delete, batch).await

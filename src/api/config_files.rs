@@ -6,7 +6,7 @@ use axum::response::Response;
 use super::App;
 use super::auth::Caller;
 use super::contents::Contents;
-use super::doc::{Doc, PAGING, PROPOSED};
+use super::doc::{Doc, PAGING, PROPOSED, REVISION};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::Batch;
@@ -123,8 +123,9 @@ pub(super) async fn update(
     write(&app, &caller, Op::Update, batch).await
 }
 
-pub(super) const DELETE: Doc =
-    WRITE.says("Deletes files with their releases; one that is not there is success.").codes(&[KEY_FIELDS]);
+pub(super) const DELETE: Doc = WRITE
+    .says("Deletes files with their releases; one that is not there is success.")
+    .codes(&[KEY_FIELDS, &[Code::DataConflict]]);
 
 pub(super) async fn delete(
     app: State<App>,
@@ -134,12 +135,15 @@ pub(super) async fn delete(
     write(&app, &caller, Op::Delete, batch).await
 }
 
-pub(super) const DELETE_ONE: Doc =
-    WRITE.says("Deletes one file with its releases.").query(&[KEY]).codes(&[KEY_FIELDS, PROPOSED]);
+pub(super) const DELETE_ONE: Doc = WRITE
+    .says("Deletes one file with its releases.")
+    .query(&[KEY, &[REVISION]])
+    .codes(&[KEY_FIELDS, &[Code::DataConflict], PROPOSED]);
 
 pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
     let ConfigKey { namespace, group, file } = key(&query)?;
-    let draft = ConfigFileDraft { namespace, group, name: file, ..ConfigFileDraft::default() };
+    let revision = query.text(REVISION.name);
+    let draft = ConfigFileDraft { namespace, group, name: file, revision, ..ConfigFileDraft::default() };
     delete(app, caller, Batch::of_one(draft)).await
 }
 

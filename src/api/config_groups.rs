@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
-use super::doc::{Doc, PAGING, PROPOSED};
+use super::doc::{Doc, PAGING, PROPOSED, REVISION};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::Batch;
@@ -80,7 +80,7 @@ pub(super) async fn update(
 
 pub(super) const DELETE: Doc = WRITE
     .says("Deletes groups that hold no files; one that is not there is success.")
-    .codes(&[FIELDS, &[Code::ExistedResource]]);
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::DataConflict]]);
 
 pub(super) async fn delete(
     app: State<App>,
@@ -92,14 +92,15 @@ pub(super) async fn delete(
 
 pub(super) const DELETE_ONE: Doc = WRITE
     .says("Deletes one group that holds no files.")
-    .query(&[&[NAMESPACE.required(), GROUP.required()]])
-    .codes(&[FIELDS, &[Code::ExistedResource], PROPOSED]);
+    .query(&[&[NAMESPACE.required(), GROUP.required(), REVISION]])
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::DataConflict], PROPOSED]);
 
 pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> Result<Response, ApiError> {
     let group = query.get("group").map_or_else(|| query.required("name"), Ok)?.to_owned();
     let draft = ConfigGroupDraft {
         namespace: query.required("namespace")?.to_owned(),
         name: group,
+        revision: query.text(REVISION.name),
         ..ConfigGroupDraft::default()
     };
     delete(app, caller, Batch::of_one(draft)).await

@@ -61,7 +61,7 @@ const CONTENTS: Param =
 const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
 
 /// What publishing may be refused with.
-const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat];
+const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat, Code::TooMany];
 
 pub(super) const PUBLISH: Doc = DOC
     .says("Publishes files as they stand, if they are well-formed by their format; without a name, one is made. With `md5`, only if that is of the published content.")

@@ -23,6 +23,7 @@ use super::layers::Waiting;
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
+use super::strict::{Strict, StrictObject};
 use super::unknown::{Noted, Unknown};
 use crate::model::code::Code;
 use crate::model::limits;
@@ -40,6 +41,9 @@ pub(super) const PAGING: &[Param] = &[
         limits::PAGE_ROWS_MAX,
     ),
 ];
+
+/// Of what is deleted by a query.
+pub(super) const REVISION: Param = Param::text("revision", "Refused with 409000 if this is not the current one.");
 
 /// What the cluster may answer to a write, and to a read that needs its majority.
 pub(super) const PROPOSED: &[Code] = &[Code::NoLeader, Code::OutcomeUnknown, Code::NoRoom];
@@ -199,6 +203,13 @@ impl Sketch<'_> {
         self.codes.extend(PROPOSED);
     }
 
+    /// The body is one object, and it is written.
+    fn object<T: JsonSchema>(&mut self) {
+        self.body = Some(self.schemas.subschema_for::<T>().to_value());
+        self.codes.extend([Code::ParseException, Code::RequestTooLarge]);
+        self.codes.extend(PROPOSED);
+    }
+
     fn judges_unknown(&mut self) {
         const UNKNOWN: Param = Param::word(
             Unknown::KEY,
@@ -252,6 +263,18 @@ impl<T: DeserializeOwned + JsonSchema> Input for Noted<T> {
     }
 }
 
+impl<T: JsonSchema> Input for Strict<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.batch(schema_of::<T>());
+    }
+}
+
+impl<T: JsonSchema> Input for StrictObject<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        sketch.object::<T>();
+    }
+}
+
 impl<T: DeserializeOwned + JsonSchema> Input for Contents<T> {
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.batch(schema_of::<T>());
@@ -295,17 +318,13 @@ impl Input for Waiting {}
 
 impl<T: DeserializeOwned + JsonSchema> Input for Object<T> {
     fn describe(sketch: &mut Sketch<'_>) {
-        sketch.body = Some(sketch.schemas.subschema_for::<T>().to_value());
-        sketch.codes.extend([Code::ParseException, Code::RequestTooLarge]);
-        sketch.codes.extend(PROPOSED);
+        sketch.object::<T>();
     }
 }
 
 impl<T: DeserializeOwned + JsonSchema> Input for SmallObject<T> {
     fn describe(sketch: &mut Sketch<'_>) {
-        sketch.body = Some(sketch.schemas.subschema_for::<T>().to_value());
-        sketch.codes.extend([Code::ParseException, Code::RequestTooLarge]);
-        sketch.codes.extend(PROPOSED);
+        sketch.object::<T>();
     }
 }
 

@@ -1,7 +1,7 @@
 //! A request that failed as a whole: one code, one detail, one conversion to an answer.
 
 use axum::http::StatusCode;
-use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::header::{CONNECTION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 
 use super::envelope;
@@ -41,6 +41,17 @@ impl IntoResponse for ApiError {
         // Not all of the body is read, so no other request can follow on the connection.
         if self.0.code == Code::RequestTooLarge {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        match self.0.code {
+            // Who is known and may not do this gains nothing from logging in again.
+            Code::EmptyAuthToken | Code::TokenNotExisted => {
+                response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            // Whoever knows better says so.
+            Code::TooManyLogins => {
+                response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
         }
         response
     }

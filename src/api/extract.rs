@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::header::USER_AGENT;
 use axum::http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, DeserializeSeed};
@@ -20,7 +19,7 @@ use super::envelope::{self, Item};
 use super::error::ApiError;
 use super::objects::Objects;
 use super::unknown::without_nulls;
-use crate::address::client_address;
+use crate::address::{agent, client_address};
 use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
@@ -201,8 +200,7 @@ impl FromRequestParts<App> for Agent {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        let agent = parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-        Ok(Agent(agent.chars().take(limits::AGENT_BYTES_MAX).collect()))
+        Ok(Agent(agent(&parts.headers)))
     }
 }
 
@@ -241,8 +239,12 @@ impl<T: DeserializeOwned> FromRequest<App> for SmallObject<T> {
 }
 
 pub(super) fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    parse_object_by(body, parse_item)
+}
+
+pub(super) fn parse_object_by<T>(body: &[u8], read: impl Fn(&RawValue) -> Result<T, Refusal>) -> Result<T, ApiError> {
     let raw: &RawValue = serde_json::from_str(text_of(body)?).map_err(unparsable)?;
-    Ok(parse_item(raw)?)
+    Ok(read(raw)?)
 }
 
 fn text_of(body: &[u8]) -> Result<&str, ApiError> {

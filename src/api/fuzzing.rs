@@ -30,7 +30,7 @@ use crate::catalog::{Command, Op, RequestId};
 use crate::data_key::DataKey;
 use crate::format::level::Level;
 use crate::keyring::Keyring;
-use crate::model::access::{PasswordHash, ServiceTokenDraft, ServiceTokenRequest, UserDraft};
+use crate::model::access::{PasswordHash, UserDraft};
 use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
 use crate::model::alias::AliasDraft;
 use crate::model::code::{Code, Refusal};
@@ -45,6 +45,7 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::service::ServiceDraft;
+use crate::model::service_token::{ServiceTokenDraft, ServiceTokenRequest};
 use crate::model::settings::SettingsChange;
 use crate::model::time::Timestamp;
 use crate::operations::accounts::{PasswordRequest, UserRequest};
@@ -311,7 +312,7 @@ const PREPARED: &[&str] = &[
     r#"W[{"file_name":"w.yml","group":"g","namespace":"n","content":"k: v","release_name":"r1"}]"#,
     r#"q[{"file_name":"w.yml","group":"g","namespace":"n","name":"r1"}]"#,
     r#"a[{"name":"eva","password":"password of eva","grants":[{"role":"editor","namespace":"n","name":"s*"}]}]"#,
-    r#"d[{"name":"ci","grants":[{"role":"reader"}],"networks":["10.0.0.0/8"],"expires_in_s":3600}]"#,
+    r#"d[{"name":"ci","grants":[{"role":"reader","namespace":"*"}],"networks":["10.0.0.0/8"],"expires_in_s":3600}]"#,
     r#"e[{"app_id":"app","name":"one","mode":"observe","secret":"0123456789abcdef"}]"#,
     r#"0c[{"name":"r","namespace":"n","target_service":{"namespace":"n","service":"s"},"interval":30}]"#,
     r#"0p[{"rule_name":"r","release_name":"r1"}]"#,

@@ -194,7 +194,8 @@ pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<Instanc
     batch.done_by(&app, |items| app.instances(&caller, Op::Update, items)).await
 }
 
-pub(super) const DELETE: Doc = WRITE.says("Deletes instances; one that is not there is success.").codes(&[FIELDS]);
+pub(super) const DELETE: Doc =
+    WRITE.says("Deletes instances; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
     batch.done_by(&app, |items| app.instances(&caller, Op::Delete, items)).await
@@ -237,7 +238,8 @@ pub(super) async fn register_one(
     Write::new(&app, &caller).of_itself().one_or_batch(batch, |items| Command::Instances(Op::Create, items)).await
 }
 
-pub(super) const DEREGISTER_ONE: Doc = WRITE_ONE.says("An instance takes itself away.").codes(&[FIELDS]);
+pub(super) const DEREGISTER_ONE: Doc =
+    WRITE_ONE.says("An instance takes itself away.").codes(&[FIELDS, &[Code::DataConflict]]);
 
 /// [`delete`] for one instance.
 pub(super) async fn deregister_one(

@@ -12,7 +12,7 @@ use super::auth::Caller;
 use super::doc::{Doc, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{ClientAddress, RequestId, SmallObject};
+use super::extract::{Agent, ClientAddress, RequestId, SmallObject};
 use crate::model::code::Code;
 use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
 
@@ -44,20 +44,28 @@ pub(super) async fn log_in(
     State(app): State<App>,
     ClientAddress(address): ClientAddress,
     RequestId(request): RequestId,
+    Agent(agent): Agent,
     SmallObject(Credentials { name, password }): SmallObject<Credentials>,
 ) -> Result<Response, ApiError> {
-    match app.sign_in(Applicant { name, password, address, request }).await {
+    match app.sign_in(Applicant { name, password, address, agent, request }).await {
         Ok(SignedIn { user, token }) => {
             let login =
                 Login { user_id: &user.id, name: &user.name, role: user.role_word(), owner_id: "", token: &token };
             Ok(envelope::single("loginResponse", &login))
         }
-        Err(NotSignedIn::Later(wait, refusal)) => {
+        Err(not) => refused(not),
+    }
+}
+
+/// What is answered to a password that was not looked at, or was not the right one.
+pub(super) fn refused(not: NotSignedIn) -> Result<Response, ApiError> {
+    match not {
+        NotSignedIn::Later(wait, refusal) => {
             let mut response = ApiError(refusal).into_response();
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs()));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
             Ok(response)
         }
-        Err(NotSignedIn::Refused(refusal)) => Err(refusal.into()),
+        NotSignedIn::Refused(refusal) => Err(refusal.into()),
     }
 }
 

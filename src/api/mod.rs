@@ -34,6 +34,7 @@ mod loading;
 mod login;
 mod namespaces;
 mod objects;
+mod oneself;
 mod query;
 mod reference;
 mod resealing;
@@ -43,6 +44,7 @@ mod rules;
 mod sealed;
 mod services;
 mod settings;
+mod strict;
 mod subscribers;
 mod templates;
 #[cfg(test)]

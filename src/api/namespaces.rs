@@ -78,6 +78,7 @@ pub(super) const DELETE: Doc =
     WRITE.says("Deletes namespaces that are empty; one that is not there is success.").codes(&[
         FIELDS,
         &[Code::NamespaceExistedServices, Code::NamespaceExistedConfigGroups, Code::NamespaceExistedGovernanceRules],
+        &[Code::DataConflict],
     ]);
 
 pub(super) async fn delete(

@@ -9,7 +9,7 @@ use super::doc::{Arguments, Doc, Inputs};
 use super::{
     App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
     config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
-    reference, resealing, rule_docs, rules, sealed, services, settings, subscribers, templates, tokens, users,
+    oneself, reference, resealing, rule_docs, rules, sealed, services, settings, subscribers, templates, tokens, users,
     webhooks,
 };
 use crate::model::grant::Verb::{self, Manage, Operate};
@@ -152,10 +152,15 @@ fn fixed_routes() -> Vec<Route> {
         whole(Manage, POST, "/auth/v1/users", users::create, users::CREATE),
         whole(Manage, PUT, "/auth/v1/users", users::update, users::UPDATE),
         whole(Manage, POST, "/auth/v1/users/delete", users::delete, users::DELETE),
+        guarded(GET, "/auth/v1/user", oneself::show, oneself::SHOW),
+        guarded(GET, "/auth/v1/sessions", oneself::sessions, oneself::SESSIONS),
+        guarded(POST, "/auth/v1/sessions/delete", oneself::end_sessions, oneself::END_SESSIONS),
         guarded(PUT, "/auth/v1/user/password", users::change_password, users::PASSWORD),
         guarded(GET, "/auth/v1/roles", users::roles, users::ROLES),
         whole(Manage, GET, "/auth/v1/tokens", tokens::list, tokens::LIST),
         whole(Manage, POST, "/auth/v1/tokens", tokens::create, tokens::CREATE),
+        whole(Manage, PUT, "/auth/v1/tokens", tokens::update, tokens::UPDATE),
+        whole(Manage, POST, "/auth/v1/tokens/rotate", tokens::rotate, tokens::ROTATE),
         whole(Manage, POST, "/auth/v1/tokens/delete", tokens::delete, tokens::DELETE),
         whole(Manage, GET, "/auth/v1/accesskeys", access_keys::list, access_keys::LIST),
         whole(Manage, POST, "/auth/v1/accesskeys", access_keys::create, access_keys::CREATE),

@@ -112,7 +112,8 @@ pub(super) fn create(family: Family) -> Doc {
 }
 
 pub(super) fn update(family: Family) -> Doc {
-    const REFUSED: &[Code] = &[Code::NoNeedUpdate, Code::ExistedResource, Code::NotFoundResource, Code::DataConflict];
+    const REFUSED: &[Code] =
+        &[Code::NoNeedUpdate, Code::ExistedResource, Code::NotFoundResource, Code::DataConflict, Code::TooMany];
     write(family)
         .says("Updates rules: an absent field stays; with `revision`, only if that is the current one.")
         .codes(&[FIELDS, REFUSED])
@@ -121,7 +122,7 @@ pub(super) fn update(family: Family) -> Doc {
 pub(super) fn delete(family: Family) -> Doc {
     write(family)
         .says("Deletes rules with their releases, by id or by name and namespace; one that is not there is success.")
-        .codes(&[FIELDS])
+        .codes(&[FIELDS, &[Code::DataConflict]])
 }
 
 pub(super) fn publish(family: Family) -> Doc {

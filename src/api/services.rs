@@ -142,7 +142,7 @@ pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<Service
 
 pub(super) const DELETE: Doc = WRITE
     .says("Deletes services, by name and namespace or by id; one that is not there is success.")
-    .codes(&[NAMES, &[Code::ServiceExistedInstances, Code::ServiceExistedAlias]]);
+    .codes(&[NAMES, &[Code::ServiceExistedInstances, Code::ServiceExistedAlias, Code::DataConflict]]);
 
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Delete, batch).await

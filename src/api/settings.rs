@@ -13,9 +13,8 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::Object;
 use super::query::Fresh;
-use crate::catalog::Command;
 use crate::model::code::Code;
-use crate::model::settings::{Settings, SettingsChange};
+use crate::model::settings::{REVISION, Settings, SettingsChange};
 
 const DOC: Doc = Doc::new("Settings").gives(Shape::single::<Settings>(ELEMENT));
 const ELEMENT: &str = "settings";
@@ -47,20 +46,25 @@ pub(super) async fn show(State(app): State<App>, _: Fresh) -> Response {
 }
 
 pub(super) const CHANGE: Doc = DOC
-    .says("Changes settings: a key that is absent stays; the answer shows all as they stand then.")
-    .codes(&[&[Code::InvalidParameter, Code::NoNeedUpdate, Code::LevelNotReached]]);
+    .says(
+        "Changes settings: a key that is absent stays; the answer shows all as they stand then. What is kept of the audit \
+         trail (`audit_*`) needs `manage` on everything.",
+    )
+    .codes(&[&[Code::InvalidParameter, Code::NoNeedUpdate, Code::DataConflict, Code::LevelNotReached]]);
 
 pub(super) async fn change(
     State(app): State<App>,
     caller: Caller,
     Object(Given(given)): Object<Given>,
 ) -> Result<Response, ApiError> {
-    let change = SettingsChange::read(&given)?;
-    let code = app.ask_one(&caller.name, caller.asks(Command::Settings(change))).await?;
+    let code = app.change_settings(&caller, SettingsChange::read(&given)?).await?;
     Ok(answer(&app, code))
 }
 
 fn answer(app: &App, code: Code) -> Response {
     let settings = app.node.state().catalog().settings.clone();
-    envelope::single_as(code, ELEMENT, &settings)
+    let mut shown = serde_json::to_value(&settings).unwrap_or_default();
+    // Empty of settings that were changed last before there were revisions.
+    shown[REVISION] = Value::from(settings.revision);
+    envelope::single_as(code, ELEMENT, &shown)
 }

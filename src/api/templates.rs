@@ -46,7 +46,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
 
 pub(super) const CREATE: Doc = WRITE
     .says("Creates templates of config files, by who may edit everything. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column.")
-    .codes(&[FIELDS, &[Code::ExistedResource, Code::BadRequest]]);
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
 
 pub(super) async fn create(
     app: State<App>,
@@ -69,7 +69,7 @@ pub(super) async fn update(
 }
 
 pub(super) const DELETE: Doc =
-    WRITE.says("Deletes templates, by name; one that is not there is success.").codes(&[FIELDS]);
+    WRITE.says("Deletes templates, by name; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(super) async fn delete(
     app: State<App>,

@@ -39,11 +39,13 @@ mod nulls;
 mod sealed;
 mod templates;
 mod told;
+mod trust;
 mod unknown;
 mod upstream;
 
 const PASSWORD: &str = "correct horse";
-const BOUNDS: Bounds = Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30) };
+const BOUNDS: Bounds =
+    Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
 /// A body that is a text with this in front are the bytes of the base64 that follows.
 const RAW: &str = "raw base64:";
 

@@ -93,12 +93,20 @@ pub(crate) fn parse_noting<S, T>(seed: S, raw: &RawValue) -> (Result<T, Refusal>
 where
     S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
 {
+    parse_noting_all_but(&OF_ANSWERS, seed, raw)
+}
+
+/// The same with other fields that are known and not read.
+pub(super) fn parse_noting_all_but<S, T>(known: &[&str], seed: S, raw: &RawValue) -> (Result<T, Refusal>, Vec<String>)
+where
+    S: for<'de> DeserializeSeed<'de, Value = T> + Copy,
+{
     let mut fields = BTreeSet::new();
     let text = without_nulls(raw.get());
     let mut json = serde_json::Deserializer::from_str(text.as_deref().unwrap_or(raw.get()));
     let mut note = |path: Path<'_>| {
         let field = shown(&path);
-        if !OF_ANSWERS.contains(&field.as_str()) {
+        if !known.contains(&field.as_str()) {
             fields.insert(field);
         }
     };

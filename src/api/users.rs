@@ -7,13 +7,14 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::App;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Object};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
+use super::strict::{Strict, StrictObject};
+use super::{App, login};
 use crate::catalog::Op;
 use crate::catalog::page::Listed;
 use crate::model::access::User;
@@ -38,12 +39,15 @@ pub(super) struct UserView<'a> {
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     ctime: String,
     mtime: String,
+    /// Changes with every write that changes something; empty of one that is older than that.
+    revision: &'a str,
 }
 
 impl<'a> UserView<'a> {
     pub(super) fn new(user: &'a User) -> Self {
-        let User { id, name, comment, disabled, grants, ctime, mtime, .. } = user;
-        UserView { id, name, comment, disabled: *disabled, grants, ctime: ctime.text(), mtime: mtime.text() }
+        let User { id, name, comment, disabled, grants, ctime, mtime, revision, .. } = user;
+        let (ctime, mtime) = (ctime.text(), mtime.text());
+        UserView { id, name, comment, disabled: *disabled, grants, ctime, mtime, revision }
     }
 }
 
@@ -61,12 +65,12 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
 
 pub(super) const CREATE: Doc = WRITE
     .says("Creates users. Without grants a user may log in and nothing more.")
-    .codes(&[FIELDS, &[Code::ExistedResource]]);
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
 
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<UserRequest>,
+    Strict(batch): Strict<UserRequest>,
 ) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Create, batch).await
 }
@@ -76,24 +80,24 @@ pub(super) const UPDATE: Doc = WRITE
         "Updates users: an absent field stays. Who is disabled or gets another password is out at once, on every \
          node; the last administrator stays one.",
     )
-    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::OperationRoleForbidden]]);
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::OperationRoleForbidden]]);
 
 pub(super) async fn update(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<UserRequest>,
+    Strict(batch): Strict<UserRequest>,
 ) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Update, batch).await
 }
 
 pub(super) const DELETE: Doc = WRITE
     .says("Deletes users and ends their logins; one that is not there is success.")
-    .codes(&[FIELDS, &[Code::OperationRoleForbidden]]);
+    .codes(&[FIELDS, &[Code::DataConflict, Code::OperationRoleForbidden]]);
 
 pub(super) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<UserRequest>,
+    Strict(batch): Strict<UserRequest>,
 ) -> Result<Response, ApiError> {
     write(&app, &caller, Op::Delete, batch).await
 }
@@ -112,9 +116,11 @@ pub(super) const PASSWORD: Doc = DOC
 pub(super) async fn change_password(
     State(app): State<App>,
     caller: Caller,
-    Object(request): Object<PasswordRequest>,
+    StrictObject(request): StrictObject<PasswordRequest>,
 ) -> Result<Response, ApiError> {
-    app.change_password(&caller, request).await?;
+    if let Err(not) = app.change_password(&caller, request).await {
+        return login::refused(not);
+    }
     Ok(envelope::plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned()))
 }
 

@@ -10,8 +10,8 @@ use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::Batch;
 use super::query::{Fresh, Query};
+use super::strict::Strict;
 use super::view::WebhookView;
 use crate::model::code::Code;
 use crate::model::webhook::WebhookRequest;
@@ -41,12 +41,12 @@ pub(super) const CREATE: Doc = WRITE
          `X-Thuban-Signature: sha256=<hex HMAC-SHA256 of the body>`. The answer alone carries the secret, whether it \
          was given or generated; it is kept encrypted under `--data-key-file`.",
     )
-    .codes(&[FIELDS, &[Code::ExistedResource, Code::BadRequest, Code::NoDataKey]]);
+    .codes(&[FIELDS, &[Code::ExistedResource, Code::NoDataKey, Code::TooMany]]);
 
 pub(super) async fn create(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<WebhookRequest>,
+    Strict(batch): Strict<WebhookRequest>,
 ) -> Result<Response, ApiError> {
     batch.drawn_by(&app, |items| app.create_webhooks(&caller, items)).await
 }
@@ -56,24 +56,24 @@ pub(super) const UPDATE: Doc = WRITE
         "Updates webhooks: an absent field stays. What waits is delivered as it is asked for now; what is `disabled` \
          drops it.",
     )
-    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::NoDataKey]]);
+    .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::NoDataKey]]);
 
 pub(super) async fn update(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<WebhookRequest>,
+    Strict(batch): Strict<WebhookRequest>,
 ) -> Result<Response, ApiError> {
     batch.done_by(&app, |items| app.update_webhooks(&caller, items)).await
 }
 
 pub(super) const DELETE: Doc = WRITE
     .says("Deletes webhooks by name, with what waits for them; one that is not there is success.")
-    .codes(&[FIELDS]);
+    .codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(super) async fn delete(
     State(app): State<App>,
     caller: Caller,
-    batch: Batch<WebhookRequest>,
+    Strict(batch): Strict<WebhookRequest>,
 ) -> Result<Response, ApiError> {
     batch.done_by(&app, |items| app.delete_webhooks(&caller, items)).await
 }

@@ -12,8 +12,9 @@ use super::page::{Listed, Page};
 use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;
-use crate::model::access::{Founder, ServiceToken, Token, TokenHash, User, is_within};
+use crate::model::access::{Founder, Token, TokenHash, User};
 use crate::model::grant::Grants;
+use crate::model::service_token::{ServiceToken, is_within};
 use crate::model::time::Timestamp;
 
 /// From [`Level::TRUST`] on users have grants.
@@ -114,9 +115,38 @@ impl Access {
             let user = self.users.get(&token.user_id).filter(|_| now < token.expires)?;
             return Holder::of_user(user);
         }
-        let token = self.service_tokens.get(self.service_hashes.get(hash)?).filter(|token| !token.is_over(now))?;
+        let token = self.service_tokens.get(self.service_hashes.get(hash)?)?;
+        if !token.lets_in(hash, now) {
+            return None;
+        }
         let (name, grants) = (token.holder(), token.grants.clone());
         Some(Holder { name, grants, token: Some(token.clone()) })
+    }
+
+    /// The logins of a user, the newest first.
+    pub fn sessions_of(&self, user: &User) -> Vec<Arc<Token>> {
+        self.tokens.older_of_user(&user.id, 0)
+    }
+
+    /// The login that is shown under this id, and whose it is.
+    pub(super) fn session(&self, id: &str) -> Option<(Arc<Token>, Arc<User>)> {
+        let token = self.tokens.shown_as(id)?;
+        Some((token.clone(), self.users.get(&token.user_id)?.clone()))
+    }
+
+    /// Whether a token is that of a login.
+    pub fn is_login(&self, hash: &TokenHash) -> bool {
+        self.tokens.get(hash).is_some()
+    }
+
+    /// When a token that was presented ends by itself, if it does.
+    pub fn end_of(&self, hash: &TokenHash) -> Option<Timestamp> {
+        if let Some(token) = self.tokens.get(hash) {
+            return Some(token.expires);
+        }
+        let token = self.service_tokens.get(self.service_hashes.get(hash)?)?;
+        let previous = token.previous.as_ref().filter(|previous| previous.hash == *hash).map(|previous| previous.until);
+        previous.into_iter().chain(token.expires).min()
     }
 
     /// Who a name stands for where it was proven by other means than a token.
@@ -177,7 +207,13 @@ impl Access {
     pub(super) fn remove_service_token(&mut self, token: &ServiceToken, journal: &mut Journal) {
         journal.delete(token);
         self.service_tokens.remove(&token.name);
-        self.service_hashes.remove(&token.hash);
+        self.forget_hashes(token);
+    }
+
+    fn forget_hashes(&mut self, token: &ServiceToken) {
+        for hash in token.hashes() {
+            self.service_hashes.remove(hash);
+        }
     }
 
     pub(super) fn load_user(&mut self, user: User) -> Arc<User> {
@@ -193,8 +229,12 @@ impl Access {
 
     pub(super) fn load_service_token(&mut self, token: ServiceToken) -> Arc<ServiceToken> {
         let token = Arc::new(token);
-        self.service_hashes.insert(token.hash.clone(), token.name.clone());
-        self.service_tokens.insert(token.name.clone(), token.clone());
+        if let Some(before) = self.service_tokens.insert(token.name.clone(), token.clone()) {
+            self.forget_hashes(&before);
+        }
+        for hash in token.hashes() {
+            self.service_hashes.insert(hash.clone(), token.name.clone());
+        }
         token
     }
 }

@@ -5,12 +5,16 @@
 
 use super::Catalog;
 use super::access::Access;
+use super::asked::Asker;
 use super::change::{Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use crate::model::access::{PasswordHash, ServiceToken, ServiceTokenDraft, Token, TokenHash, User, UserDraft};
+use crate::format::level::Level;
+use crate::model::access::{PasswordHash, Token, TokenHash, User, UserDraft, Whence};
 use crate::model::code::{Code, Refusal};
-use crate::model::limits;
+use crate::model::grant::Verb;
+use crate::model::service_token::{ServiceToken, ServiceTokenChange, ServiceTokenDraft, ends};
+use crate::model::{is_stale, limits};
 
 impl Catalog {
     pub(super) fn write_user(&mut self, ctx: &Ctx, op: Op, draft: &UserDraft, journal: &mut Journal) -> Outcome {
@@ -18,8 +22,14 @@ impl Catalog {
             (Op::Create, Some(taken)) => Ok(Outcome { entity: Entity::User(taken), ..Code::ExistedResource.into() }),
             (Op::Create, None) => self.access.create_user(ctx, draft, journal),
             (Op::Update, None) => Err(Code::NotFoundResource.into()),
+            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
+                Ok(Outcome::stale(Entity::User(old)))
+            }
             (Op::Update, Some(old)) => self.access.update_user(ctx, &old, draft, journal),
             (Op::Delete, None) => Ok(Outcome::default()),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Ok(Outcome::stale(Entity::User(old)))
+            }
             (Op::Delete, Some(old)) => self.access.delete_user(&old, journal),
         };
         outcome.unwrap_or_else(Outcome::from)
@@ -50,6 +60,9 @@ impl Catalog {
         journal: &mut Journal,
     ) -> Outcome {
         match (op, self.access.service_token(&draft.name).cloned()) {
+            (Op::Delete, Some(token)) if journal.is_overtaken(&draft.revision, &token.revision) => {
+                Outcome::stale(Entity::ServiceToken(token))
+            }
             (Op::Delete, Some(token)) => {
                 self.access.remove_service_token(&token, journal);
                 Outcome::done(Entity::ServiceToken(token))
@@ -59,19 +72,64 @@ impl Catalog {
             (Op::Create, Some(token)) => {
                 Outcome { entity: Entity::ServiceToken(token), ..Code::ExistedResource.into() }
             }
-            (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => too_many(),
+            (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => {
+                journal.too_many("service tokens", limits::ACCOUNTS_MAX, Code::InvalidParameter).into()
+            }
             (Op::Create, None) => {
-                let ServiceTokenDraft { name, hash, grants, networks, expires_in_s } = draft;
-                let expires = (expires_in_s > 0).then(|| ctx.time.plus_ms(expires_in_s * 1000));
-                let token = ServiceToken { name, hash, grants, networks, ctime: ctx.time, by: ctx.by.clone(), expires };
+                let ServiceTokenDraft { name, hash, grants, networks, expires_in_s, comment, disabled, .. } = draft;
+                let token = ServiceToken {
+                    name,
+                    hash,
+                    grants,
+                    networks,
+                    ctime: ctx.time,
+                    by: ctx.by.clone(),
+                    expires: ends(ctx.time, expires_in_s),
+                    comment,
+                    disabled,
+                    previous: None,
+                    modified: None,
+                    revision: ctx.draw_revision_since(Level::RIGHTS, journal.level()),
+                };
                 Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, journal)))
             }
         }
     }
-}
 
-fn too_many() -> Outcome {
-    Refusal::new(Code::InvalidParameter, format!("there are {} of them already", limits::ACCOUNTS_MAX)).into()
+    pub(super) fn change_service_token(
+        &mut self,
+        ctx: &Ctx,
+        change: &ServiceTokenChange,
+        journal: &mut Journal,
+    ) -> Outcome {
+        let Some(old) = self.access.service_token(&change.name).cloned() else { return Code::NotFoundResource.into() };
+        if is_stale(&change.revision, &old.revision) {
+            return Outcome::stale(Entity::ServiceToken(old));
+        }
+        let mut token = ServiceToken::clone(&old);
+        change.lay_over(&mut token, ctx.time);
+        if token == *old {
+            return Outcome::unchanged(Entity::ServiceToken(old));
+        }
+        token.modified = Some(ctx.stamp());
+        token.revision = ctx.draw_id();
+        Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, journal)))
+    }
+
+    /// Ends a login by what it is called: one's own, or by who manages everybody.
+    pub(super) fn end_session(&mut self, asker: &Asker, id: &str, journal: &mut Journal) -> Outcome {
+        let Some((token, user)) = self.access.session(id) else { return Outcome::default() };
+        let may = match asker {
+            Asker::Cluster => true,
+            Asker::Holder(holder) => holder.name == user.name || holder.grants.may_everywhere(Verb::Manage),
+            Asker::Stranger | Asker::Gone => false,
+        };
+        if !may {
+            return Refusal::new(Code::NotAllowedAccess, "the session of somebody else: this needs manage").into();
+        }
+        self.access.retire(vec![token], journal);
+        Outcome::default()
+    }
 }
 
 /// What would leave nobody who can do everything.
@@ -82,7 +140,7 @@ fn last_administrator() -> Refusal {
 impl Access {
     fn create_user(&mut self, ctx: &Ctx, draft: &UserDraft, journal: &mut Journal) -> Result<Outcome, Refusal> {
         if self.user_count() >= limits::ACCOUNTS_MAX {
-            return Ok(too_many());
+            return Err(journal.too_many("users", limits::ACCOUNTS_MAX, Code::InvalidParameter));
         }
         let password_hash = draft.password_hash.clone().unwrap_or_default();
         if password_hash.is_empty() {
@@ -97,6 +155,7 @@ impl Access {
             grants: Default::default(),
             ctime: ctx.time,
             mtime: ctx.time,
+            revision: ctx.draw_revision_since(Level::RIGHTS, journal.level()),
         };
         draft.lay_over(&mut user);
         Ok(Outcome::done(Entity::User(self.put_user(user, journal))))
@@ -121,6 +180,7 @@ impl Access {
             self.retire(self.tokens.of_user(&old.id), journal);
         }
         user.mtime = ctx.time;
+        user.revision = ctx.draw_revision_since(Level::RIGHTS, journal.level());
         Ok(Outcome::done(Entity::User(self.put_user(user, journal))))
     }
 
@@ -145,13 +205,15 @@ impl Access {
         hash: TokenHash,
         user_id: String,
         password: &PasswordHash,
+        from: Whence,
         journal: &mut Journal,
     ) -> Outcome {
         let Some(user) = self.users.get(&user_id) else { return Code::NotAllowedAccess.into() };
         if user.disabled || !(password.is_empty() || *password == user.password_hash) {
             return Code::NotAllowedAccess.into();
         }
-        let token = Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS) };
+        let token =
+            Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS), from };
         self.retire(self.tokens.ended(ctx.time), journal);
         self.retire(self.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), journal);
         self.put_token(token, journal);

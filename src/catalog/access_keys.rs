@@ -10,11 +10,12 @@ use super::ctx::Ctx;
 use super::names::Names;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Key, Row, Table};
+use crate::format::level::Level;
 use crate::model::access_key::{AccessKey, AccessKeyDraft};
 use crate::model::code::{Code, Refusal};
-use crate::model::limits;
 use crate::model::signature::SigningKey;
 use crate::model::text::NameFilter;
+use crate::model::{is_stale, limits};
 
 impl Row for AccessKey {
     const TABLE: Table = Table::AccessKey;
@@ -94,13 +95,13 @@ impl AccessKeys {
     }
 
     /// Whether one more key of this app is within the limits.
-    fn check_room(&self, app_id: &str) -> Result<(), Refusal> {
-        let refuse = |why: String| Err(Refusal::new(Code::BadRequest, why));
+    fn check_room(&self, app_id: &str, journal: &Journal) -> Result<(), Refusal> {
         if self.by_app.count_in(app_id) >= limits::ACCESS_KEYS_PER_APP_MAX {
-            return refuse(format!("an app has at most {} access keys", limits::ACCESS_KEYS_PER_APP_MAX));
+            let most = limits::ACCESS_KEYS_PER_APP_MAX;
+            return Err(journal.too_many("access keys of an app", most, Code::BadRequest));
         }
         if self.count >= limits::ACCESS_KEYS_MAX {
-            return refuse(format!("there are at most {} access keys", limits::ACCESS_KEYS_MAX));
+            return Err(journal.too_many("access keys", limits::ACCESS_KEYS_MAX, Code::BadRequest));
         }
         Ok(())
     }
@@ -147,6 +148,9 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_access_key(ctx, &old, draft, journal),
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::AccessKey(old))
+            }
             (Op::Delete, Some(old)) => {
                 self.access_keys.remove(&old, journal);
                 Outcome::done(Entity::AccessKey(old))
@@ -163,12 +167,13 @@ impl Catalog {
         if draft.secret.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "a key without a secret"));
         }
-        self.access_keys.check_room(&draft.app_id)?;
+        self.access_keys.check_room(&draft.app_id, journal)?;
         let mut key = AccessKey {
             app_id: draft.app_id.clone(),
             name: draft.name.clone(),
             created: ctx.stamp(),
             modified: ctx.stamp(),
+            revision: ctx.draw_revision_since(Level::RIGHTS, journal.level()),
             ..AccessKey::default()
         };
         draft.lay_over(&mut key);
@@ -182,12 +187,16 @@ impl Catalog {
         draft: &AccessKeyDraft,
         journal: &mut Journal,
     ) -> Outcome {
+        if is_stale(&draft.revision, &old.revision) {
+            return Outcome::stale(Entity::AccessKey(old.clone()));
+        }
         let mut key = AccessKey::clone(old);
         draft.lay_over(&mut key);
         if key == **old {
             return Outcome::unchanged(Entity::AccessKey(old.clone()));
         }
         key.modified = ctx.stamp();
+        key.revision = ctx.draw_revision_since(Level::RIGHTS, journal.level());
         Outcome::done(Entity::AccessKey(self.access_keys.insert(key, journal)))
     }
 }

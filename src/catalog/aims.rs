@@ -9,6 +9,7 @@ use super::asked::{Aim, Place};
 use super::command::Op;
 use super::history::Thing;
 use super::releases::Due;
+use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
@@ -146,6 +147,28 @@ impl Catalog {
                 None => Aim::new(family.element(), "", id),
             },
         }
+    }
+
+    pub(super) fn aim_of_user(&self, name: &str) -> Aim {
+        let revision = self.access.user_named(name).map(|user| user.revision.clone());
+        Aim::of_cluster("user", name).at(Place::Cluster, revision.unwrap_or_default())
+    }
+
+    pub(super) fn aim_of_token(&self, name: &str) -> Aim {
+        let revision = self.access.service_token(name).map(|token| token.revision.clone());
+        Aim::of_cluster("token", name).at(Place::Cluster, revision.unwrap_or_default())
+    }
+
+    pub(super) fn aim_of_access_key(&self, draft: &AccessKeyDraft) -> Aim {
+        let revision = self.access_keys.get(&draft.app_id, &draft.name).map(|key| key.revision.clone());
+        let name = format!("{}/{}", draft.app_id, draft.name);
+        Aim::of_cluster("accesskey", name).at(Place::Cluster, revision.unwrap_or_default())
+    }
+
+    /// A login, by whose it is.
+    pub(super) fn aim_of_session(&self, id: &str) -> Aim {
+        let name = self.access.session(id).map(|(_, user)| user.name.clone());
+        Aim::of_cluster("session", name.unwrap_or_default())
     }
 
     /// Webhooks are the cluster's.

@@ -230,6 +230,9 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundServiceAlias.into(),
             (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, journal).unwrap_or_else(Outcome::from),
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Alias(old))
+            }
             (Op::Delete, Some(old)) => {
                 self.aliases.remove(&old, journal);
                 Outcome::done(Entity::Alias(old))

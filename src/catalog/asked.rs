@@ -14,7 +14,7 @@ use super::change::{Entity, Outcome};
 use super::command::{Command, Op};
 use super::ctx::Ctx;
 use super::{Catalog, Journal};
-use crate::model::access::{PasswordHash, TokenHash};
+use crate::model::access::{PasswordHash, TokenHash, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
@@ -39,7 +39,7 @@ impl Asked {
     pub fn bare(self) -> Command {
         match self.command {
             Command::SignIn { hash, user_id, .. } => {
-                Command::SignIn { hash, user_id, password: PasswordHash::default() }
+                Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Whence::default() }
             }
             command => command,
         }

@@ -1,13 +1,14 @@
 //! What an apply returns: the answer per item, the rows that changed, and what changed for those
 //! who wait.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::asked::Aim;
 use super::audit::AuditRow;
 use super::row::{Edit, Row};
 use crate::format::level::Level;
-use crate::model::access::{ServiceToken, User};
+use crate::model::access::User;
 use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::{Code, Refusal, info_of};
@@ -15,10 +16,12 @@ use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigReleas
 use crate::model::config_template::ConfigTemplate;
 use crate::model::content::Content;
 use crate::model::instance::Instance;
+use crate::model::is_stale;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{End, Family, Rule};
 use crate::model::service::Service;
+use crate::model::service_token::ServiceToken;
 use crate::model::webhook::{News, Webhook};
 
 /// The answer to one item of a command.
@@ -66,7 +69,10 @@ impl Entity {
             Entity::ConfigTemplate(template) => template.revision.clone(),
             Entity::RuleRelease(release) => release.version.to_string(),
             Entity::ConfigRelease(release) => release.version.to_string(),
-            Entity::None | Entity::User(_) | Entity::ServiceToken(_) | Entity::AccessKey(_) => String::new(),
+            Entity::User(user) => user.revision.clone(),
+            Entity::ServiceToken(token) => token.revision.clone(),
+            Entity::AccessKey(key) => key.revision.clone(),
+            Entity::None => String::new(),
         }
     }
 }
@@ -175,6 +181,18 @@ impl Journal {
 
     pub(super) fn level(&self) -> Level {
         self.level
+    }
+
+    /// Refuses one more where there are `most` already; below [`Level::RIGHTS`] under the code that each kind had.
+    pub(super) fn too_many(&self, what: impl fmt::Display, most: usize, before: Code) -> Refusal {
+        let code = if self.level >= Level::RIGHTS { Code::TooMany } else { before };
+        Refusal::new(code, format!("at most {most} {what}"))
+    }
+
+    /// Whether something is to be deleted as it was read, and is another by now. Below [`Level::RIGHTS`] whatever was
+    /// read is deleted.
+    pub(super) fn is_overtaken(&self, given: &Option<String>, current: &str) -> bool {
+        self.level >= Level::RIGHTS && is_stale(given, current)
     }
 
     pub fn put<R: Row>(&mut self, row: &R) {

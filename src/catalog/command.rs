@@ -14,7 +14,7 @@ use super::nodes::NodeRecord;
 use super::releases::Due;
 use super::retention::Overfull;
 use crate::format::level::Level;
-use crate::model::access::{Founder, PasswordHash, ServiceTokenDraft, TokenHash, UserDraft};
+use crate::model::access::{Founder, PasswordHash, TokenHash, UserDraft, Whence};
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
@@ -25,6 +25,7 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
+use crate::model::service_token::{ServiceTokenChange, ServiceTokenDraft};
 use crate::model::settings::SettingsChange;
 use crate::model::webhook::{WebhookDraft, WebhookTold};
 
@@ -58,6 +59,9 @@ pub enum Command {
         /// What was checked; from [`Level::TRUST`] on.
         #[serde(default, skip_serializing_if = "PasswordHash::is_empty")]
         password: PasswordHash,
+        /// From [`Level::RIGHTS`] on.
+        #[serde(default, skip_serializing_if = "Whence::is_unknown")]
+        from: Whence,
     },
     SignOut {
         hash: TokenHash,
@@ -102,7 +106,7 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         replaces: Option<PasswordHash>,
     },
-    /// Made or deleted; what a token may is never changed.
+    /// Made or deleted.
     ServiceTokens(Op, Vec<ServiceTokenDraft>),
     /// Their secrets are sealed.
     AccessKeys(Op, Vec<AccessKeyDraft>),
@@ -117,6 +121,10 @@ pub enum Command {
     Webhooks(Op, Vec<WebhookDraft>),
     /// What the leader has told them, and how that went.
     WebhooksTold(Vec<WebhookTold>),
+    /// What a token may, until when, and by which secret.
+    ChangeTokens(Vec<ServiceTokenChange>),
+    /// Logins end, by what they are called where they are shown.
+    EndSessions(Vec<String>),
 }
 
 impl Command {
@@ -132,7 +140,13 @@ impl Command {
             }
             Command::RemoveDeadInstances(_) => Level::SETTINGS,
             Command::InstanceHealth(items) if items.iter().any(|found| !found.revision.is_empty()) => Level::EDGES,
+            Command::SignIn { from, .. } if !from.is_unknown() => Level::RIGHTS,
             Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
+            Command::ChangeTokens(_) | Command::EndSessions(_) => Level::RIGHTS,
+            Command::Users(_, items) => Level::TRUST.max(highest(items.iter().map(UserDraft::level))),
+            Command::ServiceTokens(_, items) => Level::TRUST.max(highest(items.iter().map(ServiceTokenDraft::level))),
+            Command::AccessKeys(_, items) => Level::TRUST.max(highest(items.iter().map(AccessKeyDraft::level))),
+            Command::Webhooks(_, items) => Level::CUSTODY.max(highest(items.iter().map(WebhookDraft::level))),
             Command::Services(_, items) => highest(items.iter().map(ServiceDraft::level)),
             Command::Instances(_, items) => highest(items.iter().map(InstanceDraft::level)),
             Command::Rules(_, items) => highest(items.iter().map(RuleDraft::level)),
@@ -148,14 +162,10 @@ impl Command {
             }
             Command::RuleReleases(family, op, _) => family.since().max(op.level()),
             Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
-            Command::Webhooks(..) | Command::WebhooksTold(_) => Level::CUSTODY,
+            Command::WebhooksTold(_) => Level::CUSTODY,
             Command::ConfigTemplates(..) => Level::CUSTODY,
             Command::Asked(asked) => asked.command.level().max(Level::TRUST),
-            Command::Users(..)
-            | Command::ChangePassword { .. }
-            | Command::ServiceTokens(..)
-            | Command::AccessKeys(..)
-            | Command::Note(_) => Level::TRUST,
+            Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
             _ => Level::FIRST,
         }
     }
@@ -210,6 +220,8 @@ impl Command {
             | Command::PublishDue(_)
             | Command::Note(_)
             | Command::WebhooksTold(_)
+            | Command::ChangeTokens(_)
+            | Command::EndSessions(_)
             | Command::RemoveDeadInstances(_) => false,
         }
     }
@@ -247,6 +259,8 @@ impl Command {
             Command::PublishDue(items) => items.len(),
             Command::Note(notes) => notes.len(),
             Command::WebhooksTold(items) => items.len(),
+            Command::ChangeTokens(items) => items.len(),
+            Command::EndSessions(items) => items.len(),
             Command::Bootstrap { .. }
             | Command::Announce(_)
             | Command::Forget { .. }
@@ -299,6 +313,9 @@ impl Command {
             Command::PruneReleases(_) => "prune",
             Command::Note(_) => "note",
             Command::WebhooksTold(_) => "tell",
+            Command::ChangeTokens(items) if items.iter().all(|item| item.rotation.is_some()) => "rotate",
+            Command::ChangeTokens(_) => "update",
+            Command::EndSessions(_) => "logout",
         }
     }
 }

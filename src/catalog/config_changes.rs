@@ -64,6 +64,9 @@ impl Catalog {
                 Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
             }
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::ConfigGroup(old))
+            }
             (Op::Delete, Some(old)) => {
                 if self.configs.files_in_group(&old.namespace, &old.name).next().is_some() {
                     return Refusal::new(Code::ExistedResource, "the group still has config files").into();
@@ -99,6 +102,9 @@ impl Catalog {
                 },
             },
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::ConfigFile(old))
+            }
             (Op::Delete, Some(old)) => self.delete_config_file(&old, journal),
         }
     }
@@ -147,7 +153,7 @@ impl Catalog {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
         let refused = self.refuse_other_published(&file.key, draft.given_md5());
-        let refused = refused.or_else(|| self.refuse_release(ctx, draft));
+        let refused = refused.or_else(|| self.refuse_release(ctx, draft, journal));
         let refused = refused.or_else(|| refuse_unjudged(&file, draft, journal));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
@@ -165,7 +171,7 @@ impl Catalog {
         let key = publish.file.key();
         let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
         let refused = self.refuse_other_published(&key, expected);
-        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release)) {
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release, journal)) {
             return refused;
         }
         let old = self.configs.file(&key).cloned();
@@ -191,12 +197,12 @@ impl Catalog {
         current.is_none_or(|release| release.md5 != expected).then(|| refusal().into())
     }
 
-    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &Journal) -> Option<Outcome> {
         let key = draft.key();
         // What comes later is judged when it does.
         let is_gray_active = later(ctx, draft.publish_at()).is_none() && self.configs.has_gray(&key);
         let verdict = publishable(draft.release_type(), draft.audience(), is_gray_active)
-            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at()));
+            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), journal));
         if let Err(refusal) = verdict {
             return Some(refusal.into());
         }

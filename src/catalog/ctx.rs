@@ -64,7 +64,12 @@ impl Ctx {
 
     /// A revision for what has one since [`Level::ROLLOUT`] only: empty below it, as it was.
     pub(super) fn draw_revision(&self, level: Level) -> String {
-        if level >= Level::ROLLOUT { self.draw_id() } else { String::new() }
+        self.draw_revision_since(Level::ROLLOUT, level)
+    }
+
+    /// The same of what has one since another level.
+    pub(super) fn draw_revision_since(&self, since: Level, level: Level) -> String {
+        if level >= since { self.draw_id() } else { String::new() }
     }
 
     /// The next id of this entry: 32 lower-case hex digits, the same on every node.

@@ -12,7 +12,7 @@ const TOKEN: &str = "5e884898da28047151d0e56f8dc6292773603d0d6aabbd62a11ef721d15
 pub(crate) fn founded(level: Level) -> Bench {
     let mut bench = Bench::founded(level);
     let password = PasswordHash(if level >= Level::TRUST { "h".into() } else { String::new() });
-    bench.apply(Command::SignIn { hash: token(), user_id: "u".into(), password });
+    bench.apply(Command::SignIn { hash: token(), user_id: "u".into(), password, from: Default::default() });
     bench
 }
 

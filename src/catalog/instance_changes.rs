@@ -24,6 +24,9 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundInstance.into(),
             (Op::Update, Some(old)) => self.update_instance(ctx, &old, draft, journal),
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Instance(old))
+            }
             (Op::Delete, Some(old)) => {
                 self.remove_instance(&old, journal);
                 Outcome::done(Entity::Instance(old))

@@ -24,6 +24,12 @@ impl Logins {
         self.by_hash.get(hash)
     }
 
+    /// By what it is called where it is shown.
+    pub(super) fn shown_as(&self, id: &str) -> Option<&Arc<Token>> {
+        let (hash, token) = self.by_hash.range(TokenHash(id.to_owned())..).next()?;
+        (hash.id() == id).then_some(token)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.by_hash.len()
     }

@@ -27,6 +27,7 @@ mod config_filters;
 mod config_rows;
 pub mod configs;
 pub mod contents;
+mod counts;
 pub mod ctx;
 mod dots;
 pub mod fold;
@@ -69,7 +70,7 @@ pub use ctx::{Ctx, RequestId};
 pub use row::{Edit, Row, Table};
 
 use crate::format::level::Level;
-use crate::model::access::{Founder, ServiceToken, Token, User};
+use crate::model::access::{Founder, Token, User};
 use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
 use crate::model::code::Code;
@@ -82,13 +83,14 @@ use crate::model::release::ReleaseOp;
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
+use crate::model::service_token::ServiceToken;
 use crate::model::settings::Settings;
 use crate::model::time::Timestamp;
 use crate::model::webhook::Webhook;
 use access::Access;
 use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
-use asked::{Aim, Asker, Job};
+use asked::{Aim, Asker, Job, Place};
 pub use asked::{Asked, Credential};
 use audit::{AuditRow, Trail};
 use config_rows::{ConfigMark, ConfigVersion};
@@ -239,13 +241,19 @@ impl Catalog {
                 |catalog, item| catalog.aim_of_host(item),
                 |catalog, item, journal| catalog.isolate_instances_of_host(ctx, &item, journal)),
             Command::Users(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
-                |_, item| Aim::of_cluster("user", &item.name),
+                |catalog, item| catalog.aim_of_user(&item.name),
                 |catalog, item, journal| catalog.write_user(ctx, op, &item, journal)),
             Command::ServiceTokens(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
-                |_, item| Aim::of_cluster("token", &item.name),
+                |catalog, item| catalog.aim_of_token(&item.name),
                 |catalog, item, journal| catalog.write_service_token(ctx, op, item, journal)),
+            Command::ChangeTokens(items) => self.each_judged(&job(&[Manage], Op::Update), items, journal,
+                |catalog, item| catalog.aim_of_token(&item.name),
+                |catalog, item, journal| catalog.change_service_token(ctx, &item, journal)),
+            Command::EndSessions(ids) => self.each_judged(&job(&[], Op::Delete), ids, journal,
+                |catalog, id| catalog.aim_of_session(id),
+                |catalog, id, journal| catalog.end_session(asker, &id, journal)),
             Command::AccessKeys(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
-                |_, item| Aim::of_cluster("accesskey", format!("{}/{}", item.app_id, item.name)),
+                |catalog, item| catalog.aim_of_access_key(item),
                 |catalog, item, journal| catalog.write_access_key(ctx, op, &item, journal)),
             Command::Webhooks(op, items) => self.each_judged(&job(&[Operate], op), items, journal,
                 |catalog, item| catalog.aim_of_webhook(item),
@@ -256,14 +264,18 @@ impl Catalog {
                 let is_own = matches!(asker, Asker::Holder(holder) if holder.name == name && replaces.is_some());
                 let verbs: &[Verb] = if is_own { &[] } else { &[Manage] };
                 self.each_judged(&job(verbs, Op::Update), vec![password_hash], journal,
-                    |_, _| Aim::of_cluster("user", &name),
+                    |catalog, _| catalog.aim_of_user(&name),
                     |catalog, hash, journal| catalog.change_password(ctx, &name, hash, replaces.as_ref(), journal))
             }
-            Command::Settings(change) => self.each_judged(&job(&[Operate], Op::Update), vec![change], journal,
-                |_, _| Aim::of_cluster("settings", ""),
-                |catalog, change, journal| catalog.change_settings(&change, journal)),
-            Command::SignIn { hash, user_id, password } => {
-                let outcome = self.access.sign_in(ctx, hash, user_id, &password, journal);
+            Command::Settings(change) => {
+                let is_of_judgement = change.is_of_judgement() && self.level() >= Level::RIGHTS;
+                let verbs: &[Verb] = if is_of_judgement { &[Operate, Manage] } else { &[Operate] };
+                self.each_judged(&job(verbs, Op::Update), vec![change], journal,
+                    |catalog, _| Aim::of_cluster("settings", "").at(Place::Cluster, &catalog.settings.revision),
+                    |catalog, change, journal| catalog.change_settings(ctx, &change, journal))
+            }
+            Command::SignIn { hash, user_id, password, from } => {
+                let outcome = self.access.sign_in(ctx, hash, user_id, &password, from, journal);
                 journal.did(Aim::of_cluster("user", &ctx.by), &outcome);
                 vec![outcome]
             }
@@ -412,34 +424,6 @@ impl Catalog {
     /// To be asked when all rows are loaded: whether what they name is there.
     pub fn check_loaded(&self) -> Result<(), Corrupt> {
         self.configs.check_loaded()
-    }
-
-    /// Objects by kind, for the metrics.
-    pub fn counts(&self) -> [(&'static str, usize); 21] {
-        let instances = self.instances.counts();
-        [
-            ("namespace", self.namespaces.len()),
-            ("service", self.services.len()),
-            ("alias", self.aliases.len()),
-            ("rule", self.rules.len()),
-            ("rule_release", self.rules.release_count()),
-            ("instance_healthy", instances.healthy),
-            ("instance_unhealthy", instances.total - instances.healthy - instances.isolated),
-            ("instance_isolated", instances.isolated),
-            ("config_group", self.configs.group_count()),
-            ("config_file", self.configs.file_count()),
-            ("config_release", self.configs.release_count()),
-            ("config_sealed", self.configs.sealed_count()),
-            ("config_template", self.templates.len()),
-            ("config_content", self.configs.content_count()),
-            ("token", self.access.token_count()),
-            ("user", self.access.user_count()),
-            ("service_token", self.access.service_token_count()),
-            ("access_key", self.access_keys.len()),
-            ("webhook", self.webhooks.len()),
-            ("webhook_event", self.webhooks.event_count()),
-            ("audit_row", usize::try_from(self.trail.rows()).unwrap_or(usize::MAX)),
-        ]
     }
 }
 

@@ -139,6 +139,9 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, journal),
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Namespace(old))
+            }
             (Op::Delete, Some(old)) => self.delete_namespace(&old, journal),
         }
     }

@@ -172,13 +172,17 @@ impl Catalog {
         siblings: impl Iterator<Item = &'a Arc<R>>,
         ctx: &Ctx,
         at: Option<Timestamp>,
+        journal: &Journal,
     ) -> Result<(), Refusal> {
         let is_scheduled = |sibling: &&Arc<R>| sibling.state() == ReleaseState::Scheduled;
         if later(ctx, at).is_none() || siblings.filter(is_scheduled).count() < limits::SCHEDULED_RELEASES_MAX {
             return Ok(());
         }
-        let why = format!("{} releases of it are to be published later already", limits::SCHEDULED_RELEASES_MAX);
-        Err(Refusal::new(Code::BadRequest, why))
+        Err(journal.too_many(
+            "releases of it that are to be published later",
+            limits::SCHEDULED_RELEASES_MAX,
+            Code::BadRequest,
+        ))
     }
 
     /// Makes a release visible; a normal one takes the place of the one before it.

@@ -23,6 +23,9 @@ impl Catalog {
             (Op::Update, None) => Err(Code::NotFoundResource.into()),
             (Op::Update, Some(old)) => self.update_rule(ctx, &old, draft, journal),
             (Op::Delete, None) => Ok(Outcome::default()),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.head.revision, &old.revision) => {
+                Ok(Outcome::stale(Entity::Rule(old)))
+            }
             (Op::Delete, Some(old)) => {
                 self.rules.of_mut(old.family()).remove_rule(&old, journal);
                 self.history.forget(&Thing::Rule(old.family(), old.id.clone()), journal);
@@ -115,7 +118,7 @@ impl Catalog {
         // What comes later is judged when it does.
         let is_gray_active = later(ctx, draft.publish_at()).is_none() && book.active().has_gray(&rule.id);
         publishable(release_type, draft.audience(), is_gray_active)?;
-        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at())?;
+        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at(), journal)?;
         let given_id = draft.given_id().filter(|_| draft.names_rule());
         let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
         if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {

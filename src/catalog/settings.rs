@@ -1,11 +1,13 @@
 //! Replicated settings: one row, and what their change changes.
 
 use super::Catalog;
-use super::change::{Journal, Outcome};
+use super::change::{Entity, Journal, Outcome};
+use super::ctx::Ctx;
 use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::code::Code;
+use crate::model::is_stale;
 use crate::model::settings::{Settings, SettingsChange};
 
 /// From [`Level::TRUST`] on it holds what is kept of the audit trail.
@@ -27,12 +29,16 @@ impl Row for Settings {
 impl Catalog {
     /// What follows from other settings follows later: releases that are too many now go with the next
     /// change of what they belong to, or when the leader comes by.
-    pub(super) fn change_settings(&mut self, change: &SettingsChange, journal: &mut Journal) -> Outcome {
+    pub(super) fn change_settings(&mut self, ctx: &Ctx, change: &SettingsChange, journal: &mut Journal) -> Outcome {
+        if is_stale(&change.revision, &self.settings.revision) {
+            return Outcome::stale(Entity::None);
+        }
         let mut settings = self.settings.clone();
         change.lay_over(&mut settings);
         if settings == self.settings {
             return Code::NoNeedUpdate.into();
         }
+        settings.revision = ctx.draw_revision_since(Level::RIGHTS, journal.level());
         journal.put(&settings);
         self.settings = settings;
         Outcome::default()

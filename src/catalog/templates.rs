@@ -11,7 +11,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page, cut_sorted};
 use super::row::{Key, Row, Table};
-use crate::model::code::{Code, Refusal};
+use crate::model::code::Code;
 use crate::model::config_file::Format;
 use crate::model::config_template::{ConfigTemplate, ConfigTemplateDraft};
 use crate::model::text::NameFilter;
@@ -84,6 +84,9 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, journal),
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::ConfigTemplate(old))
+            }
             (Op::Delete, Some(old)) => {
                 self.templates.remove(&old, journal);
                 Outcome::done(Entity::ConfigTemplate(old))
@@ -93,8 +96,7 @@ impl Catalog {
 
     fn create_config_template(&mut self, ctx: &Ctx, draft: &ConfigTemplateDraft, journal: &mut Journal) -> Outcome {
         if self.templates.len() >= limits::CONFIG_TEMPLATES_MAX {
-            let why = format!("there are at most {} templates", limits::CONFIG_TEMPLATES_MAX);
-            return Refusal::new(Code::BadRequest, why).into();
+            return journal.too_many("templates", limits::CONFIG_TEMPLATES_MAX, Code::BadRequest).into();
         }
         let mut template = ConfigTemplate {
             id: ctx.draw_number(),

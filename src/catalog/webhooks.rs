@@ -19,13 +19,13 @@ use super::page::{Listed, Page, cut_sorted};
 use super::row::{Key, Row, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
-use crate::model::limits;
 use crate::model::release::Event;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use crate::model::webhook::{
     HealthNews, HookEvent, InstanceNews, News, Progress, ReleaseNews, Webhook, WebhookDraft, WebhookTold,
 };
+use crate::model::{is_stale, limits};
 
 /// Events of one entry have numbers of their own up to this.
 const NUMBERS_PER_ENTRY: u64 = 1 << 16;
@@ -278,6 +278,9 @@ impl Catalog {
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => self.update_webhook(ctx, &old, draft, journal),
             (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Webhook(old))
+            }
             (Op::Delete, Some(old)) => {
                 self.webhooks.drop_all(&mut Webhook::clone(&old), journal);
                 self.webhooks.by_name.remove(old.name.as_str());
@@ -293,7 +296,7 @@ impl Catalog {
             return Err(Refusal::new(Code::InvalidParameter, "a webhook without a url or a secret"));
         }
         if self.webhooks.len() >= limits::WEBHOOKS_MAX {
-            return Err(Refusal::new(Code::BadRequest, format!("there are at most {} webhooks", limits::WEBHOOKS_MAX)));
+            return Err(journal.too_many("webhooks", limits::WEBHOOKS_MAX, Code::BadRequest));
         }
         let mut hook = Webhook {
             id: ctx.draw_id(),
@@ -315,6 +318,9 @@ impl Catalog {
         draft: &WebhookDraft,
         journal: &mut Journal,
     ) -> Outcome {
+        if is_stale(&draft.revision, &old.revision) {
+            return Outcome::stale(Entity::Webhook(old.clone()));
+        }
         let mut hook = Webhook::clone(old);
         draft.lay_over(&mut hook);
         if hook == **old {

@@ -94,6 +94,45 @@ pub(super) enum TokenCommand {
         #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
         output: OutputFormat,
     },
+    /// Change what is given of a token; grants and networks take the place of all that it has
+    Update {
+        name: String,
+        #[command(flatten)]
+        call: CallArgs,
+        #[command(flatten)]
+        granted: GrantArgs,
+        /// Take all grants away
+        #[arg(long, conflicts_with = "grants")]
+        no_grants: bool,
+        /// Seconds that it is valid from now on; 0 is for ever
+        #[arg(long)]
+        expires_in_s: Option<u64>,
+        /// Network or address from which it may be used, e.g. 10.0.0.0/8; may be given several times
+        #[arg(long = "network", value_name = "NETWORK")]
+        networks: Vec<String>,
+        /// Let it be used from anywhere
+        #[arg(long, conflicts_with = "networks")]
+        any_network: bool,
+        #[arg(long)]
+        comment: Option<String>,
+        /// Let nobody in by it, on every node at once
+        #[arg(long, conflicts_with = "enable")]
+        disable: bool,
+        #[arg(long)]
+        enable: bool,
+    },
+    /// Give a token another secret, which is printed now and never again
+    Rotate {
+        name: String,
+        #[command(flatten)]
+        call: CallArgs,
+        /// Seconds for which the secret before lets in as well; 0 ends it at once
+        #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+        overlap: u64,
+        /// Form of the answer; as a table it is the secret alone
+        #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
+        output: OutputFormat,
+    },
     /// Retire a token on every node at once; success also if it is not there
     Delete {
         name: String,
@@ -186,6 +225,7 @@ pub(super) async fn token(command: TokenCommand) -> anyhow::Result<()> {
             let columns: &[Column] = &[
                 ("name", |token| text(&token["name"])),
                 ("id", |token| text(&token["id"])),
+                ("state", |token| if token["disabled"] == true { "disabled" } else { "enabled" }.to_owned()),
                 ("expires", |token| text(&token["expires"])),
                 ("networks", |token| words(&token["networks"])),
                 ("grants", grants),
@@ -197,13 +237,31 @@ pub(super) async fn token(command: TokenCommand) -> anyhow::Result<()> {
             let item = json!({
                 "name": name, "grants": granted.grants, "expires_in_s": expires_in_s, "networks": networks,
             });
-            let answer = call(&to, Method::POST, TOKENS, Some(&json!([item]))).await?;
-            let made = &answer["responses"][0]["token"];
-            match output {
-                OutputFormat::Table => say(made["secret"].as_str().context("no secret in the answer")?),
-                OutputFormat::Json => say(&serde_json::to_string_pretty(made)?),
-            }
-            Ok(())
+            tell_secret(&call(&to, Method::POST, TOKENS, Some(&json!([item]))).await?, output)
+        }
+        TokenCommand::Update {
+            name,
+            call: to,
+            granted,
+            no_grants,
+            expires_in_s,
+            networks,
+            any_network,
+            comment,
+            disable,
+            enable,
+        } => {
+            let mut item = json!({ "name": name });
+            give(&mut item, "comment", comment);
+            give(&mut item, "disabled", (disable || enable).then_some(disable));
+            give(&mut item, "expires_in_s", expires_in_s);
+            give(&mut item, "networks", (any_network || !networks.is_empty()).then_some(networks));
+            give(&mut item, "grants", (no_grants || !granted.grants.is_empty()).then_some(granted.grants));
+            tell(call(&to, Method::PUT, TOKENS, Some(&json!([item]))).await?)
+        }
+        TokenCommand::Rotate { name, call: to, overlap, output } => {
+            let item = json!({ "name": name, "overlap_s": overlap });
+            tell_secret(&call(&to, Method::POST, "/auth/v1/tokens/rotate", Some(&json!([item]))).await?, output)
         }
         TokenCommand::Delete { name, call: to } => {
             tell(call(&to, Method::POST, "/auth/v1/tokens/delete", Some(&json!([{ "name": name }]))).await?)
@@ -220,6 +278,36 @@ pub(super) async fn role(command: RoleCommand) -> anyhow::Result<()> {
     ];
     let answer = call(&args.call, Method::GET, "/auth/v1/roles", None).await?;
     show(args.output, rows_of(&answer), columns)
+}
+
+/// A secret that is told once.
+fn tell_secret(answer: &Value, output: OutputFormat) -> anyhow::Result<()> {
+    let made = &answer["responses"][0]["token"];
+    match output {
+        OutputFormat::Table => say(made["secret"].as_str().context("no secret in the answer")?),
+        OutputFormat::Json => say(&serde_json::to_string_pretty(made)?),
+    }
+    Ok(())
+}
+
+/// Who one is, and what one may.
+pub(super) async fn whoami(ListArgs { call: to, output }: ListArgs) -> anyhow::Result<()> {
+    let mut answer = call(&to, Method::GET, "/auth/v1/user", None).await?;
+    let user = answer["user"].take();
+    match output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(&user)?),
+        OutputFormat::Table => {
+            let columns: &[Column] = &[
+                ("name", |user| text(&user["name"])),
+                ("signed in by", |user| text(&user["signed_in_by"])),
+                ("until (UTC)", |user| text(&user["until"])),
+                ("verbs", |user| words(&user["verbs"])),
+                ("grants", grants),
+            ];
+            table(&[user], columns).iter().for_each(|line| say(line));
+        }
+    }
+    Ok(())
 }
 
 fn give(item: &mut Value, key: &str, value: Option<impl serde::Serialize>) {

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::remote::{CallArgs, call};
-use super::tables::{Column, short, text};
+use super::tables::{Column, short, text, words};
 use super::{accounts, say, secret};
 
 const KEYS: &str = "/auth/v1/accesskeys";
@@ -40,6 +40,10 @@ pub(super) struct GivenArgs {
     mode: Option<Mode>,
     #[arg(long)]
     comment: Option<String>,
+    /// Namespace whose files it is for, or a beginning of one with * behind it; may be given several times [default of a
+    /// new key: all]
+    #[arg(long = "for-namespace", value_name = "NAMESPACE")]
+    namespaces: Vec<String>,
     /// File that holds the secret, `-` for standard input: of a new key, where none is given, one is drawn; of another
     /// it takes the place of the old one at once
     #[arg(long, value_name = "FILE")]
@@ -75,19 +79,23 @@ const COLUMNS: &[Column] = &[
     ("app", |key| text(&key["app_id"])),
     ("name", |key| text(&key["name"])),
     ("mode", |key| text(&key["mode"])),
+    ("of", |key| Some(words(&key["namespaces"])).filter(|words| words != "-").unwrap_or_else(|| "*".to_owned())),
     ("modified (UTC)", |key| text(&key["mtime"])),
     ("by", |key| text(&key["modify_by"])),
     ("comment", |key| short(&text(&key["comment"]))),
 ];
 
 /// The body of a write, of what is given.
-fn item(named: &NamedArgs, GivenArgs { mode, comment, secret_file }: GivenArgs) -> anyhow::Result<Value> {
+fn item(named: &NamedArgs, GivenArgs { mode, comment, namespaces, secret_file }: GivenArgs) -> anyhow::Result<Value> {
     let mut item = json!({ "app_id": named.app, "name": named.name });
     if let Some(mode) = mode.and_then(|mode| mode.to_possible_value()) {
         item["mode"] = json!(mode.get_name());
     }
     if let Some(comment) = comment {
         item["comment"] = json!(comment);
+    }
+    if !namespaces.is_empty() {
+        item["namespaces"] = json!(namespaces);
     }
     if let Some(file) = secret_file {
         item["secret"] = json!(secret::read_file(&file)?);

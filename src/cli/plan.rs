@@ -188,10 +188,13 @@ impl Plan {
 /// What takes a row away.
 pub(super) fn deletion(kind: &'static Kind, row: &Value) -> Task {
     let key = kind.key_of(row);
+    let mut body = kind.named(&key);
+    // What another changes in the last moment stays.
+    body.extend(row.get("revision").filter(|one| **one != "").map(|one| ("revision".to_owned(), one.clone())));
     Task {
         step: Step::Delete,
         kind,
-        body: kind.named(&key),
+        body,
         key,
         lines: Vec::new(),
         place: None,

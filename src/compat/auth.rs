@@ -67,8 +67,10 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Option<&'a str>
 /// By what a reader was let in: so much is kept of it while it is held.
 #[derive(Debug)]
 pub(super) enum Admitted {
-    /// Nothing was demanded.
+    /// The app has no keys, and nothing was demanded.
     Freely,
+    /// None of the keys that the app has signed it, and where it reads none of them demands that.
+    Unsigned,
     Signed(KeyMark),
     Token {
         token: String,
@@ -77,57 +79,83 @@ pub(super) enum Admitted {
     },
 }
 
-impl Admitted {
-    /// Leaves the namespaces in which the reader sees the files of an app: what it does not see is not there.
-    pub(super) fn keep_seen(&self, namespaces: &mut Vec<String>, app_id: &str) {
-        if let Admitted::Token { sight, .. } = self {
-            namespaces.retain(|namespace| sight.sees(namespace, app_id));
-        }
-    }
-}
+/// What a reader asks for: an app, and the namespaces in which its files are looked for, the wanted one first.
+pub(super) type Wanted<'a> = (&'a str, &'a [String]);
 
 impl<S: ConfigSource> Surface<S> {
-    /// Lets a reader in, or says why not. `app_id` is what it asks for, if that can be read; nobody may
-    /// be judged by another one than is then looked up.
-    pub(super) fn admit(&self, ask: &Ask, app_id: Option<&str>) -> Result<Admitted, Refusal> {
-        let judged = self.judge(ask, app_id);
-        let app_id = app_id.unwrap_or_default();
+    /// Lets a reader in, or says why not. `wanted` is what it asks for, if that can be read; nobody may
+    /// be judged by anything else than is then looked up.
+    pub(super) fn admit(&self, ask: &Ask, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
+        let judged = self.judge(ask, wanted);
+        let app_id = wanted.map_or("", |(app_id, _)| app_id);
         if judged.as_ref().is_err_and(Refusal::is_of_the_reader) && self.refused.is_news(app_id, ask.address) {
             self.source.note_refused(app_id, ask.address);
         }
         judged
     }
 
-    fn judge(&self, ask: &Ask, app_id: Option<&str>) -> Result<Admitted, Refusal> {
+    fn judge(&self, ask: &Ask, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
         if let Credentials::Token(token) = &ask.credentials {
             let (token, address) = (token.clone(), ask.address);
             let sight = self.source.sight_of(&token, address).ok_or(Refusal::Unauthorized)?;
             return Ok(Admitted::Token { token, address, sight });
         }
-        let judges = app_id.and_then(|app_id| Some((app_id, self.source.access_keys(app_id)?)));
-        let Some((app_id, keys)) = judges else { return self.admit_unjudged().map(|()| Admitted::Freely) };
+        let judges = wanted.and_then(|(app_id, namespaces)| {
+            Some((app_id, namespaces.first(), self.source.access_keys(app_id, None)?))
+        });
+        let Some((app_id, namespace, all)) = judges else { return self.admit_unjudged().map(|()| Admitted::Freely) };
         let signature = match &ask.credentials {
             Credentials::Signature { authorization, timestamp } => Signature::read(authorization, timestamp),
             Credentials::Anonymous | Credentials::Token(_) => None,
         };
-        match keys.judge(app_id, signature.as_ref(), ask.target(), self.source.now()) {
-            Ok(mark) => Ok(Admitted::Signed(mark)),
-            Err(flaw) if self.demands(&keys) => Err(Refusal::Unsigned(flaw)),
-            Err(flaw) => {
-                self.observe(ask, app_id, flaw);
-                Ok(Admitted::Freely)
+        let verdict = all.judge(app_id, signature.as_ref(), ask.target(), self.source.now());
+        // Who signs with a key of other namespaces has not signed for this one.
+        let keys = match namespace {
+            Some(namespace) => self.source.access_keys(app_id, Some(namespace)),
+            None => Some(all),
+        };
+        let flaw = match (&keys, verdict) {
+            (None, _) => return self.admit_unjudged().map(|()| verdict.map_or(Admitted::Unsigned, Admitted::Signed)),
+            (Some(keys), Ok(mark)) => keys.judge_again(mark).err(),
+            (Some(keys), Err(Flaw::NoSuchKey | Flaw::Unreadable)) => Some(keys.no_such_key()),
+            (Some(_), Err(flaw)) => Some(flaw),
+        };
+        match flaw {
+            Some(flaw) if keys.is_some_and(|keys| self.demands(&keys)) => return Err(Refusal::Unsigned(flaw)),
+            Some(flaw) => self.observe(ask, app_id, flaw),
+            None => {}
+        }
+        Ok(verdict.map_or(Admitted::Unsigned, Admitted::Signed))
+    }
+
+    /// Leaves the namespaces in which the reader sees the files of an app: what it does not see is not there. The wanted
+    /// one was judged; those that it falls back on may have keys of their own.
+    pub(super) fn keep_seen(&self, admitted: &Admitted, namespaces: &mut Vec<String>, app_id: &str) {
+        match admitted {
+            Admitted::Token { sight, .. } => namespaces.retain(|namespace| sight.sees(namespace, app_id)),
+            Admitted::Freely => {}
+            Admitted::Signed(_) | Admitted::Unsigned => {
+                let mut is_wanted = true;
+                namespaces.retain(|namespace| {
+                    std::mem::take(&mut is_wanted) || self.admits_in(admitted, app_id, namespace).is_ok()
+                });
             }
         }
     }
 
     /// Whether a reader who was let in a while ago still would be: keys and tokens come and go. What came
     /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
-    pub(super) fn admits_still(&self, admitted: &Admitted, app_id: &str) -> Result<(), Refusal> {
+    pub(super) fn admits_still(&self, admitted: &Admitted, (app_id, namespaces): Wanted<'_>) -> Result<(), Refusal> {
         if let Admitted::Token { token, address, sight } = admitted {
             let is_as_it_was = self.source.sight_of(token, *address).as_ref() == Some(sight);
             return if is_as_it_was { Ok(()) } else { Err(Refusal::Unauthorized) };
         }
-        match (self.source.access_keys(app_id), admitted) {
+        namespaces.iter().try_for_each(|namespace| self.admits_in(admitted, app_id, namespace))
+    }
+
+    /// Whether a reader without a token may have the files of an app in a namespace.
+    fn admits_in(&self, admitted: &Admitted, app_id: &str, namespace: &str) -> Result<(), Refusal> {
+        match (self.source.access_keys(app_id, Some(namespace)), admitted) {
             (None, _) => self.admit_unjudged(),
             (Some(keys), _) if !self.demands(&keys) => Ok(()),
             (Some(keys), Admitted::Signed(mark)) => keys.judge_again(*mark).map_err(Refusal::Unsigned),

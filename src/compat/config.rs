@@ -161,10 +161,12 @@ impl Pulled<'_> {
 
 impl<S: ConfigSource> Surface<S> {
     async fn pull<'a>(&self, path: PathResult, ask: &'a Ask) -> Result<Pulled<'a>, Refusal> {
-        let admitted = self.admit(ask, path.as_ref().ok().map(|Path((app_id, ..))| app_id.as_str()))?;
-        let Path(named) = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()))?;
-        let mut lookup = lookup(named, ask)?;
-        admitted.keep_seen(&mut lookup.namespaces, &lookup.group);
+        let named = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()));
+        let lookup = named.and_then(|Path(named)| lookup(named, ask));
+        let wanted = lookup.as_ref().ok().map(|lookup| (lookup.group.as_str(), lookup.namespaces.as_slice()));
+        let admitted = self.admit(ask, wanted)?;
+        let mut lookup = lookup?;
+        self.keep_seen(&admitted, &mut lookup.namespaces, &lookup.group);
         let known = Known::of(ask.query());
         self.catch_up(Origin::of_any(ask.address), &lookup, &known).await?;
         let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;

@@ -92,8 +92,8 @@ impl ConfigSource for Still {
         self.keyring.open_released(released, &released.content).ok_or(Unreadable::Sealed)
     }
 
-    fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
-        self.keyring.of_app(&self.catalog, app_id)
+    fn access_keys(&self, app_id: &str, namespace: Option<&str>) -> Option<AppKeys> {
+        self.keyring.of_app(&self.catalog, app_id, namespace)
     }
 
     fn now(&self) -> Timestamp {

@@ -135,7 +135,7 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable>;
 
     /// The access keys of an app that are on; `None` where there are none.
-    fn access_keys(&self, app_id: &str) -> Option<AppKeys>;
+    fn access_keys(&self, app_id: &str, namespace: Option<&str>) -> Option<AppKeys>;
 
     /// What time it is in the cluster.
     fn now(&self) -> Timestamp;

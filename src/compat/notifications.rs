@@ -20,7 +20,7 @@ use super::{
     CATCH_UP_LIMIT, ConfigSource, FAR, Surface,
     answer::{self, Refusal},
     ask::Ask,
-    auth::Admitted,
+    auth::{self, Admitted},
     doc::{self, Doc},
     floor::{FLOOR, Mark},
     lookup::{address_of, is_app_id},
@@ -92,10 +92,18 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
     }
 }
 
+/// Where files are looked for; none of a request that does not say.
+fn namespaces(ask: &Ask) -> Vec<String> {
+    let data_center = ask.query().get("dataCenter");
+    ask.query().filled("cluster").map(|cluster| chain(&cluster, data_center.as_deref())).unwrap_or_default()
+}
+
 impl<S: ConfigSource> Surface<S> {
     fn begin(&self, ask: &Ask) -> Result<Hold<S>, Refusal> {
-        let admitted = self.admit(ask, app_id(ask).as_deref())?;
-        let poll = Poll::read(ask, admitted)?;
+        let (app, namespaces) = (app_id(ask), namespaces(ask));
+        let admitted = self.admit(ask, app.as_deref().map(|app| (app, namespaces.as_slice())))?;
+        let mut poll = Poll::read(ask, admitted, namespaces)?;
+        self.keep_seen(&poll.admitted, &mut poll.namespaces, &poll.app);
         let watch = self.source.hub().watch(Origin::of_any(ask.address), poll.keys(), poll.bytes())?;
         let address = address_of(ask);
         poll.files.iter().for_each(|file| self.source.note_polled(&address, ask.agent(), &poll.app, &file.name));
@@ -151,7 +159,7 @@ impl<S: ConfigSource> Hold<S> {
         if let Some(delay) = floor.delay(self.request, &answer).filter(|_| !self.waited) {
             return Look::Wait(Some(Instant::now() + delay));
         }
-        if let Err(refusal) = self.surface.admits_still(&self.poll.admitted, &self.poll.app) {
+        if let Err(refusal) = self.surface.admits_still(&self.poll.admitted, self.poll.wanted()) {
             self.held.outcome = "refused";
             return Look::Answer(refusal.for_poll());
         }
@@ -226,7 +234,7 @@ struct Messages {
 }
 
 impl Poll {
-    fn read(ask: &Ask, admitted: Admitted) -> Result<Poll, Refusal> {
+    fn read(ask: &Ask, admitted: Admitted, namespaces: Vec<String>) -> Result<Poll, Refusal> {
         let missing = |name: &str| Refusal::BadRequest(format!("the parameter {name} is needed"));
         let needed = |name: &str| ask.query().filled(name).ok_or_else(|| missing(name));
         let (app, cluster) = (app_id(ask).ok_or_else(|| missing(APP_ID))?, needed("cluster")?);
@@ -242,9 +250,12 @@ impl Poll {
             }
         }
         let files = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
-        let mut namespaces = chain(&cluster, data_center.as_deref());
-        admitted.keep_seen(&mut namespaces, &app);
         Ok(Poll { app: app.into_owned(), cluster: cluster.into_owned(), namespaces, files, admitted })
+    }
+
+    /// By what it is judged.
+    fn wanted(&self) -> auth::Wanted<'_> {
+        (&self.app, &self.namespaces)
     }
 
     /// What the poll holds in memory while it waits, its keys aside.

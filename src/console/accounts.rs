@@ -11,10 +11,10 @@ use super::session::Visitor;
 use crate::catalog::Op;
 use crate::catalog::access_keys::AccessKeyFilter;
 use crate::catalog::page::Page as Rows;
-use crate::model::access::ServiceTokenRequest;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::limits;
+use crate::model::service_token::ServiceTokenRequest;
 use crate::model::wire::Words;
 use crate::operations::accounts::UserRequest;
 use crate::operations::one;
@@ -36,7 +36,7 @@ struct Page {
     keys: Vec<AccountRow>,
 }
 
-fn in_words(grants: &Grants) -> String {
+pub(super) fn in_words(grants: &Grants) -> String {
     let grants = grants.iter().map(|grant| format!("{} {} / {}", grant.role.word(), grant.namespace, grant.name));
     grants.collect::<Vec<_>>().join(", ")
 }
@@ -73,7 +73,7 @@ fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
                 comment: token.by.clone(),
                 grants: in_words(&token.grants),
                 time: token.expires.map(|expires| expires.text()).unwrap_or_default(),
-                is_off: false,
+                is_off: token.disabled,
             })
             .collect(),
         keys: keys

@@ -23,6 +23,7 @@ pub(super) enum Section {
     Audit,
     Accounts,
     Cluster,
+    Oneself,
 }
 
 /// What a template needs besides its own.

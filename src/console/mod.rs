@@ -16,6 +16,7 @@ mod explain;
 mod form;
 mod frame;
 mod lists;
+mod oneself;
 mod overview;
 mod pager;
 mod releases;
@@ -114,6 +115,7 @@ pub fn router(console: Console) -> Router {
         .route("/ui/edit/{sort}", get(things::show).post(things::save))
         .route("/ui/audit", get(audit::show))
         .route("/ui/accounts", get(accounts::show).post(accounts::change))
+        .route(oneself::PATH, get(oneself::show).post(oneself::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
         .route("/ui/backup", get(cluster::backup))
         .route("/ui/assets/{name}", get(assets::serve))

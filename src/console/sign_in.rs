@@ -12,7 +12,7 @@ use super::frame::{page, page_refused, told};
 use super::session::{self, Stranger};
 use super::texts::{Language, Texts};
 use super::{Console, ROOT, assets};
-use crate::address::client_address;
+use crate::address::{agent, client_address};
 use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
 
 #[derive(Template)]
@@ -56,9 +56,10 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let (parts, body) = request.into_parts();
     let address = client_address(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
     let id = crate::request_id::of(&parts.extensions);
+    let agent = agent(&parts.headers);
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
-    match console.sign_in(Applicant { name, password, address, request: id }).await {
+    match console.sign_in(Applicant { name, password, address, agent, request: id }).await {
         Ok(SignedIn { token, .. }) => {
             let mut response = Redirect::to(&destination(&fields)).into_response();
             response.headers_mut().append(SET_COOKIE, session::begin(&console, &token));

@@ -272,6 +272,14 @@ texts! {
     since: "Since (UTC)", "开始时间 (UTC)";
     until: "Until (UTC)", "结束时间 (UTC)";
     address: "Address", "地址";
+    my_account: "My account", "我的账户";
+    sessions: "Where I am logged in", "登录会话";
+    this_session: "this one", "当前会话";
+    end_session: "End it", "结束";
+    change_password: "Change the password", "修改密码";
+    old_password: "Old password", "旧密码";
+    new_password: "New password (8 to 128 characters; all logins end)", "新密码（8 至 128 个字符，所有登录将结束）";
+    once_more: "New password once more", "再次输入新密码";
 }
 
 /// What a member is, by the word of its status.

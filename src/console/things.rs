@@ -20,8 +20,7 @@ use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, Drawing};
 use super::texts::Texts;
-use crate::catalog::{Command, Op};
-use crate::model::access::ServiceTokenRequest;
+use crate::catalog::Op;
 use crate::model::access_key::AccessKeyRequest;
 use crate::model::alias::AliasDraft;
 use crate::model::code::{Code, Refusal};
@@ -30,7 +29,8 @@ use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::grant::Verb;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::service::ServiceDraft;
-use crate::model::settings::{Settings, SettingsChange};
+use crate::model::service_token::ServiceTokenRequest;
+use crate::model::settings::{REVISION, Settings, SettingsChange};
 use crate::model::webhook::WebhookRequest;
 use crate::model::wire::{Words, word_enum};
 use crate::operations::accounts::UserRequest;
@@ -117,13 +117,13 @@ impl Sort {
                 Sort::Webhooks => Kind::of::<WebhookRequest>(),
                 Sort::Settings => Kind::of::<Settings>(),
             };
-            kind.without(|field| matches!(field, "id" | "revision" | "token"))
+            kind.without(|field| matches!(field, "id" | REVISION | "token"))
         })
     }
 
     /// One as it is, by the names of what may be said of it; `None` where there is none that the visitor sees.
     fn there(self, console: &Console, visitor: &Visitor, named: &Fields) -> Option<Value> {
-        const SECRETS: [&str; 3] = ["secret", "password", "password_hash"];
+        const SECRETS: [&str; 5] = ["secret", "password", "password_hash", "hash", "previous"];
         let (name, catalog) = (named.get("name"), console.node.state().view());
         let (namespace, sight) = (named.get("namespace"), visitor.caller.sight());
         let is_seen = sight.sees(namespace, name);
@@ -139,7 +139,7 @@ impl Sort {
             }
             Sort::Templates => serde_json::to_value(catalog.templates.get(name)?),
             Sort::Users => serde_json::to_value(catalog.access.user_named(name)?),
-            Sort::Tokens => return None,
+            Sort::Tokens => serde_json::to_value(catalog.access.service_token(name)?),
             Sort::AccessKeys => serde_json::to_value(catalog.access_keys.get(named.get("app_id"), name)?),
             Sort::Webhooks => serde_json::to_value(catalog.webhooks.get(name)?),
             Sort::Settings => serde_json::to_value(&catalog.settings),
@@ -157,6 +157,8 @@ struct Subject {
     named: Vec<(&'static str, String)>,
     /// What may be said of it here: of what is there, its name cannot be changed.
     kind: Kind,
+    /// That of what is there when the form was made: what another has saved meanwhile is not written over.
+    revision: String,
 }
 
 impl Subject {
@@ -166,7 +168,7 @@ impl Subject {
         let is_whole = named.len() == sort.key().len();
         let named = if is_whole { named } else { Vec::new() };
         let kind = sort.kind().clone().without(|field| named.iter().any(|(key, _)| *key == field));
-        Subject { sort, named, kind }
+        Subject { sort, named, kind, revision: fields.get(REVISION).to_owned() }
     }
 
     /// Where one goes on: to the page of what was saved, where there is one.
@@ -220,10 +222,13 @@ pub(super) async fn show(
         Ok(sort) => sort,
         Err(refusal) => return failed(visitor.texts, &refusal),
     };
-    let subject = Subject::of(sort, &query);
+    let mut subject = Subject::of(sort, &query);
     let value = match subject.is_new() {
         true => Some(begun(&subject.kind, &query)),
-        false => sort.there(&console, &visitor, &query).map(|there| subject.kind.opened(there)),
+        false => sort.there(&console, &visitor, &query).map(|there| {
+            subject.revision = there[REVISION].as_str().unwrap_or_default().to_owned();
+            subject.kind.opened(there)
+        }),
     };
     match value {
         Some(value) => page(&Page::of(&visitor, subject, &value, None)),
@@ -264,6 +269,9 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
     let done = match subject.kind.closed(value.clone()) {
         Ok(Value::Object(mut given)) => {
             given.extend(subject.named.iter().map(|(field, name)| ((*field).to_owned(), Value::from(name.as_str()))));
+            if !subject.revision.is_empty() {
+                given.insert(REVISION.to_owned(), Value::from(subject.revision.as_str()));
+            }
             write(&console, &visitor, sort, op, given).await
         }
         Ok(_) => Err(Code::ParseException.into()),
@@ -308,7 +316,8 @@ async fn write(
         (Sort::Templates, op) => console.config_templates(caller, op, read(given)).await.map(|(outcomes, _)| outcomes),
         (Sort::Users, op) => console.users(caller, op, read(given)).await,
         (Sort::Tokens, Op::Create) => return one_drawn(console.create_tokens(caller, read(given)).await),
-        (Sort::Tokens, _) => console.delete_tokens(caller, read(given)).await,
+        (Sort::Tokens, Op::Update) => console.update_tokens(caller, read(given)).await,
+        (Sort::Tokens, Op::Delete) => console.delete_tokens(caller, read(given)).await,
         (Sort::AccessKeys, Op::Create) => return one_drawn(console.create_access_keys(caller, read(given)).await),
         (Sort::AccessKeys, Op::Update) => console.update_access_keys(caller, read(given)).await,
         (Sort::AccessKeys, Op::Delete) => console.delete_access_keys(caller, read(given)).await,
@@ -316,8 +325,7 @@ async fn write(
         (Sort::Webhooks, Op::Update) => console.update_webhooks(caller, read(given)).await,
         (Sort::Webhooks, Op::Delete) => console.delete_webhooks(caller, read(given)).await,
         (Sort::Settings, _) => {
-            let change = Command::Settings(SettingsChange::read(&given)?);
-            return console.ask_one(&caller.name, caller.asks(change)).await.map(|_| None);
+            return console.change_settings(caller, SettingsChange::read(&given)?).await.map(|_| None);
         }
     };
     one(done).map(|_| None)

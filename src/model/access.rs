@@ -3,14 +3,13 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code::{Code, Refusal};
 use super::grant::{Grant, Grants, Role};
 use super::time::Timestamp;
 use super::{limits, name};
+use crate::format::level::Level;
 
 /// Stands for the cluster itself where something says who did it.
 pub const CLUSTER: &str = "cluster";
@@ -49,6 +48,9 @@ pub struct User {
     pub grants: Grants,
     pub ctime: Timestamp,
     pub mtime: Timestamp,
+    /// Changes with every write that changes something; empty until the first one at [`Level::RIGHTS`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
 }
 
 impl From<Founder> for User {
@@ -63,6 +65,7 @@ impl From<Founder> for User {
             grants: Grants::all(role),
             ctime,
             mtime: ctime,
+            revision: String::new(),
         }
     }
 }
@@ -103,9 +106,16 @@ pub struct UserDraft {
     pub disabled: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grants: Option<Grants>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }
 
 impl UserDraft {
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        if super::is_said(&self.revision) { Level::RIGHTS } else { Level::TRUST }
+    }
+
     /// What can be judged without the state.
     pub fn check(&self) -> Result<(), Refusal> {
         check_account_name(&self.name)?;
@@ -168,7 +178,7 @@ impl fmt::Debug for PasswordHash {
 
 /// SHA-256 of a token, in hex: what is kept and replicated. The token itself is known to its
 /// holder alone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TokenHash(pub String);
 
@@ -186,89 +196,25 @@ pub struct Token {
     pub user_id: String,
     pub ctime: Timestamp,
     pub expires: Timestamp,
+    /// From where it was begun; known of logins from [`Level::RIGHTS`] on.
+    #[serde(default, skip_serializing_if = "Whence::is_unknown")]
+    pub from: Whence,
 }
 
-/// A token with grants of its own, for a program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServiceToken {
-    pub name: String,
-    pub hash: TokenHash,
-    pub grants: Grants,
-    /// Addresses from which it may be used; none given is any.
-    pub networks: Vec<IpNet>,
-    pub ctime: Timestamp,
-    /// Who made it.
-    pub by: String,
-    pub expires: Option<Timestamp>,
-}
-
-impl ServiceToken {
-    /// Whom it stands for.
-    pub fn holder(&self) -> String {
-        format!("token:{}", self.name)
-    }
-
-    pub fn is_over(&self, now: Timestamp) -> bool {
-        self.expires.is_some_and(|expires| expires <= now)
-    }
-
-    /// Whether it may be used from an address. One that cannot be told is none of its networks.
-    pub fn is_for(&self, address: Option<IpAddr>) -> bool {
-        is_within(&self.networks, address)
-    }
-}
-
-/// Whether an address lies in one of these networks; no network is any.
-pub fn is_within(networks: &[IpNet], address: Option<IpAddr>) -> bool {
-    let address = address.map(|address| address.to_canonical());
-    networks.is_empty() || address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
-}
-
-/// A service token to be made, or, by its name, to be retired.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServiceTokenDraft {
-    pub name: String,
-    pub hash: TokenHash,
-    pub grants: Grants,
-    pub networks: Vec<IpNet>,
-    /// From when it is made; 0 is never.
-    pub expires_in_s: u64,
-}
-
-/// What a caller says of a service token.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+/// From where somebody logged in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct ServiceTokenRequest {
-    /// Letters, digits and `- . _ @`, at most 128 characters.
-    pub name: String,
-    pub grants: Grants,
-    /// Seconds that it is valid; 0 is for ever. At most ten years.
-    pub expires_in_s: u64,
-    /// Networks (`10.0.0.0/8`) or addresses from which it may be used; none given is any. At most 64.
-    pub networks: Vec<String>,
+pub struct Whence {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<IpAddr>,
+    /// The program, by its own word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub agent: String,
 }
 
-impl ServiceTokenRequest {
-    /// What can be judged without the state; the token itself is drawn by whoever asks.
-    pub fn read(&self, hash: TokenHash) -> Result<ServiceTokenDraft, Refusal> {
-        let refuse = |why: String| Err(Refusal::new(Code::InvalidParameter, why));
-        check_account_name(&self.name)?;
-        self.grants.check()?;
-        if self.expires_in_s > limits::SERVICE_TOKEN_SECONDS_MAX {
-            return refuse(format!("expires_in_s is at most {}", limits::SERVICE_TOKEN_SECONDS_MAX));
-        }
-        if self.networks.len() > limits::TOKEN_NETWORKS_MAX {
-            return refuse(format!("networks: at most {}", limits::TOKEN_NETWORKS_MAX));
-        }
-        let mut networks = Vec::with_capacity(self.networks.len());
-        for text in &self.networks {
-            match text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)) {
-                Ok(network) => networks.push(network.trunc()),
-                Err(_) => return refuse(format!("networks: {text:?} is neither a network nor an address")),
-            }
-        }
-        let (name, grants, expires_in_s) = (self.name.clone(), self.grants.clone(), self.expires_in_s);
-        Ok(ServiceTokenDraft { name, hash, grants, networks, expires_in_s })
+impl Whence {
+    pub fn is_unknown(&self) -> bool {
+        *self == Whence::default()
     }
 }
 
@@ -291,24 +237,6 @@ mod tests {
         for (length, is_good) in [(0, false), (7, false), (8, true), (128, true), (129, false)] {
             assert_eq!(check_password("password", &"ä".repeat(length)).is_ok(), is_good, "{length}");
         }
-    }
-
-    #[test]
-    fn a_service_token_is_read_and_bound_to_its_networks() {
-        let request = |networks: &[&str]| ServiceTokenRequest {
-            name: "ci".into(),
-            networks: networks.iter().map(|text| (*text).to_owned()).collect(),
-            ..Default::default()
-        };
-        let hash = || TokenHash("h".into());
-        let networks = request(&["10.1.2.3/8", "::1"]).read(hash()).expect("networks").networks;
-        let within = |text: &str| is_within(&networks, text.parse().ok());
-        assert!(within("10.9.9.9") && within("::ffff:10.1.1.1") && within("::1"));
-        assert!(!within("11.0.0.1") && !within("nowhere") && is_within(&[], None));
-        assert!(request(&["10.0.0.0/33"]).read(hash()).is_err());
-        assert!(request(&["10.0.0.1"; 65]).read(hash()).is_err());
-        let forever = ServiceTokenRequest { expires_in_s: limits::SERVICE_TOKEN_SECONDS_MAX + 1, ..request(&[]) };
-        assert!(forever.read(hash()).is_err());
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub struct AliasDraft {
     /// At most 2048 characters; kept and given back to who writes, never shown in lists.
     #[serde(alias = "serviceToken", skip_serializing_if = "Option::is_none")]
     pub service_token: Option<String>,
-    /// An update is refused with 409000 if this is not the current one.
+    /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

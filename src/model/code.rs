@@ -111,6 +111,7 @@ codes! {
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
     ReadTimedOut = 504002 "the answer took too long, nothing was changed, it is safe to ask again";
     NoRoom = 507001 "there is no room for more, nothing was changed";
+    TooMany = 507002 "there are as many as there may be, nothing was changed";
 }
 
 impl Code {

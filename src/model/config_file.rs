@@ -177,7 +177,7 @@ pub struct ConfigFileDraft {
     /// At most 64; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<Tag>>,
-    /// An update is refused with 409000 if this is not the current one.
+    /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// What the node that took the request did to the content. Never a caller's.

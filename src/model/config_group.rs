@@ -53,7 +53,7 @@ pub struct ConfigGroupDraft {
     /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// An update is refused with 409000 if this is not the current one.
+    /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

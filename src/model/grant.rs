@@ -102,7 +102,9 @@ impl Role {
             Role::Admin => {
                 "everything; on all namespaces and names also users, tokens, access keys and the audit trail"
             }
-            Role::Operator => "members, backups and settings of the cluster",
+            Role::Operator => {
+                "members, backups, webhooks and settings of the cluster; a backup holds all configuration and all hashes of passwords"
+            }
             Role::Releaser => "publish, roll back, stop and delete releases",
             Role::Editor => "drafts of rules and config files, services, aliases, instances, namespaces",
             Role::Reader => "see everything, change nothing",
@@ -134,7 +136,7 @@ fn everything() -> String {
 const ALL: &str = "*";
 
 /// Whether a pattern covers a text: it is the same, or begins with what stands before the final `*`.
-fn covers(pattern: &str, text: &str) -> bool {
+pub(super) fn covers(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => text.starts_with(beginning),
         None => pattern == text,
@@ -148,21 +150,45 @@ impl Grant {
     }
 
     fn check(&self) -> Result<(), Refusal> {
-        let patterns = [("namespace", &self.namespace), ("name", &self.name)];
-        for (field, pattern) in patterns {
-            let refuse = |why: &str| Err(Refusal::new(Code::InvalidParameter, format!("grants: {field} {why}")));
-            name::check_length(&format!("grants: {field}"), pattern, limits::NAME_CHARS_MAX, Code::InvalidParameter)?;
-            if pattern.is_empty() {
-                return refuse("is empty, it is a name, a beginning of one with * behind it, or *");
-            }
-            if pattern.strip_suffix('*').unwrap_or(pattern).contains('*') {
-                return refuse("may hold * at its end only");
-            }
-            if pattern.chars().any(char::is_control) {
-                return refuse("may not hold control characters");
-            }
-        }
-        Ok(())
+        check_pattern("grants: namespace", &self.namespace)?;
+        check_pattern("grants: name", &self.name)
+    }
+}
+
+/// A name, a beginning of one with `*` behind it, or `*`.
+pub(super) fn check_pattern(field: &str, pattern: &str) -> Result<(), Refusal> {
+    let refuse = |why: &str| Err(Refusal::new(Code::InvalidParameter, format!("{field} {why}")));
+    name::check_length(field, pattern, limits::NAME_CHARS_MAX, Code::InvalidParameter)?;
+    if pattern.is_empty() {
+        return refuse("is empty, it is a name, a beginning of one with * behind it, or *");
+    }
+    if pattern.strip_suffix('*').unwrap_or(pattern).contains('*') {
+        return refuse("may hold * at its end only");
+    }
+    if pattern.chars().any(char::is_control) {
+        return refuse("may not hold control characters");
+    }
+    Ok(())
+}
+
+/// A grant as a caller gives it: where it is for has to be said.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "GrantDraft")]
+pub struct GivenGrant {
+    pub role: Role,
+    /// A namespace, a beginning of one followed by `*`, or `*` for all.
+    pub namespace: String,
+    /// The name of a service, config group or rule, a beginning of one followed by `*`, or `*` for all.
+    #[serde(default = "everything")]
+    pub name: String,
+}
+
+impl GivenGrant {
+    /// Reads a field of these; an absent one has to have a default.
+    pub fn read_all<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Grants>, D::Error> {
+        let given = Option::<Vec<GivenGrant>>::deserialize(deserializer)?;
+        let grant = |GivenGrant { role, namespace, name }| Grant { role, namespace, name };
+        Ok(given.map(|given| Grants::new(given.into_iter().map(grant).collect::<Vec<_>>())))
     }
 }
 

@@ -175,7 +175,7 @@ pub struct InstanceDraft {
     /// the setting `dead_instances_removed_after_s`. Absent in a registration it is -1.
     #[serde(alias = "deadRemovedAfterS", skip_serializing_if = "Option::is_none")]
     pub dead_removed_after_s: Option<RemovedAfter>,
-    /// An update is refused with 409000 if this is not the current one.
+    /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

@@ -134,6 +134,8 @@ pub const GRANTS_MAX: usize = 100;
 pub const TOKEN_NETWORKS_MAX: usize = 64;
 /// Longest life of a service token that has an end: ten years.
 pub const SERVICE_TOKEN_SECONDS_MAX: u64 = 10 * 366 * 24 * 3600;
+/// Longest time for which a service token that was rotated lets in as well: 30 days.
+pub const TOKEN_OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 3600;
 /// Users, and service tokens, of a cluster.
 pub const ACCOUNTS_MAX: usize = 10_000;
 /// Failed logins of one user from one address in a minute before 429002.

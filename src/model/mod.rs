@@ -28,6 +28,7 @@ pub mod remote;
 pub mod rule;
 pub mod sealing;
 pub mod service;
+pub mod service_token;
 pub mod settings;
 pub mod signature;
 pub mod text;
@@ -39,6 +40,11 @@ pub mod wire;
 /// Compare-and-set: an update that names a revision is for that one alone. An empty one names none.
 pub(crate) fn is_stale(given: &Option<String>, current: &str) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty() && given != current)
+}
+
+/// Whether a text is given and not empty.
+pub(crate) fn is_said(given: &Option<String>) -> bool {
+    given.as_deref().is_some_and(|given| !given.is_empty())
 }
 
 /// For fields that are left out while they say nothing.

@@ -41,7 +41,7 @@ pub struct NamespaceDraft {
     /// Namespaces that its services are meant for, or `*`; at most 64. Kept and shown: who may see them, grants say alone.
     #[serde(alias = "serviceExportTo", skip_serializing_if = "Option::is_none")]
     pub service_export_to: Option<Vec<String>>,
-    /// An update is refused with 409000 if this is not the current one.
+    /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

@@ -89,7 +89,7 @@ pub struct ServiceDraft {
     /// what the setting of this name says, which is how a service begins.
     #[serde(alias = "deadInstancesRemovedAfterS", skip_serializing_if = "Option::is_none")]
     pub dead_instances_removed_after_s: Option<RemovedAfter>,
-    /// An update is refused with 409000 if this is not the current one.
+    /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

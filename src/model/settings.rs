@@ -29,11 +29,16 @@ macro_rules! settings {
         /// All settings as they stand.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
-        pub struct Settings { $( $(#[doc = $about])+ pub $name: u64, )+ }
+        pub struct Settings {
+            $( $(#[doc = $about])+ pub $name: u64, )+
+            /// Changes with every change; empty until the first one at [`Level::RIGHTS`].
+            #[serde(skip_serializing_if = "String::is_empty")]
+            pub revision: String,
+        }
 
         impl Default for Settings {
             fn default() -> Self {
-                Settings { $( $name: $default, )+ }
+                Settings { $( $name: $default, )+ revision: String::new() }
             }
         }
 
@@ -59,10 +64,12 @@ macro_rules! settings {
         /// Settings to be changed; what is absent stays.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
-        pub struct SettingsChange { $(
+        pub struct SettingsChange {
+            $( #[serde(skip_serializing_if = "Option::is_none")] pub $name: Option<u64>, )+
+            /// Refused with 409000 if this is not the current one.
             #[serde(skip_serializing_if = "Option::is_none")]
-            pub $name: Option<u64>,
-        )+ }
+            pub revision: Option<String>,
+        }
 
         impl SettingsChange {
             pub fn lay_over(&self, settings: &mut Settings) {
@@ -71,7 +78,8 @@ macro_rules! settings {
 
             /// The lowest level that has all of them.
             pub fn level(&self) -> Level {
-                let given = [ $( self.$name.map(|_| $level), )+ ];
+                let revision = super::is_said(&self.revision).then_some(Level::RIGHTS);
+                let given = [ $( self.$name.map(|_| $level), )+ revision ];
                 given.into_iter().flatten().fold(Level::SETTINGS, Level::max)
             }
 
@@ -96,6 +104,9 @@ settings! {
     /// Whether the audit trail has what instances say of themselves, and what their heartbeats show: 1 if so.
     audit_instances: "0 or 1", 0, 0..=1, from Level::TRUST;
 }
+
+/// Beside the settings, in their object.
+pub const REVISION: &str = "revision";
 
 /// Settings by name, in the order of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,10 +143,21 @@ impl Setting {
 }
 
 impl SettingsChange {
+    /// Whether it decides what is held against people, or how they are judged: that needs more than to operate.
+    pub fn is_of_judgement(&self) -> bool {
+        let of_audit = [self.audit_kept_days, self.audit_kept_rows, self.audit_instances];
+        of_audit.iter().any(Option::is_some)
+    }
+
     /// What a caller gives: every key names a setting, every value is within its range. One that is null is absent.
     pub fn read(given: &Map<String, Value>) -> Result<SettingsChange, Refusal> {
         let mut change = SettingsChange::default();
         for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+            if name == REVISION {
+                let refuse = || Refusal::new(Code::InvalidParameter, format!("revision is {value}, it is a text"));
+                change.revision = Some(value.as_str().ok_or_else(refuse)?.to_owned());
+                continue;
+            }
             let Some(setting) = Settings::TABLE.iter().find(|setting| setting.name == name) else {
                 let names: Vec<_> = Settings::TABLE.iter().map(|setting| setting.name).collect();
                 let why = format!("{name:?} is not a setting, there are {}", names.join(", "));
@@ -150,6 +172,11 @@ impl SettingsChange {
 fn schema_of_table() -> Schema {
     let properties: Map<String, Value> =
         Settings::TABLE.iter().map(|setting| (setting.name.to_owned(), setting.schema())).collect();
+    let revision = json!({
+        "type": "string",
+        "description": "Changes with every change, which is refused with 409000 if it names another one than the current.",
+    });
+    let properties: Map<_, _> = properties.into_iter().chain([(REVISION.to_owned(), revision)]).collect();
     json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 

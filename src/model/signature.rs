@@ -146,7 +146,7 @@ impl AppKeys {
         if self.keys.iter().any(|key| key.mark == mark) { Ok(()) } else { Err(self.no_such_key()) }
     }
 
-    fn no_such_key(&self) -> Flaw {
+    pub fn no_such_key(&self) -> Flaw {
         if self.has_unreadable { Flaw::Unreadable } else { Flaw::NoSuchKey }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::{Host, Url};
@@ -17,6 +18,7 @@ use super::remote::Reach;
 use super::time::Timestamp;
 use super::wire::{Words, wire_enum};
 use super::{limits, name};
+use crate::format::level::Level;
 
 wire_enum! {
     /// What webhooks are told of: what becomes of releases, by the words of their history, and the health of
@@ -125,6 +127,8 @@ pub struct WebhookRequest {
     pub disabled: Option<bool>,
     /// At most 1024 characters.
     pub comment: Option<String>,
+    /// An update or delete is refused with 409000 if this is not the current one.
+    pub revision: Option<String>,
 }
 
 impl WebhookRequest {
@@ -134,7 +138,7 @@ impl WebhookRequest {
         if let Some(address) = literal(&read_url(url)?)
             && !Reach::of(address).is_allowed(self.allow_private.unwrap_or_default())
         {
-            return Err(invalid(refused_address(address)));
+            return Err(invalid(refused_address(address, false)));
         }
         self.check()
     }
@@ -161,13 +165,14 @@ impl WebhookRequest {
 
     /// What is proposed of it, with its secret sealed.
     pub fn into_draft(self, secret: Option<SealedSecret>) -> WebhookDraft {
-        let WebhookRequest { name, url, secret: _, events, namespace, allow_private, disabled, comment } = self;
+        let WebhookRequest { name, url, secret: _, events, namespace, allow_private, disabled, comment, revision } =
+            self;
         let events = events.map(|mut events| {
             events.sort_unstable();
             events.dedup();
             events
         });
-        WebhookDraft { name, url, secret, events, namespace, allow_private, disabled, comment }
+        WebhookDraft { name, url, secret, events, namespace, allow_private, disabled, comment, revision }
     }
 }
 
@@ -200,9 +205,31 @@ pub fn literal(url: &Url) -> Option<IpAddr> {
     }
 }
 
+/// Whether a node sends to an address: to public ones, and to private ones where the webhook says so and the operator of
+/// the node has named their network.
+pub fn is_reached(address: IpAddr, allows_private: bool, networks: &[IpNet]) -> bool {
+    let is_named = || networks.iter().any(|network| network.contains(&address.to_canonical()));
+    Reach::of(address).is_allowed(allows_private && is_named())
+}
+
+/// What a node has to say against a webhook that asks for private addresses, or names one, by the private networks that
+/// its operator lets be reached.
+pub fn check_reach(url: &str, allows_private: bool, networks: &[IpNet]) -> Result<(), Refusal> {
+    if allows_private && networks.is_empty() {
+        return Err(invalid("allow_private: no private network may be reached, see --webhook-private-networks"));
+    }
+    match literal(&read_url(url)?).filter(|address| !is_reached(*address, allows_private, networks)) {
+        Some(address) => Err(invalid(refused_address(address, allows_private))),
+        None => Ok(()),
+    }
+}
+
 /// Why nothing is sent there.
-pub fn refused_address(address: IpAddr) -> String {
+pub fn refused_address(address: IpAddr, allows_private: bool) -> String {
     match Reach::of(address) {
+        Reach::Private if allows_private => {
+            format!("{address} is in none of the private networks that may be reached, see --webhook-private-networks")
+        }
         Reach::Private => format!("{address} is not a public address: allow_private has to be true for that"),
         Reach::Public | Reach::Forbidden => format!("{address} is no address that anything is sent to"),
     }
@@ -227,9 +254,16 @@ pub struct WebhookDraft {
     pub disabled: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
 }
 
 impl WebhookDraft {
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        if super::is_said(&self.revision) { Level::RIGHTS } else { Level::CUSTODY }
+    }
+
     /// Lays the given fields over `hook`; absent ones stay. The name identifies and never changes.
     pub fn lay_over(&self, hook: &mut Webhook) {
         super::replace(&mut hook.url, &self.url);

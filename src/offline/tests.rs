@@ -42,7 +42,12 @@ fn history() -> Vec<Payload> {
     let mut commands = vec![
         Command::Bootstrap { cluster_id: "old".into(), admin, level: Level::FIRST },
         Command::Announce(NodeRecord::new(2, "i2".into(), "a:1".into(), "c:1".into())),
-        Command::SignIn { hash: TokenHash("t".into()), user_id: "u1".into(), password: PasswordHash::default() },
+        Command::SignIn {
+            hash: TokenHash("t".into()),
+            user_id: "u1".into(),
+            password: PasswordHash::default(),
+            from: Default::default(),
+        },
     ];
     commands.extend((0..20).map(|number| service(&format!("s{number}"))));
     commands.extend((0..5).map(|number| publish(&format!("v={number}"))));

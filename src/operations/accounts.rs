@@ -4,15 +4,15 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::sign_in::NotSignedIn;
 use super::write::made;
 use super::{Caller, Drawn, Items, Operations, new_token, token_hash};
 use crate::catalog::{Command, Op, Outcome};
-use crate::model::access::{
-    PasswordHash, ServiceTokenDraft, ServiceTokenRequest, TokenHash, UserDraft, check_account_name, check_password,
-};
+use crate::model::access::{PasswordHash, UserDraft, check_account_name, check_password};
 use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::{Grants, Verb};
+use crate::model::grant::{GivenGrant, Grants, Verb};
+use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
 use crate::origin::Origin;
 
 /// A user as a caller gives it; an absent field stays as it is.
@@ -28,7 +28,11 @@ pub struct UserRequest {
     /// Nobody logs in under this name, and who has is out.
     pub disabled: Option<bool>,
     /// At most 100. Without one the user may do nothing.
+    #[serde(deserialize_with = "GivenGrant::read_all")]
+    #[schemars(with = "Option<Vec<GivenGrant>>")]
     pub grants: Option<Grants>,
+    /// An update or delete is refused with 409000 if this is not the current one.
+    pub revision: Option<String>,
 }
 
 impl UserRequest {
@@ -39,6 +43,7 @@ impl UserRequest {
             comment: self.comment.clone(),
             disabled: self.disabled,
             grants: self.grants.clone(),
+            revision: self.revision.clone(),
         }
     }
 
@@ -99,14 +104,14 @@ pub struct PasswordRequest {
 
 impl Operations {
     /// All logins of the user end, on every node.
-    pub async fn change_password(&self, caller: &Caller, request: PasswordRequest) -> Result<(), Refusal> {
+    pub async fn change_password(&self, caller: &Caller, request: PasswordRequest) -> Result<(), NotSignedIn> {
         let name = request.name.clone().filter(|name| !name.is_empty()).unwrap_or_else(|| caller.name.clone());
         check_password("new_password", &request.new_password)?;
         // Who resets the password of somebody by name need not know the old one; if it is given, it has to be right.
         let is_named = request.name.as_deref().is_some_and(|name| !name.is_empty());
         let resets = is_named && request.old_password.is_none() && caller.grants.may_everywhere(Verb::Manage);
         if !is_named && request.old_password.is_none() {
-            return Err(Refusal::new(Code::InvalidParameter, "old_password is required for one's own password"));
+            return Err(Refusal::new(Code::InvalidParameter, "old_password is required for one's own password").into());
         }
         let replaces = match resets {
             true => None,
@@ -114,22 +119,23 @@ impl Operations {
         };
         let password_hash = self.hashed(&request.new_password).await?;
         let command = Command::ChangePassword { name, password_hash, replaces };
-        self.ask_one(&caller.name, caller.asks(command)).await.map(|_| ())
+        self.ask_one(&caller.name, caller.asks(command)).await?;
+        Ok(())
     }
 
     /// The hash of the password that is to be replaced, if the caller may replace it and knows it.
-    async fn old_hash(&self, caller: &Caller, name: &str, old: String) -> Result<PasswordHash, Refusal> {
+    async fn old_hash(&self, caller: &Caller, name: &str, old: String) -> Result<PasswordHash, NotSignedIn> {
         let wrong = || Refusal::new(Code::NotAllowedAccess, "the old password is wrong");
         if name != caller.name {
-            return Err(Refusal::new(Code::NotAllowedAccess, "this needs manage on everything"));
+            return Err(Refusal::new(Code::NotAllowedAccess, "this needs manage on everything").into());
         }
         let user = self.node.state().catalog().access.user_named(name).ok_or_else(wrong)?;
         check_password("old_password", &old).map_err(|_| wrong())?;
         let hash = user.password_hash.clone();
         match self.passwords.check(name, Origin::of_any(caller.address), old, Some(hash)).await {
             Ok(true) => Ok(user.password_hash.clone()),
-            Ok(false) => Err(wrong()),
-            Err(_) => Err(Code::TooManyLogins.into()),
+            Ok(false) => Err(wrong().into()),
+            Err(not_checked) => Err(self.later(not_checked)),
         }
     }
 
@@ -151,12 +157,26 @@ impl Operations {
         caller: &Caller,
         items: Items<ServiceTokenRequest>,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let named = |request: ServiceTokenRequest| {
-            check_account_name(&request.name)?;
-            let (hash, grants) = (TokenHash(String::new()), Grants::default());
-            Ok(ServiceTokenDraft { name: request.name, hash, grants, networks: Vec::new(), expires_in_s: 0 })
-        };
-        self.write(caller, made(items, named), |items| Command::ServiceTokens(Op::Delete, items)).await
+        self.write(caller, made(items, ServiceTokenRequest::named), |items| Command::ServiceTokens(Op::Delete, items))
+            .await
+    }
+
+    /// Changes what tokens of programs may, and until when.
+    pub async fn update_tokens(
+        &self,
+        caller: &Caller,
+        items: Items<ServiceTokenRequest>,
+    ) -> Result<Vec<Outcome>, Refusal> {
+        self.write(caller, made(items, |request| request.change()), Command::ChangeTokens).await
+    }
+
+    /// Gives tokens of programs another secret, which is told once; the one before lets in for as long as is asked for.
+    pub async fn rotate_tokens(&self, caller: &Caller, items: Items<RotationRequest>) -> Result<Vec<Drawn>, Refusal> {
+        let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
+        let read = |(item, secret): (Result<RotationRequest, Refusal>, &String)| item?.read(token_hash(secret));
+        let changes = items.into_iter().zip(&secrets).map(read).collect();
+        let outcomes = self.write(caller, changes, Command::ChangeTokens).await?;
+        Ok(outcomes.into_iter().zip(secrets.into_iter().map(Some)).collect())
     }
 
     /// Makes access keys; their secrets are given or drawn.
@@ -191,8 +211,8 @@ impl Operations {
     ) -> Result<Vec<Outcome>, Refusal> {
         let named = |request: AccessKeyRequest| {
             request.check_named()?;
-            let AccessKeyRequest { app_id, name, .. } = request;
-            Ok(AccessKeyDraft { app_id, name, ..AccessKeyDraft::default() })
+            let AccessKeyRequest { app_id, name, revision, .. } = request;
+            Ok(AccessKeyDraft { app_id, name, revision, ..AccessKeyDraft::default() })
         };
         self.write(caller, made(items, named), |items| Command::AccessKeys(Op::Delete, items)).await
     }

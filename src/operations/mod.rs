@@ -16,6 +16,7 @@ mod config;
 pub(crate) mod explain;
 mod members;
 mod naming;
+pub mod oneself;
 pub mod passwords;
 pub mod publishing;
 mod resealing;
@@ -23,6 +24,7 @@ mod rules;
 pub mod scan;
 pub mod sealing;
 mod services;
+mod settings;
 pub mod sign_in;
 mod templates;
 mod throttle;
@@ -32,6 +34,7 @@ pub(crate) mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
 use crate::raft::node::Node;
@@ -46,12 +49,14 @@ pub(crate) use write::Parted;
 pub use write::{Drawn, Items, Noted, one, one_drawn};
 
 /// How operations are carried out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Bounds {
     /// Characters of one config file.
     pub config_content_chars_max: usize,
     /// How long a node that hears no leader goes on believing tokens.
     pub token_trust: Duration,
+    /// Private networks that webhooks may reach.
+    pub webhook_networks: Vec<IpNet>,
 }
 
 /// The operations of one node; cheap to clone.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::passwords::NotChecked;
 use super::{Caller, Operations, new_token, token_hash};
 use crate::catalog::{Asked, Command, Credential};
-use crate::model::access::User;
+use crate::format::level::Level;
+use crate::model::access::{User, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::origin::Origin;
@@ -17,6 +18,8 @@ pub struct Applicant {
     pub name: String,
     pub password: String,
     pub address: Option<IpAddr>,
+    /// The program, by its own word.
+    pub agent: String,
     /// Id of the request.
     pub request: String,
 }
@@ -44,7 +47,7 @@ impl<T: Into<Refusal>> From<T> for NotSignedIn {
 impl Operations {
     /// A new token. A wrong name and a wrong password are answered alike.
     pub async fn sign_in(&self, applicant: Applicant) -> Result<SignedIn, NotSignedIn> {
-        let Applicant { name, password, address, request } = applicant;
+        let Applicant { name, password, address, agent, request } = applicant;
         let is_too_long = |text: &str| text.chars().count() > limits::CREDENTIAL_CHARS_MAX;
         let wrong = || {
             self.node.metrics().login_failures.with_label_values(&["credentials"]).inc();
@@ -73,7 +76,10 @@ impl Operations {
         let user = user.filter(|_| is_right).ok_or_else(wrong)?;
         let token = new_token();
         let password = user.password_hash.clone();
-        let command = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone(), password };
+        // Kept by a cluster that knows of it.
+        let is_kept = self.node.state().catalog().level() >= Level::RIGHTS;
+        let from = if is_kept { Whence { address, agent } } else { Whence::default() };
+        let command = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone(), password, from };
         let asked = Asked { credential: Credential::Login, address, request: request.clone(), itself: false, command };
         let outcomes = self.ask(&user.name, asked).await?;
         match outcomes.first() {
@@ -82,7 +88,7 @@ impl Operations {
         }
     }
 
-    fn later(&self, not_checked: NotChecked) -> NotSignedIn {
+    pub(super) fn later(&self, not_checked: NotChecked) -> NotSignedIn {
         let (reason, wait, why) = match not_checked {
             NotChecked::Throttled(wait) => ("throttled", wait + Duration::from_secs(1), "too many failed logins"),
             NotChecked::Busy => ("busy", Duration::from_secs(1), "too many logins are waiting"),

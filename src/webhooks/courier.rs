@@ -7,8 +7,7 @@
 use std::error::Error;
 use std::future::ready;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,10 +20,10 @@ use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout};
 use url::{Host, Url};
 
+use super::WebhookSettings;
 use super::message::Message;
 use crate::model::limits;
-use crate::model::remote::Reach;
-use crate::model::webhook::{Webhook, literal, read_url, refused_address};
+use crate::model::webhook::{Webhook, is_reached, literal, read_url, refused_address};
 use crate::tls;
 
 const TRY_WITHIN: Duration = Duration::from_millis(limits::WEBHOOK_TRY_MS_MAX);
@@ -49,7 +48,7 @@ fn by_system() -> Resolver {
 pub(super) struct Courier {
     url: String,
     allows_private: bool,
-    ca_file: Option<PathBuf>,
+    settings: WebhookSettings,
     resolver: Resolver,
     limit: Duration,
     route: Option<Route>,
@@ -73,9 +72,9 @@ impl Resolve for Judged {
 }
 
 impl Courier {
-    pub(super) fn new(hook: &Webhook, ca_file: Option<PathBuf>) -> Self {
-        let (url, allows_private) = (hook.url.clone(), hook.allow_private);
-        Courier { url, allows_private, ca_file, resolver: by_system(), limit: TRY_WITHIN, route: None }
+    pub(super) fn new(hook: &Webhook, settings: &WebhookSettings) -> Self {
+        let (url, allows_private, settings) = (hook.url.clone(), hook.allow_private, settings.clone());
+        Courier { url, allows_private, settings, resolver: by_system(), limit: TRY_WITHIN, route: None }
     }
 
     #[cfg(test)]
@@ -136,7 +135,7 @@ impl Courier {
     async fn new_route(&self) -> Result<Route, String> {
         let url = read_url(&self.url).map_err(|refusal| refusal.detail)?;
         let addresses = self.addresses(&url).await?;
-        let (is_tls, ca_file) = (url.scheme() == "https", self.ca_file.clone());
+        let (is_tls, ca_file) = (url.scheme() == "https", self.settings.ca_file.clone());
         // Reads files.
         let trust = move || if is_tls { tls::trusting(ca_file.as_deref()) } else { tls::trusting_nobody() };
         let trust = tokio::task::spawn_blocking(trust).await.map_err(|error| error.to_string())?;
@@ -169,18 +168,15 @@ impl Courier {
             }
             (None, _) => return Err("the url has no host".to_owned()),
         };
-        let is_allowed = |address: &SocketAddr| Reach::of(address.ip()).is_allowed(self.allows_private);
+        let networks = &self.settings.private_networks;
+        let is_allowed = |address: &SocketAddr| is_reached(address.ip(), self.allows_private, networks);
         let allowed: Vec<_> = found.iter().copied().filter(is_allowed).take(ADDRESSES_MAX).collect();
         match (allowed.is_empty(), found.first()) {
             (false, _) => Ok(allowed),
-            (true, Some(first)) => Err(refused(first.ip())),
+            (true, Some(first)) => Err(format!("not sent: {}", refused_address(first.ip(), self.allows_private))),
             (true, None) => Err("the name has no address".to_owned()),
         }
     }
-}
-
-fn refused(address: IpAddr) -> String {
-    format!("not sent: {}", refused_address(address))
 }
 
 /// Whether the body ended within what is read.

@@ -20,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -44,6 +45,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(300);
 pub struct WebhookSettings {
     /// Authorities that may vouch for https receivers; none for those that the system trusts.
     pub ca_file: Option<PathBuf>,
+    /// Private networks that may be reached, by webhooks that allow it.
+    pub private_networks: Vec<IpNet>,
 }
 
 /// What was told since it was written down last, by the ids of webhooks.
@@ -130,7 +133,7 @@ impl Lead {
                 continue;
             }
             let revision = hook.revision.clone();
-            let courier = Courier::new(&hook, settings.ca_file.clone());
+            let courier = Courier::new(&hook, settings);
             let teller = Teller::new(node.clone(), self.term, hook, courier, self.ledger.clone());
             self.running.insert(revision, Running(tokio::spawn(teller.tell()).abort_handle()));
         }

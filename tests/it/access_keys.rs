@@ -91,11 +91,11 @@ async fn keys_are_made_listed_changed_and_deleted() {
     }
     assert_eq!(other.get(KEYS).await.expect_code(200_000).amount(), 1);
     let many: Vec<Value> = (0..5).map(|n| json!({"app_id": "app", "name": format!("k{n}")})).collect();
-    assert_eq!(api.post(KEYS, &json!(many)).await.item_codes(), [200_000, 200_000, 200_000, 200_000, 400_000]);
+    assert_eq!(api.post(KEYS, &json!(many)).await.item_codes(), [200_000, 200_000, 200_000, 200_000, 507_002]);
     cluster.expect_equal_state().await;
 
     // Who may not manage the cluster has no part in it.
-    let user = json!({"name": "reader", "password": "a password of a reader", "grants": [{"role": "reader"}]});
+    let user = json!({"name": "reader", "password": "a password of a reader", "grants": [{"role": "reader", "namespace": "*"}]});
     api.post("/auth/v1/users", &json!([user])).await.expect_code(200_000);
     let login = api.post("/auth/v1/user/login", &user).await.expect_code(200_000);
     let token = login.body["loginResponse"]["token"].as_str().expect("a token");
@@ -344,4 +344,67 @@ async fn the_python_client_is_let_in_by_its_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rust_client_is_let_in_by_its_key() {
     is_let_in_by_its_key(Kind::Rust).await;
+}
+
+/// A key of one environment opens nothing of another one, nor of what a lookup falls back on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_may_be_for_some_namespaces_alone() {
+    let cluster = Cluster::start_with_data_key(3, &[]).await;
+    let api = cluster.api(1);
+    for namespace in ["dev-1", "prod", "default"] {
+        api.publish(namespace, "app", "application", &format!("of={namespace}")).await;
+    }
+    api.publish("default", "app", "shared", "of=default").await;
+    let make = |name: &'static str, namespaces: Value| {
+        let key = json!([{"app_id": "app", "name": name, "mode": "enforce", "namespaces": namespaces}]);
+        let api = api.clone();
+        async move {
+            let created = api.post(KEYS, &key).await.expect_code(200_000);
+            created.body["responses"][0]["accessKey"]["secret"].as_str().expect("a secret").to_owned()
+        }
+    };
+    let (dev, prod) = (make("dev", json!(["dev*"])).await, make("prod", json!(["prod"])).await);
+    cluster.expect_equal_state().await;
+    for id in cluster.ids() {
+        let apollo = cluster.apollo(id);
+        let poll = poll_path("app", "prod", &[("application", -1)], "");
+        for (path, secret, status) in [
+            ("/configs/app/dev-1/application", Some(&dev), 200),
+            ("/configs/app/dev-1/application", Some(&prod), 401),
+            ("/configs/app/dev-1/application", None, 401),
+            ("/configs/app/prod/application", Some(&prod), 200),
+            ("/configs/app/prod/application", Some(&dev), 401),
+            ("/configs/app/prod/application", None, 401),
+            (&poll, Some(&dev), 401),
+            (&poll, Some(&prod), 200),
+            // No key is for it: it is as open as an app without keys.
+            ("/configs/app/default/application", None, 200),
+            ("/configs/app/dev-1/shared", Some(&dev), 200),
+            // Asked for in one namespace, and looked for in another.
+            ("/configs/app/dev-1/application?dataCenter=prod", Some(&dev), 200),
+        ] {
+            let headers = secret.map(|secret| signed(secret, "app", path, 0)).into_iter().flatten().collect::<Vec<_>>();
+            let pulled = apollo.get_with(path, &headers).await;
+            assert_eq!(pulled.status, status, "node {id}, {path}: {pulled:?}");
+        }
+    }
+    // What it falls back on is judged by the keys of that.
+    let fallback = make("default", json!(["default"])).await;
+    let shared = "/configs/app/dev-1/shared";
+    for id in cluster.ids() {
+        eventually(EVERYWHERE_WITHIN, "the fallback is shut", || async {
+            match cluster.apollo(id).get_with(shared, &signed(&dev, "app", shared, 0)).await {
+                pulled if pulled.status == 404 => Ok(()),
+                pulled => Err(format!("{pulled:?}")),
+            }
+        })
+        .await;
+    }
+    let own = "/configs/app/default/shared";
+    assert_eq!(cluster.apollo(1).get_with(own, &signed(&fallback, "app", own, 0)).await.status, 200);
+    let wide = json!([{"app_id": "app", "name": "dev", "namespaces": []}]);
+    let widened = api.put(KEYS, &wide).await.expect_code(200_000);
+    assert_eq!(widened.body["responses"][0]["accessKey"]["namespaces"], json!([]));
+    let bad = json!([{"app_id": "app", "name": "dev", "namespaces": ["a*b"]}]);
+    api.put(KEYS, &bad).await.expect_code(400_103);
 }

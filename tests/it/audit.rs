@@ -34,7 +34,8 @@ async fn every_node_tells_who_did_what() {
     let leader = cluster.leader().await;
     let api = cluster.api(follower);
     api.publish("prod", "shop", "app.yml", "secret-content: 1").await;
-    let reader = json!([{"name": "rita", "password": "the password of rita", "grants": [{"role": "reader"}]}]);
+    let reader =
+        json!([{"name": "rita", "password": "the password of rita", "grants": [{"role": "reader", "namespace": "*"}]}]);
     api.post("/auth/v1/users", &reader).await.expect_code(200_000);
     let login = json!({"name": "rita", "password": "the password of rita"});
     let logged_in = Api::new(cluster.ports(follower).api).post("/auth/v1/user/login", &login).await;

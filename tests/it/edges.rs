@@ -102,7 +102,8 @@ async fn a_late_node_is_not_ready_and_believes_no_token_before_it_has_caught_up(
     let link = add_linked_learner(&mut cluster, 4).await;
     let leader = cluster.api(1);
     leader.publish("default", "app", "application", "v=1").await;
-    let made = leader.post("/auth/v1/tokens", &json!([{"name": "ci", "grants": [{"role": "admin"}]}])).await;
+    let made =
+        leader.post("/auth/v1/tokens", &json!([{"name": "ci", "grants": [{"role": "admin", "namespace": "*"}]}])).await;
     let token = made.body["responses"][0]["token"]["secret"].as_str().expect("a token").to_owned();
     cluster.expect_equal_state().await;
 

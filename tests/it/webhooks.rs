@@ -254,3 +254,19 @@ async fn a_restored_cluster_tells_nobody_until_it_is_told_to() {
     assert_eq!((told.len(), told[1].body["event"].clone()), (2, json!("publish")));
     assert!(is_signed(&told[1], &secret), "by the same data key");
 }
+
+/// What an operator may say is bounded by the operator of the nodes: nothing private is reached that no flag names.
+#[tokio::test(flavor = "multi_thread")]
+async fn private_networks_are_those_that_the_node_names() {
+    let cluster = Cluster::start_with_data_key(1, &["--webhook-private-networks", "10.0.0.0/8"]).await;
+    let (api, near) = (cluster.api(1), Receiver::start().await);
+    let here = json!([{"name": "here", "url": near.url, "allow_private": true}]);
+    let refused = api.post(HOOKS, &here).await.expect_code(400_103);
+    assert!(refused.to_string().contains("--webhook-private-networks"), "{refused}");
+    // A name is judged when it is resolved.
+    create(&api, "named", json!({"url": near.url.replace("127.0.0.1", "localhost")})).await;
+    api.publish("hooked", "g", "f", "k=1").await;
+    let hook = wait_until(&api, "named", "it is refused", |hook| hook["last_error"] != "").await;
+    assert!(hook["last_error"].as_str().is_some_and(|why| why.contains("--webhook-private-networks")), "{hook}");
+    assert_eq!(near.posted().len(), 0);
+}

@@ -57,7 +57,8 @@ async fn writes_logins_and_refusals_are_found() {
     assert_eq!(json!(parts(&refused[0], &keys)), json!(["", "refused", "POST /naming/v1/services", 401_004]));
 
     // Who may read only is refused by name.
-    let reader = json!([{ "name": "rita", "password": "long enough", "grants": [{ "role": "reader" }] }]);
+    let reader =
+        json!([{ "name": "rita", "password": "long enough", "grants": [{ "role": "reader", "namespace": "*" }] }]);
     let (_, answer) = bench.send("POST", "/auth/v1/users", Some(&token), reader).await;
     assert_eq!(answer["code"], 200_000, "{answer}");
     let login = json!({ "name": "rita", "password": "long enough" });

@@ -6,6 +6,7 @@
 
 mod callers;
 mod law;
+mod oneself;
 mod rows;
 mod things;
 

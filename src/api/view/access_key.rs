@@ -13,6 +13,8 @@ pub(in crate::api) struct AccessKeyView<'a> {
     name: &'a str,
     mode: AccessMode,
     comment: &'a str,
+    /// Namespaces whose files it is for; none for all.
+    namespaces: &'a [String],
     /// In the answer of a create only.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
@@ -21,6 +23,8 @@ pub(in crate::api) struct AccessKeyView<'a> {
     create_by: &'a str,
     mtime: String,
     modify_by: &'a str,
+    /// Changes with every write that changes something; empty of one that is older than that.
+    revision: &'a str,
 }
 
 impl<'a> AccessKeyView<'a> {
@@ -31,11 +35,13 @@ impl<'a> AccessKeyView<'a> {
             name: &key.name,
             mode: key.mode,
             comment: &key.comment,
+            namespaces: &key.namespaces,
             secret,
             ctime: key.created.time.text(),
             create_by: &key.created.by,
             mtime: key.modified.time.text(),
             modify_by: &key.modified.by,
+            revision: &key.revision,
         }
     }
 }

@@ -17,6 +17,7 @@ fn tokens_live_until_they_expire_or_are_revoked() {
         hash: hash.clone(),
         user_id: user.into(),
         password: PasswordHash::default(),
+        from: Default::default(),
     };
     assert_eq!(bench.codes(sign_in(&hash, "nobody")), [401001]);
     assert_eq!(bench.codes(sign_in(&hash, "u1")), [200000]);

@@ -63,7 +63,12 @@ fn golden_bytes_of_every_command() {
         Command::Bootstrap { cluster_id: "c".into(), admin, level: Level::FIRST },
         Command::Announce(NodeRecord::new(1, "i".into(), "a:1".into(), "c:1".into())),
         Command::Forget { node_id: 3 },
-        Command::SignIn { hash: TokenHash("t".into()), user_id: "u".into(), password: PasswordHash::default() },
+        Command::SignIn {
+            hash: TokenHash("t".into()),
+            user_id: "u".into(),
+            password: PasswordHash::default(),
+            from: Default::default(),
+        },
         Command::SignOut { hash: TokenHash("t".into()) },
         Command::Namespaces(Op::Create, vec![namespace]),
         Command::Services(Op::Update, vec![ServiceDraft { ports: id("80"), ..service("n", "s") }]),

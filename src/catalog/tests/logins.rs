@@ -32,7 +32,14 @@ impl Walked {
 /// The tokens whose rows an entry removes, in its order.
 fn removed(applied: &Applied) -> Vec<TokenHash> {
     let key_of = |hash: &TokenHash| {
-        Token { hash: hash.clone(), user_id: String::new(), ctime: Timestamp(0), expires: Timestamp(0) }.key()
+        Token {
+            hash: hash.clone(),
+            user_id: String::new(),
+            ctime: Timestamp(0),
+            expires: Timestamp(0),
+            from: Default::default(),
+        }
+        .key()
     };
     let gone = applied.edits.iter().filter(|edit| edit.value.is_none() && edit.key[0] == Table::Token as u8);
     let hash = |edit: &Edit| {
@@ -83,9 +90,9 @@ proptest! {
                     let (user_id, hash) = (ids[user].clone(), hash(number));
                     let is_there = bench.catalog.access.user_named(names[user]).is_some();
                     let expires = Timestamp(now).plus_ms(limits::TOKEN_LIFETIME_MS);
-                    let token = Token { hash: hash.clone(), user_id: user_id.clone(), ctime: Timestamp(now), expires };
+                    let token = Token { hash: hash.clone(), user_id: user_id.clone(), ctime: Timestamp(now), expires, from: Default::default() };
                     let expected = if is_there { walked.sign_in(token) } else { Vec::new() };
-                    (Command::SignIn { hash, user_id, password: PasswordHash::default() }, expected)
+                    (Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Default::default() }, expected)
                 }
                 Step::SignOut(number) => {
                     let hash = hash(number);
@@ -112,15 +119,25 @@ proptest! {
 #[test]
 fn one_login_too_many_ends_the_oldest() {
     let mut bench = Bench::founded(Level::EDGES);
-    let sign_in =
-        |number| Command::SignIn { hash: hash(number), user_id: "u".into(), password: PasswordHash::default() };
+    let sign_in = |number| Command::SignIn {
+        hash: hash(number),
+        user_id: "u".into(),
+        password: PasswordHash::default(),
+        from: Default::default(),
+    };
     let mut walked = Walked::default();
     for number in 0..limits::TOKENS_PER_USER_MAX as u64 + 20 {
         bench.index += 1;
         let now = Timestamp(10_000_000 + number / 7);
         let ctx = Ctx::new(bench.index, now, [0; 16], RequestId(bench.index.into()), "tester");
         let expires = now.plus_ms(limits::TOKEN_LIFETIME_MS);
-        let expected = walked.sign_in(Token { hash: hash(number), user_id: "u".into(), ctime: now, expires });
+        let expected = walked.sign_in(Token {
+            hash: hash(number),
+            user_id: "u".into(),
+            ctime: now,
+            expires,
+            from: Default::default(),
+        });
         assert_eq!(removed(&bench.apply_as(&ctx, sign_in(number))), expected, "login {number}");
     }
     assert_eq!(bench.catalog.access.token_count(), limits::TOKENS_PER_USER_MAX);

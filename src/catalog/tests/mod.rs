@@ -11,6 +11,7 @@ mod instances;
 mod judged;
 mod lists;
 mod logins;
+mod objects;
 mod properties;
 mod rebirth;
 mod releases;

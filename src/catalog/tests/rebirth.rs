@@ -58,6 +58,7 @@ fn founded() -> Bench {
         hash: TokenHash("t".into()),
         user_id: "u1".into(),
         password: PasswordHash::default(),
+        from: Default::default(),
     });
     bench
 }

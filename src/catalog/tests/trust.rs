@@ -3,10 +3,11 @@
 use super::rules::{of_rule, rule_for};
 use super::*;
 use crate::catalog::asked::{Asked, Credential};
-use crate::model::access::{ServiceTokenDraft, UserDraft};
+use crate::model::access::UserDraft;
 use crate::model::grant::{Grant, Grants, Role};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
+use crate::model::service_token::ServiceTokenDraft;
 
 pub(super) fn grant(role: Role, namespace: &str, name: &str) -> Grant {
     Grant { role, namespace: namespace.into(), name: name.into() }
@@ -25,7 +26,7 @@ pub(super) fn asked_by(by: &str, itself: bool, command: Command) -> Command {
     Command::Asked(Box::new(Asked { credential, address: None, request: String::new(), itself, command }))
 }
 
-fn user(name: &str, grants: &[Grant]) -> UserDraft {
+pub(super) fn user(name: &str, grants: &[Grant]) -> UserDraft {
     UserDraft {
         name: name.into(),
         password_hash: Some(PasswordHash("h".into())),
@@ -48,7 +49,12 @@ impl Bench {
 
     fn log_in(&mut self, name: &str) {
         let user_id = self.catalog.access.user_named(name).expect("a user").id.clone();
-        let sign_in = Command::SignIn { hash: token_of(name), user_id, password: PasswordHash("h".into()) };
+        let sign_in = Command::SignIn {
+            hash: token_of(name),
+            user_id,
+            password: PasswordHash("h".into()),
+            from: Default::default(),
+        };
         assert_eq!(self.codes(sign_in), [200000]);
     }
 
@@ -101,6 +107,7 @@ fn who_is_disabled_or_has_another_password_is_out() {
         hash: token_of("eva"),
         user_id: user_id.clone(),
         password: PasswordHash(password.into()),
+        from: Default::default(),
     };
     assert_eq!(bench.codes(sign_in("h")), [401001], "disabled");
     assert_eq!(bench.by("admin", set(UserDraft { disabled: Some(false), ..UserDraft::default() })), [200000]);
@@ -132,8 +139,8 @@ fn a_service_token_is_what_it_was_made_for() {
         name: name.into(),
         hash: token_of(name),
         grants: Grants::new([grant(Role::Client, "prod", "pay*")]),
-        networks: Vec::new(),
         expires_in_s,
+        ..ServiceTokenDraft::default()
     };
     let make = |expires| Command::ServiceTokens(Op::Create, vec![draft("ci", expires)]);
     assert_eq!(bench.by("admin", make(1_000)), [200000]);
@@ -346,7 +353,7 @@ fn a_login_beyond_the_bound_retires_the_oldest() {
     let user_id = bench.catalog.access.user_named("eva").expect("a user").id.clone();
     let login = |number: usize| {
         let (hash, password) = (token_of(&format!("eva {number}")), PasswordHash("h".into()));
-        Command::SignIn { hash, user_id: user_id.clone(), password }
+        Command::SignIn { hash, user_id: user_id.clone(), password, from: Default::default() }
     };
     let lives =
         |bench: &Bench, name: &str| bench.catalog.access.holder(&token_of(name), bench.catalog.clock()).is_some();

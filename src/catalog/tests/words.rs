@@ -15,12 +15,13 @@ use crate::catalog::history::Thing;
 use crate::catalog::releases::Due;
 use crate::catalog::retention::Overfull;
 use crate::format::pack;
-use crate::model::access::{ServiceTokenDraft, UserDraft};
+use crate::model::access::UserDraft;
 use crate::model::audience::Audience;
 use crate::model::config_file::canonical_file;
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::release::{Action, ReleaseOp, ReleaseType, publishable};
 use crate::model::rule::Family;
+use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
 use crate::model::webhook::{WebhookDraft, WebhookTold};
 
 /// The reason why a planned release could not be published: in its row, in its history, and in the news of it.
@@ -55,8 +56,8 @@ fn commands() -> Vec<Command> {
     let template = || ConfigTemplateDraft { name: name(), ..ConfigTemplateDraft::default() };
     let user = || UserDraft { name: name(), ..UserDraft::default() };
     let hash = || TokenHash("t".into());
-    let token =
-        |grants| ServiceTokenDraft { name: name(), hash: hash(), grants, networks: Vec::new(), expires_in_s: 0 };
+    let token = |grants| ServiceTokenDraft { name: name(), hash: hash(), grants, ..ServiceTokenDraft::default() };
+    let change = |rotation| ServiceTokenChange { name: name(), rotation, ..ServiceTokenChange::default() };
     let webhook = || WebhookDraft { name: name(), ..WebhookDraft::default() };
     let on_host = || vec![instance("prod", "s", "h", 80)];
     let releases = || vec![release("x", "r")];
@@ -100,8 +101,16 @@ fn commands() -> Vec<Command> {
         Command::InstancesIsolateHost(on_host()),
         Command::ChangePassword { name: name(), password_hash, replaces: None },
         Command::Settings(SettingsChange { releases_kept: Some(7), ..SettingsChange::default() }),
-        Command::SignIn { hash: hash(), user_id: "none".into(), password: PasswordHash::default() },
+        Command::SignIn {
+            hash: hash(),
+            user_id: "none".into(),
+            password: PasswordHash::default(),
+            from: Default::default(),
+        },
         Command::SignOut { hash: hash() },
+        Command::ChangeTokens(vec![change(None)]),
+        Command::ChangeTokens(vec![change(Some(Rotation { hash: hash(), overlap_s: 1 }))]),
+        Command::EndSessions(vec!["x".into()]),
         Command::Instances(Op::Create, vec![InstanceDraft { id: Some("i".into()), ..instance("prod", "s", "h", 81) }]),
         Command::InstanceHealth(vec![InstanceHealth { id: "i".into(), ..InstanceHealth::default() }]),
         Command::RemoveDeadInstances(vec![DeadInstance { id: "i".into(), revision: String::new() }]),

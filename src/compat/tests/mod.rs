@@ -226,7 +226,7 @@ impl ConfigSource for Fake {
         has_key.then(|| released.content.chars().rev().collect::<String>().into()).ok_or(Unreadable::Sealed)
     }
 
-    fn access_keys(&self, app_id: &str) -> Option<AppKeys> {
+    fn access_keys(&self, app_id: &str, _: Option<&str>) -> Option<AppKeys> {
         self.0.keys.lock().get(app_id).cloned()
     }
 

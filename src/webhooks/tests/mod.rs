@@ -33,8 +33,13 @@ fn hook(url: &str, allow_private: bool) -> Webhook {
     Webhook { url: url.to_owned(), allow_private, ..Webhook::default() }
 }
 
+/// A node whose webhooks may reach its own machine.
+fn near(ca_file: Option<PathBuf>) -> WebhookSettings {
+    WebhookSettings { ca_file, private_networks: vec!["127.0.0.0/8".parse().expect("a network")] }
+}
+
 fn courier(url: &str) -> Courier {
-    Courier::new(&hook(url, true), None)
+    Courier::new(&hook(url, true), &near(None))
 }
 
 fn message(number: u64) -> Message {
@@ -117,13 +122,13 @@ async fn nothing_goes_to_an_address_that_is_not_allowed() {
     let hosts = ["127.0.0.1", "127.1", "[::ffff:127.0.0.1]", "0.0.0.0", "localhost"];
     for host in hosts {
         let url = format!("http://{host}:{port}/");
-        let why = Courier::new(&hook(&url, false), None).post(message(1)).await.expect_err(host);
+        let why = Courier::new(&hook(&url, false), &near(None)).post(message(1)).await.expect_err(host);
         assert!(why.starts_with("not sent: "), "{host}: {why}");
     }
     for addresses in [&["127.0.0.1"][..], &["::ffff:127.0.0.1"], &["10.0.0.1", "127.0.0.1"], &["169.254.169.254"], &[]]
     {
         let name = format!("http://receiver.test:{port}/");
-        let courier = Courier::new(&hook(&name, false), None);
+        let courier = Courier::new(&hook(&name, false), &near(None));
         let refused = courier.resolving(resolver(addresses).0).post(message(1)).await;
         assert!(refused.is_err(), "{addresses:?}");
     }
@@ -163,7 +168,7 @@ async fn a_receiver_with_tls_has_to_be_vouched_for() {
     let receiver = Receiver::start_with(Manner::Status(200), Some(tls)).await;
     let post = |name: &str, ca: Option<&str>| {
         let url = format!("https://{name}:{}/", receiver.address.port());
-        let courier = Courier::new(&hook(&url, true), ca.map(file)).resolving(resolver(&["127.0.0.1"]).0);
+        let courier = Courier::new(&hook(&url, true), &near(ca.map(file))).resolving(resolver(&["127.0.0.1"]).0);
         async move { { courier }.post(message(1)).await }
     };
     assert_eq!(post("receiver.test", Some("ca.pem")).await, Ok(()));
@@ -216,7 +221,7 @@ impl Bench {
         let (node, _failed) = start(setup, store, Hub::new(10), metrics, &tasks, &shutdown).await.expect("a node");
         let founded = node.state().wait_applied(Duration::from_secs(20), |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
-        let (telling, until) = (tell(node.clone(), WebhookSettings::default()), shutdown.clone());
+        let (telling, until) = (tell(node.clone(), near(None)), shutdown.clone());
         tokio::spawn(async move { until.run_until_cancelled(telling).await });
         Bench { node, shutdown, _dir: dir }
     }

@@ -41,7 +41,7 @@ async fn an_encrypted_file_is_compared_for_who_may_edit_it() {
     let refused = desk.run(&["apply", "-f", "-"], &elsewhere).await;
     assert!(refused.code == 3 && refused.out.contains("content is required"), "{}{}", refused.out, refused.error);
 
-    let reader = json!([{ "name": "reader", "grants": [{ "role": "reader" }] }]);
+    let reader = json!([{ "name": "reader", "grants": [{ "role": "reader", "namespace": "*"}] }]);
     let made = desk.cluster.api(1).post("/auth/v1/tokens", &reader).await.expect_code(200_000);
     let token = made.body["responses"][0]["token"]["secret"].as_str().expect("a secret").to_owned();
     for content in ["battery-staple", "another"] {

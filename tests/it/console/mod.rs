@@ -2,6 +2,7 @@
 
 mod addresses;
 mod explaining;
+mod oneself;
 mod visit;
 
 use std::process::Stdio;
@@ -87,6 +88,7 @@ async fn pages_tell_browsers_what_they_may_do_and_show_text_as_text() {
         "/ui/config/file?namespace=default&group=app&name=application.properties",
         "/ui/audit",
         "/ui/accounts",
+        "/ui/account",
         "/ui/cluster",
         "/ui/namespaces",
         "/ui/templates",

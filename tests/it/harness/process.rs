@@ -47,6 +47,8 @@ fn bare(mut command: Command) -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("THUBAN_")) {
         command.env_remove(name);
     }
+    // Receivers of webhooks are on this machine.
+    command.env("THUBAN_WEBHOOK_PRIVATE_NETWORKS", "127.0.0.0/8");
     command.env("XDG_CONFIG_HOME", "/nonexistent").kill_on_drop(true).stdin(Stdio::null());
     command
 }

@@ -54,6 +54,17 @@ async fn users_and_tokens_by_the_command_line() {
     let listed = call(&["token", "list"], "").await.expect(0);
     assert!(listed.contains("reader,prod,*") && listed.contains("127.0.0.1/32"), "{listed}");
     assert!(!listed.contains(secret.trim()), "a secret is shown once");
+    let whoami = run(&endpoint, secret.trim(), &["whoami"], "").await.expect(0);
+    assert!(whoami.contains("token:ci") && whoami.contains("reader,prod,*"), "{whoami}");
+    let rotated = call(&["token", "rotate", "ci", "--overlap", "600"], "").await.expect(0);
+    for secret in [&secret, &rotated] {
+        cluster.api(1).with_token(secret.trim()).get(SERVICES).await.expect_code(200_000);
+    }
+    let update = &["token", "update", "ci", "--grant", "reader,test", "--any-network", "--disable", "--comment", "c"];
+    call(update, "").await.expect(0);
+    let listed = call(&["token", "list"], "").await.expect(0);
+    assert!(listed.contains("reader,test,*") && listed.contains("disabled"), "{listed}");
+    cluster.api(1).with_token(rotated.trim()).get(SERVICES).await.expect_code(401_004);
     call(&["token", "delete", "ci"], "").await.expect(0);
     cluster.api(1).with_token(secret.trim()).get(SERVICES).await.expect_code(401_004);
     let roles = call(&["role", "list"], "").await.expect(0);
@@ -69,6 +80,7 @@ async fn users_and_tokens_by_the_command_line() {
         (&["user", "add", "admin", "--password-file", "-"], "long enough", 3, "400201"),
         (&["user", "set", "admin", "--no-grants"], "", 3, "403002"),
         (&["user", "set", "nobody", "--comment", "x"], "", 3, "400202"),
+        (&["token", "rotate", "nobody"], "", 3, "400202"),
     ] {
         let told = call(arguments, input).await.expect(code);
         assert!(told.contains(words), "{arguments:?}: {told}");

@@ -1,6 +1,7 @@
 //! People and programs: what they may do on every node, and how soon they may not any more.
 
 mod command_line;
+mod oneself;
 mod reset;
 
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ async fn users_are_users_on_every_node_and_out_on_every_node() {
     let ids = cluster.ids();
     for (turn, id) in ids.iter().enumerate() {
         let name = format!("user-{turn}");
-        make_user(&cluster.api(*id), &name, json!([{"role": "reader"}])).await;
+        make_user(&cluster.api(*id), &name, json!([{"role": "reader", "namespace": "*"}])).await;
         // With no pause between: whoever is answered on one node is known on all.
         for other in &ids {
             let api = as_user(&cluster, *other, &name, PASSWORD).await;
@@ -151,8 +152,8 @@ async fn an_administrator_stays_whoever_asks_at_the_same_time() {
     api.put(USERS, &json!([{"name": "admin", "grants": narrower}])).await.expect_code(403_002);
     api.post(&format!("{USERS}/delete"), &json!([{"name": "admin"}])).await.expect_code(403_002);
 
-    make_user(&api, "second", json!([{"role": "admin"}])).await;
-    let everything = json!([{"role": "admin"}]);
+    make_user(&api, "second", json!([{"role": "admin", "namespace": "*"}])).await;
+    let everything = json!([{"role": "admin", "namespace": "*"}]);
     for round in 0..ROUNDS {
         let tokens =
             [as_user(&cluster, 1, "admin", ADMIN_PASSWORD).await, as_user(&cluster, 2, "second", PASSWORD).await];
@@ -211,7 +212,7 @@ async fn who_edits_need_not_release_and_who_releases_need_not_edit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn service_tokens_end_stay_in_their_networks_and_are_shown_once() {
     let cluster = Cluster::start(3).await;
-    let grants = json!([{"role": "reader"}]);
+    let grants = json!([{"role": "reader", "namespace": "*"}]);
     let items = json!([
         {"name": "local", "grants": grants, "networks": ["127.0.0.0/8"]},
         {"name": "brief", "grants": grants, "expires_in_s": 2},
@@ -257,11 +258,11 @@ async fn tokens_of_config_clients_are_judged_like_all_others() {
     let cluster = Cluster::start_with(3, &["--compat-auth", "required"]).await;
     cluster.api(1).publish("default", "app", "application", "sealed=words").await;
     let items = json!([
-        {"name": "client", "grants": [{"role": "client"}]},
+        {"name": "client", "grants": [{"role": "client", "namespace": "*"}]},
         {"name": "reader", "grants": [{"role": "reader", "namespace": "default", "name": "app"}]},
-        {"name": "operator", "grants": [{"role": "operator"}]},
+        {"name": "operator", "grants": [{"role": "operator", "namespace": "*"}]},
         {"name": "nothing"},
-        {"name": "elsewhere", "grants": [{"role": "client"}], "networks": ["198.51.100.0/24"]},
+        {"name": "elsewhere", "grants": [{"role": "client", "namespace": "*"}], "networks": ["198.51.100.0/24"]},
     ]);
     let made = cluster.api(1).post(TOKENS, &items).await.expect_code(200_000);
     let secret = |item: usize| made.body["responses"][item]["token"]["secret"].as_str().expect("a secret").to_owned();

@@ -36,7 +36,7 @@ async fn a_lost_password_is_reset_on_one_stopped_node() {
     let mut cluster = Cluster::start(3).await;
     let (file, order) = (cluster.file("password"), cluster.data(2).join("order.json"));
     std::fs::write(&file, format!("{NEW_PASSWORD}\n")).expect("written");
-    make_user(&cluster.api(1), "ann", json!([{"role": "reader"}])).await;
+    make_user(&cluster.api(1), "ann", json!([{"role": "reader", "namespace": "*"}])).await;
     cluster.api(1).put(USERS, &json!([{"name": "ann", "disabled": true}])).await.expect_code(200_000);
     cluster.expect_equal_state().await;
     refused(&cluster.data(2), "admin", &file, "in use").await;

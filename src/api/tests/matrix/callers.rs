@@ -80,7 +80,7 @@ impl Caller {
 /// A login without its password: hashing so many would take minutes.
 async fn sign_in(bench: &Bench, user_id: &str, token: &str) {
     let (hash, user_id) = (token_hash(token), user_id.to_owned());
-    let command = Command::SignIn { hash, user_id, password: PasswordHash::default() };
+    let command = Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Default::default() };
     let outcomes = bench.node.propose("test", command).await.expect("proposed");
     assert!(outcomes[0].code.is_success(), "{outcomes:?}");
 }
@@ -129,7 +129,7 @@ pub(super) async fn all(bench: &Bench) -> Vec<Caller> {
         user(bench, "editor-here-reader-there", &[(Role::Editor, Scope::Thing), (Role::Reader, Scope::OtherNamespace)])
             .await,
     ];
-    let everything = json!({ "grants": [{ "role": "admin" }] });
+    let everything = json!({ "grants": [{ "role": "admin", "namespace": "*" }] });
     let mut brief = everything.clone();
     brief["expires_in_s"] = json!(1);
     let expired = service_token(bench, &admin, "brief", brief).await;

@@ -9,14 +9,14 @@ use super::law::{
     Ask, Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown, with_code,
 };
 use super::things::{HOME, Need, Thing, file_release, gray_labels, kinds, rule};
-use super::{OTHER_NAMESPACE, Place, RAW};
+use super::{OTHER_NAMESPACE, Place, RAW, oneself};
 use crate::model::grant::Verb::{Edit, Manage, Operate, Register, Release};
 
 pub(super) fn rows() -> Vec<Row> {
     let rules = kinds().flat_map(of_rules);
     let namespaces = ["naming", "core"].into_iter().flat_map(of_namespaces);
     let fixed = [of_everybody(), of_accounts(), of_cluster(), of_services(), of_instances(), of_discovery()];
-    let configs = [of_templates(), of_groups(), of_files(), of_file_releases()];
+    let configs = [oneself::rows(), of_templates(), of_groups(), of_files(), of_file_releases()];
     fixed.into_iter().chain(configs).flatten().chain(namespaces).chain(rules).collect()
 }
 
@@ -57,7 +57,7 @@ fn of_accounts() -> Vec<Row> {
         }),
         Row::new("GET", tokens, Law::Whole(Manage, 200_000), nothing),
         Row::new("POST", tokens, Law::Whole(Manage, 200_000), move |thing| {
-            body(json!([{ "name": name("made", thing), "grants": [{ "role": "reader" }] }]))
+            body(json!([{ "name": name("made", thing), "grants": [{ "role": "reader", "namespace": "*" }] }]))
         }),
         Row::new("POST", "/auth/v1/tokens/delete", Law::Whole(Manage, 200_000), |_| body(json!([{ "name": "gone" }]))),
     ]

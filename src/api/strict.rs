@@ -1,0 +1,93 @@
+//! Objects of trust: who gets in, what for, and whom the cluster tells. A field that nothing reads is refused, whatever
+//! `?unknown=` says: one that was dropped in silence would leave open what its writer meant to shut.
+
+use std::marker::PhantomData;
+
+use axum::extract::{FromRequest, Request};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::App;
+use super::error::ApiError;
+use super::extract::{Batch, parse_object_by, read_body};
+use super::unknown::{Unknown, parse_noting_all_but};
+use crate::model::access_key::AccessKeyRequest;
+use crate::model::code::Refusal;
+use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
+use crate::model::webhook::WebhookRequest;
+use crate::operations::accounts::{PasswordRequest, UserRequest};
+use crate::operations::oneself::SessionRequest;
+
+/// What a caller says of an object of trust.
+pub(super) trait OfTrust: DeserializeOwned {
+    /// What answers say of one and no request does: whoever changes what was read sends it back.
+    const SHOWN: &'static [&'static str];
+}
+
+impl OfTrust for UserRequest {
+    const SHOWN: &'static [&'static str] = &["id", "ctime", "mtime"];
+}
+
+impl OfTrust for ServiceTokenRequest {
+    const SHOWN: &'static [&'static str] =
+        &["id", "ctime", "create_by", "mtime", "modify_by", "expires", "previous_until", "secret"];
+}
+
+impl OfTrust for RotationRequest {
+    const SHOWN: &'static [&'static str] = &[];
+}
+
+impl OfTrust for AccessKeyRequest {
+    const SHOWN: &'static [&'static str] = &["ctime", "create_by", "mtime", "modify_by"];
+}
+
+impl OfTrust for WebhookRequest {
+    const SHOWN: &'static [&'static str] = &[
+        "delivered",
+        "pending",
+        "dropped",
+        "last_success",
+        "last_error",
+        "last_error_time",
+        "failing_since",
+        "ctime",
+        "create_by",
+        "mtime",
+        "modify_by",
+    ];
+}
+
+impl OfTrust for SessionRequest {
+    const SHOWN: &'static [&'static str] = &["since", "until", "address", "agent"];
+}
+
+impl OfTrust for PasswordRequest {
+    const SHOWN: &'static [&'static str] = &[];
+}
+
+fn read<T: OfTrust>(raw: &RawValue) -> Result<T, Refusal> {
+    Unknown::Refuse.judge(parse_noting_all_but(T::SHOWN, PhantomData::<T>, raw)).0
+}
+
+/// A batch of them.
+pub(super) struct Strict<T>(pub(super) Batch<T>);
+
+impl<T: OfTrust> FromRequest<App> for Strict<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let body = read_body(request.into_body()).await?;
+        Ok(Strict(Batch::parse_noting(&body, |raw| (read(raw), Vec::new()))?))
+    }
+}
+
+/// One of them, where there is no batch.
+pub(super) struct StrictObject<T>(pub(super) T);
+
+impl<T: OfTrust> FromRequest<App> for StrictObject<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        Ok(StrictObject(parse_object_by(&read_body(request.into_body()).await?, read)?))
+    }
+}

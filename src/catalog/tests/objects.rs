@@ -1,0 +1,189 @@
+//! Objects of trust at the level that has their revisions, and below it.
+
+use super::access_keys::access_key;
+use super::trust::{asked, token_of, user};
+use super::*;
+use crate::model::access::{UserDraft, Whence};
+use crate::model::access_key::{AccessKeyDraft, SealedSecret};
+use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::grant::{Grant, Grants, Role};
+use crate::model::service_token::{Rotation, ServiceTokenChange, ServiceTokenDraft};
+use crate::model::settings::SettingsChange;
+use crate::model::webhook::WebhookDraft;
+
+const BELOW: Level = Level::EDGES;
+
+fn token(name: &str) -> ServiceTokenDraft {
+    ServiceTokenDraft { name: name.into(), hash: token_of(name), ..ServiceTokenDraft::default() }
+}
+
+fn change(name: &str) -> ServiceTokenChange {
+    ServiceTokenChange { name: name.into(), ..ServiceTokenChange::default() }
+}
+
+fn hook(name: &str) -> WebhookDraft {
+    let (url, secret) = (Some("https://h/".into()), Some(SealedSecret("c0ffee".into())));
+    WebhookDraft { name: name.into(), url, secret, ..WebhookDraft::default() }
+}
+
+/// As many of each kind as there may be, in one batch after the other, then one more: its code.
+#[test]
+fn one_more_than_there_may_be_is_refused_alike() {
+    let secret = || Some(SealedSecret("c0ffee".into()));
+    for (level, codes) in [(Level::RIGHTS, [507_002; 5]), (BELOW, [400_103, 400_103, 400_000, 400_000, 400_000])] {
+        let mut bench = Bench::trusting_at(level);
+        let mut fill = |most: usize, command: &dyn Fn(Vec<String>) -> Command| {
+            let names: Vec<_> = (0..most).map(|number| format!("n{number}")).collect();
+            for part in names.chunks(limits::BATCH_ITEMS_MAX) {
+                bench.apply(command(part.to_vec()));
+            }
+            let refused = bench.apply(command(vec!["more".into()])).outcomes.remove(0);
+            (refused.code.number(), refused.detail)
+        };
+        let of_each: [(usize, &dyn Fn(Vec<String>) -> Command); 5] = [
+            (limits::ACCOUNTS_MAX, &|names| {
+                Command::Users(Op::Create, names.iter().map(|name| user(name, &[])).collect())
+            }),
+            (limits::ACCOUNTS_MAX, &|names| {
+                Command::ServiceTokens(Op::Create, names.iter().map(|name| token(name)).collect())
+            }),
+            (limits::ACCESS_KEYS_PER_APP_MAX, &|names| {
+                let key = |name: &String| AccessKeyDraft { secret: secret(), ..access_key("app", name) };
+                Command::AccessKeys(Op::Create, names.iter().map(key).collect())
+            }),
+            (limits::WEBHOOKS_MAX, &|names| {
+                Command::Webhooks(Op::Create, names.iter().map(|name| hook(name)).collect())
+            }),
+            (limits::CONFIG_TEMPLATES_MAX, &|names| {
+                let template =
+                    |name: &String| ConfigTemplateDraft { name: name.clone(), ..ConfigTemplateDraft::default() };
+                Command::ConfigTemplates(Op::Create, names.iter().map(template).collect())
+            }),
+        ];
+        for ((most, command), expected) in of_each.into_iter().zip(codes) {
+            let (code, why) = fill(most, command);
+            assert_eq!(code, expected, "{why} at {level}");
+            assert!(why.contains(&most.to_string()), "{why}");
+        }
+    }
+}
+
+#[test]
+fn revisions_begin_with_their_level() {
+    let comment = |name: &str| UserDraft { name: name.into(), comment: Some("c".into()), ..UserDraft::default() };
+    let mut bench = Bench::trusting_at(BELOW);
+    bench.codes(Command::Users(Op::Create, vec![user("eva", &[])]));
+    bench.codes(Command::ServiceTokens(Op::Create, vec![token("ci")]));
+    let revisions = |bench: &Bench| {
+        let access = &bench.catalog.access;
+        let user = access.user_named("eva").expect("a user").revision.clone();
+        (user, access.service_token("ci").expect("a token").revision.clone(), bench.catalog.settings.revision.clone())
+    };
+    bench.codes(Command::Settings(SettingsChange { releases_kept: Some(7), ..SettingsChange::default() }));
+    assert_eq!(revisions(&bench), (String::new(), String::new(), String::new()));
+    bench.codes(Command::Raise { level: Level::RIGHTS });
+    assert_eq!(revisions(&bench), (String::new(), String::new(), String::new()), "older rows stay as they are");
+    let stale = |name: &str| UserDraft { revision: Some("x".into()), ..comment(name) };
+    assert_eq!(bench.by("admin", Command::Users(Op::Update, vec![stale("eva")])), [409_000]);
+    assert_eq!(bench.by("admin", Command::Users(Op::Update, vec![comment("eva")])), [200_000]);
+    let change = ServiceTokenChange { comment: Some("c".into()), ..change("ci") };
+    assert_eq!(bench.by("admin", Command::ChangeTokens(vec![change])), [200_000]);
+    let settings = SettingsChange { releases_kept: Some(8), ..SettingsChange::default() };
+    assert_eq!(bench.by("admin", Command::Settings(settings)), [200_000]);
+    let (user, token, settings) = revisions(&bench);
+    assert!([&user, &token, &settings].iter().all(|revision| revision.len() == 32), "{user} {token} {settings}");
+    let gone = UserDraft { name: "eva".into(), revision: Some("x".into()), ..UserDraft::default() };
+    assert_eq!(bench.by("admin", Command::Users(Op::Delete, vec![gone.clone()])), [409_000]);
+    let gone = UserDraft { revision: Some(user), ..gone };
+    assert_eq!(bench.by("admin", Command::Users(Op::Delete, vec![gone])), [200_000]);
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+/// What a client says of a revision in a delete counts where all nodes know that it does.
+#[test]
+fn a_stale_delete_is_refused_from_its_level_on() {
+    for (level, code) in [(BELOW, 200_000), (Level::RIGHTS, 409_000)] {
+        let mut bench = Bench::trusting_at(level);
+        bench.codes(Command::Services(Op::Create, vec![service("prod", "s")]));
+        let stale = ServiceDraft { revision: Some("x".into()), ..service("prod", "s") };
+        assert_eq!(bench.codes(Command::Services(Op::Delete, vec![stale])), [code], "{level}");
+    }
+}
+
+#[test]
+fn a_rotated_token_lets_in_by_both_secrets_and_then_by_one() {
+    let mut bench = Bench::trusting_at(Level::RIGHTS);
+    bench.codes(Command::ServiceTokens(Op::Create, vec![token("ci")]));
+    let rotate = |hash: &str, overlap_s| {
+        let rotation = Some(Rotation { hash: token_of(hash), overlap_s });
+        Command::ChangeTokens(vec![ServiceTokenChange { rotation, ..change("ci") }])
+    };
+    let lets_in = |bench: &Bench, hash: &str, after_ms: u64| {
+        bench.catalog.access.holder(&token_of(hash), bench.catalog.clock().plus_ms(after_ms)).is_some()
+    };
+    assert_eq!(bench.by("admin", rotate("second", 60)), [200_000]);
+    assert!(lets_in(&bench, "ci", 0) && lets_in(&bench, "second", 0));
+    assert!(lets_in(&bench, "ci", 59_999) && !lets_in(&bench, "ci", 60_000) && lets_in(&bench, "second", 60_000));
+    assert_eq!(bench.reloaded(), bench.catalog);
+    assert_eq!(bench.by("admin", rotate("third", 0)), [200_000]);
+    assert!(!lets_in(&bench, "ci", 0) && !lets_in(&bench, "second", 0) && lets_in(&bench, "third", 0));
+    let disabled = ServiceTokenChange { disabled: Some(true), ..change("ci") };
+    assert_eq!(bench.by("admin", Command::ChangeTokens(vec![disabled])), [200_000]);
+    assert!(!lets_in(&bench, "third", 0));
+    assert_eq!(bench.reloaded(), bench.catalog);
+    assert_eq!(bench.by("admin", rotate("ci", 60)), [200_000]);
+    assert_eq!(bench.by("admin", Command::ServiceTokens(Op::Delete, vec![token("ci")])), [200_000]);
+    assert_eq!(bench.catalog.access.end_of(&token_of("third")), None, "nothing of it is left");
+}
+
+#[test]
+fn a_session_ends_by_its_id_for_whom_it_is() {
+    let mut bench = Bench::trusting_at(Level::RIGHTS);
+    bench.add("eva", &[Grant { namespace: "prod".into(), ..Grant::of(Role::Reader) }]);
+    bench.add("bob", &[]);
+    let id = |name: &str| token_of(name).id().to_owned();
+    let end = |name: &str| Command::EndSessions(vec![id(name)]);
+    assert_eq!(bench.by("eva", end("bob")), [401_001]);
+    assert_eq!(bench.by("eva", Command::EndSessions(vec!["none".into()])), [200_000]);
+    assert_eq!(bench.by("admin", end("bob")), [200_000]);
+    assert_eq!(bench.by("eva", end("eva")), [200_000]);
+    assert_eq!(bench.by("eva", end("eva")), [401_004]);
+    assert_eq!(bench.reloaded(), bench.catalog);
+}
+
+#[test]
+fn what_is_kept_of_the_trail_is_for_who_manages_everything() {
+    let change = || SettingsChange { audit_kept_days: Some(1), ..SettingsChange::default() };
+    for (level, code) in [(BELOW, 200_000), (Level::RIGHTS, 401_001)] {
+        let mut bench = Bench::trusting_at(level);
+        bench.add("op", &[Grant::of(Role::Operator)]);
+        assert_eq!(bench.by("op", Command::Settings(change())), [code], "{level}");
+        let other = SettingsChange { releases_kept: Some(3), ..SettingsChange::default() };
+        assert_eq!(bench.by("op", Command::Settings(other)), [200_000]);
+    }
+}
+
+/// What is newer than a level is not proposed below it; what says nothing new goes on.
+#[test]
+fn newer_words_have_their_level() {
+    let asked = |command| asked("admin", command).level();
+    let draft = |revision: Option<&str>| UserDraft { revision: revision.map(str::to_owned), ..UserDraft::default() };
+    assert_eq!(asked(Command::Users(Op::Update, vec![draft(None)])), Level::TRUST);
+    assert_eq!(asked(Command::Users(Op::Update, vec![draft(Some(""))])), Level::TRUST);
+    assert_eq!(asked(Command::Users(Op::Update, vec![draft(Some("r"))])), Level::RIGHTS);
+    assert_eq!(asked(Command::ServiceTokens(Op::Create, vec![token("ci")])), Level::TRUST);
+    let commented = ServiceTokenDraft { comment: "c".into(), ..token("ci") };
+    assert_eq!(asked(Command::ServiceTokens(Op::Create, vec![commented])), Level::RIGHTS);
+    let narrow = AccessKeyDraft { namespaces: Some(vec!["dev".into()]), ..access_key("app", "k") };
+    assert_eq!(asked(Command::AccessKeys(Op::Create, vec![narrow])), Level::RIGHTS);
+    assert_eq!(asked(Command::AccessKeys(Op::Create, vec![access_key("app", "k")])), Level::TRUST);
+    assert_eq!(asked(Command::Webhooks(Op::Create, vec![hook("h")])), Level::CUSTODY);
+    let sign_in =
+        |from| Command::SignIn { hash: token_of("t"), user_id: "u".into(), password: Default::default(), from };
+    assert_eq!(sign_in(Whence::default()).level(), Level::FIRST);
+    let from = Whence { address: None, agent: "curl".into() };
+    assert_eq!(sign_in(from).level(), Level::RIGHTS);
+    assert_eq!(asked(Command::EndSessions(vec!["x".into()])), Level::RIGHTS);
+    let grants = Some(Grants::default());
+    assert_eq!(asked(Command::ChangeTokens(vec![ServiceTokenChange { grants, ..change("ci") }])), Level::RIGHTS);
+}

@@ -1,0 +1,120 @@
+//! A visitor's own account: what was granted, where one is logged in, and another password.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::{RETRY_AFTER, SET_COOKIE};
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::Console;
+use super::accounts::in_words;
+use super::form::{Fields, Form};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::session::{self, Visitor};
+use crate::catalog::Credential;
+use crate::model::code::{Code, Refusal};
+use crate::model::time::Timestamp;
+use crate::operations::accounts::PasswordRequest;
+use crate::operations::one;
+use crate::operations::oneself::SessionRequest;
+use crate::operations::sign_in::NotSignedIn;
+
+pub(super) const PATH: &str = "/ui/account";
+
+struct SessionRow {
+    id: String,
+    since: String,
+    until: String,
+    address: String,
+    agent: String,
+    /// The one that asks.
+    is_this: bool,
+}
+
+#[derive(Template)]
+#[template(path = "oneself.html")]
+struct Page {
+    frame: Frame,
+    grants: String,
+    verbs: String,
+    until: String,
+    sessions: Vec<SessionRow>,
+}
+
+pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
+    match shown(&console, &visitor) {
+        Ok(account) => page(&account),
+        Err(refusal) => failed(visitor.texts, &refusal),
+    }
+}
+
+fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
+    let oneself = console.oneself(&visitor.caller);
+    let verbs: Vec<_> = oneself.verbs.iter().map(|verb| verb.word()).collect();
+    let own = match &visitor.caller.credential {
+        Credential::Token(hash) => hash.id(),
+        Credential::Login | Credential::Certificate(_) => "",
+    };
+    let row = |session: &crate::model::access::Token| SessionRow {
+        id: session.hash.id().to_owned(),
+        since: session.ctime.text(),
+        until: session.expires.text(),
+        address: session.from.address.map(|address| address.to_string()).unwrap_or_default(),
+        agent: session.from.agent.clone(),
+        is_this: session.hash.id() == own,
+    };
+    Ok(Page {
+        frame: visitor.frame(Section::Oneself),
+        grants: in_words(&oneself.grants),
+        verbs: verbs.join(", "),
+        until: oneself.until.map(Timestamp::text).unwrap_or_default(),
+        sessions: console.sessions(&visitor.caller, None)?.iter().map(|session| row(session)).collect(),
+    })
+}
+
+/// What a button of the page asks for.
+pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
+    let Form { visitor, fields } = form;
+    let done = match fields.get("change") {
+        "end" => ended(&console, &visitor, &fields).await.map_err(NotSignedIn::Refused),
+        "password" => replaced(&console, &visitor, &fields).await,
+        _ => Err(NotSignedIn::Refused(Code::InvalidParameter.into())),
+    };
+    match done {
+        Ok(response) => response,
+        Err(not) => {
+            let (refusal, wait) = match not {
+                NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs().max(1))),
+                NotSignedIn::Refused(refusal) => (refusal, None),
+            };
+            let mut response = match shown(&console, &visitor) {
+                Ok(account) => page_refused(refusal.code, &Page { frame: account.frame.refused(&refusal), ..account }),
+                Err(refusal) => failed(visitor.texts, &refusal),
+            };
+            response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
+            response
+        }
+    }
+}
+
+async fn ended(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Response, Refusal> {
+    let request = SessionRequest { id: fields.get("id").to_owned() };
+    one(console.end_sessions(&visitor.caller, vec![Ok(request)]).await)?;
+    Ok(on_to(PATH, Deed::Changed))
+}
+
+/// All logins end with the old password, this one too.
+async fn replaced(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Response, NotSignedIn> {
+    if fields.raw("new_password") != fields.raw("again") {
+        return Err(Refusal::new(Code::InvalidParameter, "the new password was typed in two ways").into());
+    }
+    let request = PasswordRequest {
+        name: None,
+        old_password: Some(fields.raw("old_password").to_owned()),
+        new_password: fields.raw("new_password").to_owned(),
+    };
+    console.change_password(&visitor.caller, request).await?;
+    let mut response = Redirect::to("/ui/sign-in").into_response();
+    response.headers_mut().append(SET_COOKIE, session::end(console));
+    Ok(response)
+}

@@ -1,0 +1,287 @@
+//! Tokens of programs: grants of their own, an end, and the networks from which they may be used.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::access::{TokenHash, check_account_name};
+use super::code::{Code, Refusal};
+use super::config_file::Stamp;
+use super::grant::{GivenGrant, Grants};
+use super::time::Timestamp;
+use super::{limits, name};
+use crate::format::level::Level;
+
+/// A token with grants of its own, for a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceToken {
+    pub name: String,
+    pub hash: TokenHash,
+    pub grants: Grants,
+    /// Addresses from which it may be used; none given is any.
+    pub networks: Vec<IpNet>,
+    pub ctime: Timestamp,
+    /// Who made it.
+    pub by: String,
+    pub expires: Option<Timestamp>,
+    // What came with [`Level::RIGHTS`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comment: String,
+    /// Nobody gets in by it until it is enabled again.
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub disabled: bool,
+    /// What it was before it was rotated, for as long as that goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<PreviousToken>,
+    /// The last change, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<Stamp>,
+    /// Changes with every write that changes something; empty until the first one at that level.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+}
+
+/// A secret that another one has taken the place of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviousToken {
+    pub hash: TokenHash,
+    pub until: Timestamp,
+}
+
+impl ServiceToken {
+    /// Whom it stands for.
+    pub fn holder(&self) -> String {
+        format!("token:{}", self.name)
+    }
+
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
+    /// Whether somebody gets in by it who presents this.
+    pub fn lets_in(&self, hash: &TokenHash, now: Timestamp) -> bool {
+        let is_previous = |previous: &PreviousToken| previous.hash == *hash && now < previous.until;
+        let is_it = self.hash == *hash || self.previous.as_ref().is_some_and(is_previous);
+        is_it && !self.disabled && !self.is_over(now)
+    }
+
+    /// All that it is, or was, known by.
+    pub fn hashes(&self) -> impl Iterator<Item = &TokenHash> {
+        [&self.hash].into_iter().chain(self.previous.as_ref().map(|previous| &previous.hash))
+    }
+
+    /// Whether it may be used from an address. One that cannot be told is none of its networks.
+    pub fn is_for(&self, address: Option<IpAddr>) -> bool {
+        is_within(&self.networks, address)
+    }
+}
+
+/// Whether an address lies in one of these networks; no network is any.
+pub fn is_within(networks: &[IpNet], address: Option<IpAddr>) -> bool {
+    let address = address.map(|address| address.to_canonical());
+    networks.is_empty() || address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
+}
+
+/// A service token to be made, or, by its name, to be retired.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceTokenDraft {
+    pub name: String,
+    pub hash: TokenHash,
+    pub grants: Grants,
+    pub networks: Vec<IpNet>,
+    /// From when it is made; 0 is never.
+    pub expires_in_s: u64,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub comment: String,
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub disabled: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl ServiceTokenDraft {
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        let is_newer = !self.comment.is_empty() || self.disabled || super::is_said(&self.revision);
+        if is_newer { Level::RIGHTS } else { Level::TRUST }
+    }
+}
+
+/// A service token to be changed; what is absent stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServiceTokenChange {
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grants: Option<Grants>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub networks: Option<Vec<IpNet>>,
+    /// From when it is changed; 0 is never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in_s: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation: Option<Rotation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// Another secret for a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rotation {
+    pub hash: TokenHash,
+    /// For so long the one before lets in as well.
+    pub overlap_s: u64,
+}
+
+impl ServiceTokenChange {
+    /// Lays what is given over the token, at this time.
+    pub fn lay_over(&self, token: &mut ServiceToken, now: Timestamp) {
+        super::replace(&mut token.grants, &self.grants);
+        super::replace(&mut token.networks, &self.networks);
+        super::replace(&mut token.comment, &self.comment);
+        super::replace(&mut token.disabled, &self.disabled);
+        super::replace(&mut token.expires, &self.expires_in_s.map(|after_s| ends(now, after_s)));
+        if let Some(Rotation { hash, overlap_s }) = &self.rotation {
+            let before = std::mem::replace(&mut token.hash, hash.clone());
+            token.previous = ends(now, *overlap_s).map(|until| PreviousToken { hash: before, until });
+        }
+    }
+}
+
+/// When something ends that lasts for so long; 0 is no length.
+pub fn ends(now: Timestamp, after_s: u64) -> Option<Timestamp> {
+    (after_s > 0).then(|| now.plus_ms(after_s * 1000))
+}
+
+/// What a caller says of a service token; an absent field stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(rename = "ServiceTokenDraft")]
+pub struct ServiceTokenRequest {
+    /// Letters, digits and `- . _ @`, at most 128 characters.
+    pub name: String,
+    /// At most 100. Without one it may do nothing.
+    #[serde(deserialize_with = "GivenGrant::read_all")]
+    #[schemars(with = "Option<Vec<GivenGrant>>")]
+    pub grants: Option<Grants>,
+    /// Seconds that it is valid from now on; 0 is for ever. At most ten years.
+    pub expires_in_s: Option<u64>,
+    /// Networks (`10.0.0.0/8`) or addresses from which it may be used; `[]` is any. At most 64.
+    pub networks: Option<Vec<String>>,
+    /// At most 1024 characters.
+    pub comment: Option<String>,
+    /// Nobody gets in by it.
+    pub disabled: Option<bool>,
+    /// An update or delete is refused with 409000 if this is not the current one.
+    pub revision: Option<String>,
+}
+
+impl ServiceTokenRequest {
+    /// A token to be made, as far as it can be judged without the state; the token itself is drawn by whoever asks.
+    pub fn read(&self, hash: TokenHash) -> Result<ServiceTokenDraft, Refusal> {
+        let ServiceTokenChange { name, grants, networks, expires_in_s, comment, disabled, .. } = self.change()?;
+        Ok(ServiceTokenDraft {
+            name,
+            hash,
+            grants: grants.unwrap_or_default(),
+            networks: networks.unwrap_or_default(),
+            expires_in_s: expires_in_s.unwrap_or_default(),
+            comment: comment.unwrap_or_default(),
+            disabled: disabled.unwrap_or_default(),
+            revision: None,
+        })
+    }
+
+    /// A token to be changed.
+    pub fn change(&self) -> Result<ServiceTokenChange, Refusal> {
+        let refuse = |why: String| Err(Refusal::new(Code::InvalidParameter, why));
+        check_account_name(&self.name)?;
+        self.grants.as_ref().map_or(Ok(()), Grants::check)?;
+        let comment = self.comment.as_deref().unwrap_or_default();
+        name::check_length("comment", comment, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        if self.expires_in_s.is_some_and(|expires_in_s| expires_in_s > limits::SERVICE_TOKEN_SECONDS_MAX) {
+            return refuse(format!("expires_in_s is at most {}", limits::SERVICE_TOKEN_SECONDS_MAX));
+        }
+        let texts = self.networks.as_deref().unwrap_or_default();
+        if texts.len() > limits::TOKEN_NETWORKS_MAX {
+            return refuse(format!("networks: at most {}", limits::TOKEN_NETWORKS_MAX));
+        }
+        let mut networks = Vec::with_capacity(texts.len());
+        for text in texts {
+            match text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from)) {
+                Ok(network) => networks.push(network.trunc()),
+                Err(_) => return refuse(format!("networks: {text:?} is neither a network nor an address")),
+            }
+        }
+        Ok(ServiceTokenChange {
+            name: self.name.clone(),
+            grants: self.grants.clone(),
+            networks: self.networks.is_some().then_some(networks),
+            expires_in_s: self.expires_in_s,
+            comment: self.comment.clone(),
+            disabled: self.disabled,
+            rotation: None,
+            revision: self.revision.clone(),
+        })
+    }
+
+    /// A token to be retired.
+    pub fn named(self) -> Result<ServiceTokenDraft, Refusal> {
+        check_account_name(&self.name)?;
+        Ok(ServiceTokenDraft { name: self.name, revision: self.revision, ..ServiceTokenDraft::default() })
+    }
+}
+
+/// A service token that is to have another secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RotationRequest {
+    pub name: String,
+    /// Seconds for which the secret before lets in as well; 0, or absent, ends it at once. At most 30 days.
+    pub overlap_s: u64,
+    /// Refused with 409000 if this is not the current one.
+    pub revision: Option<String>,
+}
+
+impl RotationRequest {
+    /// The secret itself is drawn by whoever asks.
+    pub fn read(self, hash: TokenHash) -> Result<ServiceTokenChange, Refusal> {
+        check_account_name(&self.name)?;
+        if self.overlap_s > limits::TOKEN_OVERLAP_SECONDS_MAX {
+            let why = format!("overlap_s is at most {}", limits::TOKEN_OVERLAP_SECONDS_MAX);
+            return Err(Refusal::new(Code::InvalidParameter, why));
+        }
+        let RotationRequest { name, overlap_s, revision } = self;
+        let rotation = Some(Rotation { hash, overlap_s });
+        Ok(ServiceTokenChange { name, rotation, revision, ..ServiceTokenChange::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_token_is_read_and_bound_to_its_networks() {
+        let request = |networks: &[&str]| ServiceTokenRequest {
+            name: "ci".into(),
+            networks: Some(networks.iter().map(|text| (*text).to_owned()).collect()),
+            ..Default::default()
+        };
+        let hash = || TokenHash("h".into());
+        let networks = request(&["10.1.2.3/8", "::1"]).read(hash()).expect("networks").networks;
+        let within = |text: &str| is_within(&networks, text.parse().ok());
+        assert!(within("10.9.9.9") && within("::ffff:10.1.1.1") && within("::1"));
+        assert!(!within("11.0.0.1") && !within("nowhere") && is_within(&[], None));
+        assert!(request(&["10.0.0.0/33"]).read(hash()).is_err());
+        assert!(request(&["10.0.0.1"; 65]).read(hash()).is_err());
+        let forever = ServiceTokenRequest { expires_in_s: Some(limits::SERVICE_TOKEN_SECONDS_MAX + 1), ..request(&[]) };
+        assert!(forever.read(hash()).is_err());
+    }
+}

@@ -1,0 +1,70 @@
+//! Who a caller is, and the logins that one has.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::write::made;
+use super::{Caller, Items, Operations};
+use crate::catalog::{Command, Credential, Outcome};
+use crate::model::access::Token;
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::{Grants, Verb};
+use crate::model::time::Timestamp;
+
+/// A caller as this node knows it.
+pub struct Oneself {
+    pub name: String,
+    pub grants: Grants,
+    /// What the grants let do somewhere.
+    pub verbs: BTreeSet<Verb>,
+    pub signed_in_by: &'static str,
+    /// When what was presented ends by itself, if it does.
+    pub until: Option<Timestamp>,
+}
+
+/// A login that is to end.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SessionRequest {
+    /// As a list of sessions shows it.
+    pub id: String,
+}
+
+impl Operations {
+    pub fn oneself(&self, caller: &Caller) -> Oneself {
+        let state = self.node.state();
+        let access = state.access();
+        let (signed_in_by, until) = match &caller.credential {
+            Credential::Token(hash) if access.is_login(hash) => ("login", access.end_of(hash)),
+            Credential::Token(hash) => ("token", access.end_of(hash)),
+            Credential::Certificate(_) => ("certificate", None),
+            Credential::Login => ("login", None),
+        };
+        let verbs = caller.grants.roles().flat_map(|role| role.verbs().iter().copied()).collect();
+        Oneself { name: caller.name.clone(), grants: caller.grants.clone(), verbs, signed_in_by, until }
+    }
+
+    /// The logins of the caller, or by name those of somebody else, the newest first.
+    pub fn sessions(&self, caller: &Caller, user: Option<&str>) -> Result<Vec<Arc<Token>>, Refusal> {
+        let name = user.unwrap_or(&caller.name);
+        if name != caller.name {
+            caller.check_everywhere(Verb::Manage)?;
+        }
+        let (state, now) = (self.node.state(), self.node.now());
+        let access = state.access();
+        let all = access.user_named(name).map(|user| access.sessions_of(&user)).unwrap_or_default();
+        Ok(all.into_iter().filter(|session| now < session.expires).collect())
+    }
+
+    /// Ends logins: one's own, or by who manages everybody those of others. One that is not there is a success.
+    pub async fn end_sessions(&self, caller: &Caller, items: Items<SessionRequest>) -> Result<Vec<Outcome>, Refusal> {
+        let id = |SessionRequest { id }: SessionRequest| match id.is_empty() {
+            true => Err(Refusal::new(Code::InvalidParameter, "id is required")),
+            false => Ok(id),
+        };
+        self.write(caller, made(items, id), Command::EndSessions).await
+    }
+}
