@@ -13,6 +13,9 @@ use crate::model::webhook::WebhookDraft;
 
 const BELOW: Level = Level::EDGES;
 
+/// Makes things of these names.
+type Creating = dyn Fn(Vec<String>) -> Command;
+
 fn token(name: &str) -> ServiceTokenDraft {
     ServiceTokenDraft { name: name.into(), hash: token_of(name), ..ServiceTokenDraft::default() }
 }
@@ -26,13 +29,16 @@ fn hook(name: &str) -> WebhookDraft {
     WebhookDraft { name: name.into(), url, secret, ..WebhookDraft::default() }
 }
 
+fn secret() -> Option<SealedSecret> {
+    Some(SealedSecret("c0ffee".into()))
+}
+
 /// As many of each kind as there may be, in one batch after the other, then one more: its code.
 #[test]
 fn one_more_than_there_may_be_is_refused_alike() {
-    let secret = || Some(SealedSecret("c0ffee".into()));
     for (level, codes) in [(Level::RIGHTS, [507_002; 5]), (BELOW, [400_103, 400_103, 400_000, 400_000, 400_000])] {
         let mut bench = Bench::trusting_at(level);
-        let mut fill = |most: usize, command: &dyn Fn(Vec<String>) -> Command| {
+        let mut fill = |most: usize, command: &Creating| {
             let names: Vec<_> = (0..most).map(|number| format!("n{number}")).collect();
             for part in names.chunks(limits::BATCH_ITEMS_MAX) {
                 bench.apply(command(part.to_vec()));
@@ -40,7 +46,7 @@ fn one_more_than_there_may_be_is_refused_alike() {
             let refused = bench.apply(command(vec!["more".into()])).outcomes.remove(0);
             (refused.code.number(), refused.detail)
         };
-        let of_each: [(usize, &dyn Fn(Vec<String>) -> Command); 5] = [
+        let of_each: [(usize, &Creating); 5] = [
             (limits::ACCOUNTS_MAX, &|names| {
                 Command::Users(Op::Create, names.iter().map(|name| user(name, &[])).collect())
             }),
