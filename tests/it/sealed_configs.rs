@@ -48,7 +48,7 @@ fn is_found(path: &Path, text: &str) -> bool {
 }
 
 async fn caller(api: &Api, ports: std::net::SocketAddr, role: &str) -> Api {
-    let item = json!([{"name": role, "grants": [{"role": role}]}]);
+    let item = json!([{"name": role, "grants": [{"role": role, "namespace": "*"}]}]);
     let made = api.post("/auth/v1/tokens", &item).await.expect_code(200_000);
     Api::new(ports).with_token(made.body["responses"][0]["token"]["secret"].as_str().expect("a secret"))
 }
