@@ -180,7 +180,14 @@ fn token() -> TokenHash {
 fn asked(itself: bool, command: Command) -> Command {
     let request = "0123456789abcdef0123456789abcdef".to_owned();
     let address = Some([10, 0, 0, 1].into());
-    Command::Asked(Box::new(Asked { credential: Credential::Token(token()), address, request, itself, command }))
+    Command::Asked(Box::new(Asked {
+        credential: Credential::Token(token()),
+        address,
+        request,
+        itself,
+        mutes_refusals: false,
+        command,
+    }))
 }
 
 const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;

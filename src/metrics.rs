@@ -233,6 +233,8 @@ metrics! {
     login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
     /// Notes for the audit trail that are told of with others or in a count alone, by who caused them: done, refused, stranger.
     audit_merged: IntCounterVec "thuban_audit_notes_merged_total" ["caused_by"];
+    /// Items that callers were refused and the audit trail does not have: each has 100 rows of refusals, then ten a minute.
+    audit_refusals_dropped: IntCounter "thuban_audit_refusals_dropped_total";
     /// Bytes of the audit trail in the replicated state; --quota-bytes does not count them.
     audit_bytes: IntGauge "thuban_audit_bytes";
     /// Ended spans by what became of them: exported, dropped (too many waited), failed (no collector took them), rejected (by the collector).

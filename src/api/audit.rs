@@ -16,7 +16,9 @@ use super::query::{Fresh, Query};
 use crate::address::client_address;
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
 use crate::catalog::page::Page;
+use crate::catalog::would_refuse::WouldRefuse;
 use crate::model::code::Code;
+use crate::model::grant::Verb;
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
 use crate::raft::Lane;
@@ -94,6 +96,45 @@ pub(super) const LIST: Doc = Doc::new("Audit")
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (filter, page) = wanted(&query)?;
     Ok(app.audit(filter, page, |listed| envelope::list("data", &listed, AuditView::new)).await?)
+}
+
+/// A draft or a release that its author could not make now.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WouldRefuse")]
+struct WouldRefuseView<'a> {
+    /// As in the audit trail: `rateLimit`, `routeRule`, …
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    /// Of a release that is in force or planned; empty for the draft.
+    release_name: &'a str,
+    /// Who made it.
+    user: &'a str,
+    /// The verb that is missing.
+    verb: Verb,
+    /// Where it is missing: `namespace/name`.
+    at: &'a str,
+}
+
+impl<'a> WouldRefuseView<'a> {
+    fn new(row: &'a WouldRefuse) -> Self {
+        let WouldRefuse { kind, namespace, name, release_name, user, verb, at } = row;
+        WouldRefuseView { kind, namespace, name, release_name, user, verb: *verb, at }
+    }
+}
+
+pub(super) const WOULD_REFUSE: Doc = Doc::new("Audit")
+    .says(
+        "Drafts of rules, and releases of them that are in force or planned, whose authors could not make them now: they \
+         lack the right at the rule or at a service that it acts on. All of them go on working.",
+    )
+    .query(&[PAGING])
+    .gives(Shape::list::<WouldRefuseView>("data"))
+    .codes(&[&[Code::InvalidParameter, Code::TooManyWaiters]]);
+
+pub(super) async fn would_refuse(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
+    let page = query.page()?;
+    Ok(app.would_refuse(page, |listed| envelope::list("data", &listed, WouldRefuseView::new)).await?)
 }
 
 fn wanted(query: &Query) -> Result<(Filter, Page), ApiError> {

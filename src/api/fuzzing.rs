@@ -305,7 +305,7 @@ const PREPARED: &[&str] = &[
     r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=2","release_name":"r2"}]"#,
     r#"W[{"file_name":"application","group":"app","namespace":"default","content":"a=1\nb=\\u00e4","release_name":"r1"}]"#,
     r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=3","release_name":"r3","release_type":"gray","betaLabels":[{"key":"zone","value":{"type":"IN","value":"a,b"}}]}]"#,
-    r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r4","publish_at":"2099-01-01T00:00:00Z"}]"#,
+    r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r4","publish_at":"1970-06-01T00:00:00Z"}]"#,
     r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r5","release_type":"gray","client_percent":{"by":"CLIENT_IP","percent":10}}]"#,
     r#"S[{"name":"sealed.yml","group":"g","namespace":"n","content":"k: v","encrypted":true}]"#,
     r#"r[{"name":"t","content":"k: v","format":"yaml"}]"#,

@@ -242,21 +242,25 @@ impl OneRule {
         let book = catalog.rules.of(family);
         let named = self.name.iter().flat_map(|name| book.all_named(name));
         let fits = |rule: &&Arc<Rule>| {
-            sight.sees(&rule.namespace, &rule.name)
+            rule.is_seen_by(sight)
                 && self.name.as_ref().is_none_or(|name| *name == rule.name)
                 && self.namespace.as_ref().is_none_or(|namespace| *namespace == rule.namespace)
         };
-        let mut found: Box<dyn Iterator<Item = &Arc<Rule>>> = match &self.id {
-            Some(id) => Box::new(book.get(id).into_iter().filter(fits)),
-            None => Box::new(named.filter(fits)),
+        let mut found: Vec<&Arc<Rule>> = match &self.id {
+            Some(id) => book.get(id).into_iter().filter(fits).collect(),
+            None => named.filter(fits).collect(),
         };
-        match (found.next(), found.next()) {
-            (Some(rule), None) => Ok(rule.clone()),
-            (Some(_), Some(_)) => {
+        // One that is seen by its name is meant before those that are seen by what they act on.
+        if found.iter().any(|rule| sight.sees(&rule.namespace, &rule.name)) {
+            found.retain(|rule| sight.sees(&rule.namespace, &rule.name));
+        }
+        match &found[..] {
+            [rule] => Ok(Arc::clone(rule)),
+            [_, _, ..] => {
                 let why = "several namespaces have a rule of this name, give its id or namespace";
                 Err(Refusal::new(Code::InvalidParameter, why))
             }
-            (None, _) => Err(Refusal::new(Code::NotFoundResource, "no such rule")),
+            [] => Err(Refusal::new(Code::NotFoundResource, "no such rule")),
         }
     }
 }

@@ -63,8 +63,8 @@ pub(super) async fn change(
 
 fn answer(app: &App, code: Code) -> Response {
     let settings = app.node.state().catalog().settings.clone();
-    let mut shown = serde_json::to_value(&settings).unwrap_or_default();
+    let mut shown = settings.shown();
     // Empty of settings that were changed last before there were revisions.
-    shown[REVISION] = Value::from(settings.revision);
+    shown.insert(REVISION.to_owned(), Value::from(settings.revision));
     envelope::single_as(code, ELEMENT, &shown)
 }

@@ -154,6 +154,16 @@ impl Access {
         Holder::of_user(&*self.user_named(name)?)
     }
 
+    /// What the caller of this name may do at `now`: a user, or a service token.
+    pub fn grants_of(&self, name: &str, now: Timestamp) -> Option<Grants> {
+        let of_token = || {
+            let tokens = self.service_tokens.values();
+            let token = tokens.filter(|token| !token.is_over(now)).find(|token| token.holder() == name);
+            token.map(|token| token.grants.clone())
+        };
+        self.holder_named(name).map(|holder| holder.grants).or_else(of_token)
+    }
+
     /// Whether this is a clone of the other and neither has changed since: a map that is shared is never changed in place.
     pub fn is_shared_with(&self, other: &Access) -> bool {
         self.users.ptr_eq(&other.users)

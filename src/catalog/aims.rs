@@ -6,17 +6,22 @@
 
 use super::Catalog;
 use super::asked::{Aim, Place};
-use super::command::Op;
+use super::audit::AuditNote;
+use super::command::{Command, Op};
 use super::history::Thing;
 use super::releases::Due;
+use crate::format::level::Level;
 use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
-use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::code::Code;
+use crate::model::config_file::{
+    ConfigFileDraft, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Stamp,
+};
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
-use crate::model::rule::{Family, Rule, RuleDraft};
+use crate::model::rule::{Effect, End, Family, Rule, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::webhook::WebhookDraft;
 
@@ -110,9 +115,17 @@ impl Catalog {
         let (aim, place) = (aim_at_key(&key), Place::thing(&key.namespace, &key.group));
         match self.configs.file(&key) {
             _ if op == Op::Create => aim.to(place),
-            Some(file) => aim.at(place, &file.revision),
+            Some(file) => {
+                let takes = op == Op::Delete && self.level() >= Level::RIGHTS && self.has_in_force_or_planned(&key);
+                Aim { takes: takes.then(Vec::new), ..aim.at(place, &file.revision) }
+            }
             None => aim,
         }
+    }
+
+    /// Whether clients see a release of a file, or are to see one.
+    fn has_in_force_or_planned(&self, key: &ConfigKey) -> bool {
+        self.configs.releases_of(key).any(|release| release.state().is_in_force_or_planned())
     }
 
     pub(super) fn aim_of_template(&self, draft: &ConfigTemplateDraft) -> Aim {
@@ -177,6 +190,44 @@ impl Catalog {
         Aim::of_cluster("webhook", &draft.name).at(Place::Cluster, before)
     }
 
+    /// What the trail has of a batch that was refused as a whole: what its first item is about.
+    pub fn note_of_refused(&self, command: &Command, itself: bool) -> AuditNote {
+        let aim = self.aim_of_first(command).unwrap_or_default();
+        let note = AuditNote::of(command.action(itself), aim.kind, &aim.name, Code::NotAllowedAccess);
+        AuditNote { namespace: aim.namespace, ..note }
+    }
+
+    fn aim_of_first(&self, command: &Command) -> Option<Aim> {
+        Some(match command {
+            Command::Namespaces(op, items) => self.aim_of_namespace(*op, items.first()?),
+            Command::Services(op, items) => self.aim_of_service(*op, items.first()?),
+            Command::Aliases(op, items) => self.aim_of_alias(*op, items.first()?),
+            Command::Rules(op, items) => self.aim_of_rule(*op, items.first()?),
+            Command::PublishRules(family, items) => self.aim_of_rule_publication(*family, items.first()?),
+            Command::RuleReleases(family, _, items) => self.aim_of_rule_release(*family, items.first()?),
+            Command::ConfigGroups(op, items) => self.aim_of_group(*op, items.first()?),
+            Command::ConfigFiles(op, items) => self.aim_of_file(*op, items.first()?),
+            Command::ConfigTemplates(_, items) => self.aim_of_template(items.first()?),
+            Command::ConfigCreateAndPublish(items) => self.aim_of_publication(items.first()?),
+            Command::ConfigPublish(items)
+            | Command::ConfigRollback(items)
+            | Command::ConfigDeleteReleases(items)
+            | Command::ConfigStopGray(items)
+            | Command::ConfigReleases(_, items) => self.aim_of_config_release(items.first()?),
+            Command::Instances(op, items) => self.aim_of_instance(*op, items.first()?),
+            Command::InstancesDeleteHost(items) | Command::InstancesIsolateHost(items) => {
+                self.aim_of_host(items.first()?)
+            }
+            Command::Users(_, items) => self.aim_of_user(&items.first()?.name),
+            Command::ServiceTokens(_, items) => self.aim_of_token(&items.first()?.name),
+            Command::ChangeTokens(items) => self.aim_of_token(&items.first()?.name),
+            Command::AccessKeys(_, items) => self.aim_of_access_key(items.first()?),
+            Command::Webhooks(_, items) => self.aim_of_webhook(items.first()?),
+            Command::Settings(_) => Aim::of_cluster("settings", ""),
+            _ => return None,
+        })
+    }
+
     fn version_in_force(&self, key: &ConfigKey) -> String {
         self.configs.active_release(key).map(|release| release.version.to_string()).unwrap_or_default()
     }
@@ -185,27 +236,42 @@ impl Catalog {
         let (head, kind) = (&draft.head, draft.body.family().element());
         let (namespace, name) = (text(&head.namespace), text(&head.name));
         if op == Op::Create {
-            return Aim::new(kind, namespace, name).to(Place::thing(namespace, name));
+            let acts = draft.rule(String::new(), String::new(), Stamp::default()).ok();
+            let aim = Aim::new(kind, namespace, name).to(Place::thing(namespace, name));
+            return Aim { acts: self.effects(acts.as_ref()), ..aim };
         }
         let Some(rule) = self.rule_named_by(op, draft) else { return Aim::new(kind, namespace, name) };
-        let aim = Aim::new(kind, &rule.namespace, &rule.name).at(Place::of_rule(&rule), &rule.revision);
+        let aim = self.felt(Aim::new(kind, &rule.namespace, &rule.name), &rule);
+        let aim = aim.at(Place::of_rule(&rule), &rule.revision);
         if op == Op::Delete {
-            return aim;
+            return Aim { takes: self.taken_with(&rule), ..aim };
         }
+        let mut changed = Rule::clone(&rule);
+        let acts = draft.lay_over(&mut changed, self.level()).is_ok().then_some(&changed);
         let namespace = head.namespace.as_deref().unwrap_or(&rule.namespace);
-        aim.to(Place::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)))
+        let aim = aim.to(Place::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)));
+        Aim { acts: self.effects(acts), ..aim }
     }
 
     pub(super) fn aim_of_rule_publication(&self, family: Family, draft: &RuleReleaseDraft) -> Aim {
         match self.rule_to_publish(family, draft) {
-            Ok(rule) => self.aim_at_rule(&rule),
+            Ok(rule) => Aim {
+                acts: self.effects([&*rule].into_iter().chain(self.rule_in_force(&rule))),
+                ..self.aim_at_rule(&rule)
+            },
             Err(_) => Aim::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
 
+    /// Judged by what the release was made of, and by what clients have in place of it.
     pub(super) fn aim_of_rule_release(&self, family: Family, draft: &RuleReleaseDraft) -> Aim {
         match self.release_named_by(family, draft) {
-            Ok(Some(release)) => self.aim_at_rule(self.rule_of(&release)),
+            Ok(Some(release)) => {
+                let earlier = draft.to_previous.unwrap_or_default().then(|| self.earlier_normal(&*release)).flatten();
+                let earlier = earlier.as_ref().map(|release| &*release.rule);
+                let judged = [&*release.rule].into_iter().chain(self.rule_in_force(&release.rule)).chain(earlier);
+                Aim { acts: self.effects(judged), ..self.aim_at_rule(self.rule_of(&release)) }
+            }
             Ok(None) | Err(_) => Aim::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
@@ -213,7 +279,41 @@ impl Catalog {
     fn aim_at_rule(&self, rule: &Rule) -> Aim {
         let normal = self.rules.of(rule.family()).active().normal(&rule.id);
         let version = normal.map(|release| release.version.to_string()).unwrap_or_default();
-        Aim::new(rule.family().element(), &rule.namespace, &rule.name).at(Place::of_rule(rule), version)
+        let aim = self.felt(Aim::new(rule.family().element(), &rule.namespace, &rule.name), rule);
+        aim.at(Place::of_rule(rule), version)
+    }
+
+    /// The rule as its normal release in force has it.
+    fn rule_in_force(&self, rule: &Rule) -> Option<&Rule> {
+        self.rules.of(rule.family()).active().normal(&rule.id).map(|release| &*release.rule)
+    }
+
+    /// Where rules act; nowhere besides their names, where the cluster judges by those alone.
+    pub(super) fn effects<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Effect> {
+        if self.level() < Level::RIGHTS || !self.settings.judges_ends() {
+            return Vec::new();
+        }
+        rules.into_iter().map(|rule| self.effect_of(rule)).collect()
+    }
+
+    /// Where a rule acts, the targets of aliases among it.
+    pub fn effect_of(&self, rule: &Rule) -> Effect {
+        rule.effect().behind(|end| {
+            let alias = self.aliases.get(&end.namespace, &end.service)?;
+            Some(End { namespace: alias.namespace.clone(), service: alias.service.clone() })
+        })
+    }
+
+    fn felt(&self, aim: Aim, rule: &Rule) -> Aim {
+        Aim { felt: (self.level() >= Level::RIGHTS).then(|| rule.effect()), ..aim }
+    }
+
+    /// What clients lose with a rule: where its releases act that they see, or are to see.
+    fn taken_with(&self, rule: &Rule) -> Option<Vec<Effect>> {
+        let releases = self.rules.of(rule.family()).releases_of(&rule.id);
+        let taken: Vec<_> = releases.filter(|release| release.state().is_in_force_or_planned()).collect();
+        let is_judged = self.level() >= Level::RIGHTS && !taken.is_empty();
+        is_judged.then(|| self.effects(taken.into_iter().map(|release| &*release.rule)))
     }
 
     /// The rule that a release belongs to: as it is, or as it was when it was released last.

@@ -14,12 +14,13 @@ use super::change::{Entity, Outcome};
 use super::command::{Command, Op};
 use super::ctx::Ctx;
 use super::{Catalog, Journal};
+use crate::format::level::Level;
 use crate::model::access::{PasswordHash, TokenHash, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
-use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Effect, End, Family};
 
 /// A command as somebody asked for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Asked {
     pub request: String,
     /// An instance speaks of itself.
     pub itself: bool,
+    /// Its caller was refused so often lately that the trail does not have it again. From [`Level::RIGHTS`] on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mutes_refusals: bool,
     pub command: Command,
 }
 
@@ -116,7 +120,7 @@ impl Place {
 }
 
 /// What an item is about: the thing as it stands, and where the item puts it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Aim {
     /// What kind of thing it is, and what it is called where the deed is written down.
     pub(super) kind: &'static str,
@@ -128,12 +132,18 @@ pub(super) struct Aim {
     pub(super) goes: Vec<Place>,
     /// The revision of what is there, or what stands for one.
     pub(super) before: String,
+    /// Where it acts besides, as it is and as it becomes: judged as the place is.
+    pub(super) acts: Vec<Effect>,
+    /// Who feels it sees that it is there.
+    pub(super) felt: Option<Effect>,
+    /// What the item takes away from clients, where it takes something away besides: that needs the right to release.
+    pub(super) takes: Option<Vec<Effect>>,
 }
 
 impl Aim {
     pub(super) fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Aim {
         let (namespace, name) = (namespace.into(), name.into());
-        Aim { kind, namespace, name, stands: None, goes: Vec::new(), before: String::new() }
+        Aim { kind, namespace, name, ..Aim::default() }
     }
 
     /// What belongs to the cluster as a whole.
@@ -149,6 +159,13 @@ impl Aim {
     pub(super) fn to(mut self, place: Place) -> Aim {
         self.goes.push(place);
         self
+    }
+}
+
+impl Aim {
+    fn is_shown(&self, place: &Place, grants: &Grants) -> bool {
+        let feels = |end: &End| SEEING.iter().any(|verb| grants.may_touch(*verb, &end.namespace, &end.service));
+        place.shows(grants) || self.felt.as_ref().is_some_and(|effect| effect.ends().any(feels))
     }
 }
 
@@ -233,7 +250,7 @@ impl Catalog {
                 outcomes.push(apply(self, item, journal));
                 continue;
             }
-            let aim = aim(self, &item);
+            let (aim, edits) = (aim(self, &item), journal.edit_count());
             let outcome = match job.asker {
                 Asker::Cluster | Asker::Stranger => Code::NotAllowedAccess.into(),
                 Asker::Gone => Code::TokenNotExisted.into(),
@@ -248,7 +265,12 @@ impl Catalog {
                     },
                 },
             };
-            journal.did(aim, &outcome);
+            // Who deletes what is not there has done nothing that could be told.
+            let is_nothing =
+                job.missing.code.is_success() && outcome.code.is_success() && journal.edit_count() == edits;
+            if !is_nothing || journal.level() < Level::RIGHTS {
+                journal.did(aim, &outcome);
+            }
             outcomes.push(outcome);
         }
         outcomes
@@ -287,12 +309,35 @@ impl Catalog {
 fn judge(grants: &Grants, job: &Job<'_>, aim: &Aim) -> Option<Outcome> {
     let may = |place: &Place| job.verbs.iter().all(|verb| place.lets(grants, *verb));
     if let Some(place) = aim.stands.as_ref().filter(|place| !may(place)) {
-        return Some(if place.shows(grants) { refused(job.verbs) } else { job.missing.clone() });
+        return Some(if aim.is_shown(place, grants) { refused(job.verbs) } else { job.missing.clone() });
     }
-    (!aim.goes.iter().all(may)).then(|| refused(job.verbs))
+    if !aim.goes.iter().all(may) {
+        return Some(refused(job.verbs));
+    }
+    if let Some(end) = refused_at(grants, job.verbs, &aim.acts) {
+        let why = format!("{} at {end:?}, which the rule acts on", needs(job.verbs));
+        return Some(Refusal::new(Code::NotAllowedAccess, why).into());
+    }
+    let taken = aim.takes.as_ref()?;
+    let lets_release = aim.stands.iter().all(|place| place.lets(grants, Verb::Release));
+    let at =
+        if lets_release { format!(" at {:?}", refused_at(grants, &[Verb::Release], taken)?) } else { String::new() };
+    let why = format!("it is in force or planned: this needs release{at}, or withdraw it first");
+    Some(Refusal::new(Code::NotAllowedAccess, why).into())
 }
 
-fn refused(verbs: &[Verb]) -> Outcome {
+/// The first end at which one of the verbs is missing.
+pub(super) fn refused_at<'a>(grants: &Grants, verbs: &[Verb], effects: &'a [Effect]) -> Option<&'a End> {
+    let may = |end: &End| verbs.iter().all(|verb| grants.may(*verb, &end.namespace, &end.service));
+    effects.iter().find_map(|effect| effect.refused_at(may))
+}
+
+/// What is answered of an item whose caller lacks one of these.
+pub fn refused(verbs: &[Verb]) -> Outcome {
+    Refusal::new(Code::NotAllowedAccess, needs(verbs)).into()
+}
+
+fn needs(verbs: &[Verb]) -> String {
     let words: Vec<_> = verbs.iter().map(|verb| verb.word()).collect();
-    Refusal::new(Code::NotAllowedAccess, format!("this needs {}", words.join(" and "))).into()
+    format!("this needs {}", words.join(" and "))
 }

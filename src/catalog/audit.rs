@@ -52,6 +52,8 @@ pub struct AuditRow {
     action: Cow<'static, str>,
     request: String,
     items: Vec<AuditItem>,
+    #[serde(skip)]
+    mutes_refusals: bool,
 }
 
 /// One thing that an entry was about.
@@ -76,6 +78,9 @@ pub struct AuditNote {
     pub address: Option<IpAddr>,
     pub action: String,
     pub kind: String,
+    /// From [`Level::RIGHTS`] on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
     pub name: String,
     pub code: u32,
     pub request: String,
@@ -190,6 +195,7 @@ impl AuditRow {
             address: asked.address,
             action: Cow::Borrowed(asked.command.action(asked.itself)),
             request: cut(mem::take(&mut asked.request)),
+            mutes_refusals: asked.mutes_refusals,
             ..AuditRow::default()
         }
     }
@@ -197,10 +203,10 @@ impl AuditRow {
     /// Of a note that is written down at a time.
     pub fn of_note(written: Timestamp, note: AuditNote) -> AuditRow {
         let late_ms = written.0.saturating_sub(note.time.0).min(limits::AUDIT_NOTE_LATE_MS_MAX.into());
-        let AuditNote { time: _, user, token, address, action, kind, name, code, request, count } = note;
+        let AuditNote { time: _, user, token, address, action, kind, namespace, name, code, request, count } = note;
         let (kind, action) = (Cow::Owned(cut(kind)), Cow::Owned(cut(action)));
-        let none = String::new;
-        let item = AuditItem { kind, namespace: none(), name: cut(name), code, before: none(), after: none(), count };
+        let (namespace, name, none) = (cut(namespace), cut(name), String::new);
+        let item = AuditItem { kind, namespace, name, code, before: none(), after: none(), count };
         AuditRow {
             late_ms: u32::try_from(late_ms).unwrap_or(u32::MAX),
             user: cut(user),
@@ -210,7 +216,7 @@ impl AuditRow {
             request: cut(request),
             items: vec![item],
             written,
-            number: 0,
+            ..AuditRow::default()
         }
     }
 
@@ -259,6 +265,21 @@ impl AuditItem {
     }
 }
 
+/// An item for each deed, and one for all refusals of a kind: whoever is refused a hundred times in one batch pushes no
+/// hundred rows out of the trail. None of them where they are muted.
+fn told(deeds: Vec<Deed>, mutes_refusals: bool) -> Vec<AuditItem> {
+    let is_refused = |code: Code| matches!(code, Code::NotAllowedAccess | Code::TokenNotExisted);
+    let mut items: Vec<AuditItem> = Vec::with_capacity(deeds.len());
+    for deed in deeds.into_iter().filter(|deed| !(mutes_refusals && is_refused(deed.code))) {
+        let is_alike = |item: &&mut AuditItem| item.kind == deed.kind && item.code == deed.code.number();
+        match items.iter_mut().find(is_alike).filter(|_| is_refused(deed.code)) {
+            Some(known) => known.count = known.count.saturating_add(1),
+            None => items.push(AuditItem::of(deed)),
+        }
+    }
+    items
+}
+
 /// A text of no more characters than the trail takes.
 fn cut(mut text: String) -> String {
     if text.len() <= limits::AUDIT_TEXT_CHARS_MAX {
@@ -283,7 +304,13 @@ impl Catalog {
         if deeds.is_empty() || journal.level() < Level::TRUST || !is_wanted {
             return;
         }
-        let mut items: Vec<_> = deeds.into_iter().map(AuditItem::of).collect();
+        let mut items: Vec<_> = match journal.level() >= Level::RIGHTS {
+            true => told(deeds, head.mutes_refusals),
+            false => deeds.into_iter().map(AuditItem::of).collect(),
+        };
+        if items.is_empty() {
+            return;
+        }
         while items.len() > limits::AUDIT_ROW_ITEMS_MAX {
             let further = items.split_off(limits::AUDIT_ROW_ITEMS_MAX);
             self.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, journal);

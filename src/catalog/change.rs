@@ -207,6 +207,11 @@ impl Journal {
         self.changes.push(change);
     }
 
+    /// How many rows have changed so far.
+    pub(super) fn edit_count(&self) -> usize {
+        self.edits.len()
+    }
+
     /// Nothing came of the item that is done now, and whoever asked asks again.
     pub(super) fn leave_out(&mut self) {
         self.comes_again = true;

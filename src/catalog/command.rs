@@ -19,6 +19,7 @@ use crate::model::access_key::AccessKeyDraft;
 use crate::model::alias::AliasDraft;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::grant::Verb;
 use crate::model::instance::InstanceDraft;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::release::ReleaseOp;
@@ -164,7 +165,9 @@ impl Command {
             Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
             Command::WebhooksTold(_) => Level::CUSTODY,
             Command::ConfigTemplates(..) => Level::CUSTODY,
+            Command::Asked(asked) if asked.mutes_refusals => asked.command.level().max(Level::RIGHTS),
             Command::Asked(asked) => asked.command.level().max(Level::TRUST),
+            Command::Note(notes) if notes.iter().any(|note| !note.namespace.is_empty()) => Level::RIGHTS,
             Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
             _ => Level::FIRST,
         }
@@ -321,6 +324,53 @@ impl Command {
 }
 
 impl Command {
+    /// What its caller has to be allowed where an item aims; none where that depends on more than the command.
+    pub fn verbs(&self, itself: bool) -> &'static [Verb] {
+        match self {
+            Command::Namespaces(..)
+            | Command::Services(..)
+            | Command::Aliases(..)
+            | Command::Rules(..)
+            | Command::ConfigGroups(..)
+            | Command::ConfigFiles(..)
+            | Command::ConfigTemplates(..) => &[Verb::Edit],
+            Command::Instances(..) | Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => {
+                if itself {
+                    &[Verb::Register]
+                } else {
+                    &[Verb::Edit]
+                }
+            }
+            Command::PublishRules(..)
+            | Command::RuleReleases(..)
+            | Command::ConfigPublish(_)
+            | Command::ConfigRollback(_)
+            | Command::ConfigDeleteReleases(_)
+            | Command::ConfigStopGray(_)
+            | Command::ConfigReleases(..) => &[Verb::Release],
+            Command::ConfigCreateAndPublish(_) => &[Verb::Edit, Verb::Release],
+            Command::Users(..) | Command::ServiceTokens(..) | Command::ChangeTokens(_) | Command::AccessKeys(..) => {
+                &[Verb::Manage]
+            }
+            Command::Webhooks(..) | Command::Settings(_) => &[Verb::Operate],
+            Command::Asked(asked) => asked.command.verbs(asked.itself),
+            Command::ChangePassword { .. }
+            | Command::EndSessions(_)
+            | Command::SignIn { .. }
+            | Command::SignOut { .. }
+            | Command::Bootstrap { .. }
+            | Command::Announce(_)
+            | Command::Forget { .. }
+            | Command::InstanceHealth(_)
+            | Command::Raise { .. }
+            | Command::PruneReleases(_)
+            | Command::PublishDue(_)
+            | Command::RemoveDeadInstances(_)
+            | Command::Note(_)
+            | Command::WebhooksTold(_) => &[],
+        }
+    }
+
     /// What the cluster does by itself; nobody may ask for it.
     pub(super) fn is_own(&self) -> bool {
         matches!(

@@ -24,7 +24,7 @@ pub(crate) fn token() -> TokenHash {
 pub(crate) fn asked(command: Command, itself: bool) -> Command {
     let credential = Credential::Token(token());
     let address = Some([192, 0, 2, 1].into());
-    Command::Asked(Box::new(Asked { credential, address, request: "r".into(), itself, command }))
+    Command::Asked(Box::new(Asked { credential, address, request: "r".into(), itself, mutes_refusals: false, command }))
 }
 
 /// Panics where the rows make another catalog than the one in memory.

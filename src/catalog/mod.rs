@@ -56,6 +56,7 @@ mod settings;
 mod sheet;
 pub mod templates;
 pub mod webhooks;
+pub mod would_refuse;
 
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
@@ -179,56 +180,55 @@ impl Catalog {
     /// What is done to the items of a command, by whom it may be done, and what each of them is about.
     #[rustfmt::skip] // one row a command
     fn dispatch(&mut self, ctx: &Ctx, asker: &Asker, itself: bool, command: Command, journal: &mut Journal) -> Vec<Outcome> {
-        use Verb::{Edit, Manage, Operate, Register, Release};
+        let verbs = command.verbs(itself);
         if command.is_own() && !matches!(asker, Asker::Cluster) {
             return vec![Code::NotAllowedAccess.into()];
         }
-        let job = |verbs, op| Job { asker, verbs, missing: asked::missing(op) };
+        let job = |op| Job { asker, verbs, missing: asked::missing(op) };
         let job_of_instance = |op| Job {
-            verbs: if itself { &[Register] } else { &[Edit] },
             missing: if op == Op::Update { Code::NotFoundInstance.into() } else { asked::missing(op) },
-            asker,
+            ..job(op)
         };
         match command {
-            Command::Namespaces(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+            Command::Namespaces(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_namespace(op, item),
                 |catalog, item, journal| catalog.write_namespace(ctx, op, &item, journal)),
-            Command::Services(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+            Command::Services(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_service(op, item),
                 |catalog, item, journal| catalog.write_service(ctx, op, &item, journal)),
             Command::Aliases(op, items) => self.each_judged(
-                &Job { missing: if op == Op::Update { Code::NotFoundServiceAlias.into() } else { asked::missing(op) }, ..job(&[Edit], op) },
+                &Job { missing: if op == Op::Update { Code::NotFoundServiceAlias.into() } else { asked::missing(op) }, ..job(op) },
                 items, journal,
                 |catalog, item| catalog.aim_of_alias(op, item),
                 |catalog, item, journal| catalog.write_alias(ctx, op, &item, journal)),
-            Command::Rules(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+            Command::Rules(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_rule(op, item),
                 |catalog, item, journal| catalog.write_rule(ctx, op, &item, journal)),
-            Command::PublishRules(family, items) => self.each_judged(&job(&[Release], Op::Update),
+            Command::PublishRules(family, items) => self.each_judged(&job(Op::Update),
                 self.named_for(asker, family, items), journal,
                 |catalog, item| catalog.aim_of_rule_publication(family, item),
                 |catalog, item, journal| catalog.publish_rule(ctx, family, &item, journal)),
-            Command::RuleReleases(family, op, items) => self.each_judged(&Job { missing: asked::missing_release(op), ..job(&[Release], Op::Update) },
+            Command::RuleReleases(family, op, items) => self.each_judged(&Job { missing: asked::missing_release(op), ..job(Op::Update) },
                 self.named_for(asker, family, items), journal,
                 |catalog, item| catalog.aim_of_rule_release(family, item),
                 |catalog, item, journal| catalog.change_release(ctx, family, op, &item, journal)),
-            Command::ConfigGroups(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+            Command::ConfigGroups(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_group(op, item),
                 |catalog, item, journal| catalog.write_config_group(ctx, op, &item, journal)),
-            Command::ConfigFiles(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+            Command::ConfigFiles(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_file(op, item),
                 |catalog, item, journal| catalog.write_config_file(ctx, op, &item, journal)),
-            Command::ConfigPublish(items) => self.each_judged(&job(&[Release], Op::Update), items, journal,
+            Command::ConfigPublish(items) => self.each_judged(&job(Op::Update), items, journal,
                 |catalog, item| catalog.aim_of_config_release(item),
                 |catalog, item, journal| catalog.publish_config(ctx, &item, journal)),
-            Command::ConfigCreateAndPublish(items) => self.each_judged(&job(&[Edit, Release], Op::Update), items, journal,
+            Command::ConfigCreateAndPublish(items) => self.each_judged(&job(Op::Update), items, journal,
                 |catalog, item| catalog.aim_of_publication(item),
                 |catalog, item, journal| catalog.create_and_publish_config(ctx, &item, journal)),
             Command::ConfigRollback(items) => self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, asker, journal),
             Command::ConfigDeleteReleases(items) => self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, asker, journal),
             Command::ConfigStopGray(items) => self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, asker, journal),
             Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, asker, journal),
-            Command::ConfigTemplates(op, items) => self.each_judged(&job(&[Edit], op), items, journal,
+            Command::ConfigTemplates(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_template(item),
                 |catalog, item, journal| catalog.write_config_template(ctx, op, &item, journal)),
             Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, journal,
@@ -240,37 +240,37 @@ impl Catalog {
             Command::InstancesIsolateHost(items) => self.each_judged(&job_of_instance(Op::Update), items, journal,
                 |catalog, item| catalog.aim_of_host(item),
                 |catalog, item, journal| catalog.isolate_instances_of_host(ctx, &item, journal)),
-            Command::Users(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
+            Command::Users(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_user(&item.name),
                 |catalog, item, journal| catalog.write_user(ctx, op, &item, journal)),
-            Command::ServiceTokens(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
+            Command::ServiceTokens(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_token(&item.name),
                 |catalog, item, journal| catalog.write_service_token(ctx, op, item, journal)),
-            Command::ChangeTokens(items) => self.each_judged(&job(&[Manage], Op::Update), items, journal,
+            Command::ChangeTokens(items) => self.each_judged(&job(Op::Update), items, journal,
                 |catalog, item| catalog.aim_of_token(&item.name),
                 |catalog, item, journal| catalog.change_service_token(ctx, &item, journal)),
-            Command::EndSessions(ids) => self.each_judged(&job(&[], Op::Delete), ids, journal,
+            Command::EndSessions(ids) => self.each_judged(&job(Op::Delete), ids, journal,
                 |catalog, id| catalog.aim_of_session(id),
                 |catalog, id, journal| catalog.end_session(asker, &id, journal)),
-            Command::AccessKeys(op, items) => self.each_judged(&job(&[Manage], op), items, journal,
+            Command::AccessKeys(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_access_key(item),
                 |catalog, item, journal| catalog.write_access_key(ctx, op, &item, journal)),
-            Command::Webhooks(op, items) => self.each_judged(&job(&[Operate], op), items, journal,
+            Command::Webhooks(op, items) => self.each_judged(&job(op), items, journal,
                 |catalog, item| catalog.aim_of_webhook(item),
                 |catalog, item, journal| catalog.write_webhook(ctx, op, &item, journal)),
             Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, journal)),
             Command::ChangePassword { name, password_hash, replaces } => {
                 // One's own needs no more than the old one.
                 let is_own = matches!(asker, Asker::Holder(holder) if holder.name == name && replaces.is_some());
-                let verbs: &[Verb] = if is_own { &[] } else { &[Manage] };
-                self.each_judged(&job(verbs, Op::Update), vec![password_hash], journal,
+                let verbs: &[Verb] = if is_own { &[] } else { &[Verb::Manage] };
+                self.each_judged(&Job { verbs, ..job(Op::Update) }, vec![password_hash], journal,
                     |catalog, _| catalog.aim_of_user(&name),
                     |catalog, hash, journal| catalog.change_password(ctx, &name, hash, replaces.as_ref(), journal))
             }
             Command::Settings(change) => {
                 let is_of_judgement = change.is_of_judgement() && self.level() >= Level::RIGHTS;
-                let verbs: &[Verb] = if is_of_judgement { &[Operate, Manage] } else { &[Operate] };
-                self.each_judged(&job(verbs, Op::Update), vec![change], journal,
+                let verbs = if is_of_judgement { &[Verb::Operate, Verb::Manage] } else { verbs };
+                self.each_judged(&Job { verbs, ..job(Op::Update) }, vec![change], journal,
                     |catalog, _| Aim::of_cluster("settings", "").at(Place::Cluster, &catalog.settings.revision),
                     |catalog, change, journal| catalog.change_settings(ctx, &change, journal))
             }

@@ -11,17 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use super::Catalog;
 use super::archive::Archived;
+use super::asked::refused_at;
 use super::change::{Entity, Journal, Outcome};
 use super::ctx::Ctx;
 use super::history::Thing;
+use crate::format::level::Level;
 use crate::model::access::CLUSTER;
 use crate::model::audience::Audience;
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigKey;
+use crate::model::grant::{Grants, Verb};
 use crate::model::limits;
 use crate::model::release::{
     Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition,
 };
+use crate::model::rule::Effect;
 use crate::model::time::Timestamp;
 
 /// How a release stands from now on.
@@ -85,6 +89,8 @@ pub(super) trait Releasable: Archived + Sized {
     fn retain(&self, catalog: &mut Catalog, journal: &mut Journal);
 
     fn state(&self) -> ReleaseState;
+    /// Where it acts besides its name, as far as that is judged.
+    fn effects(&self, catalog: &Catalog) -> Vec<Effect>;
 }
 
 /// What a release of either kind says of itself, by the fields that both have.
@@ -175,6 +181,10 @@ impl Catalog {
         journal: &Journal,
     ) -> Result<(), Refusal> {
         let is_scheduled = |sibling: &&Arc<R>| sibling.state() == ReleaseState::Scheduled;
+        let latest = Timestamp(ctx.time.0.saturating_add(limits::SCHEDULED_AHEAD_MS_MAX));
+        if journal.level() >= Level::RIGHTS && at.is_some_and(|at| at > latest) {
+            return Err(Refusal::new(Code::InvalidParameter, "publish_at is more than a year ahead"));
+        }
         if later(ctx, at).is_none() || siblings.filter(is_scheduled).count() < limits::SCHEDULED_RELEASES_MAX {
             return Ok(());
         }
@@ -283,14 +293,17 @@ impl Catalog {
         Outcome::done(R::into_entity(normal))
     }
 
+    /// The normal release that clients saw before this one, as far as it is kept.
+    pub(super) fn earlier_normal<R: Releasable>(&self, normal: &R) -> Option<Arc<R>> {
+        let may_return = |release: &Arc<R>| release.state() == ReleaseState::NormalInactive;
+        normal.siblings(self).into_iter().filter(may_return).max_by_key(|release| release.version())
+    }
+
     fn withdraw<R: Releasable>(&mut self, ctx: &Ctx, normal: &R, wish: Wish<'_>, journal: &mut Journal) -> Outcome {
         if !wish.to_previous {
             return self.deactivate(ctx, normal, Action::Withdraw, wish.comment, journal);
         }
-        let may_return = |release: &Arc<R>| release.state() == ReleaseState::NormalInactive;
-        let siblings = normal.siblings(self).into_iter();
-        let previous = siblings.filter(may_return).max_by_key(|release| release.version());
-        let Some(previous) = previous else {
+        let Some(previous) = self.earlier_normal(normal) else {
             return Refusal::new(Code::NotFoundResource, "there is no earlier normal release to go back to").into();
         };
         self.activate_again(ctx, &*previous, Action::Withdraw, wish.comment, journal)
@@ -323,7 +336,7 @@ impl Catalog {
         };
         let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
         let verdict = publishable(release.release_type(), release.audience(), release.has_active_gray(self));
-        let Err(refusal) = verdict else {
+        let Err(refusal) = verdict.and_then(|()| self.check_author(ctx, &*release)) else {
             return self.activate_again(ctx, &*release, published(release.release_type()), "", journal);
         };
         let from = release.in_force(self);
@@ -333,6 +346,30 @@ impl Catalog {
         self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, journal);
         failed.retain(self, journal);
         Outcome { entity: R::into_entity(failed), ..refusal.into() }
+    }
+
+    /// Refuses to publish in the name of somebody who may not do that any more.
+    fn check_author<R: Releasable>(&self, ctx: &Ctx, release: &R) -> Result<(), Refusal> {
+        let author = release.author();
+        if self.level() < Level::RIGHTS || author == CLUSTER {
+            return Ok(());
+        }
+        let grants = self.access.grants_of(author, ctx.time).unwrap_or_default();
+        // The sentence becomes part of hashed rows (`tests::words`).
+        let why = || Refusal::new(Code::NotAllowedAccess, "its author may not any more");
+        let effects = release.effects(self);
+        let may = self.may_release(&grants, &release.of()) && refused_at(&grants, &[Verb::Release], &effects).is_none();
+        may.then_some(()).ok_or_else(why)
+    }
+
+    fn may_release(&self, grants: &Grants, thing: &Thing) -> bool {
+        match thing {
+            Thing::File(key) => grants.may(Verb::Release, &key.namespace, &key.group),
+            Thing::Rule(family, id) => {
+                let rule = self.rules.of(*family).get(id);
+                rule.is_some_and(|rule| grants.may(Verb::Release, &rule.namespace, &rule.name))
+            }
+        }
     }
 
     fn remember<R: Releasable>(

@@ -133,7 +133,7 @@ impl RuleFilter {
             && self.enable.is_none_or(|enable| enable == rule.enable)
             && NameFilter::passes(&self.name, &rule.name)
             && NameFilter::passes(&self.namespace, &rule.namespace)
-            && self.sight.sees(&rule.namespace, &rule.name)
+            && rule.is_seen_by(&self.sight)
             && self
                 .service
                 .as_ref()
@@ -284,10 +284,13 @@ impl RuleBook {
         cut_sorted(wanted.collect(), highest_version_first, page)
     }
 
-    /// By what the rule is called now, or was when it was released.
-    pub fn is_seen(&self, rule: &Rule, sight: &Sight) -> bool {
-        let rule = self.get(&rule.id).map_or(rule, |rule| rule);
-        sight.sees(&rule.namespace, &rule.name)
+    /// By what the rule is called now, or was when it was released, and by what it acts on, or acted on then.
+    pub fn is_seen(&self, released: &Rule, sight: &Sight) -> bool {
+        sight.is_whole()
+            || match self.get(&released.id) {
+                Some(rule) => rule.is_seen_by(sight) || released.is_felt_by(sight),
+                None => released.is_seen_by(sight),
+            }
     }
 
     /// How many releases [`RuleBook::list_releases`] walks at most.
@@ -316,7 +319,7 @@ impl RuleBook {
             }
             (None, None) => return None,
         };
-        let seen = rule.filter(|rule| filter.sight.sees(&rule.namespace, &rule.name));
+        let seen = rule.filter(|rule| rule.is_seen_by(&filter.sight));
         Some(seen.map_or(0, |rule| rule.removed_through))
     }
 

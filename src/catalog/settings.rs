@@ -12,17 +12,27 @@ use crate::model::settings::{Settings, SettingsChange};
 
 /// From [`Level::TRUST`] on it holds what is kept of the audit trail.
 const WITH_AUDIT: u8 = 2;
+/// From [`Level::RIGHTS`] on it holds where rules are judged.
+const WITH_SCOPE: u8 = 3;
 
 impl Row for Settings {
     const TABLE: Table = Table::Settings;
     fn name(&self, _: &mut Key) {}
 
     fn version_at(level: Level) -> u8 {
-        if level >= Level::TRUST { WITH_AUDIT } else { FIRST_VERSION }
+        match level {
+            level if level >= Level::RIGHTS => WITH_SCOPE,
+            level if level >= Level::TRUST => WITH_AUDIT,
+            _ => FIRST_VERSION,
+        }
     }
 
     fn put_body(&self, version: u8, out: &mut Vec<u8>) {
-        if version >= WITH_AUDIT { pack::put(self, out) } else { pack::put(&self.of_level(Level::SETTINGS), out) }
+        match version {
+            WITH_SCOPE.. => pack::put(self, out),
+            WITH_AUDIT => pack::put(&self.of_level(Level::TRUST), out),
+            _ => pack::put(&self.of_level(Level::SETTINGS), out),
+        }
     }
 }
 
@@ -60,6 +70,10 @@ mod tests {
         assert_eq!(hex::encode(&written), golden);
         assert_eq!(Settings::read(&written).expect("readable"), settings);
         let trusting = Settings { audit_kept_days: 1, ..settings };
-        assert_eq!(Settings::read(&trusting.value(Level::TRUST)).expect("readable"), trusting);
+        let written = trusting.value(Level::TRUST);
+        assert_eq!(Settings::read(&written).expect("readable"), trusting);
+        assert!(!String::from_utf8_lossy(&written).contains("rule_scope"));
+        let scoped = Settings { rule_scope: 1, ..trusting };
+        assert_eq!(Settings::read(&scoped.value(Level::RIGHTS)).expect("readable"), scoped);
     }
 }

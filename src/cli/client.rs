@@ -165,7 +165,8 @@ async fn settings(to: &CallArgs, changes: &[String]) -> anyhow::Result<()> {
     let (method, body) = if body.is_empty() { (Method::GET, None) } else { (Method::PUT, Some(body.into())) };
     let answer = call(to, method, "/admin/v1/settings", body.as_ref()).await?;
     for (key, value) in answer["settings"].as_object().context("no settings in the answer")? {
-        say(&format!("{key:<32} {value}"));
+        let word = value.as_str().map(str::to_owned);
+        say(&format!("{key:<32} {}", word.unwrap_or_else(|| value.to_string())));
     }
     Ok(())
 }

@@ -39,6 +39,9 @@ pub(super) struct AuditArgs {
     /// Rows that are shown at most, newest first
     #[arg(long, default_value_t = SHOWN_DEFAULT)]
     limit: usize,
+    /// Instead: drafts and releases of rules that their authors could not make now
+    #[arg(long, conflicts_with_all = ["user", "kind", "namespace", "name", "code", "since", "until"])]
+    would_refuse: bool,
     /// Form of the answer
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
@@ -54,6 +57,16 @@ const COLUMNS: &[Column] = &[
     ("name", |row| short(&text(&row["name"]))),
     ("code", |row| text(&row["code"])),
     ("count", |row| text(&row["count"])),
+];
+
+const WOULD_REFUSE_COLUMNS: &[Column] = &[
+    ("kind", |row| text(&row["kind"])),
+    ("namespace", |row| text(&row["namespace"])),
+    ("name", |row| short(&text(&row["name"]))),
+    ("release", |row| short(&text(&row["release_name"]))),
+    ("user", |row| short(&text(&row["user"]))),
+    ("lacks", |row| text(&row["verb"])),
+    ("at", |row| text(&row["at"])),
 ];
 
 pub(super) async fn run(args: AuditArgs) -> anyhow::Result<()> {
@@ -73,12 +86,14 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<()> {
             query.append_pair(key, value);
         }
         query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
-        format!("/admin/v1/audit?{}", query.finish())
+        let route = if args.would_refuse { "/admin/v1/audit/would-refuse" } else { "/admin/v1/audit" };
+        format!("{route}?{}", query.finish())
     };
+    let columns = if args.would_refuse { WOULD_REFUSE_COLUMNS } else { COLUMNS };
     let (all, _) = args.call.remote()?.pages("data", (limits::PAGE_ROWS_MAX, args.limit), path).await?;
     match args.output {
         OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
-        OutputFormat::Table => table(&all, COLUMNS).iter().for_each(|line| say(line)),
+        OutputFormat::Table => table(&all, columns).iter().for_each(|line| say(line)),
     }
     Ok(())
 }

@@ -40,8 +40,11 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 async fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
     visitor.caller.check_everywhere(Verb::Operate)?;
     let status = console.node.cluster_survey().await;
-    let settings = serde_json::to_value(&console.node.state().catalog().settings).unwrap_or_default();
-    let settings = settings.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
+    let settings = console.node.state().catalog().settings.shown();
+    let settings = settings.into_iter().map(|(name, value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (name, value)
+    });
     Ok(Page { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
 }
 

@@ -153,6 +153,8 @@ struct RulePage {
     /// None of a rule that is to be made.
     row: Option<RuleRow>,
     revision: String,
+    /// The services whose calls it changes.
+    acts_on: String,
     family: Family,
     typed: Typed,
     /// From what is in force to what is saved.
@@ -182,6 +184,7 @@ impl RulePage {
             kind: family.kind(),
             row: Some(RuleRow::of(catalog, rule)),
             revision: rule.revision.clone(),
+            acts_on: catalog.effect_of(rule).to_string(),
             diff: in_force.map_or_else(Vec::new, changed),
             family,
             typed: Typed::of(family, as_saved, query),
@@ -219,6 +222,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
         kind: family.kind(),
         row: None,
         revision: String::new(),
+        acts_on: String::new(),
         family,
         typed,
         diff: Vec::new(),
@@ -234,7 +238,7 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
 
 /// The rule that a path names, as far as its visitor sees it.
 fn find(catalog: &Catalog, family: Family, id: &str, sight: &Sight) -> Result<Arc<Rule>, Refusal> {
-    let rule = catalog.rules.of(family).get(id).filter(|rule| sight.sees(&rule.namespace, &rule.name));
+    let rule = catalog.rules.of(family).get(id).filter(|rule| rule.is_seen_by(sight));
     rule.cloned().ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such rule"))
 }
 

@@ -186,6 +186,7 @@ texts! {
     gray_labels: "Labels that a client has to have (a line each; all of them)", "客户端须具备的标签（每行一个，须全部满足）";
     percent: "Percent of them", "百分比";
     percent_by: "by the value of", "依据";
+    acts_on: "Acts on the calls of", "作用于以下服务的调用";
     publish_at: "Not before (UTC)", "定时发布 (UTC)";
     releases: "Releases", "发布";
     no_releases: "There is none yet: it comes with the first release of the draft.", "暂无发布：首次发布草稿后出现。";

@@ -247,6 +247,12 @@ impl Grants {
         self.any(verb, |grant| grant.namespace == ALL && grant.name == ALL)
     }
 
+    /// On something that a pair of a namespace and a name stands for, where `*` stands for every one.
+    pub fn may_touch(&self, verb: Verb, namespace: &str, name: &str) -> bool {
+        let overlaps = |pattern: &str, text: &str| text == ALL || covers(pattern, text);
+        self.any(verb, |grant| overlaps(&grant.namespace, namespace) && overlaps(&grant.name, name))
+    }
+
     /// On something, wherever that is.
     pub fn may_somewhere(&self, verb: Verb) -> bool {
         self.any(verb, |_| true)
@@ -312,6 +318,14 @@ impl Sight {
         }
     }
 
+    /// Something that a pair of a namespace and a name stands for, where `*` stands for every one.
+    pub fn touches(&self, namespace: &str, name: &str) -> bool {
+        match self {
+            Sight::Everything => true,
+            Sight::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_touch(*verb, namespace, name)),
+        }
+    }
+
     /// A namespace is seen by whom something in it may be seen.
     pub fn sees_namespace(&self, namespace: &str) -> bool {
         match self {
@@ -354,6 +368,23 @@ mod tests {
             assert_eq!(granted.may(Verb::Read, at, of), is_covered, "{namespace} {name} on {at} {of}");
             assert!(!granted.may(Verb::Edit, at, of));
         }
+    }
+
+    #[test]
+    fn a_pattern_is_covered_by_a_pattern_and_touched_by_a_part_of_it() {
+        let narrow = grants(&[(Role::Editor, "prod", "pay*")]);
+        let rows = [
+            ("prod", "pay1", true, true),
+            ("prod", "*", false, true),
+            ("*", "*", false, true),
+            ("dev", "*", false, false),
+        ];
+        for (namespace, name, may, touches) in rows {
+            assert_eq!(narrow.may(Verb::Edit, namespace, name), may, "{namespace}/{name}");
+            assert_eq!(narrow.may_touch(Verb::Edit, namespace, name), touches, "{namespace}/{name}");
+        }
+        assert!(grants(&[(Role::Editor, "prod", "*")]).may(Verb::Edit, "prod", "*"));
+        assert!(!grants(&[(Role::Editor, "prod", "*")]).may(Verb::Edit, "*", "*"));
     }
 
     #[test]

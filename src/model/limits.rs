@@ -96,6 +96,8 @@ pub const AGENT_BYTES_MAX: usize = 128;
 pub const CLIENT_LABELS_MAX: usize = 64;
 /// Releases of one rule or config file that are to be published later.
 pub const SCHEDULED_RELEASES_MAX: usize = 10;
+/// Milliseconds ahead of which a release may be planned: a year.
+pub const SCHEDULED_AHEAD_MS_MAX: u64 = 366 * 24 * 3_600_000;
 /// Rows in the history of one rule or config file; beyond that the oldest go.
 pub const HISTORY_EVENTS_MAX: usize = 200;
 

@@ -218,6 +218,11 @@ impl ReleaseState {
             (ReleaseType::Gray, false) => ReleaseState::GrayInactive,
         }
     }
+
+    /// Whether clients see it, or are to see it by themselves.
+    pub fn is_in_force_or_planned(self) -> bool {
+        matches!(self, ReleaseState::NormalActive | ReleaseState::GrayActive | ReleaseState::Scheduled)
+    }
 }
 
 /// What an operation comes to.

@@ -20,12 +20,14 @@ pub struct Setting {
     pub default: u64,
     pub min: u64,
     pub max: u64,
+    /// What its numbers are called, from 0 on, where a caller says words.
+    pub words: &'static [&'static str],
     pub about: &'static str,
 }
 
 macro_rules! settings {
     ($( $(#[doc = $about:literal])+
-        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr, from $level:expr; )+) => {
+        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr, $(words $words:expr,)? from $level:expr; )+) => {
         /// All settings as they stand.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
@@ -50,8 +52,15 @@ macro_rules! settings {
                 default: $default,
                 min: $min,
                 max: $max,
+                words: { let words: &[&str] = &[]; $( let _ = words; let words: &[&str] = $words; )? words },
                 about: concat!($($about),+).trim_ascii(),
             }, )+ ];
+
+            /// As a caller is shown them.
+            pub fn shown(&self) -> Map<String, Value> {
+                let all = [ $( self.$name, )+ ];
+                Self::TABLE.iter().zip(all).map(|(row, value)| (row.name.to_owned(), row.show(value))).collect()
+            }
 
             /// Those that a level has.
             pub fn of_level(&self, level: Level) -> SettingsOfLevel {
@@ -103,6 +112,18 @@ settings! {
     audit_kept_rows: "rows", 1_000_000, 1_000..=10_000_000, from Level::TRUST;
     /// Whether the audit trail has what instances say of themselves, and what their heartbeats show: 1 if so.
     audit_instances: "0 or 1", 0, 0..=1, from Level::TRUST;
+    /// Where a rule is judged: `ends`, at its own name and at the services that it acts on; `name`, at its name alone.
+    rule_scope: "word", 0, 0..=1, words RULE_SCOPES, from Level::RIGHTS;
+}
+
+/// What [`Settings::rule_scope`] is called.
+const RULE_SCOPES: &[&str] = &["ends", "name"];
+
+impl Settings {
+    /// Whether rules are judged at the services that they act on.
+    pub fn judges_ends(&self) -> bool {
+        self.rule_scope == 0
+    }
 }
 
 /// Beside the settings, in their object.
@@ -119,7 +140,32 @@ impl Serialize for SettingsOfLevel {
 }
 
 impl Setting {
+    /// The value as a caller says and reads it.
+    fn show(&self, value: u64) -> Value {
+        let word = usize::try_from(value).ok().and_then(|index| self.words.get(index));
+        word.map_or(json!(value), |word| json!(word))
+    }
+
+    /// The default as a caller reads it.
+    pub fn shown_default(&self) -> String {
+        match self.show(self.default) {
+            Value::String(word) => word,
+            number => number.to_string(),
+        }
+    }
+
+    fn read_word(&self, value: &Value) -> Result<u64, Refusal> {
+        let found = (0..).zip(self.words).find(|(_, word)| value.as_str() == Some(**word));
+        found.map(|(number, _)| number).ok_or_else(|| {
+            let why = format!("{} is {value}, it is one of {}", self.name, self.words.join(", "));
+            Refusal::new(Code::InvalidParameter, why)
+        })
+    }
+
     fn read(&self, value: &Value) -> Result<u64, Refusal> {
+        if !self.words.is_empty() {
+            return self.read_word(value);
+        }
         let number = match value {
             Value::String(text) => text.parse().ok(),
             other => other.as_u64(),
@@ -131,6 +177,9 @@ impl Setting {
     }
 
     fn schema(&self) -> Value {
+        if !self.words.is_empty() {
+            return json!({ "enum": self.words, "default": self.shown_default(), "description": self.about });
+        }
         let about = format!("{} Unit: {}.", self.about, self.unit);
         json!({
             "type": "integer",
@@ -146,7 +195,7 @@ impl SettingsChange {
     /// Whether it decides what is held against people, or how they are judged: that needs more than to operate.
     pub fn is_of_judgement(&self) -> bool {
         let of_audit = [self.audit_kept_days, self.audit_kept_rows, self.audit_instances];
-        of_audit.iter().any(Option::is_some)
+        of_audit.iter().any(Option::is_some) || self.rule_scope.is_some()
     }
 
     /// What a caller gives: every key names a setting, every value is within its range. One that is null is absent.
@@ -220,6 +269,8 @@ mod tests {
             (json!({ "releases_kept": "10000" }), kept(10_000)),
             (json!({ "dead_instances_removed_after_s": 60 }), after(60)),
             (json!({ "dead_instances_removed_after_s": 0 }), after(0)),
+            (json!({ "rule_scope": "name" }), Settings { rule_scope: 1, ..Settings::default() }),
+            (json!({ "rule_scope": "ends" }), Settings::default()),
             (json!({ "releases_kept": null, "dead_instances_removed_after_s": 60, "x": null }), after(60)),
         ];
         for (given, expected) in done {
@@ -234,6 +285,8 @@ mod tests {
             (json!({ "releases_kept": 1.5 }), "releases_kept is 1.5"),
             (json!({ "releases_kept": [7] }), "releases_kept is [7]"),
             (json!({ "releases_kept": "many" }), "releases_kept is \"many\""),
+            (json!({ "rule_scope": 1 }), "rule_scope is 1, it is one of ends, name"),
+            (json!({ "rule_scope": "all" }), "rule_scope is \"all\", it is one of ends, name"),
         ];
         for (given, why) in refused {
             let refusal = read(&given).expect_err("out of the table");
@@ -244,14 +297,17 @@ mod tests {
 
     #[test]
     fn the_table_is_what_the_settings_hold() {
-        let shown = serde_json::to_value(Settings::default()).expect("an object");
-        let mut names: Vec<_> = shown.as_object().expect("an object").keys().cloned().collect();
+        let kept = serde_json::to_value(Settings::default()).expect("an object");
+        let mut names: Vec<_> = kept.as_object().expect("an object").keys().cloned().collect();
+        let shown = Settings::default().shown();
+        assert_eq!(shown.len(), names.len());
+        assert_eq!(shown["rule_scope"], "ends");
         let mut table: Vec<_> = Settings::TABLE.iter().map(|setting| setting.name).collect();
         names.sort_unstable();
         table.sort_unstable();
         assert_eq!(names, table);
         for setting in Settings::TABLE {
-            assert_eq!(shown[setting.name], setting.default);
+            assert_eq!(kept[setting.name], setting.default);
             assert!((setting.min..=setting.max).contains(&setting.default), "{}", setting.name);
         }
     }

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use super::{Caller, Operations};
+use super::{Caller, FAR, Operations};
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
 use crate::catalog::page::{Listed, Page};
+use crate::catalog::would_refuse::WouldRefuse;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::raft::Lane;
@@ -27,6 +28,16 @@ impl Operations {
             Err(error) => Err(Refusal::new(Code::StoreLayerException, error.to_string())),
         })
         .await?
+    }
+
+    /// What rules and releases are there that their authors could not make now.
+    pub async fn would_refuse<A: Send + 'static>(
+        &self,
+        page: Page,
+        answer: impl FnOnce(Listed<WouldRefuse>) -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
+        let now = self.node.now();
+        self.scan(FAR, move |catalog| catalog.would_refuse(now, page), answer).await
     }
 
     /// Writes down what a caller has had done that is no command, and what came of it.

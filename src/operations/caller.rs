@@ -6,12 +6,13 @@ use sha2::{Digest, Sha256};
 
 use super::Operations;
 use crate::catalog::access::Holder;
-use crate::catalog::asked::SEEING;
+use crate::catalog::asked::{SEEING, refused};
 use crate::catalog::audit::AuditNote;
 use crate::catalog::{Asked, Command, Credential, Outcome};
 use crate::model::access::TokenHash;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Sight, Verb};
+use crate::raft::Lane;
 
 /// Who makes a request.
 #[derive(Clone, Debug)]
@@ -74,6 +75,7 @@ impl Caller {
             address: self.address,
             request: self.request.clone(),
             itself: false,
+            mutes_refusals: false,
             command,
         }
     }
@@ -108,11 +110,47 @@ impl Operations {
     /// Has something done that somebody asked for. One outcome per item; a token that was retired meanwhile
     /// refuses all of it.
     pub async fn ask(&self, by: &str, asked: Asked) -> Result<Vec<Outcome>, Refusal> {
-        let outcomes = self.node.ask(by, asked).await?;
+        if let Some(refused) = self.refused_anywhere(by, &asked).await? {
+            return Ok(refused);
+        }
+        let is_told = self.node.tells_refusals_of(by);
+        let outcomes = self.node.ask(by, Asked { mutes_refusals: !is_told, ..asked }).await?;
+        let refused = outcomes.iter().filter(|outcome| outcome.code == Code::NotAllowedAccess).count();
+        if refused > 0 {
+            self.node.count_refusals(by, refused as u64, is_told);
+        }
         match outcomes.first() {
             Some(Outcome { code: Code::TokenNotExisted, .. }) => Err(Code::TokenNotExisted.into()),
             _ => Ok(outcomes),
         }
+    }
+
+    /// An outcome for each item of what its caller may do nowhere, which the log does not have to know.
+    async fn refused_anywhere(&self, by: &str, asked: &Asked) -> Result<Option<Vec<Outcome>>, Refusal> {
+        let verbs = asked.command.verbs(asked.itself);
+        let lacks = || {
+            let holder = self.holder(&asked.credential, asked.address)?;
+            (!verbs.iter().all(|verb| holder.grants.may_somewhere(*verb))).then_some(())
+        };
+        if verbs.is_empty() || lacks().is_none() {
+            return Ok(None);
+        }
+        // The right may have been given a moment ago on another node.
+        Box::pin(self.node.await_news()).await?;
+        if lacks().is_none() {
+            return Ok(None);
+        }
+        let count = asked.command.items();
+        let note = AuditNote {
+            user: by.to_owned(),
+            token: asked.credential.token_id().to_owned(),
+            address: asked.address,
+            request: asked.request.clone(),
+            count: u32::try_from(count).unwrap_or(u32::MAX),
+            ..self.node.state().catalog().note_of_refused(&asked.command, asked.itself)
+        };
+        self.node.note(Lane::Refused, note);
+        Ok(Some(vec![refused(verbs); count]))
     }
 
     /// Has one thing done: refused where it is.

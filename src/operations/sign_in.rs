@@ -80,7 +80,14 @@ impl Operations {
         let is_kept = self.node.state().catalog().level() >= Level::RIGHTS;
         let from = if is_kept { Whence { address, agent } } else { Whence::default() };
         let command = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone(), password, from };
-        let asked = Asked { credential: Credential::Login, address, request: request.clone(), itself: false, command };
+        let asked = Asked {
+            credential: Credential::Login,
+            address,
+            request: request.clone(),
+            itself: false,
+            mutes_refusals: false,
+            command,
+        };
         let outcomes = self.ask(&user.name, asked).await?;
         match outcomes.first() {
             Some(outcome) if !outcome.code.is_success() => Err(self::wrong().into()),

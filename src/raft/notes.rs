@@ -7,6 +7,7 @@
 //! day can neither fill the trail nor push out of it what others did. A node that ends loses the notes of
 //! its last second.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -26,6 +27,8 @@ const ROUND: Duration = Duration::from_secs(1);
 const WAITING_MAX: usize = 512;
 /// Notes of one lane at once, before they are told at its pace.
 const BURST: f64 = 100.0;
+/// Callers whose refusals are counted by themselves; further ones share what is left.
+const REFUSED_CALLERS_MAX: usize = 1000;
 /// What is told of notes that were left out.
 const UNTOLD: &str = "untold";
 
@@ -72,10 +75,18 @@ struct Purse {
 }
 
 impl Purse {
-    fn pays(&mut self, lane: Lane, now: Instant) -> bool {
+    fn full() -> Purse {
+        Purse { left: BURST, filled: Instant::now(), untold: 0 }
+    }
+
+    fn fill(&mut self, lane: Lane, now: Instant) {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + passed * lane.pace()).min(BURST);
         self.filled = now;
+    }
+
+    fn pays(&mut self, lane: Lane, now: Instant) -> bool {
+        self.fill(lane, now);
         let pays = self.left >= 1.0;
         if pays {
             self.left -= 1.0;
@@ -88,18 +99,43 @@ impl Purse {
 struct Gathered {
     waiting: Vec<AuditNote>,
     purses: [Purse; Lane::ALL.len()],
+    /// Of callers that were refused, by name: one of them takes nothing from the others.
+    refused: HashMap<String, Purse>,
 }
 
 impl Gathered {
+    /// The purse of a caller that is refused.
+    fn purse_of(&mut self, user: &str, now: Instant) -> &mut Purse {
+        if !self.refused.contains_key(user) && self.refused.len() >= REFUSED_CALLERS_MAX {
+            self.refused.values_mut().for_each(|purse| purse.fill(Lane::Refused, now));
+            self.refused.retain(|_, purse| purse.left < BURST);
+        }
+        let has_room = self.refused.len() < REFUSED_CALLERS_MAX;
+        let user = if has_room || self.refused.contains_key(user) { user } else { "" };
+        self.refused.entry(user.to_owned()).or_insert_with(Purse::full)
+    }
+
+    /// Whether a refusal of this caller would be told; nothing is paid.
+    fn tells_refusal_of(&mut self, user: &str, now: Instant) -> bool {
+        let Some(purse) = self.refused.get_mut(user) else { return true };
+        purse.fill(Lane::Refused, now);
+        purse.left >= 1.0
+    }
+
     /// True if the note waits now, by itself.
     fn take(&mut self, lane: Lane, note: AuditNote, now: Instant) -> bool {
         if let Some(known) = self.waiting.iter_mut().find(|known| is_alike(known, &note)) {
             known.count = known.count.saturating_add(note.count);
             return false;
         }
-        let purse = &mut self.purses[lane as usize];
-        if self.waiting.len() >= WAITING_MAX || !purse.pays(lane, now) {
-            purse.untold = purse.untold.saturating_add(note.count);
+        let is_full = self.waiting.len() >= WAITING_MAX;
+        let purse = match lane {
+            Lane::Refused => self.purse_of(&note.user, now),
+            Lane::Done | Lane::Stranger | Lane::Client => &mut self.purses[lane as usize],
+        };
+        if is_full || !purse.pays(lane, now) {
+            let untold = &mut self.purses[lane as usize].untold;
+            *untold = untold.saturating_add(note.count);
             return false;
         }
         self.waiting.push(note);
@@ -128,9 +164,9 @@ impl Gathered {
 
 /// Whether two notes differ in nothing but time and request.
 fn is_alike(one: &AuditNote, other: &AuditNote) -> bool {
-    let AuditNote { time: _, user, token, address, action, kind, name, code, request: _, count: _ } = one;
-    (user, token, address, action, kind, name, code)
-        == (&other.user, &other.token, &other.address, &other.action, &other.kind, &other.name, &other.code)
+    let AuditNote { time: _, user, token, address, action, kind, namespace, name, code, request: _, count: _ } = one;
+    (user, token, address, action, kind) == (&other.user, &other.token, &other.address, &other.action, &other.kind)
+        && (namespace, name, code) == (&other.namespace, &other.name, &other.code)
 }
 
 /// The notes of a node that are not written down yet.
@@ -138,8 +174,8 @@ pub(super) struct Notes(Mutex<Gathered>);
 
 impl Default for Notes {
     fn default() -> Self {
-        let purse = || Purse { left: BURST, filled: Instant::now(), untold: 0 };
-        Notes(Mutex::new(Gathered { waiting: Vec::new(), purses: Lane::ALL.map(|_| purse()) }))
+        let purses = Lane::ALL.map(|_| Purse::full());
+        Notes(Mutex::new(Gathered { waiting: Vec::new(), purses, refused: HashMap::new() }))
     }
 }
 
@@ -149,12 +185,33 @@ impl Node {
         if self.state().level() < Level::TRUST {
             return;
         }
-        let note = AuditNote { time: self.now(), count: 1, ..note };
+        let mut note = AuditNote { time: self.now(), count: note.count.max(1), ..note };
+        if self.state().level() < Level::RIGHTS {
+            note.namespace.clear();
+        }
         let shown = note.clone();
         if self.inner().notes.0.lock().take(lane, note, Instant::now()) {
             tell_of(&AuditRow::of_note(shown.time, shown));
+            return;
+        }
+        self.metrics().audit_merged.with_label_values(&[lane.word()]).inc();
+        if lane == Lane::Refused {
+            self.metrics().audit_refusals_dropped.inc_by(shown.count.into());
+        }
+    }
+
+    /// Whether the trail has what this caller is refused now: not after very many refusals.
+    pub fn tells_refusals_of(&self, user: &str) -> bool {
+        self.state().level() < Level::RIGHTS || self.inner().notes.0.lock().tells_refusal_of(user, Instant::now())
+    }
+
+    /// Counts items that were refused when they were applied; `is_told` of those that the trail has in one row.
+    pub fn count_refusals(&self, user: &str, count: u64, is_told: bool) {
+        let now = Instant::now();
+        if is_told {
+            self.inner().notes.0.lock().purse_of(user, now).pays(Lane::Refused, now);
         } else {
-            self.metrics().audit_merged.with_label_values(&[lane.word()]).inc();
+            self.metrics().audit_refusals_dropped.inc_by(count);
         }
     }
 }
@@ -243,6 +300,27 @@ mod tests {
         let waiting: u32 = gathered.waiting.iter().map(|note| note.count).sum();
         assert_eq!(counted + left + waiting, 600 * 500 + 600);
         assert!(gathered.waiting.len() <= WAITING_MAX);
+    }
+
+    /// One caller's thousand refusals leave room for the first one of another, and ten more a minute for itself.
+    #[tokio::test]
+    async fn each_caller_has_a_budget_of_refusals() {
+        let (mut gathered, began) = (gathered(), Instant::now());
+        let of = |user: &str, name: &str| AuditNote { user: user.into(), ..note(name) };
+        let told =
+            (0..1000).filter(|number| gathered.take(Lane::Refused, of("eve", &number.to_string()), began)).count();
+        assert_eq!(told, 100);
+        assert!(!gathered.tells_refusal_of("eve", began) && gathered.tells_refusal_of("ann", began));
+        assert!(gathered.take(Lane::Refused, of("ann", "x"), began));
+        let later = began + Duration::from_secs(60);
+        gathered.hand_over(later, &AuditNote::default());
+        let told =
+            (0..1000).filter(|number| gathered.take(Lane::Refused, of("eve", &format!("b{number}")), later)).count();
+        assert_eq!(told, 10);
+        for number in 0..3 * REFUSED_CALLERS_MAX {
+            gathered.purse_of(&number.to_string(), later).pays(Lane::Refused, later);
+        }
+        assert!(gathered.refused.len() <= REFUSED_CALLERS_MAX + 1, "{}", gathered.refused.len());
     }
 
     #[tokio::test]

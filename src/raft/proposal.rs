@@ -163,6 +163,7 @@ mod tests {
             address: None,
             request: String::new(),
             itself: false,
+            mutes_refusals: false,
             command,
         };
         let innermost = Command::Forget { node_id: 1 };

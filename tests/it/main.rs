@@ -47,6 +47,7 @@ mod read_your_writes;
 mod real_clients;
 mod replicas;
 mod restores;
+mod rights;
 mod rollout;
 mod room;
 mod rules;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Apollo, Cluster, eventually, report};
+use crate::harness::{Api, Apollo, Cluster, eventually, in_future, report};
 
 const RELEASE: &str = "/config/v1/configfiles/release";
 const RELEASES: &str = "/config/v1/configfiles/releases";
@@ -123,9 +123,7 @@ async fn what_was_planned_comes_about_under_the_next_leader() {
     api.publish("default", "app", FILE, "v=old").await;
     draft(&api, "planned").await;
     let in_3_s = Duration::from_secs(now().as_secs() + 3);
-    // RFC 3339 from a number of seconds, as `date` has it.
-    let date = Command::new("date").args(["-u", "+%FT%TZ", "-d", &format!("@{}", in_3_s.as_secs())]).output();
-    let at = String::from_utf8(date.expect("date runs").stdout).expect("text").trim().to_owned();
+    let at = in_future(Duration::from_secs(3));
     let planned = api.post(RELEASE, &release("planned", &json!({"publish_at": at}))).await.expect_code(200_000);
     assert_eq!(planned.body["configFileRelease"]["state"], "scheduled", "{planned}");
     draft(&api, "later").await;

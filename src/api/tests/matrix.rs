@@ -24,7 +24,7 @@ use crate::model::grant::{Role, Verb};
 use callers::{Caller, Scope, Standing};
 use law::{Law, Row};
 use rows::rows;
-use things::{Thing, World};
+use things::{Need, Thing, World};
 
 /// Refused calls that run side by side.
 const AT_ONCE: usize = 16;
@@ -124,9 +124,16 @@ impl Expected {
             Law::Whole(verb, code) if caller.may_do(&[*verb], Place::Cluster) => done(*code),
             Law::Whole(..) => Expected::refused(401_001),
             Law::Write { verbs, stands, goes, missing, code } => {
-                let known = stands.iter().chain(goes).all(|place| caller.sees(&seeing, *place));
+                let is_seen = |place| {
+                    let is_felt = row.is_felt_elsewhere && caller.sees(&seeing, Place::ThingElsewhere);
+                    caller.sees(&seeing, place) || (place == Place::Thing && is_felt)
+                };
+                let known = stands.iter().chain(goes).all(|place| is_seen(*place));
+                if !row.asks.unwrap_or(verbs).iter().all(|verb| caller.may(*verb, |_| true)) {
+                    return refused(401_001, known);
+                }
                 if let Some(place) = stands.filter(|place| !caller.may_do(verbs, *place)) {
-                    let seen = caller.sees(&seeing, place);
+                    let seen = is_seen(place);
                     return refused(if seen { 401_001 } else { *missing }, seen);
                 }
                 match goes.iter().all(|place| caller.may_do(verbs, *place)) {
@@ -194,10 +201,14 @@ async fn try_row(bench: &Bench, world: &mut World, row: &Row, callers: &[Caller]
     let cells: Vec<_> =
         callers.iter().map(|caller| Cell { row, caller, expected: Expected::of(row, caller) }).collect();
     let (done, refused): (Vec<_>, Vec<_>) = cells.into_iter().partition(|cell| cell.expected.done);
+    let of_refused = match row.need {
+        Need::RuleAbroad(_) => world.make(bench, row.need).await,
+        _ => world.kept.clone(),
+    };
     let before = kept(&bench.node.state().catalog());
     let mut wrong = Vec::new();
     for some in refused.chunks(AT_ONCE) {
-        let checks = some.iter().map(|cell| cell.check(bench, &world.kept));
+        let checks = some.iter().map(|cell| cell.check(bench, &of_refused));
         wrong.extend(join_all(checks).await.into_iter().flatten());
     }
     let after = kept(&bench.node.state().catalog());

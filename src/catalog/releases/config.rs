@@ -12,6 +12,7 @@ use crate::model::audience::Audience;
 use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
 use crate::model::grant::Verb;
 use crate::model::release::{Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::rule::Effect;
 
 impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
     fn from(draft: &'a ConfigReleaseDraft) -> Self {
@@ -55,6 +56,11 @@ impl Releasable for ConfigRelease {
 
     fn has_active_gray(&self, catalog: &Catalog) -> bool {
         catalog.configs.has_gray(&self.key)
+    }
+
+    /// A file acts on the clients that pull it, and on nobody else.
+    fn effects(&self, _: &Catalog) -> Vec<Effect> {
+        Vec::new()
     }
 
     fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {

@@ -9,8 +9,8 @@ use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::release::{Plan, ReleaseState, ReleaseType};
-use crate::model::rule::Rule;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
+use crate::model::rule::{Effect, Rule};
 
 impl<'a> From<&'a RuleReleaseDraft> for Wish<'a> {
     fn from(draft: &'a RuleReleaseDraft) -> Self {
@@ -54,6 +54,10 @@ impl Releasable for RuleRelease {
 
     fn has_active_gray(&self, catalog: &Catalog) -> bool {
         catalog.rules.of(self.rule.family()).active().has_gray(&self.rule.id)
+    }
+
+    fn effects(&self, catalog: &Catalog) -> Vec<Effect> {
+        catalog.effects([&*self.rule])
     }
 
     fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {

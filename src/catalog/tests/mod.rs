@@ -16,6 +16,7 @@ mod properties;
 mod rebirth;
 mod releases;
 mod retention;
+mod rights;
 mod room;
 mod rule_levels;
 mod rules;

@@ -99,7 +99,14 @@ fn what_is_said_of_rules_has_the_level_of_their_family() {
         let both = vec![rule(Family::Routing, "x"), rule(family, "y")];
         let credential = Credential::Token(TokenHash("t".into()));
         let asked = |command| {
-            let asked = Asked { credential, address: None, request: String::new(), itself: false, command };
+            let asked = Asked {
+                credential,
+                address: None,
+                request: String::new(),
+                itself: false,
+                mutes_refusals: false,
+                command,
+            };
             Command::Asked(Box::new(asked))
         };
         let pruned = Overfull { files: Vec::new(), rules: vec![(Family::Routing, "x".into()), (family, "y".into())] };

@@ -23,7 +23,14 @@ pub(super) fn asked(by: &str, command: Command) -> Command {
 
 pub(super) fn asked_by(by: &str, itself: bool, command: Command) -> Command {
     let credential = Credential::Token(token_of(by));
-    Command::Asked(Box::new(Asked { credential, address: None, request: String::new(), itself, command }))
+    Command::Asked(Box::new(Asked {
+        credential,
+        address: None,
+        request: String::new(),
+        itself,
+        mutes_refusals: false,
+        command,
+    }))
 }
 
 pub(super) fn user(name: &str, grants: &[Grant]) -> UserDraft {
@@ -148,7 +155,14 @@ fn a_service_token_is_what_it_was_made_for() {
     let register = |name: &str| {
         let command = Command::Instances(Op::Create, vec![super::instances::instance("prod", name, "h", 80)]);
         let credential = Credential::Token(token_of("ci"));
-        Command::Asked(Box::new(Asked { credential, address: None, request: String::new(), itself: true, command }))
+        Command::Asked(Box::new(Asked {
+            credential,
+            address: None,
+            request: String::new(),
+            itself: true,
+            mutes_refusals: false,
+            command,
+        }))
     };
     assert_eq!(bench.codes(register("payments")), [200000]);
     assert_eq!(bench.codes(register("orders")), [401001]);

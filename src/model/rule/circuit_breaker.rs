@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Fault, each, within_range};
 use super::fault_detect::MessageHeader;
 use super::matching::{ALL, MatchString, MatchType, ValueType};
-use super::shape::{Shape, shape};
+use super::shape::{Shape, Side, shape};
 use super::traffic::{Api, ServiceKey};
 use crate::model::wire::{Uint32, wire_enum};
 
@@ -247,12 +247,12 @@ impl Shape for CircuitBreaker {
     }
 
     /// Every caller is no service that the rule is about, where it is about the one that is called.
-    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
+    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
         let RuleMatcher { source, destination } = &self.rule_matcher;
-        visit(&destination.namespace, &destination.service);
-        if source.service != ALL || destination.service.is_empty() {
-            visit(&source.namespace, &source.service);
-        }
+        visit(Side::Callee, &destination.namespace, &destination.service);
+        let is_open = source.service == ALL && !destination.service.is_empty();
+        let side = if is_open { Side::AnyCaller } else { Side::Caller };
+        visit(side, &source.namespace, &source.service);
     }
 }
 
@@ -390,8 +390,8 @@ mod tests {
         for (matcher, expected) in rows {
             let breaker = read(&json!({ "rule_matcher": matcher })).expect("a body");
             let mut ends = Vec::new();
-            breaker.each_end(&mut |namespace, service| {
-                if !service.is_empty() {
+            breaker.each_end(&mut |side, namespace, service| {
+                if side.is_asked_for() && !service.is_empty() {
                     ends.push(format!("{namespace}/{service}"));
                 }
             });

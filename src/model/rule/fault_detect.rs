@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Body;
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{Shape, shape};
+use super::shape::{Shape, Side, shape};
 use super::traffic::Api;
 use crate::model::wire::{Uint32, wire_enum};
 
@@ -162,8 +162,8 @@ impl Shape for FaultDetect {
         Some(Body::FaultDetect(FaultDetect { rules, target_service, service, ..FaultDetect::default() }))
     }
 
-    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
-        self.target_service.iter().for_each(|target| visit(&target.namespace, &target.service));
-        self.service.iter().for_each(|service| visit("", service));
+    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
+        self.target_service.iter().for_each(|target| visit(Side::Callee, &target.namespace, &target.service));
+        self.service.iter().for_each(|service| visit(Side::Callee, "", service));
     }
 }

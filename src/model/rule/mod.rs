@@ -6,6 +6,7 @@
 //! row in the table at [`families`](Family).
 
 pub mod circuit_breaker;
+pub mod effect;
 pub mod fault;
 pub mod fault_detect;
 pub mod matching;
@@ -34,7 +35,8 @@ use fault_detect::{FaultDetect, FaultDetectPatch};
 use rate_limit::{RateLimit, RateLimitPatch};
 use routing::{Routing, RoutingPatch};
 
-pub use shape::{End, Shape};
+pub use effect::Effect;
+pub use shape::{End, Shape, Side};
 
 wire_enum! {
     /// What a release is of; the families that are not here are known by name only.
@@ -216,7 +218,7 @@ impl Rule {
     /// The services on either end of the calls that the rule is about.
     pub fn ends(&self) -> Vec<End> {
         let mut ends = Vec::new();
-        self.body.shape().each_end(&mut |namespace, service| ends.extend(End::of(namespace, service, &self.namespace)));
+        self.each_end(&mut |namespace, service| ends.extend(End::of(namespace, service, &self.namespace)));
         ends.sort();
         ends.dedup();
         ends
@@ -231,9 +233,18 @@ impl Rule {
 
     /// Shows the name of each service that the rule is about, once or more often.
     pub fn each_service(&self, visit: &mut dyn FnMut(&str)) {
-        self.body.shape().each_end(&mut |_, service| {
+        self.each_end(&mut |_, service| {
             if !service.is_empty() {
                 visit(service);
+            }
+        });
+    }
+
+    /// The ends by which clients ask for it.
+    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
+        self.body.shape().each_end(&mut |side, namespace, service| {
+            if side.is_asked_for() {
+                visit(namespace, service);
             }
         });
     }

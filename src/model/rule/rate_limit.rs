@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::ALL;
-use super::shape::{Shape, shape};
+use super::shape::{Shape, Side, shape};
 use super::traffic::{Api, Argument, LimitArgumentType, ServiceKey};
 use crate::model::wire::{Span, Uint32, span_or_ms, wire_enum};
 
@@ -166,14 +166,14 @@ impl Shape for RateLimit {
         each("rules", &self.rules, LimitTrigger::check)
     }
 
-    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
+    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
         let callee = self.callee.iter().map(|callee| (callee.namespace.as_str(), callee.service.as_str()));
         let own = self.service.iter().map(|service| ("", service.as_str()));
         let mut named = callee.chain(own).filter(|(_, service)| !service.is_empty()).peekable();
         if named.peek().is_none() {
-            visit("", ALL);
+            visit(Side::Callee, "", ALL);
         }
-        named.for_each(|(namespace, service)| visit(namespace, service));
+        named.for_each(|(namespace, service)| visit(Side::Callee, namespace, service));
     }
 }
 

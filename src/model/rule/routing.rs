@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{Shape, shape};
+use super::shape::{Shape, Side, shape};
 use super::traffic::{Argument, ArgumentType, ServiceKey};
 use crate::model::wire::{Uint32, Words, wire_enum};
 
@@ -244,13 +244,16 @@ impl Shape for Routing {
         Ok(())
     }
 
-    fn each_end(&self, visit: &mut dyn FnMut(&str, &str)) {
+    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
         let config = &self.routing_config;
-        let keys = [&config.caller, &config.callee].into_iter().flatten();
-        keys.for_each(|key| visit(&key.namespace, &key.service));
-        let groups = config.custom_rules().iter().flat_map(|rule| &rule.destinations);
-        groups.for_each(|group| visit(&group.namespace, &group.service));
+        for (side, key) in [(Side::Caller, &config.caller), (Side::Callee, &config.callee)] {
+            key.iter().for_each(|key| visit(side, &key.namespace, &key.service));
+        }
+        for group in config.custom_rules().iter().flat_map(|rule| &rule.destinations) {
+            visit(Side::Destination, &group.namespace, &group.service);
+            visit(Side::Transfer, &group.namespace, &group.transfer);
+        }
         let namespace = config.namespace.as_deref().unwrap_or_default();
-        config.service.iter().for_each(|service| visit(namespace, service));
+        config.service.iter().for_each(|service| visit(Side::Callee, namespace, service));
     }
 }

@@ -21,9 +21,29 @@ pub trait Shape {
         None
     }
 
-    /// Shows namespace and name of each service that the rule is about, on either end of a call; an
+    /// Shows namespace and name of each service that the rule is about, and what it is to the rule; an
     /// empty namespace stands for that of the rule, an empty name for none.
-    fn each_end(&self, visit: &mut dyn FnMut(&str, &str));
+    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str));
+}
+
+/// What a service is to a rule that names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Callee,
+    Caller,
+    /// Every service of a namespace, or of all of them, as callers of a callee that has a name.
+    AnyCaller,
+    /// Where calls go in place of the callee.
+    Destination,
+    /// Where calls are forwarded to.
+    Transfer,
+}
+
+impl Side {
+    /// Whether clients ask for the rule by the name of this service.
+    pub(super) fn is_asked_for(self) -> bool {
+        !matches!(self, Side::AnyCaller | Side::Transfer)
+    }
 }
 
 /// A service that a rule is about; `*` stands for every one.
@@ -38,6 +58,11 @@ impl End {
     pub(in crate::model) fn of(namespace: &str, service: &str, namespace_of_rule: &str) -> Option<End> {
         let namespace = if namespace.is_empty() { namespace_of_rule } else { namespace };
         (!service.is_empty()).then(|| End { namespace: namespace.to_owned(), service: service.to_owned() })
+    }
+
+    /// Every service of every namespace.
+    pub fn every() -> End {
+        End { namespace: ALL.to_owned(), service: ALL.to_owned() }
     }
 
     /// True if this end is the service, or stands for it.

@@ -243,8 +243,10 @@ fn the_page_of_settings_is_complete() {
     for setting in Settings::TABLE {
         let rows = rows("docs/settings.md", "| Key | Default | Range | Meaning |");
         let row = rows.iter().find(|row| row[0].trim_matches('`') == setting.name).expect("compared before");
-        assert!(row[1].split(' ').next() == Some(&setting.default.to_string()), "{row:?}");
-        let range = [format!("{} to {}", setting.min, setting.max), format!("{} or {}", setting.min, setting.max)];
+        assert!(row[1].trim_matches('`').split(' ').next() == Some(&setting.shown_default()), "{row:?}");
+        let words: Vec<_> = setting.words.iter().map(|word| format!("`{word}`")).collect();
+        let numbers = [format!("{} to {}", setting.min, setting.max), format!("{} or {}", setting.min, setting.max)];
+        let range = if words.is_empty() { numbers.to_vec() } else { vec![words.join(", ")] };
         assert!(range.contains(&row[2]), "{row:?}: {range:?}");
     }
 }

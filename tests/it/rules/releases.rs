@@ -1,9 +1,11 @@
 //! What may become of a release: every cell of the table of transitions, however the release is named.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::suite::{BAD_REQUEST, MISSING, OK, Suite, UNCHANGED, WRONG_TYPE, merged, text};
-use crate::harness::Answer;
+use crate::harness::{Answer, in_future};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
@@ -140,7 +142,7 @@ pub(super) async fn in_state(suite: &Suite, state: State) -> (Value, Value) {
         }
         Scheduled => {
             publish(suite, &rule, normal("base")).await;
-            let later = merged(&normal("target"), &json!({"publish_at": "2099-01-01T00:00:00Z"}));
+            let later = merged(&normal("target"), &json!({"publish_at": in_future(Duration::from_secs(30 * 86_400))}));
             publish(suite, &rule, later).await
         }
         GrayActive | GrayInactive => {

@@ -16,7 +16,8 @@ pub(super) enum Law {
     Holder(u64),
     /// For who may do this on everything.
     Whole(Verb, u64),
-    /// All verbs, where the thing is and where it goes; `missing` for who does not see it.
+    /// All verbs, where the thing is and where it goes or acts; `missing` for who does not see it. Who has a verb of it
+    /// nowhere is refused at once.
     Write { verbs: &'static [Verb], stands: Option<Place>, goes: Vec<Place>, missing: u64, code: u64 },
     /// Any of the verbs; `missing` is 200000 where a list is empty.
     Read { verbs: &'static [Verb], place: Place, missing: u64 },
@@ -37,6 +38,10 @@ pub(super) struct Row {
     pub(super) case: &'static str,
     pub(super) law: Law,
     pub(super) need: Need,
+    /// The verbs without which it is refused at once, where that are fewer than all.
+    pub(super) asks: Option<&'static [Verb]>,
+    /// The thing acts in the other namespace too, and is seen there.
+    pub(super) is_felt_elsewhere: bool,
     /// What is seen is a number only.
     pub(super) is_count: bool,
     /// Nothing of the thing itself is in the answer.
@@ -54,6 +59,8 @@ impl Row {
             case: "",
             law,
             need: Need::Nothing,
+            asks: None,
+            is_felt_elsewhere: false,
             is_count: false,
             is_nameless: false,
             ends_token: false,
@@ -67,6 +74,14 @@ impl Row {
 
     pub(super) fn needs(self, need: Need) -> Row {
         Row { need, ..self }
+    }
+
+    pub(super) fn asks(self, verbs: &'static [Verb]) -> Row {
+        Row { asks: Some(verbs), ..self }
+    }
+
+    pub(super) fn felt_elsewhere(self) -> Row {
+        Row { is_felt_elsewhere: true, ..self }
     }
 
     pub(super) fn nameless(self) -> Row {
@@ -110,6 +125,17 @@ pub(super) fn into(law: Law, place: Place) -> Law {
     match law {
         Law::Write { verbs, stands, missing, code, .. } => {
             Law::Write { verbs, stands, goes: vec![place], missing, code }
+        }
+        other => other,
+    }
+}
+
+/// The same, where it also acts.
+pub(super) fn acting(law: Law, place: Place) -> Law {
+    match law {
+        Law::Write { verbs, stands, mut goes, missing, code } => {
+            goes.push(place);
+            Law::Write { verbs, stands, goes, missing, code }
         }
         other => other,
     }

@@ -6,9 +6,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::law::{
-    Ask, Law, Row, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown, with_code,
+    Ask, Law, Row, acting, body, change, create, discovered, into, listed, nothing, of_namespace, query, shown,
+    with_code,
 };
-use super::things::{HOME, Need, Thing, file_release, gray_labels, kinds, rule};
+use super::things::{HOME, Need, Thing, file_release, gray_labels, kinds, rule, rule_about};
 use super::{OTHER_NAMESPACE, Place, RAW, oneself};
 use crate::model::grant::Verb::{Edit, Manage, Operate, Register, Release};
 
@@ -72,6 +73,7 @@ fn of_cluster() -> Vec<Row> {
     let hook = |thing: &Thing| body(json!([{ "name": thing.tag, "url": "https://hooks.example.org/" }]));
     vec![
         Row::new("GET", "/admin/v1/audit", Law::Whole(Manage, 200_000), nothing),
+        Row::new("GET", "/admin/v1/audit/would-refuse", Law::Whole(Manage, 200_000), nothing),
         Row::new("GET", "/admin/v1/settings", Law::Whole(Operate, 200_000), nothing),
         Row::new("PUT", "/admin/v1/settings", Law::Whole(Operate, 200_000), |thing| {
             body(json!({ "releases_kept": 100 + thing.turn }))
@@ -296,6 +298,7 @@ fn of_files() -> Vec<Row> {
             let to = format!("{}-copy", thing.tag);
             body(json!({ "namespace": HOME, "groups": [thing.tag], "to_namespace": HOME, "to_group": to }))
         })
+        .asks(&[])
         .needs(Need::File),
         Row::new("GET", "/config/v1/configfiles/by-group", listed(Place::Thing), of_group),
         Row::new("POST", files, create(&[Edit]), move |thing| body(named(thing))),
@@ -310,6 +313,8 @@ fn of_files() -> Vec<Row> {
     for path in ["/config/v1/configfiles/delete", "/config/v1/configfiles/batchdelete"] {
         let delete = move |thing: &Thing| body(json!([named(thing)]));
         rows.push(Row::new("POST", path, change(&[Edit], 200_000), delete).needs(Need::File));
+        let in_force = Row::new("POST", path, change(&[Edit, Release], 200_000), delete).case("in force");
+        rows.push(in_force.asks(&[Edit]).needs(Need::FileReleases));
     }
     rows
 }
@@ -406,6 +411,24 @@ fn of_rules(kind: &'static str) -> Vec<Row> {
         .needs(Need::Rule(kind)),
         Row::new("POST", path("/delete"), change(edit, 200_000), move |thing| body(json!([by_id(thing)])))
             .needs(Need::Rule(kind)),
+        Row::new("POST", path("/delete"), change(&[Edit, Release], 200_000), move |thing| body(json!([by_id(thing)])))
+            .case("in force")
+            .asks(edit)
+            .needs(Need::RuleReleases(kind)),
+        Row::new("POST", path(""), acting(create(edit), Place::ThingElsewhere), move |thing| {
+            body(json!([rule_about(kind, &thing.tag, OTHER_NAMESPACE)]))
+        })
+        .case("about a service elsewhere"),
+        Row::new("PUT", path(""), acting(change(edit, 400_202), Place::ThingElsewhere), move |thing| {
+            with(by_id(thing), "priority", json!(3))
+        })
+        .case("about a service elsewhere")
+        .needs(Need::RuleAbroad(kind))
+        .felt_elsewhere(),
+        Row::new("POST", path("/releases"), acting(change(released, 400_202), Place::ThingElsewhere), release("third"))
+            .case("about a service elsewhere")
+            .needs(Need::RuleAbroad(kind))
+            .felt_elsewhere(),
         Row::new("POST", path("/explain"), listed(Place::Thing), sketch(false, false)),
         Row::new("POST", path("/explain"), listed(Place::Thing), sketch(true, false)).case("by alias"),
         Row::new("POST", path("/explain"), listed(Place::Thing), sketch(false, true)).case("of drafts"),

@@ -30,6 +30,8 @@ pub(super) enum Need {
     Rule(&'static str),
     RuleReleases(&'static str),
     RuleGray(&'static str),
+    /// A rule that acts on the service of its name in the other namespace.
+    RuleAbroad(&'static str),
 }
 
 /// The names of one of everything.
@@ -88,7 +90,12 @@ pub(super) fn kinds() -> impl Iterator<Item = &'static str> {
 
 /// A rule of a kind about the service of the same name.
 pub(super) fn rule(kind: &str, tag: &str) -> Value {
-    let service = json!({ "namespace": HOME, "service": tag });
+    rule_about(kind, tag, HOME)
+}
+
+/// The same about the service of a namespace.
+pub(super) fn rule_about(kind: &str, tag: &str, namespace: &str) -> Value {
+    let service = json!({ "namespace": namespace, "service": tag });
     let mut rule = match kind {
         "faultdetectors" => json!({ "target_service": service }),
         "ratelimits" => json!({ "callee": service }),
@@ -190,8 +197,9 @@ impl World {
                 (body["release_type"], body["betaLabels"]) = (json!("gray"), gray_labels());
                 self.post(bench, "/config/v1/configfiles/release", body).await;
             }
-            Need::Rule(kind) => {
-                let mut body = rule(kind, &tag);
+            Need::Rule(kind) | Need::RuleAbroad(kind) => {
+                let is_abroad = matches!(need, Need::RuleAbroad(_));
+                let mut body = rule_about(kind, &tag, if is_abroad { OTHER_NAMESPACE } else { HOME });
                 body["description"] = json!(SEAL);
                 let path = format!("/naming/v1/{kind}");
                 let answer = self.post(bench, &path, json!([body])).await;

@@ -1,0 +1,172 @@
+//! Where a rule acts: the services whose calls it changes, which may be others than it is called after. Who saves or
+//! releases it is judged there too.
+
+use std::fmt;
+
+use super::matching::ALL;
+use super::shape::{End, Side};
+use super::{Body, Rule};
+use crate::model::grant::Sight;
+
+/// The ends of the calls that a rule acts on, by what they are to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    /// Services that are called.
+    callees: Vec<End>,
+    /// Services that call, `*/*` among them where the rule says so.
+    callers: Vec<End>,
+    /// Services that calls are sent to and that are none of the callees.
+    others: Vec<End>,
+}
+
+impl Effect {
+    fn of(body: &Body, namespace: &str) -> Effect {
+        let mut effect = Effect::default();
+        body.shape().each_end(&mut |side, of, service| {
+            let Some(end) = End::of(of, service, namespace) else { return };
+            match side {
+                Side::Callee => effect.callees.push(end),
+                Side::Caller | Side::AnyCaller if of.is_empty() && service == ALL => effect.callers.push(End::every()),
+                Side::Caller | Side::AnyCaller => effect.callers.push(end),
+                Side::Destination | Side::Transfer => effect.others.push(end),
+            }
+        });
+        let Effect { callees, callers, others } = &mut effect;
+        others.retain(|other| !callees.contains(other));
+        for ends in [callees, callers, others] {
+            ends.sort();
+            ends.dedup();
+        }
+        effect
+    }
+
+    /// Also at what stands behind an end: the service of an alias.
+    pub fn behind(mut self, target: impl Fn(&End) -> Option<End>) -> Effect {
+        for ends in [&mut self.callees, &mut self.callers, &mut self.others] {
+            let targets: Vec<_> = ends.iter().filter_map(&target).filter(|end| !ends.contains(end)).collect();
+            ends.extend(targets);
+        }
+        self
+    }
+
+    /// The first end at which its author lacks the right. The rule acts on calls to its callees, and everybody who
+    /// may there may have it, whoever calls; with named callers it acts on their calls alone, and who may there may have it
+    /// too. Without a callee it acts on all calls of its callers.
+    pub fn refused_at(&self, may: impl Fn(&End) -> bool) -> Option<&End> {
+        let may_not = |ends: &'_ [End]| ends.iter().position(|end| !may(end));
+        let is_named = |end: &&End| **end != End::every();
+        let named: Vec<&End> = self.callers.iter().filter(is_named).collect();
+        let at_callers = match self.callees.is_empty() {
+            true if named.is_empty() && !self.others.is_empty() => None,
+            true => self.callers.iter().filter(|end| named.is_empty() || is_named(end)).find(|end| !may(end)),
+            false if !named.is_empty() && named.iter().all(|end| may(end)) => None,
+            false => may_not(&self.callees).map(|at| &self.callees[at]),
+        };
+        at_callers.or_else(|| may_not(&self.others).map(|at| &self.others[at]))
+    }
+
+    /// Every end at which it can be felt; callers that are not named are not told of beside others.
+    pub fn ends(&self) -> impl Iterator<Item = &End> {
+        let is_alone = self.callees.is_empty() && self.others.is_empty();
+        let callers = self.callers.iter().filter(move |end| is_alone || **end != End::every());
+        self.callees.iter().chain(callers).chain(&self.others)
+    }
+}
+
+/// For people: the services, each once.
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ends: std::collections::BTreeSet<_> = self.ends().collect();
+        let words: Vec<_> = ends.into_iter().map(|end| format!("{end:?}")).collect();
+        f.write_str(&words.join(", "))
+    }
+}
+
+impl Rule {
+    /// Where it acts.
+    pub fn effect(&self) -> Effect {
+        Effect::of(&self.body, &self.namespace)
+    }
+
+    /// Seen by who sees it by its name, or something that it acts on.
+    pub fn is_seen_by(&self, sight: &Sight) -> bool {
+        sight.sees(&self.namespace, &self.name) || self.is_felt_by(sight)
+    }
+
+    /// Whether it acts on something of what is seen.
+    pub fn is_felt_by(&self, sight: &Sight) -> bool {
+        self.effect().ends().any(|end| sight.touches(&end.namespace, &end.service))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeSeed;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::format::level::Level;
+    use crate::model::rule::Family;
+
+    fn effect(family: Family, fields: &Value) -> Effect {
+        let patch = family.deserialize(fields).expect("fields of the family");
+        let mut body = family.body();
+        patch.lay_over(&mut body, Level::NEWEST);
+        Effect::of(&body, "dev")
+    }
+
+    /// What each kind of rule acts on, and where who may in `dev` alone is refused.
+    #[test]
+    fn a_rule_acts_on_calls() {
+        let key = |namespace: &str, service: &str| json!({ "namespace": namespace, "service": service });
+        let route = |mut config: Value, destinations: Value| {
+            config["rules"] = json!([{ "name": "r", "destinations": destinations }]);
+            json!({ "route_policy": "RulePolicy", "routing_config": config })
+        };
+        let breaker = |source: Value, destination: Value| json!({ "rule_matcher": { "source": source, "destination": destination } });
+        let every = || key("*", "*");
+        #[rustfmt::skip]
+        let rows = [
+            (Family::RateLimit, json!({}), "dev/*", None),
+            (Family::RateLimit, json!({ "service": "pay" }), "dev/pay", None),
+            (Family::RateLimit, json!({ "callee": key("prod", "pay") }), "prod/pay", Some("prod/pay")),
+            (Family::RateLimit, json!({ "callee": every() }), "*/*", Some("*/*")),
+            (Family::RateLimit, json!({ "callee": key("dev", "pay"), "cluster": key("prod", "limits") }), "dev/pay", None),
+            (Family::FaultDetect, json!({ "target_service": key("", "pay") }), "dev/pay", None),
+            (Family::FaultDetect, json!({ "target_service": key("prod", "*") }), "prod/*", Some("prod/*")),
+            (Family::FaultDetect, json!({}), "", None),
+            (Family::CircuitBreaker, breaker(every(), key("dev", "pay")), "dev/pay", None),
+            (Family::CircuitBreaker, breaker(key("prod", "web"), key("dev", "pay")), "dev/pay, prod/web", None),
+            (Family::CircuitBreaker, breaker(key("dev", "web"), key("prod", "pay")), "dev/web, prod/pay", None),
+            (Family::CircuitBreaker, breaker(key("dev", "*"), key("prod", "pay")), "dev/*, prod/pay", None),
+            (Family::CircuitBreaker, breaker(json!({ "service": "*" }), key("prod", "pay")), "prod/pay", Some("prod/pay")),
+            (Family::CircuitBreaker, breaker(every(), key("prod", "pay")), "prod/pay", Some("prod/pay")),
+            (Family::CircuitBreaker, breaker(every(), json!({})), "*/*", Some("*/*")),
+            (Family::Routing, route(json!({ "callee": key("dev", "pay") }), json!([key("dev", "pay")])), "dev/pay", None),
+            (Family::Routing, route(json!({ "callee": key("dev", "pay") }), json!([key("prod", "pay")])), "dev/pay, prod/pay", Some("prod/pay")),
+            (Family::Routing, route(json!({ "callee": key("prod", "pay"), "caller": key("dev", "web") }), json!([key("prod", "pay")])), "dev/web, prod/pay", None),
+            (Family::Routing, route(json!({ "callee": key("dev", "pay") }), json!([{ "namespace": "prod", "transfer": "bin" }])), "dev/pay, prod/bin", Some("prod/bin")),
+            (Family::Routing, route(json!({ "caller": every() }), json!([key("dev", "pay")])), "dev/pay", None),
+            (Family::Routing, route(json!({ "caller": key("prod", "web") }), json!([key("dev", "pay")])), "dev/pay, prod/web", Some("prod/web")),
+            (Family::Routing, route(json!({ "caller": every() }), json!([])), "*/*", Some("*/*")),
+            (Family::Routing, json!({ "route_policy": "NearbyPolicy", "routing_config": { "service": "*" } }), "dev/*", None),
+            (Family::Routing, json!({ "route_policy": "NearbyPolicy", "routing_config": { "service": "*", "namespace": "*" } }), "*/*", Some("*/*")),
+        ];
+        for (family, fields, acts_on, refused) in rows {
+            let effect = effect(family, &fields);
+            assert_eq!(effect.to_string(), acts_on, "{family:?} {fields}");
+            let at = effect.refused_at(|end| end.namespace == "dev").map(|end| format!("{end:?}"));
+            assert_eq!(at.as_deref(), refused, "{family:?} {fields}");
+            assert_eq!(effect.refused_at(|_| true), None, "{fields}");
+        }
+    }
+
+    #[test]
+    fn an_alias_is_judged_at_its_target_too() {
+        let fields = json!({ "callee": { "namespace": "dev", "service": "short" } });
+        let end = |namespace: &str, service: &str| End { namespace: namespace.to_owned(), service: service.to_owned() };
+        let target = |of: &End| (*of == end("dev", "short")).then(|| end("prod", "pay"));
+        let effect = effect(Family::RateLimit, &fields).behind(target);
+        assert_eq!(effect.refused_at(|end| end.namespace == "dev"), Some(&end("prod", "pay")));
+    }
+}
