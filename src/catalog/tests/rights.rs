@@ -174,7 +174,8 @@ fn what_is_planned_is_judged_again_when_its_time_comes() {
             RuleReleaseDraft { publish_at: Some(GivenTime(Timestamp(at.0 + 400 * 86_400_000))), ..of_release("r") };
         assert_eq!(bench.by("eva", Command::PublishRules(Family::RateLimit, vec![far])), [400103]);
         bench.index += 1;
-        let ctx = Ctx { by: "eva".into(), ..bench.ctx(bench.index) };
+        let mut ctx = bench.ctx(bench.index);
+        ctx.by = "eva".into();
         let planned = asked("eva", Command::PublishRules(Family::RateLimit, vec![planned]));
         assert!(bench.apply_as(&ctx, planned).outcomes[0].code.is_success());
         let change = UserDraft { name: "eva".into(), disabled: Some(is_disabled), ..UserDraft::default() };

@@ -18,8 +18,13 @@ pub(super) fn rows() -> Vec<Row> {
     let namespaces = ["naming", "core"].into_iter().flat_map(of_namespaces);
     let fixed = [of_everybody(), of_accounts(), of_cluster(), of_services(), of_instances(), of_discovery()];
     let configs = [oneself::rows(), of_templates(), of_groups(), of_files(), of_file_releases()];
-    fixed.into_iter().chain(configs).flatten().chain(namespaces).chain(rules).collect()
+    let mut rows: Vec<_> = fixed.into_iter().chain(configs).flatten().chain(namespaces).chain(rules).collect();
+    // Their rules are seen from the other namespace, also in lists of all.
+    rows.sort_by_key(|row| row.case == ABROAD);
+    rows
 }
+
+const ABROAD: &str = "about a service elsewhere";
 
 fn of_everybody() -> Vec<Row> {
     let open = ["/livez", "/readyz", "/openapi.json", "/docs", "/metrics"];
@@ -418,15 +423,15 @@ fn of_rules(kind: &'static str) -> Vec<Row> {
         Row::new("POST", path(""), acting(create(edit), Place::ThingElsewhere), move |thing| {
             body(json!([rule_about(kind, &thing.tag, OTHER_NAMESPACE)]))
         })
-        .case("about a service elsewhere"),
+        .case(ABROAD),
         Row::new("PUT", path(""), acting(change(edit, 400_202), Place::ThingElsewhere), move |thing| {
             with(by_id(thing), "priority", json!(3))
         })
-        .case("about a service elsewhere")
+        .case(ABROAD)
         .needs(Need::RuleAbroad(kind))
         .felt_elsewhere(),
         Row::new("POST", path("/releases"), acting(change(released, 400_202), Place::ThingElsewhere), release("third"))
-            .case("about a service elsewhere")
+            .case(ABROAD)
             .needs(Need::RuleAbroad(kind))
             .felt_elsewhere(),
         Row::new("POST", path("/explain"), listed(Place::Thing), sketch(false, false)),
