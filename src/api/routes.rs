@@ -238,7 +238,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
         guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),
         whole(Manage, GET, "/admin/v1/audit", audit::list, audit::LIST),
-        whole(Manage, GET, "/admin/v1/audit/would-refuse", audit::would_refuse, audit::WOULD_REFUSE),
+        whole(Manage, GET, "/admin/v1/audit/wouldrefuse", audit::would_refuse, audit::WOULD_REFUSE),
         whole(Operate, GET, "/admin/v1/settings", settings::show, settings::SHOW),
         whole(Operate, PUT, "/admin/v1/settings", settings::change, settings::CHANGE),
         whole(Operate, GET, "/admin/v1/webhooks", webhooks::list, webhooks::LIST),

@@ -86,7 +86,7 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<()> {
             query.append_pair(key, value);
         }
         query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
-        let route = if args.would_refuse { "/admin/v1/audit/would-refuse" } else { "/admin/v1/audit" };
+        let route = if args.would_refuse { "/admin/v1/audit/wouldrefuse" } else { "/admin/v1/audit" };
         format!("{route}?{}", query.finish())
     };
     let columns = if args.would_refuse { WOULD_REFUSE_COLUMNS } else { COLUMNS };

@@ -89,14 +89,14 @@ async fn what_would_be_refused_goes_on_and_is_listed() {
     })
     .await;
     assert_eq!(discovered(&admin).await, 1, "nothing vanishes");
-    let listed = admin.get(&format!("{TRAIL}/would-refuse")).await.expect_code(200_000);
+    let listed = admin.get(&format!("{TRAIL}/wouldrefuse")).await.expect_code(200_000);
     let rows = listed.body["data"].as_array().expect("rows");
     let told: Vec<_> =
         rows.iter().map(|row| format!("{} {} {} {}", row["name"], row["user"], row["verb"], row["at"])).collect();
     assert_eq!(told, [r#""old" "eve" "edit" "prod/pay""#, r#""old" "eve" "release" "prod/pay""#], "{listed}");
     let eve = cluster.api(1).with_token(eve.token().expect("a token"));
     eve.post(RELEASES, &release("old")).await.expect_code(401_001);
-    eve.get(&format!("{TRAIL}/would-refuse")).await.expect_code(401_001);
+    eve.get(&format!("{TRAIL}/wouldrefuse")).await.expect_code(401_001);
 }
 
 async fn trail_amount(api: &Api, query: &str) -> u64 {

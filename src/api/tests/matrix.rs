@@ -8,6 +8,7 @@ mod callers;
 mod law;
 mod oneself;
 mod rows;
+mod rule_rows;
 mod things;
 
 use std::collections::BTreeSet;

@@ -26,9 +26,8 @@ mod wait;
 
 /// A time that is so far from now, as RFC 3339 has it.
 pub(crate) fn in_future(from_now: std::time::Duration) -> String {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    let seconds = format!("@{}", (now + from_now).as_secs());
-    let date = std::process::Command::new("date").args(["-u", "+%FT%TZ", "-d", &seconds]).output();
+    let from_now = format!("now + {} seconds", from_now.as_secs());
+    let date = std::process::Command::new("date").args(["-u", "+%FT%TZ", "-d", &from_now]).output();
     String::from_utf8(date.expect("date runs").stdout).expect("text").trim().to_owned()
 }
 
