@@ -8,6 +8,8 @@
 //!
 //! Knows nothing of HTTP and of other nodes, see `raft::subscribers` for those.
 
+mod kept;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
+use kept::{cut, kept};
 
 /// Clients that only pull come every five minutes, and may miss once.
 pub const FORGET_AFTER: Duration = Duration::from_secs(660);
@@ -164,16 +167,19 @@ impl Subscribers {
         released: &Released,
         now: impl FnOnce() -> Timestamp,
     ) {
-        let topic = self.topic_of_file(&released.group, file);
+        let (topic, labels) = (self.topic_of_file(&released.group, file), kept(labels));
         let is_known = |entry: &Entry| {
             let Given::File { namespace, version } = &entry.given else { return false };
-            *version == released.version && **namespace == *released.namespace && *entry.labels == *labels
+            *version == released.version && **namespace == *released.namespace && entry.labels == labels
         };
         self.note(topic, client, is_known, now, || {
             let (group, file) = (released.group.as_str().into(), canonical_file(file).into());
-            let wants = Wants::File { group, file, namespaces: namespaces.into() };
+            // Nothing is in a namespace that is longer than any.
+            let can_be = |namespace: &&String| namespace.len() <= limits::NAMESPACE_CHARS_MAX;
+            let namespaces = namespaces.iter().filter(can_be).cloned().collect();
+            let wants = Wants::File { group, file, namespaces };
             let given = Given::File { namespace: released.namespace.as_str().into(), version: released.version };
-            (wants, labels.into(), given)
+            (wants, labels.clone(), given)
         });
     }
 
@@ -209,7 +215,7 @@ impl Subscribers {
         self.note(topic, client, is_known, now, || {
             let wants = Wants::Rules { family, namespace: namespace.into(), service: service.into() };
             let given = releases.iter().map(|release| (release.rule.id.as_str().into(), release.version)).collect();
-            (wants, labels().into(), Given::Rules(given))
+            (wants, kept(&labels()), Given::Rules(given))
         });
     }
 
@@ -238,7 +244,8 @@ impl Subscribers {
                     return;
                 }
                 let (wants, labels, given) = make();
-                let (address, agent) = (client.address.into(), cut(client.agent).into());
+                let address = cut(client.address, limits::SUBSCRIPTION_ADDRESS_BYTES_MAX).into();
+                let agent = cut(client.agent, limits::AGENT_BYTES_MAX).into();
                 let waits = matches!(wants, Wants::Rules { .. });
                 let entry = Entry { wants, address, agent, labels, given, since: now(), heard, waits };
                 shard.topics.entry(topic).or_default().insert(who, entry);
@@ -363,7 +370,7 @@ impl Subscribers {
     }
 
     fn who(&self, client: Client<'_>) -> u64 {
-        self.hashing.hash_one((client.address, cut(client.agent)))
+        self.hashing.hash_one((client.address, cut(client.agent, limits::AGENT_BYTES_MAX)))
     }
 
     fn topic_of_file(&self, group: &str, file: &str) -> u64 {
@@ -433,15 +440,6 @@ impl Entry {
             is_current,
         }
     }
-}
-
-/// As much of a user agent as is kept.
-fn cut(agent: &str) -> &str {
-    let mut end = agent.len().min(limits::AGENT_BYTES_MAX);
-    while !agent.is_char_boundary(end) {
-        end -= 1;
-    }
-    &agent[..end]
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! What a person sends: pairs of a form, taken only from a page that was made for this very visitor.
 
+use std::time::Duration;
+
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
+use tokio::time::timeout;
 
 use super::Console;
 use super::frame::failed;
@@ -13,6 +16,8 @@ use crate::model::limits;
 
 /// The field of every form that shows where it came from.
 const TOKEN: &str = "form_token";
+/// How long the body of a form may take.
+const BODY_WITHIN: Duration = Duration::from_secs(5);
 /// The way a browser says whether a page of ours sent this.
 const SITE: &str = "sec-fetch-site";
 
@@ -21,8 +26,9 @@ const SITE: &str = "sec-fetch-site";
 pub(super) struct Fields(Vec<(String, String)>);
 
 impl Fields {
+    /// The first [`limits::FORM_PAIRS_MAX`] pairs.
     pub(super) fn parse(text: &[u8]) -> Fields {
-        Fields(url::form_urlencoded::parse(text).into_owned().collect())
+        Fields(url::form_urlencoded::parse(text).into_owned().take(limits::FORM_PAIRS_MAX).collect())
     }
 
     /// The first value, blanks around it cut off.
@@ -71,7 +77,7 @@ impl FromRequest<Console> for Form {
         let visitor = Visitor::from_request_parts(&mut parts, console).await?;
         let refuse = |code, why: &str| failed(visitor.texts, &Refusal::new(code, why));
         let is_ours = comes_from_here(&parts.method, &parts.headers);
-        let fields = read(body).await.map_err(|refusal| failed(visitor.texts, &refusal))?;
+        let fields = read(body, limits::BODY_BYTES_MAX).await.map_err(|refusal| failed(visitor.texts, &refusal))?;
         if !is_ours || !is_equal(fields.raw(TOKEN), &visitor.form_token) {
             return Err(refuse(Code::NotAllowedAccess, "this form is not of a page of yours: load the page again"));
         }
@@ -94,7 +100,8 @@ impl FromRequest<Console> for OpenForm {
         if !comes_from_here(&parts.method, &parts.headers) {
             return Err(StatusCode::FORBIDDEN.into_response());
         }
-        let fields = read(body).await.map_err(|refusal| failed(stranger.texts, &refusal))?;
+        let fields = read(body, limits::LOGIN_BODY_BYTES_MAX).await;
+        let fields = fields.map_err(|refusal| failed(stranger.texts, &refusal))?;
         Ok(OpenForm { stranger, fields })
     }
 }
@@ -104,12 +111,17 @@ fn comes_from_here(method: &Method, headers: &HeaderMap) -> bool {
     method.is_safe() || headers.get(SITE).is_none_or(|site| site == "same-origin")
 }
 
-async fn read(body: axum::body::Body) -> Result<Fields, Refusal> {
-    let bytes_max = limits::BODY_BYTES_MAX;
-    let collect = Limited::new(body, bytes_max).collect();
-    match collect.await {
-        Ok(collected) => Ok(Fields::parse(&collected.to_bytes())),
-        Err(_) => Err(Refusal::new(Code::RequestTooLarge, format!("at most {bytes_max} bytes"))),
+/// All pairs of a form: one with too many is refused, as what is left out would be taken for empty.
+async fn read(body: axum::body::Body, bytes_max: usize) -> Result<Fields, Refusal> {
+    let too_large = |why: String| Refusal::new(Code::RequestTooLarge, why);
+    let collected = match timeout(BODY_WITHIN, Limited::new(body, bytes_max).collect()).await {
+        Ok(Ok(collected)) => collected.to_bytes(),
+        Ok(Err(_)) => return Err(too_large(format!("at most {bytes_max} bytes"))),
+        Err(_) => return Err(Refusal::new(Code::BadRequest, "the body did not come in time")),
+    };
+    match collected.iter().filter(|byte| **byte == b'&').count() < limits::FORM_PAIRS_MAX {
+        true => Ok(Fields::parse(&collected)),
+        false => Err(too_large(format!("at most {} fields of a form", limits::FORM_PAIRS_MAX))),
     }
 }
 
@@ -129,6 +141,16 @@ mod tests {
         let fields = Fields::parse(b"name=+a%20b&text=+x%0A&box=on");
         assert_eq!((fields.get("name"), fields.raw("text"), fields.is_set("box")), ("a b", " x\n", true));
         assert_eq!((fields.get("none"), fields.given("none"), fields.is_set("none")), ("", None, false));
+    }
+
+    #[tokio::test]
+    async fn a_form_has_so_many_fields_and_so_many_bytes() {
+        let code =
+            async |body: String, bytes_max: usize| read(body.into(), bytes_max).await.err().map(|refusal| refusal.code);
+        assert_eq!(code("=&".repeat(limits::FORM_PAIRS_MAX - 1), 4096).await, None);
+        assert_eq!(code("=&".repeat(limits::FORM_PAIRS_MAX), 4096).await, Some(Code::RequestTooLarge));
+        assert_eq!(code("a=b".into(), 2).await, Some(Code::RequestTooLarge));
+        assert_eq!(Fields::parse("=&".repeat(100_000).as_bytes()).0.len(), limits::FORM_PAIRS_MAX);
     }
 
     #[test]

@@ -59,9 +59,12 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let agent = agent(&parts.headers);
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
+    // While the password waits for its turn nothing else is kept of the form.
+    let (mut page, to) = (Page::new(&stranger, &fields), destination(&fields));
+    drop(fields);
     match console.sign_in(Applicant { name, password, address, agent, request: id }).await {
         Ok(SignedIn { token, .. }) => {
-            let mut response = Redirect::to(&destination(&fields)).into_response();
+            let mut response = Redirect::to(&to).into_response();
             response.headers_mut().append(SET_COOKIE, session::begin(&console, &token));
             Ok(response)
         }
@@ -70,7 +73,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
                 NotSignedIn::Later(wait, refusal) => (refusal, Some(wait.as_secs())),
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
-            let page = Page { fault: Some(told(&refusal)), ..Page::new(&stranger, &fields) };
+            page.fault = Some(told(&refusal));
             let mut response = page_refused(refusal.code, &page);
             response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
             Ok(response)

@@ -88,6 +88,13 @@ pub const REGEX_BYTES_MAX: usize = 4096;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 /// Clients with what they have that a node remembers, about 400 bytes each.
 pub const SUBSCRIPTIONS_MAX: usize = 200_000;
+/// What is kept of such a client: bytes of its address, how many labels, bytes of a key or a value, and of all of them.
+pub const SUBSCRIPTION_ADDRESS_BYTES_MAX: usize = 64;
+pub const SUBSCRIPTION_LABELS_MAX: usize = 16;
+pub const SUBSCRIPTION_LABEL_BYTES_MAX: usize = 128;
+pub const SUBSCRIPTION_LABELS_BYTES_MAX: usize = 512;
+/// Fields of a form of the console.
+pub const FORM_PAIRS_MAX: usize = 1_000;
 /// Of these, that an answer of one node to another or to a caller holds.
 pub const SUBSCRIPTIONS_TOLD_MAX: usize = 10_000;
 /// What is kept of a client's user agent.

@@ -155,3 +155,22 @@ async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
     publish(&mut bench, "second");
     assert_eq!(share(&bench), Share { present: 1, current: 0 });
 }
+
+/// Whatever a stranger says of itself, what is kept of it is small.
+#[tokio::test(start_paused = true)]
+async fn a_client_is_kept_within_a_kilobyte() {
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let released = publish(&mut bench, "a=1");
+    let long = "x".repeat(40_000);
+    let labels = vec![(long.clone(), long.clone()); 64];
+    let client = Client { address: &long, agent: &long };
+    let namespaces = ["default".to_owned(), long.clone()];
+    for _ in 0..2 {
+        subscribers.pulled(client, &labels, &namespaces, "application", &released, || Timestamp(1));
+    }
+    let told = subscribers.of(&bench.catalog, &Thing::File(ConfigKey::new("default", "app", "application")));
+    let [one] = &told[..] else { panic!("one client: {}", told.len()) };
+    let of_labels: usize = one.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let bytes = one.address.len() + one.agent.len() + of_labels;
+    assert!(bytes <= 1024 && of_labels > 0, "{bytes} bytes, {of_labels} of labels");
+}

@@ -81,7 +81,7 @@ pub(super) async fn discover(
         return Ok(answer.unwrap_or_else(|| found.answer(&question)));
     }
     let held = Held::begin(app.node.metrics());
-    let mut hold = Hold { deadline: held.began() + hold, app, origin: Origin::of_any(address), question, held };
+    let mut hold = Hold { deadline: held.began() + hold, app, origin: Origin::of_any(address), question, caller, held };
     match hold.look().await? {
         Look::Answer(answer) => Ok(answer),
         Look::Wait(seen) => Ok(waiting.for_answer(hold.wait(seen)).await),
@@ -93,6 +93,7 @@ struct Hold {
     app: App,
     origin: Origin,
     question: Arc<Question>,
+    caller: Caller,
     held: Held,
     /// When it is answered that nothing has changed.
     deadline: Instant,
@@ -145,6 +146,11 @@ impl Hold {
                     return Ok(seen.found.answer(&self.question));
                 }
             }
+            // Whose token is not believed any more is told nothing.
+            if let Err(gone) = self.caller.again(&self.app) {
+                self.held.outcome = "refused";
+                return Err(gone.into());
+            }
             // Boxed: most of those that wait are never woken.
             match Box::pin(self.look()).await? {
                 Look::Answer(answer) => return Ok(answer),
@@ -185,6 +191,10 @@ async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Resp
 /// Whether it is told or knows already: from here on the client has these rules.
 fn note(app: &App, question: &Question, (namespace, service): &Identity, releases: &[Arc<RuleRelease>]) {
     let Wanted::Rules(family, None) = question.wanted else { return };
+    // To who does not see it, it is not there.
+    if !question.sight.sees(namespace, service) {
+        return;
+    }
     let client = Client { address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(), agent: &question.agent };
     let (labels, now) = (|| question.labels(), || app.node.now());
     app.node.subscribers().discovered(client, labels, family, (namespace, service), releases, now);
