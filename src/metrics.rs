@@ -86,11 +86,13 @@ metrics! {
     polls_held: IntGauge "thuban_long_polls_held";
     /// Clients with what they have that this node remembers.
     subscribers: IntGauge "thuban_subscribers";
+    /// Bytes that they take in memory.
+    subscribers_bytes: IntGauge "thuban_subscribers_bytes";
     /// Clients of this node that are there now and have, or should have, a release, by kind: config_files, or that of the rules.
     subscribers_present: IntGaugeVec "thuban_subscribers_present" ["kind"];
     /// Those of them that have what they should have by now.
     subscribers_current: IntGaugeVec "thuban_subscribers_current" ["kind"];
-    /// Clients that were not remembered, as there are too many.
+    /// Clients that were not remembered, as there are too many, in all or of one address.
     subscribers_turned_away: IntGauge "thuban_subscribers_turned_away";
     /// Long polls ended, by how: changed, unchanged, dropped (client gone), refused, shutdown.
     polls_ended: IntCounterVec "thuban_long_polls_total" ["outcome"];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
 use crate::catalog::audit::AuditNote;
-use crate::compat::{ConfigSource, LiveMember};
+use crate::compat::{ConfigSource, LiveMember, Reader};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
@@ -117,18 +117,32 @@ impl ConfigSource for LocalView {
         self.node.note(Lane::Client, note);
     }
 
-    fn note_pulled(&self, lookup: &Lookup, agent: &str, released: &Released) {
-        let Lookup { client, namespaces, file, .. } = lookup;
-        let who = Client { address: &client.address, agent };
-        let now = || self.node.now();
-        self.node.subscribers().pulled(who, &client.labels, namespaces, file, released, now);
+    fn resolve_by_address(&self, lookup: &Lookup) -> Option<Arc<Released>> {
+        let catalog = self.node.state().catalog();
+        let asks = |namespace: &String| catalog.configs.asks_labels(namespace, &lookup.group, &lookup.file);
+        if lookup.namespaces.iter().any(asks) {
+            return None;
+        }
+        let find = |namespace: &String| catalog.configs.find(namespace, &lookup.group, &lookup.file, &lookup.client);
+        lookup.namespaces.iter().find_map(find).cloned()
     }
 
-    fn note_polled(&self, address: &str, agent: &str, group: &str, file: &str) {
-        self.node.subscribers().polled(Client { address, agent }, group, file);
+    fn note_pulled(&self, reader: Reader<'_>, lookup: &Lookup, released: &Released) {
+        let Lookup { client, namespaces, file, .. } = lookup;
+        let now = || self.node.now();
+        self.node.subscribers().pulled(client_of(reader, lookup), &client.labels, namespaces, file, released, now);
+    }
+
+    fn note_polled(&self, reader: Reader<'_>, lookup: &Lookup) -> bool {
+        self.node.subscribers().polled(client_of(reader, lookup), &lookup.group, &lookup.file)
     }
 
     fn out_of_service(&self) -> Option<String> {
         self.node.out_of_service().map(str::to_owned)
     }
+}
+
+fn client_of<'a>(reader: Reader<'a>, lookup: &'a Lookup) -> Client<'a> {
+    let Reader { agent, origin, hold } = reader;
+    Client { address: &lookup.client.address, agent, origin, hold }
 }

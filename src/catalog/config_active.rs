@@ -9,7 +9,7 @@ use imbl::OrdMap;
 
 use crate::model::audience::Judge;
 use crate::model::config_file::{ConfigKey, ConfigRelease, PROPERTIES_SUFFIX, canonical_file};
-use crate::model::config_lookup::{ClientLabels, Released};
+use crate::model::config_lookup::{CLIENT_ADDRESS_LABEL, ClientLabels, Released};
 use crate::model::release::ReleaseType;
 
 /// The active releases of all files.
@@ -111,6 +111,14 @@ impl ActiveConfigs {
                 seen.next().is_none().then_some(released)
             })
         })
+    }
+
+    /// Whether a gray release of one of the files that may be found under that name is for clients by another label than
+    /// their address.
+    pub(super) fn asks_labels(&self, namespace: &str, group: &str, file: &str) -> bool {
+        let names = self.files.get(&ConfigKey::new(namespace, group, canonical_file(file)));
+        let mut grays = names.into_iter().flat_map(|names| names.values()).flat_map(|active| &active.grays);
+        grays.any(|gray| gray.release.audience().keys().any(|key| key != CLIENT_ADDRESS_LABEL))
     }
 
     fn of_file(&self, key: &ConfigKey) -> Option<&ActiveFile> {

@@ -63,6 +63,11 @@ impl Configs {
         self.active.find(namespace, group, file, client)
     }
 
+    /// Whether which release a client finds there follows from another of its labels than its address.
+    pub fn asks_labels(&self, namespace: &str, group: &str, file: &str) -> bool {
+        self.active.asks_labels(namespace, group, file)
+    }
+
     /// The newest notification id of one step of a lookup.
     pub fn notification_id(&self, namespace: &str, group: &str, file: &str) -> Option<u32> {
         self.marks.get(&ConfigKey::new(namespace, group, canonical_file(file))).copied()

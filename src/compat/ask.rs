@@ -1,6 +1,6 @@
 //! One request as the handlers see it: query, client address and credentials, read once.
 
-use std::{borrow::Cow, convert::Infallible, net::IpAddr};
+use std::{borrow::Cow, convert::Infallible, net::IpAddr, time::Duration};
 
 use axum::{
     extract::FromRequestParts,
@@ -8,10 +8,11 @@ use axum::{
 };
 use url::form_urlencoded;
 
-use super::{ConfigSource, Surface, auth::Credentials};
+use super::{ConfigSource, Reader, Surface, auth::Credentials};
 use crate::address::client_address;
 use crate::connections::Parking;
 use crate::model::signature::Target;
+use crate::origin::Origin;
 
 pub(super) struct Ask {
     /// As received, undecoded.
@@ -44,6 +45,11 @@ impl Ask {
     /// The program that asks, by its own word.
     pub(super) fn agent(&self) -> &str {
         self.agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default()
+    }
+
+    /// Who asks, as it is remembered with what it has.
+    pub(super) fn reader(&self, hold: Duration) -> Reader<'_> {
+        Reader { agent: self.agent(), origin: Origin::of_any(self.address), hold }
     }
 
     /// What its client has signed, if it has.

@@ -1,6 +1,6 @@
 //! The pulls: `/configs` and the three forms of `/configfiles`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -174,7 +174,7 @@ impl<S: ConfigSource> Surface<S> {
             self.admit_to_sealed(&admitted, &released)?;
             self.clear(&released)?;
         }
-        self.source.note_pulled(&lookup, ask.agent(), &released);
+        self.source.note_pulled(ask.reader(Duration::ZERO), &lookup, &released);
         Ok(Pulled { file: lookup.file, known, released })
     }
 }

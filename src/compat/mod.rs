@@ -143,16 +143,33 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// Writes down that a reader was refused, and of which app. Asked once a minute for each of them.
     fn note_refused(&self, app_id: &str, address: Option<IpAddr>);
 
-    /// A client was given a released file, or has it already.
-    fn note_pulled(&self, _lookup: &Lookup, _agent: &str, _released: &Released) {}
+    /// What a client gets of whom the address alone is known; nothing where another of its labels decides.
+    fn resolve_by_address(&self, lookup: &Lookup) -> Option<Arc<Released>> {
+        self.resolve(lookup)
+    }
 
-    /// A client waits for changes of a file.
-    fn note_polled(&self, _address: &str, _agent: &str, _group: &str, _file: &str) {}
+    /// A client was given a released file, or has it already.
+    fn note_pulled(&self, _reader: Reader<'_>, _lookup: &Lookup, _released: &Released) {}
+
+    /// A client waits for changes of a file. False for one of which this node does not know what it has.
+    fn note_polled(&self, _reader: Reader<'_>, _lookup: &Lookup) -> bool {
+        true
+    }
 
     /// Why nothing of this node may be served, if that is so.
     fn out_of_service(&self) -> Option<String> {
         None
     }
+}
+
+/// The program that asks, and from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reader<'a> {
+    /// By its own word.
+    pub agent: &'a str,
+    pub origin: Origin,
+    /// How long its poll is held; zero for a pull.
+    pub hold: Duration,
 }
 
 /// A member that clients may be sent to.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    CATCH_UP_LIMIT, ConfigSource, FAR, Surface,
+    CATCH_UP_LIMIT, ConfigSource, FAR, Reader, Surface,
     answer::{self, Refusal},
     ask::Ask,
     auth::{self, Admitted},
@@ -105,12 +105,32 @@ impl<S: ConfigSource> Surface<S> {
         let mut poll = Poll::read(ask, admitted, namespaces)?;
         self.keep_seen(&poll.admitted, &mut poll.namespaces, &poll.app);
         let watch = self.source.hub().watch(Origin::of_any(ask.address), poll.keys(), poll.bytes())?;
-        let address = address_of(ask);
-        poll.files.iter().for_each(|file| self.source.note_polled(&address, ask.agent(), &poll.app, &file.name));
+        self.note(ask.reader(self.settings.hold), address_of(ask), &poll);
         let held = Held::begin(&self.metrics);
         let deadline = held.began() + jittered(self.settings.hold);
         let request = self.floor.mark(&(ask.address, ask.query().raw()));
         Ok(Hold { surface: self.clone(), request, poll, watch, held, deadline, waited: false })
+    }
+}
+
+impl<S: ConfigSource> Surface<S> {
+    /// Remembers that a client is there. One that another node has told of the newest change, and that comes here now,
+    /// has what is found for it: who is told of a change pulls at once.
+    fn note(&self, reader: Reader<'_>, address: String, poll: &Poll) {
+        let mut lookup = poll.lookup();
+        lookup.client.address = address;
+        for wanted in &poll.files {
+            lookup.file.clone_from(&wanted.name);
+            if self.source.note_polled(reader, &lookup) {
+                continue;
+            }
+            if self.source.notification_id(&lookup).map(i64::from) == Some(wanted.known_id)
+                && let Some(released) = self.source.resolve_by_address(&lookup)
+                && (!released.encrypted || self.admit_to_sealed(&poll.admitted, &released).is_ok())
+            {
+                self.source.note_pulled(reader, &lookup, &released);
+            }
+        }
     }
 }
 

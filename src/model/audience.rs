@@ -83,6 +83,14 @@ pub struct Audience<'a> {
     pub percent: Option<&'a ClientPercent>,
 }
 
+impl<'a> Audience<'a> {
+    /// The labels of a client that are looked at.
+    pub fn keys(self) -> impl Iterator<Item = &'a str> {
+        let share = self.percent.map(|share| share.by.as_str());
+        self.labels.iter().map(|label| label.key.as_str()).chain(share)
+    }
+}
+
 impl Audience<'_> {
     pub(super) fn is_everybody(self) -> bool {
         self.labels.is_empty() && self.percent.is_none()

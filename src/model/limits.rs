@@ -88,6 +88,8 @@ pub const REGEX_BYTES_MAX: usize = 4096;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 /// Clients with what they have that a node remembers, about 400 bytes each.
 pub const SUBSCRIPTIONS_MAX: usize = 200_000;
+/// What they may take in memory together.
+pub const SUBSCRIPTIONS_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// What is kept of such a client: bytes of its address, how many labels, bytes of a key or a value, and of all of them.
 pub const SUBSCRIPTION_ADDRESS_BYTES_MAX: usize = 64;
 pub const SUBSCRIPTION_LABELS_MAX: usize = 16;

@@ -295,6 +295,7 @@ impl Node {
         }
         let as_gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         metrics.subscribers.set(as_gauge(self.subscribers().len()));
+        metrics.subscribers_bytes.set(as_gauge(self.subscribers().bytes()));
         metrics.subscribers_turned_away.set(as_gauge(self.subscribers().turned_away()));
         let catalog = self.state().catalog();
         metrics.notification_id.set(i64::from(catalog.configs.newest_notification_id()));

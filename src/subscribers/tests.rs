@@ -24,8 +24,21 @@ fn publish(bench: &mut Bench, content: &str) -> Arc<Released> {
     bench.catalog.configs.find("default", "app", "application", &client).expect("published").clone()
 }
 
+const HOLD: Duration = Duration::from_secs(55);
+
+fn at(number: u8) -> Origin {
+    Origin::of([192, 0, 2, number].into())
+}
+
+fn client(address: &str, hold: Duration) -> Client<'_> {
+    Client { address, agent: "a client", origin: at(1), hold }
+}
+
 fn pull(subscribers: &Subscribers, address: &str, released: &Released, at: u64) {
-    let client = Client { address, agent: "a client" };
+    pull_from(subscribers, client(address, Duration::ZERO), released, at);
+}
+
+fn pull_from(subscribers: &Subscribers, client: Client<'_>, released: &Released, at: u64) {
     let namespaces = ["default".to_owned()];
     subscribers.pulled(client, &[], &namespaces, "application", released, || Timestamp(at));
 }
@@ -54,21 +67,38 @@ async fn who_has_pulled_has_what_it_was_given_until_it_is_not_heard_of() {
     pull(&subscribers, "10.0.0.2", &second, 4);
     assert_eq!(told(&subscribers, &bench), [row("10.0.0.1", 1, 1, false), row("10.0.0.2", 2, 4, true)]);
     tokio::time::advance(FORGET_AFTER - SWEEP_EVERY).await;
-    subscribers.polled(Client { address: "10.0.0.2", agent: "a client" }, "app", "application.properties");
-    subscribers.polled(Client { address: "10.0.0.9", agent: "a client" }, "app", "application");
-    tokio::time::advance(2 * SWEEP_EVERY).await;
+    assert!(subscribers.polled(client("10.0.0.2", HOLD), "app", "application.properties"));
+    assert!(!subscribers.polled(client("10.0.0.9", HOLD), "app", "application"), "it is not known");
+    tokio::time::advance(SWEEP_EVERY).await;
     assert_eq!(told(&subscribers, &bench), [row("10.0.0.2", 2, 4, true)], "who polls still has it");
     assert_eq!(subscribers.len(), 1);
+    tokio::time::advance(HOLD + GRACE).await;
+    assert_eq!(told(&subscribers, &bench), [], "its wait has ended a minute ago");
+    assert!(!subscribers.polled(client("10.0.0.2", HOLD), "app", "application"), "and what it has now is not known");
+    tokio::time::advance(SWEEP_EVERY).await;
+    pull(&subscribers, "10.0.0.1", &second, 5);
+    pull(&subscribers, "10.0.0.3", &second, 5);
+    tokio::time::advance(FORGET_AFTER).await;
+    assert_eq!((told(&subscribers, &bench), subscribers.len(), subscribers.bytes()), (vec![], 0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn there_are_never_too_many() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
     let released = publish(&mut bench, "a=1");
-    for number in 0..limits::SUBSCRIPTIONS_MAX + 7 {
-        pull(&subscribers, &number.to_string(), &released, 1);
-    }
-    assert_eq!((subscribers.len(), subscribers.turned_away()), (limits::SUBSCRIPTIONS_MAX, 7));
+    let share = limits::SUBSCRIPTIONS_MAX / SHARE_OF_ORIGIN;
+    let pulls = |origin: u8, clients: usize| {
+        for number in 0..clients {
+            let address = format!("{origin}.{number}");
+            let client = Client { origin: at(origin), ..client(&address, Duration::ZERO) };
+            pull_from(&subscribers, client, &released, 1);
+        }
+        (subscribers.len(), subscribers.turned_away())
+    };
+    assert_eq!(pulls(1, share + 7), (share, 7), "whatever address a client says it has");
+    assert_eq!(pulls(2, share), (2 * share, 7), "others are remembered");
+    assert_eq!((pulls(3, share), pulls(4, share)), ((3 * share, 7), (4 * share, 7)));
+    assert_eq!(pulls(5, 3), (limits::SUBSCRIPTIONS_MAX, 10), "there are too many");
     tokio::time::advance(FORGET_AFTER).await;
     pull(&subscribers, "later", &released, 1);
     assert!(subscribers.len() < limits::SUBSCRIPTIONS_MAX, "who is gone makes room");
@@ -91,7 +121,7 @@ async fn the_share_that_is_current_is_counted_of_who_is_there() {
     for address in ["waits", "pulls", "moved away"] {
         pull(&subscribers, address, &first, 1);
     }
-    let waits = |address| subscribers.polled(Client { address, agent: "a client" }, "app", "application");
+    let waits = |address| assert!(subscribers.polled(client(address, HOLD), "app", "application"));
     waits("waits");
     waits("moved away");
     assert_eq!(share(&bench, FILES), (3, 3));
@@ -99,8 +129,9 @@ async fn the_share_that_is_current_is_counted_of_who_is_there() {
     assert_eq!(share(&bench, FILES), (3, 0));
     pull(&subscribers, "waits", &second, 2);
     assert_eq!(share(&bench, FILES), (3, 1));
-    tokio::time::advance(PRESENT_WITHIN).await;
+    tokio::time::advance(HOLD).await;
     waits("waits");
+    tokio::time::advance(GRACE).await;
     assert_eq!(share(&bench, FILES), (2, 1), "the one that went to another node is counted there");
     pull(&subscribers, "pulls", &second, 3);
     assert_eq!(share(&bench, FILES), (2, 2));
@@ -138,7 +169,7 @@ async fn who_has_the_rules_of_a_service_as_they_are_is_current() {
         assert_eq!(bench.codes(Command::PublishRules(family, vec![release])), [200000]);
     };
     let discover = |bench: &Bench| {
-        let client = Client { address: "10.0.0.1", agent: "a client" };
+        let client = client("10.0.0.1", HOLD);
         let releases = bench.catalog.rules.of(family).active().of_service("a", "s", |_| None);
         subscribers.discovered(client, Vec::new, family, ("a", "s"), &releases, || Timestamp(1));
     };
@@ -163,7 +194,7 @@ async fn a_client_is_kept_within_a_kilobyte() {
     let released = publish(&mut bench, "a=1");
     let long = "x".repeat(40_000);
     let labels = vec![(long.clone(), long.clone()); 64];
-    let client = Client { address: &long, agent: &long };
+    let client = Client { agent: &long, ..client(&long, Duration::ZERO) };
     let namespaces = ["default".to_owned(), long.clone()];
     for _ in 0..2 {
         subscribers.pulled(client, &labels, &namespaces, "application", &released, || Timestamp(1));
@@ -173,4 +204,59 @@ async fn a_client_is_kept_within_a_kilobyte() {
     let of_labels: usize = one.labels.iter().map(|(key, value)| key.len() + value.len()).sum();
     let bytes = one.address.len() + one.agent.len() + of_labels;
     assert!(bytes <= 1024 && of_labels > 0, "{bytes} bytes, {of_labels} of labels");
+}
+
+/// What strangers have is bounded in bytes too, and those of one origin by a quarter.
+#[tokio::test(start_paused = true)]
+async fn twenty_thousand_hostile_pulls_take_a_share() {
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let released = publish(&mut bench, "a=1");
+    let labels: Vec<_> = (0..64).map(|number| (number.to_string(), "x".repeat(10 + number))).collect();
+    let namespaces: Vec<_> = ["a", "b"].map(|letter| letter.repeat(limits::NAMESPACE_CHARS_MAX)).into();
+    let pull = |origin: u8, number: usize| {
+        let address = number.to_string();
+        let client = Client { origin: at(origin), ..client(&address, Duration::ZERO) };
+        subscribers.pulled(client, &labels, &namespaces, "application", &released, || Timestamp(1));
+    };
+    (0..20_000).for_each(|number| pull(1, number));
+    let share = limits::SUBSCRIPTIONS_BYTES_MAX / SHARE_OF_ORIGIN;
+    let (kept, bytes) = (subscribers.len(), subscribers.bytes());
+    assert!(bytes <= share && bytes > share - 4096, "{bytes} bytes of {kept} clients");
+    assert!(subscribers.turned_away() > 0 && kept > 10_000, "{kept} are kept");
+    pull(2, 20_000);
+    assert_eq!(subscribers.len(), kept + 1, "another one is remembered");
+    tokio::time::advance(FORGET_AFTER).await;
+    told(&subscribers, &bench);
+    assert_eq!((subscribers.len(), subscribers.bytes()), (0, 0));
+}
+
+/// Who was given the same rules shares one list of them.
+#[tokio::test(start_paused = true)]
+async fn the_rules_of_many_clients_are_one_list() {
+    let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
+    let family = Family::RateLimit;
+    for number in 0..50 {
+        let name = format!("rule {number}");
+        let body = serde_json::json!({"callee": {"namespace": "a", "service": "s"}, "rules": [{}]});
+        let body = serde::de::DeserializeSeed::deserialize(family, body).expect("a body");
+        let head = RuleHead { name: Some(name.clone()), namespace: Some("a".into()), ..RuleHead::default() };
+        assert_eq!(bench.codes(Command::Rules(Op::Create, vec![RuleDraft { head, body }])), [200000]);
+        let release =
+            RuleReleaseDraft { rule_name: Some(name), release_name: Some("r".into()), ..RuleReleaseDraft::default() };
+        assert_eq!(bench.codes(Command::PublishRules(family, vec![release])), [200000]);
+    }
+    let releases = bench.catalog.rules.of(family).active().of_service("a", "s", |_| None);
+    assert_eq!(releases.len(), 50);
+    let discover = |number: usize, releases: &[Arc<RuleRelease>]| {
+        let address = number.to_string();
+        subscribers.discovered(client(&address, HOLD), Vec::new, family, ("a", "s"), releases, || Timestamp(1));
+    };
+    (0..1000).for_each(|number| discover(number, &releases));
+    assert_eq!((subscribers.len(), subscribers.rule_sets.len()), (1000, 1));
+    assert!(subscribers.bytes() < 500 * 1024, "{} bytes", subscribers.bytes());
+    (0..1000).for_each(|number| discover(number, &releases[1..]));
+    assert_eq!(subscribers.shares(&bench.catalog)[family.kind()], Share { present: 1000, current: 0 });
+    tokio::time::advance(HOLD + GRACE).await;
+    (1000..3000).for_each(|number| discover(number, &releases));
+    assert_eq!(subscribers.rule_sets.len(), 1, "what nobody has is forgotten");
 }

@@ -68,6 +68,56 @@ async fn a_rollout_can_be_watched_from_any_node() {
     cluster.api(1).get(&missing).await.expect_code(400_202);
 }
 
+/// A client of a dead node is known where it went when it comes: by a pull that says that it has the release, by a poll
+/// that names the newest change. Not by a poll of who is still to be told of it, nor while a gray release goes by labels
+/// that a poll does not bring.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_from_a_dead_node_is_known_at_once() {
+    let mut cluster = Cluster::start(3).await;
+    let api = cluster.api(1);
+    api.publish("default", "app", "application", "v=1").await;
+    cluster.expect_equal_state().await;
+    let apollo = cluster.apollo(1);
+    let key = apollo.config("app", "default", "application").await["releaseKey"].as_str().expect("a key").to_owned();
+    let id = apollo.current_id("app", "default", "application").await;
+    cluster.kill(2).await;
+    let pull = format!("/configs/app/default/application?ip=10.0.0.1&releaseKey={key}");
+    assert_eq!(apollo.get(&pull).await.status, 304);
+    let poll = |address: &'static str, id: i64| {
+        let apollo = cluster.apollo(1);
+        tokio::spawn(async move {
+            let _ = apollo.poll_with("app", "default", &[("application", id)], &format!("&ip={address}")).await;
+        })
+    };
+    poll("10.0.0.3", -1).await.expect("it is told");
+    let held = poll("10.0.0.2", id);
+    let expected = ["10.0.0.1", "10.0.0.2"].map(|address| (address.to_owned(), 1, 1, true));
+    eventually(LIMIT, "both are known", || async {
+        let answer = asked(&cluster.api(3), OF_FILE).await;
+        let found: Vec<_> = rows(&answer).into_iter().filter(|(address, ..)| address.starts_with("10.")).collect();
+        if found == expected { Ok(()) } else { Err(answer.to_string()) }
+    })
+    .await;
+    held.abort();
+
+    let labels = json!([{"key": "zone", "value": {"value": "a"}}]);
+    let gray = json!({"namespace": "default", "group": "app", "file_name": "application", "name": "gray",
+                      "release_type": "gray", "beta_labels": labels});
+    cluster.api(1).post("/config/v1/configfiles/release", &gray).await.expect_code(200_000);
+    let id = apollo.current_id("app", "default", "application").await;
+    let held = [poll("10.0.0.2", id), poll("10.0.0.4", id)];
+    let metrics = cluster.api(1);
+    eventually(LIMIT, "both polls are held", || async {
+        let count = metrics.metric("thuban_long_polls_held").await;
+        if count == Some(2.0) { Ok(()) } else { Err(format!("{count:?}")) }
+    })
+    .await;
+    let answer = asked(&cluster.api(3), OF_FILE).await;
+    let found: Vec<_> = rows(&answer).into_iter().filter(|(address, ..)| address.starts_with("10.")).collect();
+    assert_eq!(found, expected, "what the fourth has follows from its labels: {answer}");
+    held.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_discovered_a_rule_has_it() {
     let cluster = Cluster::start(3).await;

@@ -67,7 +67,7 @@ pub(super) async fn discover(
     let seen = request.applied_index();
     let address_text = address.map(|address: IpAddr| address.to_string());
     let mut question = request.question(address_text, caller.client_sight())?;
-    question.agent = agent;
+    (question.agent, question.origin, question.hold) = (agent, Origin::of_any(address), hold);
     let question = Arc::new(question);
     match app.node.reach(CATCH_UP_WITHIN, |applied| applied.index >= seen).await {
         Reached::Here => {}
@@ -81,7 +81,7 @@ pub(super) async fn discover(
         return Ok(answer.unwrap_or_else(|| found.answer(&question)));
     }
     let held = Held::begin(app.node.metrics());
-    let mut hold = Hold { deadline: held.began() + hold, app, origin: Origin::of_any(address), question, caller, held };
+    let mut hold = Hold { deadline: held.began() + hold, app, question, caller, held };
     match hold.look().await? {
         Look::Answer(answer) => Ok(answer),
         Look::Wait(seen) => Ok(waiting.for_answer(hold.wait(seen)).await),
@@ -91,7 +91,6 @@ pub(super) async fn discover(
 /// A question that is held.
 struct Hold {
     app: App,
-    origin: Origin,
     question: Arc<Question>,
     caller: Caller,
     held: Held,
@@ -115,7 +114,7 @@ impl Hold {
         loop {
             let state = self.app.node.state();
             let service = self.question.resolve(&state.catalog());
-            let watch = state.hub().watch(self.origin, self.question.keys(&service), self.question.bytes());
+            let watch = state.hub().watch(self.question.origin, self.question.keys(&service), self.question.bytes());
             let watch = watch.map_err(|full| ApiError::new(Code::TooManyWaiters, full.to_string()));
             let watch = watch.inspect_err(|_| self.held.outcome = "refused")?;
             let read = find(&self.app, &self.question).await;
@@ -195,7 +194,12 @@ fn note(app: &App, question: &Question, (namespace, service): &Identity, release
     if !question.sight.sees(namespace, service) {
         return;
     }
-    let client = Client { address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(), agent: &question.agent };
+    let client = Client {
+        address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(),
+        agent: &question.agent,
+        origin: question.origin,
+        hold: question.hold,
+    };
     let (labels, now) = (|| question.labels(), || app.node.now());
     app.node.subscribers().discovered(client, labels, family, (namespace, service), releases, now);
 }

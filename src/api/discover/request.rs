@@ -17,6 +17,7 @@ use crate::model::name;
 use crate::model::rule::Family;
 use crate::model::rule::routing::RoutePolicy;
 use crate::model::wire::{Uint32, Uint64};
+use crate::origin::Origin;
 use crate::watch::WatchKey;
 
 /// The body of the request.
@@ -124,8 +125,11 @@ pub(super) struct Question {
     /// What the client may know of.
     pub(super) sight: Sight,
     labels: BTreeMap<String, String>,
-    /// The program that asks.
+    /// The program that asks, and from where.
     pub(super) agent: String,
+    pub(super) origin: Origin,
+    /// How long it waits at most.
+    pub(super) hold: Duration,
 }
 
 /// A service by namespace and name.
@@ -176,6 +180,8 @@ impl Request {
             sight,
             labels,
             agent: String::new(),
+            origin: Origin::UNKNOWN,
+            hold: Duration::ZERO,
         })
     }
 }

@@ -1,0 +1,101 @@
+//! What is found out of who has what when somebody asks.
+
+use super::*;
+
+impl Subscribers {
+    /// Who has, or should have, a release of this by what the catalog says now.
+    pub fn of(&self, catalog: &Catalog, thing: &Thing) -> Vec<Subscription> {
+        match thing {
+            Thing::File(key) => self.of_file(catalog, key),
+            Thing::Rule(family, id) => self.of_rule(catalog, *family, id),
+        }
+    }
+
+    fn of_file(&self, catalog: &Catalog, key: &ConfigKey) -> Vec<Subscription> {
+        let topic = self.topic_of_file(&key.group, &key.file);
+        let canonical = canonical_file(&key.file);
+        self.judged(Some(topic), |entry| {
+            let Wants::File { group, file, namespaces } = &entry.wants else { return None };
+            let Given::File { namespace, version } = &entry.given else { return None };
+            if **group != *key.group || **file != *canonical {
+                return None;
+            }
+            let due = entry.due_file(catalog, namespaces, group, file);
+            let has = (**namespace == *key.namespace).then_some(*version);
+            let should = due.filter(|due| due.namespace == key.namespace && due.file == key.file);
+            let is_current = match due {
+                Some(due) => *due.namespace == **namespace && due.version == *version,
+                None => false,
+            };
+            (has.is_some() || should.is_some()).then_some((has.unwrap_or_default(), is_current))
+        })
+    }
+
+    fn of_rule(&self, catalog: &Catalog, family: Family, id: &str) -> Vec<Subscription> {
+        let active = catalog.rules.of(family).active();
+        // Which services it is about has changed perhaps since a client was given it: all are looked at.
+        self.judged(None, |entry| {
+            let Wants::Rules { family: wanted, namespace, service } = &entry.wants else { return None };
+            let Given::Rules(given) = &entry.given else { return None };
+            if *wanted != family {
+                return None;
+            }
+            let has = given.iter().find(|(known, _)| **known == *id).map(|(_, version)| *version);
+            if has.is_none() && !active.is_about(id, &ends_of(namespace, service)) {
+                return None;
+            }
+            let label = |key: &str| entry.label(key);
+            let due = active.of_service(namespace, service, label).into_iter().find(|release| release.rule.id == id);
+            let should = due.filter(|release| release.rule.enable).map(|release| release.version);
+            (has.is_some() || should.is_some()).then_some((has.unwrap_or_default(), has == should))
+        })
+    }
+
+    /// Whether it is time again for [`Subscribers::shares`]; true for one who asks.
+    pub fn is_to_be_counted(&self) -> bool {
+        let (mut counted, now) = (self.counted.lock(), Instant::now());
+        let is_due = counted.is_none_or(|counted| now - counted >= COUNT_EVERY);
+        if is_due {
+            *counted = Some(now);
+        }
+        is_due
+    }
+
+    /// Of all clients that are there now, by kind of thing: `config_files`, else the kind of the rules. Each that waits
+    /// for changes is counted by the node where it waits.
+    pub fn shares(&self, catalog: &Catalog) -> BTreeMap<&'static str, Share> {
+        let kinds = Family::ALL.iter().map(|family| family.kind()).chain([FILES]);
+        let mut shares: BTreeMap<_, _> = kinds.map(|kind| (kind, Share::default())).collect();
+        let now = Instant::now();
+        for shard in &self.shards {
+            for entry in shard.lock().topics.values().flat_map(HashMap::values) {
+                if let Some(is_current) = entry.is_there(now).then(|| entry.is_current(catalog)).flatten() {
+                    let share = shares.entry(entry.kind()).or_default();
+                    share.present += 1;
+                    share.current += usize::from(is_current);
+                }
+            }
+        }
+        shares
+    }
+
+    /// Those that want this, or all, as far as `judge` has something to say of them.
+    fn judged(&self, topic: Option<u64>, judge: impl Fn(&Entry) -> Option<(u64, bool)>) -> Vec<Subscription> {
+        let now = Instant::now();
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            self.sweep_if_due(&mut shard, now);
+            let mut tell = |clients: &HashMap<u64, Entry>| {
+                let there = clients.values().filter(|entry| entry.is_there(now));
+                let told = there.filter_map(|entry| judge(entry).map(|judged| entry.told(judged, now)));
+                found.extend(told);
+            };
+            match topic {
+                Some(topic) => shard.topics.get(&topic).into_iter().for_each(&mut tell),
+                None => shard.topics.values().for_each(&mut tell),
+            }
+        }
+        found
+    }
+}

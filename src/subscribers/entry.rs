@@ -1,0 +1,128 @@
+//! One client, what it wants and what it was given.
+
+use super::*;
+
+pub(super) struct Entry {
+    pub(super) wants: Wants,
+    pub(super) address: Box<str>,
+    pub(super) agent: Box<str>,
+    pub(super) labels: Box<[(String, String)]>,
+    pub(super) given: Given,
+    pub(super) since: Timestamp,
+    pub(super) heard: Instant,
+    /// For so long after that it is there.
+    pub(super) stays: Duration,
+    /// Whose share it is of, and what it takes of that.
+    pub(super) origin: Origin,
+    pub(super) bytes: usize,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wants {
+    /// A file of a group by any of its spellings, in the first of these namespaces that has it.
+    File {
+        group: Box<str>,
+        file: Box<str>,
+        namespaces: Box<[String]>,
+    },
+    Rules {
+        family: Family,
+        namespace: Box<str>,
+        service: Box<str>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    File { namespace: Box<str>, version: u64 },
+    Rules(RuleSet),
+}
+
+/// What the allocator takes for a text beside its bytes.
+const OF_ALLOCATION: usize = 16;
+
+impl Wants {
+    fn bytes(&self) -> usize {
+        match self {
+            Wants::File { group, file, namespaces } => {
+                let namespaces = namespaces.iter().map(|one| size_of::<String>() + OF_ALLOCATION + one.len());
+                group.len() + file.len() + 3 * OF_ALLOCATION + namespaces.sum::<usize>()
+            }
+            Wants::Rules { namespace, service, .. } => namespace.len() + service.len() + 2 * OF_ALLOCATION,
+        }
+    }
+}
+
+impl Entry {
+    /// What it takes in memory, without rules that others were given too.
+    pub(super) fn size(&self) -> usize {
+        let labels =
+            self.labels.iter().map(|(key, value)| 2 * (size_of::<String>() + OF_ALLOCATION) + key.len() + value.len());
+        let given = match &self.given {
+            Given::File { namespace, .. } => namespace.len() + OF_ALLOCATION,
+            Given::Rules(set) => set.bytes_if_alone(),
+        };
+        let texts = self.address.len() + self.agent.len() + 3 * OF_ALLOCATION + labels.sum::<usize>();
+        // With its place in the map: a key, and what stays empty.
+        2 * size_of::<u64>() + size_of::<Entry>() + self.wants.bytes() + texts + given
+    }
+
+    pub(super) fn is_there(&self, now: Instant) -> bool {
+        now - self.heard < self.stays
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        if let Wants::Rules { family, .. } = &self.wants { family.kind() } else { FILES }
+    }
+
+    /// Whether it has what it should have by now; nothing where there is nothing to have.
+    pub(super) fn is_current(&self, catalog: &Catalog) -> Option<bool> {
+        match (&self.wants, &self.given) {
+            (Wants::File { group, file, namespaces }, Given::File { namespace, version }) => {
+                let due = self.due_file(catalog, namespaces, group, file)?;
+                Some(*due.namespace == **namespace && due.version == *version)
+            }
+            (Wants::Rules { family, namespace, service }, Given::Rules(given)) => {
+                let label = |key: &str| self.label(key);
+                let due = catalog.rules.of(*family).active().of_service(namespace, service, label);
+                let due = due.iter().filter(|release| release.rule.enable);
+                let due: HashSet<_> = due.map(|release| (release.rule.id.as_str(), release.version)).collect();
+                let is_current = due.len() == given.len();
+                let is_current = is_current && given.iter().all(|(id, version)| due.contains(&(&**id, *version)));
+                (!(due.is_empty() && given.is_empty())).then_some(is_current)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn due_file<'a>(
+        &self,
+        catalog: &'a Catalog,
+        namespaces: &[String],
+        group: &str,
+        file: &str,
+    ) -> Option<&'a Arc<Released>> {
+        let client = ClientLabels { address: self.address.to_string(), labels: self.labels.to_vec() };
+        namespaces.iter().find_map(|namespace| catalog.configs.find(namespace, group, file, &client))
+    }
+
+    pub(super) fn label(&self, key: &str) -> Option<&str> {
+        match self.labels.iter().find(|(known, _)| known == key) {
+            Some((_, value)) => Some(value.as_str()),
+            None => (key == CLIENT_ADDRESS_LABEL).then_some(&*self.address),
+        }
+    }
+
+    pub(super) fn told(&self, (version, is_current): (u64, bool), now: Instant) -> Subscription {
+        Subscription {
+            address: self.address.to_string(),
+            agent: self.agent.to_string(),
+            labels: self.labels.to_vec(),
+            version,
+            since: self.since,
+            heard_ms_ago: u64::try_from((now - self.heard).as_millis()).unwrap_or(u64::MAX),
+            is_current,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Which rules clients were given: one list in memory for all who were given the same.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+
+use crate::model::rule::release::RuleRelease;
+
+type Rows = [(Box<str>, u64)];
+
+/// Ids of rules with the version of each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RuleSet(Arc<Rows>);
+
+impl Deref for RuleSet {
+    type Target = Rows;
+
+    fn deref(&self) -> &Rows {
+        &self.0
+    }
+}
+
+impl RuleSet {
+    pub(super) fn is_of(&self, releases: &[Arc<RuleRelease>]) -> bool {
+        let is_of = |((id, version), release): (&(Box<str>, u64), &Arc<RuleRelease>)| {
+            **id == *release.rule.id && *version == release.version
+        };
+        self.len() == releases.len() && self.iter().zip(releases).all(is_of)
+    }
+
+    /// Its bytes where nobody else has it.
+    pub(super) fn bytes_if_alone(&self) -> usize {
+        let row = |(id, _): &(Box<str>, u64)| size_of::<(Box<str>, u64)>() + size_of::<[usize; 2]>() + id.len();
+        if Arc::strong_count(&self.0) == 1 { self.iter().map(row).sum() } else { 0 }
+    }
+}
+
+/// All lists that a client was given and still has.
+#[derive(Default)]
+pub(super) struct RuleSets {
+    hashing: RandomState,
+    known: Mutex<HashMap<u64, Weak<Rows>>>,
+}
+
+impl RuleSets {
+    pub(super) fn of(&self, releases: &[Arc<RuleRelease>]) -> RuleSet {
+        let rows = releases.iter().map(|release| (release.rule.id.as_str(), release.version));
+        let hash = self.hashing.hash_one(rows.clone().collect::<Vec<_>>());
+        let mut known = self.known.lock();
+        let shared = known.get(&hash).and_then(Weak::upgrade).map(RuleSet).filter(|set| set.is_of(releases));
+        shared.unwrap_or_else(|| {
+            let made: Arc<Rows> = rows.map(|(id, version)| (id.into(), version)).collect();
+            known.insert(hash, Arc::downgrade(&made));
+            RuleSet(made)
+        })
+    }
+
+    /// Forgets those that nobody has any more.
+    pub(super) fn sweep(&self) {
+        self.known.lock().retain(|_, set| set.strong_count() > 0);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.known.lock().len()
+    }
+}
