@@ -41,16 +41,18 @@ const LEAD_LIMIT: Duration = Duration::from_secs(20);
 
 const SMALL_BYTES: usize = 1000;
 const SMALL_PAUSE: Duration = Duration::from_millis(200);
-/// A second and a half of the thinnest link; `THUBAN_IT_LARGE_BYTES` sets another size.
-const LARGE_BYTES: usize = 96 * 1024;
+/// Five seconds of the thinnest link; `THUBAN_IT_LARGE_BYTES` sets another size.
+const LARGE_BYTES: usize = 300_000;
 const LARGE_PAUSE: Duration = Duration::from_secs(2);
 /// 24 Mbit/s, 2 Mbit/s and 512 kbit/s, in bytes a second.
 const RATES: [u64; 3] = [3_000_000, 250_000, 64_000];
 /// How long a link stays thin, and how long a node sleeps: the one of these that is next.
 const LENGTHS_S: [u64; 3] = [1, 3, 9];
 const CLOCKS: [&str; 2] = ["-1m", "+1m"];
-/// What a stamp may be older than one that was seen before it, with the second that it is told in.
-const BEHIND_MAX_S: i64 = 3;
+/// A node with a wrong clock leads for as long as it slept, and at least this long: what its clock is off by has to show.
+const LEADS_MIN: Duration = Duration::from_secs(6);
+/// By what the time between two stamps may differ from the time that passed between them, with the seconds they are told in.
+const APART_MAX_S: i64 = 3;
 
 /// What an idle node may use more than it did before the first fault.
 const IDLE: Duration = Duration::from_secs(4);
@@ -99,7 +101,7 @@ async fn every_workload_comes_through_every_fault() {
         load.flows(FLOW_LIMIT, FLOW).await;
         let (turn, begun) = (number / FAULTS.len(), Instant::now());
         let registers = Registers::start(&field, number, fault.pace(turn)).await;
-        field.suffer(fault, turn, &load).await;
+        field.suffer(fault, turn, &load, &published).await;
         let took = begun.elapsed();
         load.flows(FLOW_LIMIT, FLOW).await;
         let judged = registers.judge().await;
@@ -146,7 +148,7 @@ impl Field {
         self.cluster.ids().into_iter().map(|id| (id, self.cluster.api(id))).collect()
     }
 
-    async fn suffer(&mut self, fault: Fault, turn: usize, load: &Load) {
+    async fn suffer(&mut self, fault: Fault, turn: usize, load: &Load, published: &Published) {
         let length = Fault::length(turn);
         match fault {
             Fault::Killed => {
@@ -163,20 +165,27 @@ impl Field {
                 self.cluster.resume(leader).await;
                 self.cluster.wait_ready(leader).await;
             }
-            Fault::ThinLinks => self.thin_links(turn, length, load).await,
+            Fault::ThinLinks => self.thin_links(turn, length, load, published).await,
             Fault::WrongClock => self.wrong_clock(CLOCKS[turn % CLOCKS.len()], length, load).await,
         }
     }
 
-    /// All links become thinner and thinner, in every other turn that of one node alone.
-    async fn thin_links(&self, turn: usize, length: Duration, load: &Load) {
+    /// All links become thinner and thinner, in every other turn that of one node alone. At each rate small writes
+    /// are acknowledged, and a large publish that began at it comes into force.
+    async fn thin_links(&self, turn: usize, length: Duration, load: &Load, published: &Published) {
         let alone = (turn % 2 == 1).then_some(turn / 2 % self.links.len());
         for rate in RATES {
             let thin = self.links.iter().enumerate().filter(|(at, _)| alone.is_none_or(|alone| alone == *at));
             thin.for_each(|(_, link)| link.set_rate(rate));
-            let since = std::time::Instant::now();
+            let (since, begun) = (std::time::Instant::now(), published.large().tried.load(Ordering::Relaxed));
             sleep(length).await;
             load.flows_since(since, FLOW_LIMIT, FLOW).await;
+            let (large, node) = (published.large(), self.cluster.leader().await);
+            eventually(FLOW_LIMIT, "a large publish passes the thin links", || async move {
+                let newest = large.newest_on(&self.cluster, node).await?;
+                if newest > begun { Ok(()) } else { Err(format!("{newest} of {begun}, {rate} bytes/s")) }
+            })
+            .await;
         }
         self.links.iter().for_each(|link| link.set_rate(0));
     }
@@ -191,7 +200,7 @@ impl Field {
         let others: Vec<Api> =
             self.cluster.ids().into_iter().filter(|id| *id != node).map(|id| self.cluster.api(id)).collect();
         sleep(length).await;
-        let seen = stamp(&others[0]).await;
+        let (seen, since) = (stamp(&others[0]).await, Instant::now());
         self.cluster.resume(node).await;
         let (cluster, asked, transfer) = (&self.cluster, &others[1], &json!({"to": node}));
         eventually(LEAD_LIMIT, "the node with the wrong clock leads", || async move {
@@ -200,8 +209,17 @@ impl Field {
             if leader == node { Ok(()) } else { Err(format!("{leader} leads; {answer}")) }
         })
         .await;
-        let made = stamp(&self.cluster.api(node)).await;
-        assert!(made + BEHIND_MAX_S >= seen, "a leader with a clock wrong by {offset} stamps {made} after {seen}");
+        for pause in [Duration::ZERO, length.max(LEADS_MIN)] {
+            sleep(pause).await;
+            let asked = since.elapsed();
+            let made = stamp(&self.cluster.api(node)).await;
+            let (least, most) = (seconds_of(asked) - APART_MAX_S, seconds_of(since.elapsed()) + APART_MAX_S);
+            let stamped = made - seen;
+            assert!(
+                (least..=most).contains(&stamped),
+                "a leader with a clock wrong by {offset} stamps {stamped} s after {asked:.1?}"
+            );
+        }
         load.flows(FLOW_LIMIT, FLOW).await;
         assert!(self.cluster.terminate(node).await.success());
         self.cluster.set_environment(node, Vec::new());
@@ -248,6 +266,10 @@ impl Field {
             assert!(logged < LOG_BYTES_PER_FAULT_MAX * faults.max(1), "node {id} logged {logged} bytes");
         }
     }
+}
+
+fn seconds_of(length: Duration) -> i64 {
+    i64::try_from(length.as_secs()).expect("minutes")
 }
 
 /// The time that a write of this moment is dated by, in seconds.
@@ -323,6 +345,15 @@ struct File {
     acknowledged: AtomicU64,
 }
 
+impl File {
+    /// The number that a client pulls from this node.
+    async fn newest_on(&self, cluster: &Cluster, id: u64) -> Result<u64, String> {
+        let answer = cluster.apollo(id).get(&format!("/configfiles/raw/{GROUP}/default/{}", self.name)).await;
+        let number = answer.text.split(' ').next().and_then(|word| word.parse().ok());
+        number.ok_or_else(|| format!("{}: {}", answer.status, answer.text))
+    }
+}
+
 impl Published {
     fn start(nodes: Vec<(u64, Api)>) -> Published {
         let (mut writers, stop) = (JoinSet::new(), CancellationToken::new());
@@ -350,6 +381,10 @@ impl Published {
         self
     }
 
+    fn large(&self) -> &File {
+        self.files.last().expect("there are two")
+    }
+
     fn acknowledged(&self) -> u64 {
         self.files.iter().map(|file| file.acknowledged.load(Ordering::Relaxed)).sum()
     }
@@ -358,14 +393,9 @@ impl Published {
     async fn expect_kept(&self, cluster: &Cluster, id: u64) {
         for file in &self.files {
             let (least, most) = (file.newest_acknowledged.load(Ordering::Relaxed), file.tried.load(Ordering::Relaxed));
-            let path = format!("/configfiles/raw/{GROUP}/default/{}", file.name);
-            let apollo = cluster.apollo(id);
-            let pulled = eventually(FLOW_LIMIT, "the node has what was published", || async {
-                let answer = apollo.get(&path).await;
-                let number = answer.text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
-                number
-                    .filter(|number| *number >= least)
-                    .ok_or_else(|| format!("{}: {number:?} < {least}", answer.status))
+            let pulled = eventually(FLOW_LIMIT, "the node has what was published", || async move {
+                let number = file.newest_on(cluster, id).await?;
+                if number >= least { Ok(number) } else { Err(format!("{number} < {least}")) }
             })
             .await;
             assert!(pulled <= most, "{pulled} of {} was never published: {most}", file.name);
