@@ -118,7 +118,8 @@ async fn a_late_node_is_not_ready_and_believes_no_token_before_it_has_caught_up(
 
     let (learner, held) = (cluster.api(4), cluster.api(4).with_token(&token));
     let local = format!("{SERVICES}?consistency=local");
-    assert_eq!(learner.health("/readyz").await.expect("an answer").0, 503, "21 MB are on their way to it");
+    let first = eventually(LIMIT, "the learner answers", || learner.health("/readyz")).await;
+    assert_eq!(first.0, 503, "21 MB are on their way to it");
     eventually(LIMIT, "the learner is ready", || async {
         let (status, text) = learner.health("/readyz?verbose").await?;
         if status == 200 {

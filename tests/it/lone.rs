@@ -74,9 +74,14 @@ async fn a_node_that_waits_to_be_added_waits() {
     let mut cluster = Cluster::start(1).await;
     cluster.start_outsider(2).await;
     let outsider = Api::new(cluster.ports(2).api);
-    let (status, text) = outsider.health("/readyz?verbose").await.expect("the node answers");
-    assert_eq!(status, 503, "{text}");
-    assert!(text.contains("[-] founded: "), "{text}");
+    eventually(LIMIT, "the node says what it waits for", || async {
+        match outsider.health("/readyz?verbose").await? {
+            (503, text) if text.contains("[-] founded: ") => Ok(()),
+            (503, text) if text.contains("[-] loaded: ") => Err(text),
+            (status, text) => panic!("{status} {text}"),
+        }
+    })
+    .await;
     expect_refused("a login", outsider.post("/auth/v1/user/login", &json!({"name": "admin", "password": "x"}))).await;
     let peer = cluster.ports(2).peer.to_string();
     eventually(LIMIT, "the node is added", || async {
