@@ -62,8 +62,9 @@
 //! (ReadIndex, no clock is trusted), the node waits until it has applied as far, and answers from
 //! memory. Readers that come while a question is on its way share the next one. With
 //! `?consistency=local` the node answers from what it has. A look-up reads the catalog where it stands;
-//! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]): the catalog's maps
-//! are persistent ones, so a view is made in no time and keeps nobody waiting. Lists search texts that lie side by
+//! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]), when it is its caller's
+//! turn (`operations::turns`): the catalog's maps
+//! are persistent ones, so a view is made in no time and keeps nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by
 //! side (`catalog::ledger`) and touch the things of their page alone. Config clients always read
 //! the node's own state; what keeps them from stepping back are the ids they bring along.
 //!
@@ -91,7 +92,7 @@
 //! # The path of "who has what"
 //!
 //! Every pull, and every discovery of rules, writes down on its node what its client was given ([`subscribers`], a
-//! bounded register in memory); a poll says that the client is still there. Who asks has every member asked
+//! bounded register in memory, of which one [`origin`] has a quarter); a poll says that the client is still there. Who asks has every member asked
 //! (`raft::subscribers`), each of which judges its own clients by what its catalog says that they should have; of very
 //! many a node tells some and marks the rest, so that each client counts once, where it was heard of last.
 //!

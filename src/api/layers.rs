@@ -26,6 +26,7 @@ use crate::hosts::Hosts;
 use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
+use crate::operations::turns;
 use crate::raft::node::Node;
 use crate::request_id::{self, RequestId};
 use crate::traces::{self, Arrival};
@@ -103,8 +104,9 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
     let mut response = match refusal_of_host(&tracked.hosts, &request) {
         Some(refusal) => refusal,
-        None if span.is_disabled() => next.run(request).await,
-        None => next.run(request).instrument(span).await,
+        None if tracked.surface == CLIENTS_SURFACE && span.is_disabled() => next.run(request).await,
+        None if span.is_disabled() => turns::of_request(next.run(request)).await,
+        None => turns::of_request(next.run(request)).instrument(span).await,
     };
     drop(in_flight);
     traces::answered(&traced, response.status());

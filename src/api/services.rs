@@ -61,8 +61,8 @@ const FILTERS: &[Param] = &[
 fn filter(query: &Query, caller: &Caller) -> Result<ServiceFilter, ApiError> {
     let pairs = query.pairs("instance_keys", "instance_values")?.into_iter();
     let instances = InstanceNeeds {
-        hosts: query.texts("host"),
-        ports: query.ports("port")?,
+        hosts: query.texts("host").into_iter().collect(),
+        ports: query.ports("port")?.into_iter().collect(),
         metadata: pairs.map(|(key, value)| (key, NameFilter::parse(&value))).collect(),
         callable: query.flag("only_exist_health_instance")?.unwrap_or_default(),
     };

@@ -23,7 +23,7 @@ use crate::data_key::DataKey;
 use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
 use crate::model::limits;
-use crate::operations::scan::at_once;
+use crate::operations::turns::at_once;
 use crate::operations::{Bounds, FAR, hash_password};
 use crate::raft::node::Node;
 use crate::raft::start::{Setup, start};

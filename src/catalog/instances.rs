@@ -4,6 +4,7 @@
 //! that asks "has anything changed?" cost the same whether a service has one instance or thousands.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
 
@@ -93,6 +94,9 @@ impl SubAssign for InstanceCounts {
     }
 }
 
+/// Hosts of a filter that are searched for among the texts of a list.
+const HOSTS_SEARCHED_MAX: usize = 8;
+
 /// The instances of one service.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct OfService {
@@ -119,9 +123,9 @@ pub struct InstanceFilter {
     pub service: Option<NameFilter>,
     pub vpc_id: Option<String>,
     /// Any of them.
-    pub hosts: Vec<String>,
+    pub hosts: HashSet<String>,
     /// Any of them.
-    pub ports: Vec<u16>,
+    pub ports: HashSet<u16>,
     pub protocol: Option<String>,
     pub version: Option<String>,
     pub logic_set: Option<String>,
@@ -140,7 +144,8 @@ pub struct InstanceFilter {
 
 impl InstanceFilter {
     fn matches(&self, instance: &Instance) -> bool {
-        NameFilter::passes(&self.namespace, &instance.namespace)
+        self.sight.sees(&instance.namespace, &instance.service)
+            && NameFilter::passes(&self.namespace, &instance.namespace)
             && NameFilter::passes(&self.service, &instance.service)
             && wants(&self.id, &instance.id)
             && wants(&self.vpc_id, &instance.vpc_id)
@@ -157,7 +162,6 @@ impl InstanceFilter {
             && wants(&self.priority, &instance.priority)
             && wants(&self.weight, &instance.weight)
             && self.metadata.iter().all(|(key, value)| instance.metadata.get(key) == Some(value))
-            && self.sight.sees(&instance.namespace, &instance.service)
     }
 }
 
@@ -169,9 +173,9 @@ fn wants<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceNeeds {
     /// One on any of these hosts.
-    pub hosts: Vec<String>,
+    pub hosts: HashSet<String>,
     /// One at any of these ports.
-    pub ports: Vec<u16>,
+    pub ports: HashSet<u16>,
     /// One with all these pairs.
     pub metadata: Vec<(String, NameFilter)>,
     /// One that clients may call.
@@ -214,6 +218,9 @@ impl Instances {
     /// Newest change first, then by id. A filter that names one instance looks it up, one that names a
     /// service walks that alone.
     pub fn list(&self, filter: &InstanceFilter, page: Page) -> Listed<Arc<Instance>> {
+        if filter.sight.is_blind() {
+            return Listed::default();
+        }
         let matches = |instance: &&Arc<Instance>| filter.matches(instance);
         match (&filter.id, &filter.namespace, &filter.service) {
             (Some(id), _, _) => Listed::cut(self.all.get(id).into_iter().filter(matches), page),
@@ -221,10 +228,16 @@ impl Instances {
                 cut_sorted(self.all_of(namespace, service).filter(matches).collect(), newest_first, page)
             }
             _ => {
-                let hosts: Vec<_> = filter.hosts.iter().cloned().map(NameFilter::Exact).collect();
+                // Each text that is searched for is another walk over all texts; of many a set is asked.
+                let few_hosts = filter.hosts.len() <= HOSTS_SEARCHED_MAX;
+                let searched = filter.hosts.iter().filter(|_| few_hosts);
+                let hosts: Vec<_> = searched.cloned().map(NameFilter::Exact).collect();
                 let mut wishes = Wish::all([(SERVICE, &filter.service), (NAMESPACE, &filter.namespace)]);
                 wishes.extend((!hosts.is_empty()).then(|| Wish::new(HOST, &hosts)));
-                let rest = InstanceFilter { service: None, namespace: None, hosts: Vec::new(), ..filter.clone() };
+                let mut rest = InstanceFilter { service: None, namespace: None, ..filter.clone() };
+                if few_hosts {
+                    rest.hosts.clear();
+                }
                 let asks_more = rest != InstanceFilter::default();
                 self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page)
             }
@@ -233,6 +246,9 @@ impl Instances {
 
     /// How many instances [`Instances::list`] walks at most.
     pub fn reach(&self, filter: &InstanceFilter, page: Page) -> usize {
+        if filter.sight.is_blind() {
+            return 0;
+        }
         match (&filter.id, &filter.namespace, &filter.service) {
             (Some(_), _, _) => 1,
             (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::abandoned::is_abandoned;
 use super::page::{Listed, Page};
 use super::sheet::Sheet;
 use crate::model::text::NameFilter;
@@ -151,6 +152,9 @@ impl<T: Entry> Ledger<T> {
         let wants_all = wishes.is_empty() && rest.is_none();
         let mut listed = Listed { amount: 0, rows: Vec::new() };
         for sheet in self.all_sheets() {
+            if is_abandoned() {
+                break;
+            }
             sheet.list(wishes, rest.as_ref(), page, &mut listed);
             if wants_all && listed.amount >= page.end() {
                 listed.amount = self.len();

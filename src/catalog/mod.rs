@@ -10,6 +10,7 @@
 //! Reading order: [`command`], this file, then the books (`services`, `configs`, …). Each book is a
 //! set of maps with the rules of change and the queries of one kind of thing.
 
+pub mod abandoned;
 pub mod access;
 mod access_changes;
 pub mod access_keys;

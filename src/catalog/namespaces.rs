@@ -68,6 +68,9 @@ impl Namespaces {
 
     /// Newest first, then by name.
     pub fn list(&self, filter: &NamespaceFilter, page: Page) -> Listed<Arc<Namespace>> {
+        if filter.sight.is_blind() {
+            return Listed::default();
+        }
         let wanted = |namespace: &&Arc<Namespace>| {
             NameFilter::passes(&filter.name, &namespace.name)
                 && filter.sight.sees_namespace(&namespace.name)

@@ -33,6 +33,13 @@ pub struct Listed<T> {
     pub rows: Vec<T>,
 }
 
+/// Nothing at all.
+impl<T> Default for Listed<T> {
+    fn default() -> Self {
+        Listed { amount: 0, rows: Vec::new() }
+    }
+}
+
 impl<T> Listed<T> {
     /// Cuts `page` out of `matching`, which comes in the order of the list.
     pub fn cut<'a>(matching: impl Iterator<Item = &'a T>, page: Page) -> Listed<T>

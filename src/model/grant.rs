@@ -311,6 +311,14 @@ impl Sight {
         matches!(self, Sight::Everything)
     }
 
+    /// Whoever has none of the verbs anywhere: each of its lists is empty.
+    pub fn is_blind(&self) -> bool {
+        match self {
+            Sight::Everything => false,
+            Sight::Of(grants, verbs) => !verbs.iter().any(|verb| grants.may_somewhere(*verb)),
+        }
+    }
+
     pub fn sees(&self, namespace: &str, name: &str) -> bool {
         match self {
             Sight::Everything => true,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use sha2::{Digest, Sha256};
 
-use super::Operations;
+use super::{Operations, turns};
 use crate::catalog::access::Holder;
 use crate::catalog::asked::{SEEING, refused};
 use crate::catalog::audit::AuditNote;
@@ -104,6 +104,7 @@ impl Operations {
             }
         };
         let Holder { name, grants, .. } = holder;
+        turns::are_of(&name);
         Ok(Caller { name, credential, grants, address, request })
     }
 

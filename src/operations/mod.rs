@@ -28,6 +28,7 @@ mod settings;
 pub mod sign_in;
 mod templates;
 mod throttle;
+pub(crate) mod turns;
 mod webhooks;
 pub(crate) mod write;
 
@@ -35,10 +36,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use tokio::sync::Semaphore;
 
 use crate::raft::node::Node;
 use passwords::PasswordChecks;
+use turns::Turns;
 
 pub use caller::{Caller, new_token, token_hash};
 pub use passwords::hash_password;
@@ -67,7 +68,7 @@ pub struct Shared {
     pub(crate) node: Node,
     pub(crate) bounds: Bounds,
     passwords: PasswordChecks,
-    scans: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl std::ops::Deref for Operations {
@@ -84,7 +85,7 @@ impl Operations {
             node,
             bounds,
             passwords: PasswordChecks::new(),
-            scans: Arc::new(Semaphore::new(scan::at_once())),
+            turns: Turns::new(turns::at_once()),
         }))
     }
 }

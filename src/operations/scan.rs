@@ -2,28 +2,32 @@
 //!
 //! What looks up a few things reads the catalog where it stands. A walk over thousands would keep apply
 //! waiting for the catalog, and other requests for the thread: it is made on a blocking thread, over a
-//! view of the catalog that nobody waits for, and so is its answer. Only so many walks go on at a time;
-//! further ones wait for their turn as long as a request may take.
+//! view of the catalog that nobody waits for, and so is its answer. Only so many walks go on at a time, of one caller
+//! and of all ([`super::turns`]); further ones wait for their turn as long as a request may take. One whose client has
+//! gone stops.
 
-use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::Operations;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, abandoned};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 
 /// The reach of a walk that is long whatever it meets.
 pub const FAR: usize = usize::MAX;
 
-/// How many walks go on at a time: they need nothing but processors, and the rest is for who is quick.
-/// Never one alone, or a very long one would hold up all others.
-pub(crate) fn at_once() -> usize {
-    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    (processors / 2).max(limits::SCANS_AT_ONCE_MIN)
+/// Says when it is dropped that nobody waits any more.
+struct Waits(Arc<AtomicBool>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Operations {
@@ -53,11 +57,13 @@ impl Operations {
         work: impl FnOnce() -> A + Send + 'static,
     ) -> Result<A, Refusal> {
         let patience = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-        let turn = timeout(patience, self.scans.clone().acquire_owned()).await.map_err(|_| Code::TooManyWaiters)?;
+        let turn = timeout(patience, self.turns.next()).await.map_err(|_| Code::TooManyWaiters)?;
+        let waits = Waits(Arc::default());
+        let is_abandoned = waits.0.clone();
         let walk = spawn_blocking(move || {
             // Until the end of the walk, also where its client has gone.
             let _turn = turn;
-            work()
+            abandoned::walk(is_abandoned, work)
         });
         walk.await.map_err(|failed| match failed.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

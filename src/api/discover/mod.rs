@@ -28,6 +28,7 @@ use crate::metrics::Held;
 use crate::model::code::Code;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::rule::release::RuleRelease;
+use crate::operations::turns;
 use crate::origin::Origin;
 use crate::raft::Reached;
 use crate::subscribers::Client;
@@ -84,7 +85,10 @@ pub(super) async fn discover(
     let mut hold = Hold { deadline: held.began() + hold, app, question, caller, held };
     match hold.look().await? {
         Look::Answer(answer) => Ok(answer),
-        Look::Wait(seen) => Ok(waiting.for_answer(hold.wait(seen)).await),
+        Look::Wait(seen) => {
+            let caller = hold.caller.name.clone();
+            Ok(waiting.for_answer(turns::of_caller(&caller, hold.wait(seen))).await)
+        }
     }
 }
 

@@ -162,8 +162,8 @@ fn lists_of_instances_are_filtered() {
         (any(), "mlk"),
         (InstanceFilter { namespace: name("a"), ..any() }, "mlk"),
         (InstanceFilter { namespace: name("a"), service: name("x"), ..any() }, "lk"),
-        (InstanceFilter { service: name("*"), hosts: vec!["k".into(), "m".into()], ..any() }, "mk"),
-        (InstanceFilter { ports: vec![80], ..any() }, "mk"),
+        (InstanceFilter { service: name("*"), hosts: ["k".into(), "m".into()].into(), ..any() }, "mk"),
+        (InstanceFilter { ports: [80].into(), ..any() }, "mk"),
         (InstanceFilter { healthy: Some(true), ..any() }, "mk"),
         (InstanceFilter { healthy: Some(false), ..any() }, "l"),
         (InstanceFilter { isolate: Some(true), ..any() }, "m"),
@@ -171,7 +171,7 @@ fn lists_of_instances_are_filtered() {
         (InstanceFilter { protocol: Some("grpc".into()), ..any() }, "m"),
         (InstanceFilter { metadata: vec![("tier".into(), "gold".into())], ..any() }, "k"),
         (InstanceFilter { id: Some(instance("a", "x", "k", 80).instance_id()), ..any() }, "k"),
-        (InstanceFilter { id: Some(instance("a", "x", "k", 80).instance_id()), ports: vec![81], ..any() }, ""),
+        (InstanceFilter { id: Some(instance("a", "x", "k", 80).instance_id()), ports: [81].into(), ..any() }, ""),
         (InstanceFilter { zone: Some("z".into()), ..any() }, ""),
     ];
     for (filter, expected) in rows {
@@ -188,14 +188,14 @@ fn services_are_found_by_their_instances() {
     let tier = |value: &str| vec![("tier".to_owned(), NameFilter::parse(value))];
     let rows: [(InstanceNeeds, &str); 9] = [
         (any(), "yx"),
-        (InstanceNeeds { hosts: vec!["k".into()], ..any() }, "x"),
-        (InstanceNeeds { hosts: vec!["k".into(), "m".into()], ..any() }, "yx"),
-        (InstanceNeeds { ports: vec![80], ..any() }, "yx"),
-        (InstanceNeeds { hosts: vec!["k".into()], ports: vec![81], metadata: tier("sil*"), callable: true }, "x"),
+        (InstanceNeeds { hosts: ["k".into()].into(), ..any() }, "x"),
+        (InstanceNeeds { hosts: ["k".into(), "m".into()].into(), ..any() }, "yx"),
+        (InstanceNeeds { ports: [80].into(), ..any() }, "yx"),
+        (InstanceNeeds { hosts: ["k".into()].into(), ports: [81].into(), metadata: tier("sil*"), callable: true }, "x"),
         (InstanceNeeds { metadata: tier("*"), ..any() }, "x"),
         (InstanceNeeds { metadata: tier("lead"), ..any() }, ""),
         (InstanceNeeds { callable: true, ..any() }, "x"),
-        (InstanceNeeds { hosts: vec!["m".into()], callable: true, ..any() }, ""),
+        (InstanceNeeds { hosts: ["m".into()].into(), callable: true, ..any() }, ""),
     ];
     for (instances, expected) in rows {
         let shown = format!("{instances:?}");

@@ -1,11 +1,15 @@
 //! A list is what its filter leaves of all, whichever way it finds that.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::instances::instance;
 use super::*;
 use crate::catalog::configs::GroupFilter;
 use crate::catalog::instances::InstanceFilter;
+use crate::catalog::page::Listed;
+use crate::model::grant::{Grants, Sight, Verb};
 
 fn filters() -> Vec<Option<NameFilter>> {
     let texts = ["pay-7", "PAY-7", "*7*", "pay*", "*1", "*"].map(|text| Some(NameFilter::parse(text)));
@@ -55,9 +59,11 @@ fn instances_are_listed_by_any_of_several_hosts() {
     let catalog = bench().catalog;
     let all = catalog.instances.list(&InstanceFilter::default(), Page::ALL).rows;
     assert_eq!(all.len(), 42);
-    for hosts in
-        [vec![], vec!["host-1".to_owned()], vec!["host-2".to_owned(), "host-0".to_owned()], vec!["HOST-1".to_owned()]]
-    {
+    let many = (1..50).map(|number| format!("host-{number}")).collect::<Vec<_>>();
+    let some = [&[][..], &["host-1"], &["host-2", "host-0"], &["HOST-1"]];
+    let some = some.map(|hosts| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>());
+    for hosts in some.into_iter().chain([many]) {
+        let hosts: HashSet<_> = hosts.into_iter().collect();
         for service in filters() {
             let filter = InstanceFilter { hosts: hosts.clone(), service: service.clone(), ..InstanceFilter::default() };
             let is_wanted = |instance: &&Arc<Instance>| {
@@ -97,4 +103,28 @@ fn a_business_is_found_by_a_part_of_it_in_either_case() {
         groups.sort();
         assert_eq!((services.concat(), groups.concat()), (expected.into(), expected.into()), "{part}");
     }
+}
+
+/// Who sees nothing gets empty lists, and no walk is made for them.
+#[test]
+fn who_sees_nothing_is_answered_without_a_walk() {
+    let catalog = bench().catalog;
+    let sight = || Sight::new(&Grants::default(), &[Verb::Read]);
+    let page = Page::new(0, 10);
+    let instances = InstanceFilter { ports: [80].into(), sight: sight(), ..InstanceFilter::default() };
+    assert_eq!(catalog.instances.list(&instances, page), Listed::default());
+    assert_eq!(catalog.instances.reach(&instances, page), 0);
+    let services = ServiceFilter { sight: sight(), ..ServiceFilter::default() };
+    assert_eq!(catalog.services.list(&services, &catalog.instances, page), Listed::default());
+    assert_eq!(catalog.services.reach(&services, &catalog.instances, page), 0);
+    assert!(catalog.instances.reach(&InstanceFilter { sight: Sight::Everything, ..instances }, page) > 0);
+}
+
+/// A walk that nobody waits for stops, and no other one does.
+#[test]
+fn a_walk_that_is_abandoned_stops() {
+    let catalog = bench().catalog;
+    let amount = || catalog.instances.list(&InstanceFilter::default(), Page::ALL).amount;
+    let flag = |is_set| Arc::new(AtomicBool::new(is_set));
+    assert_eq!((abandoned::walk(flag(false), amount), abandoned::walk(flag(true), amount), amount()), (42, 0, 42));
 }

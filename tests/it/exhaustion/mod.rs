@@ -8,6 +8,7 @@ mod logins;
 mod peers;
 mod polls;
 mod surfaces;
+mod walks;
 
 use std::net::SocketAddr;
 
