@@ -89,6 +89,9 @@
 //! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
 //! its answer can depend on, compares revisions, and is parked alike.
 //!
+//! Whatever is held watches the credential too that it was let in by: one look every 400 ms (`raft::vigil`) serves all held
+//! requests, and wakes those whose token has ended or may see something else.
+//!
 //! # The path of "who has what"
 //!
 //! Every pull, and every discovery of rules, writes down on its node what its client was given ([`subscribers`], a

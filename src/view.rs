@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::catalog::Credential;
 use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
 use crate::catalog::audit::AuditNote;
@@ -18,8 +19,9 @@ use crate::model::time::Timestamp;
 use crate::operations::token_hash;
 use crate::raft::Lane;
 use crate::raft::node::Node;
+use crate::raft::vigil::Guard;
 use crate::subscribers::Client;
-use crate::watch::Hub;
+use crate::watch::{Hub, WatchKey};
 
 /// Reads the state of one node.
 #[derive(Clone)]
@@ -36,6 +38,13 @@ impl LocalView {
 }
 
 impl ConfigSource for LocalView {
+    type Guard = Guard;
+
+    fn guard(&self, token: &str) -> (WatchKey, Guard) {
+        let guard = self.node.guard(&Credential::Token(token_hash(token)));
+        (guard.key(), guard)
+    }
+
     fn newest_id(&self) -> u32 {
         self.node.state().applied().notification_id
     }

@@ -36,7 +36,7 @@ const SHARDS: usize = 16;
 
 /// What a waiter waits for. Made from the full key by hashing: 8 bytes per registration instead of
 /// three strings, and a collision only costs a spurious read. Never stored, never sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchKey(u64);
 
 impl WatchKey {
@@ -67,6 +67,11 @@ impl WatchKey {
     /// The instances of a service.
     pub fn instances(namespace: &str, service: &str) -> Self {
         Self::of("instances", &(namespace, service))
+    }
+
+    /// Who stands behind a credential.
+    pub fn credential(credential: &impl Hash) -> Self {
+        Self::of("credential", credential)
     }
 
     fn of(kind: &str, name: &impl Hash) -> Self {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
+use super::asked::Credential;
 use super::change::Journal;
 use super::logins::Logins;
 use super::page::{Listed, Page};
@@ -123,6 +124,15 @@ impl Access {
         Some(Holder { name, grants, token: Some(token.clone()) })
     }
 
+    /// Who stands behind what was presented, if that is live at `now`; a password stands for nobody once it was checked.
+    pub fn holder_of(&self, credential: &Credential, now: Timestamp) -> Option<Holder> {
+        match credential {
+            Credential::Token(hash) => self.holder(hash, now),
+            Credential::Certificate(name) => self.holder_named(name),
+            Credential::Login => None,
+        }
+    }
+
     /// The logins of a user, the newest first.
     pub fn sessions_of(&self, user: &User) -> Vec<Arc<Token>> {
         self.tokens.older_of_user(&user.id, 0)
@@ -147,6 +157,11 @@ impl Access {
         let token = self.service_tokens.get(self.service_hashes.get(hash)?)?;
         let previous = token.previous.as_ref().filter(|previous| previous.hash == *hash).map(|previous| previous.until);
         previous.into_iter().chain(token.expires).min()
+    }
+
+    /// The same of anything presented: certificates end with their connections.
+    pub fn end_of_credential(&self, credential: &Credential) -> Option<Timestamp> {
+        if let Credential::Token(hash) = credential { self.end_of(hash) } else { None }
     }
 
     /// Who a name stands for where it was proven by other means than a token.

@@ -51,7 +51,7 @@ impl Asked {
 }
 
 /// By what a caller is known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Credential {
     /// A password that was just checked, for a login.
     Login,

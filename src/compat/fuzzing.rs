@@ -36,6 +36,12 @@ struct Still {
 }
 
 impl ConfigSource for Still {
+    type Guard = ();
+
+    fn guard(&self, token: &str) -> (WatchKey, ()) {
+        (WatchKey::credential(&token), ())
+    }
+
     fn newest_id(&self) -> u32 {
         self.catalog.configs.newest_notification_id()
     }

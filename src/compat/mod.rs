@@ -68,6 +68,12 @@ const FAR: u64 = 1_000_000;
 
 /// What the surface needs of the node: its own applied state, never another node's.
 pub trait ConfigSource: Clone + Send + Sync + 'static {
+    /// What a poll holds on to that was let in by a token.
+    type Guard: Send + Sync + 'static;
+
+    /// For a poll that is to be held: the key wakes when the token has ended, or its holder may read something else.
+    fn guard(&self, token: &str) -> (WatchKey, Self::Guard);
+
     /// Newest notification id applied here.
     fn newest_id(&self) -> u32;
 

@@ -104,12 +104,18 @@ impl<S: ConfigSource> Surface<S> {
         let admitted = self.admit(ask, app.as_deref().map(|app| (app, namespaces.as_slice())))?;
         let mut poll = Poll::read(ask, admitted, namespaces)?;
         self.keep_seen(&poll.admitted, &mut poll.namespaces, &poll.app);
-        let watch = self.source.hub().watch(Origin::of_any(ask.address), poll.keys(), poll.bytes())?;
+        let (mut keys, mut guard) = (poll.keys(), None);
+        if let Admitted::Token { token, .. } = &poll.admitted {
+            let (key, guards) = self.source.guard(token);
+            keys.push(key);
+            guard = Some(guards);
+        }
+        let watch = self.source.hub().watch(Origin::of_any(ask.address), keys, poll.bytes())?;
         self.note(ask.reader(self.settings.hold), address_of(ask), &poll);
         let held = Held::begin(&self.metrics);
         let deadline = held.began() + jittered(self.settings.hold);
         let request = self.floor.mark(&(ask.address, ask.query().raw()));
-        Ok(Hold { surface: self.clone(), request, poll, watch, held, deadline, waited: false })
+        Ok(Hold { surface: self.clone(), request, poll, watch, guard, held, deadline, waited: false })
     }
 }
 
@@ -135,11 +141,13 @@ impl<S: ConfigSource> Surface<S> {
 }
 
 /// A poll that is held.
-struct Hold<S> {
+struct Hold<S: ConfigSource> {
     surface: Surface<S>,
     request: Mark,
     poll: Poll,
     watch: Watch,
+    /// Of one that a token let in.
+    guard: Option<S::Guard>,
     held: Held,
     /// When it is answered that nothing has changed.
     deadline: Instant,
@@ -171,21 +179,28 @@ impl<S: ConfigSource> Hold<S> {
     fn look(&mut self) -> Look {
         let news = self.poll.news(&self.surface.source);
         if news.is_empty() {
-            return Look::Wait(None);
+            // Woken perhaps because its token has ended.
+            let refused = if self.guard.is_some() { self.refused() } else { None };
+            return refused.map_or(Look::Wait(None), Look::Answer);
         }
         let answer = serde_json::to_string(&news).expect("a list of news is JSON");
-        let floor = &self.surface.floor;
         // A change during this second makes another answer, which goes out at once.
-        if let Some(delay) = floor.delay(self.request, &answer).filter(|_| !self.waited) {
+        if let Some(delay) = self.surface.floor.delay(self.request, &answer).filter(|_| !self.waited) {
             return Look::Wait(Some(Instant::now() + delay));
         }
-        if let Err(refusal) = self.surface.admits_still(&self.poll.admitted, self.poll.wanted()) {
-            self.held.outcome = "refused";
-            return Look::Answer(refusal.for_poll());
+        if let Some(refused) = self.refused() {
+            return Look::Answer(refused);
         }
-        floor.given(self.request, &answer);
+        self.surface.floor.given(self.request, &answer);
         self.held.outcome = "changed";
         Look::Answer(([(header::CONTENT_TYPE, answer::JSON)], answer).into_response())
+    }
+
+    /// What is told to who was let in a while ago, and would not be now.
+    fn refused(&mut self) -> Option<Response> {
+        let refusal = self.surface.admits_still(&self.poll.admitted, self.poll.wanted()).err()?;
+        self.held.outcome = "refused";
+        Some(refusal.for_poll())
     }
 
     async fn wait(mut self, mut delayed: Option<Instant>) -> Response {

@@ -168,13 +168,7 @@ impl Operations {
         if !self.node.trusts_tokens(self.bounds.token_trust) {
             return None;
         }
-        let now = self.node.now();
-        let access = self.node.state().access();
-        let holder = match credential {
-            Credential::Token(hash) => access.holder(hash, now)?,
-            Credential::Certificate(name) => access.holder_named(name)?,
-            Credential::Login => return None,
-        };
+        let holder = self.node.state().access().holder_of(credential, self.node.now())?;
         holder.is_for(address).then_some(holder)
     }
 }

@@ -61,6 +61,7 @@ mod threads;
 mod trail;
 mod transfer;
 mod uptime;
+pub mod vigil;
 mod webhooks;
 mod weight;
 

@@ -37,6 +37,7 @@ use super::stuck::Standstills;
 use super::threads::Threads;
 use super::trail::tell_of;
 use super::uptime;
+use super::vigil::Vigil;
 use crate::catalog::{Asked, Command, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::format::types::{NodeId, TypeConfig};
@@ -128,6 +129,7 @@ pub(super) struct Inner {
     awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
     subscribers: Subscribers,
+    pub(super) vigil: Vigil,
     read_indexes: ReadIndexes,
     /// Declared last: what runs there ends when nobody holds the node any more.
     pub(super) threads: Threads,
@@ -194,6 +196,7 @@ impl Node {
             awaited: Mutex::default(),
             divergence: Divergence::default(),
             subscribers: Subscribers::default(),
+            vigil: Vigil::default(),
             read_indexes,
             threads,
         }))

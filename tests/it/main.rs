@@ -33,6 +33,7 @@ mod faults;
 mod formation;
 mod graceful;
 mod gray_configs;
+mod held_tokens;
 mod imports;
 mod instances;
 mod leader_kill;

@@ -31,6 +31,7 @@ use crate::model::rule::release::RuleRelease;
 use crate::operations::turns;
 use crate::origin::Origin;
 use crate::raft::Reached;
+use crate::raft::vigil::Guard;
 use crate::subscribers::Client;
 use crate::watch::{Wake, Watch};
 use found::{Described, Found};
@@ -82,7 +83,8 @@ pub(super) async fn discover(
         return Ok(answer.unwrap_or_else(|| found.answer(&question)));
     }
     let held = Held::begin(app.node.metrics());
-    let mut hold = Hold { deadline: held.began() + hold, app, question, caller, held };
+    let guard = app.node.guard(&caller.credential);
+    let mut hold = Hold { deadline: held.began() + hold, app, question, caller, guard, held };
     match hold.look().await? {
         Look::Answer(answer) => Ok(answer),
         Look::Wait(seen) => {
@@ -97,6 +99,7 @@ struct Hold {
     app: App,
     question: Arc<Question>,
     caller: Caller,
+    guard: Guard,
     held: Held,
     /// When it is answered that nothing has changed.
     deadline: Instant,
@@ -118,9 +121,12 @@ impl Hold {
         loop {
             let state = self.app.node.state();
             let service = self.question.resolve(&state.catalog());
-            let watch = state.hub().watch(self.question.origin, self.question.keys(&service), self.question.bytes());
+            let mut keys = self.question.keys(&service);
+            keys.push(self.guard.key());
+            let watch = state.hub().watch(self.question.origin, keys, self.question.bytes());
             let watch = watch.map_err(|full| ApiError::new(Code::TooManyWaiters, full.to_string()));
             let watch = watch.inspect_err(|_| self.held.outcome = "refused")?;
+            self.again().inspect_err(|_| self.held.outcome = "refused")?;
             let read = find(&self.app, &self.question).await;
             let (found, answer) = read.inspect_err(|_| self.held.outcome = "refused")?;
             if found.service != service {
@@ -132,6 +138,16 @@ impl Hold {
             }
             return Ok(Look::Wait(Seen { found, watch }));
         }
+    }
+
+    /// Whose token is not believed any more is told nothing, and who sees something else now is told of that.
+    fn again(&mut self) -> Result<(), ApiError> {
+        self.caller = self.caller.again(&self.app)?;
+        let sight = self.caller.client_sight();
+        if sight != self.question.sight {
+            Arc::make_mut(&mut self.question).sight = sight;
+        }
+        Ok(())
     }
 
     async fn wait(mut self, mut seen: Seen) -> Result<Response, ApiError> {
@@ -148,11 +164,6 @@ impl Hold {
                     self.held.outcome = "unchanged";
                     return Ok(seen.found.answer(&self.question));
                 }
-            }
-            // Whose token is not believed any more is told nothing.
-            if let Err(gone) = self.caller.again(&self.app) {
-                self.held.outcome = "refused";
-                return Err(gone.into());
             }
             // Boxed: most of those that wait are never woken.
             match Box::pin(self.look()).await? {

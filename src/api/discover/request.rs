@@ -113,6 +113,7 @@ fn tell_types(schema: &mut Schema) {
 }
 
 /// A request that makes sense.
+#[derive(Clone)]
 pub(super) struct Question {
     pub(super) type_word: &'static str,
     pub(super) element: &'static str,

@@ -165,6 +165,12 @@ fn released(namespace: &str, file: &str, version: u64, content: &str) -> Arc<Rel
 }
 
 impl ConfigSource for Fake {
+    type Guard = ();
+
+    fn guard(&self, token: &str) -> (WatchKey, ()) {
+        (WatchKey::credential(&token), ())
+    }
+
     fn newest_id(&self) -> u32 {
         *self.0.newest_id.borrow()
     }
