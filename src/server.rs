@@ -247,7 +247,8 @@ async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// Connections end where the reserve of descriptors begins.
 fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<Places> {
     let total = descriptors::shares().connections;
-    let per_address = config.tuning.bounds.connections_per_address;
+    // However few there are, others find a place beside one address.
+    let per_address = config.tuning.bounds.connections_per_address.min((total / 2).max(1));
     tracing::info!(descriptors, connections = total, per_address, "places for connections");
     Places::new(total, per_address, metrics)
 }

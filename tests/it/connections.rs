@@ -1,10 +1,11 @@
 //! More connections than there are descriptors: who is in stays served, who comes is closed, and what
 //! the cluster needs itself it still has.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::harness::{Api, Cluster, Raw, RawAnswer, eventually, report};
 
@@ -32,11 +33,12 @@ async fn a_flood_of_connections_leaves_the_node_its_descriptors() {
     let mut honest = Raw::connect(cluster.ports(leader).api).await;
     assert_eq!(ask(&mut honest, "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n".to_owned()).await.status, 200);
 
+    // One address has half of the places at most; the flood comes from many.
     let mut flood = Vec::new();
     for number in 0..FLOOD {
         let ports = cluster.ports(leader);
         let door = if number % 2 == 0 { ports.compat } else { ports.api };
-        flood.extend(TcpStream::connect(door).await);
+        flood.extend(dial([127, 0, 1, (number % 50) as u8], door).await);
     }
     let total = |door: &str| format!(r#"thuban_connections_refused_total{{listener="{door}",reason="total"}}"#);
     let began = Instant::now();
@@ -66,6 +68,37 @@ async fn a_flood_of_connections_leaves_the_node_its_descriptors() {
     let fresh = Api::unpooled(cluster.ports(leader).api);
     eventually(LIMIT, "there are places again", || fresh.health("/livez")).await;
     cluster.expect_equal_state().await;
+}
+
+/// A connection from an address.
+async fn dial(from: [u8; 4], door: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::from((from, 0)))?;
+    socket.connect(door).await
+}
+
+/// However few places there are, and whatever the flag allows, over both listeners.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_address_has_half_of_the_places_at_most() {
+    let cluster = Cluster::start_under(1, DESCRIPTORS, &[]).await;
+    let (ports, half) = (cluster.ports(1), DESCRIPTORS as usize / 4);
+    let mut held = Vec::new();
+    for number in 0..FLOOD {
+        let door = if number % 2 == 0 { ports.compat } else { ports.api };
+        held.extend(dial([127, 0, 0, 9], door).await);
+    }
+    let mut honest = Raw::connect(ports.api).await;
+    let refused = |door: &str| format!(r#"thuban_connections_refused_total{{listener="{door}",reason="address"}}"#);
+    let began = Instant::now();
+    loop {
+        let count = metric(&mut honest, &refused("api")).await + metric(&mut honest, &refused("compat")).await;
+        if count == (FLOOD - half) as f64 {
+            break;
+        }
+        assert!(began.elapsed() < LIMIT, "{count} were closed of {FLOOD}, {half} are its share");
+    }
+    let mut other = Raw::connect(ports.compat).await;
+    assert_eq!(ask(&mut other, "GET /livez HTTP/1.1\r\nhost: x\r\n\r\n".to_owned()).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
