@@ -7,6 +7,7 @@
 mod logins;
 mod peers;
 mod polls;
+mod pulls;
 mod surfaces;
 mod walks;
 
