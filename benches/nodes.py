@@ -80,6 +80,8 @@ class Cluster:
 
     tls = None
     workloads = ("write", "read")
+    # Whether each node gets a share of the processors of its own, where the system gives them to sessions.
+    in_sessions = False
     acknowledges = "what a majority has on disk by fsync"
 
     def __init__(self, binary, directory, options=()):
@@ -94,7 +96,7 @@ class Cluster:
 
     def __enter__(self):
         try:
-            for index in range(SIZE):
+            for index in range(len(self.clients)):
                 self.launch(index)
             self.prepare()
         except BaseException:
@@ -111,7 +113,10 @@ class Cluster:
     def launch(self, index):
         environment = dict(os.environ, **self.environment(index))
         with open(self.log(index), "wb") as log:
-            self.processes.append(subprocess.Popen(self.command(index), stdout=log, stderr=log, env=environment))
+            process = subprocess.Popen(
+                self.command(index), stdout=log, stderr=log, env=environment, start_new_session=self.in_sessions
+            )
+            self.processes.append(process)
 
     def environment(self, _index):
         """What a node finds in its environment beside what is there."""
