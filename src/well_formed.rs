@@ -24,18 +24,15 @@ const DEPTH_MAX: usize = 128;
 pub struct Fault {
     /// Counted from 1.
     pub line: usize,
-    /// In characters, counted from 1; absent where the line is all that is known.
-    pub column: Option<usize>,
+    /// In characters, counted from 1.
+    pub column: usize,
     pub why: String,
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}", self.line)?;
-        if let Some(column) = self.column {
-            write!(f, ", column {column}")?;
-        }
-        write!(f, ": {}", self.why)
+        let Fault { line, column, why } = self;
+        write!(f, "line {line}, column {column}: {why}")
     }
 }
 
@@ -45,7 +42,7 @@ impl Fault {
         let before = &text.as_bytes()[..byte.min(text.len())];
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         let line = memchr::memchr_iter(b'\n', before).count() + 1;
-        Fault { line, column: Some(characters(&before[line_start..]) + 1), why: why.into() }
+        Fault { line, column: characters(&before[line_start..]) + 1, why: why.into() }
     }
 
     fn too_deep(text: &str, byte: usize) -> Fault {
@@ -74,7 +71,7 @@ pub fn check(format: Format, text: &str) -> Result<(), Fault> {
         Format::Text | Format::Html => Ok(()),
         Format::Properties => match properties::parse(text) {
             Ok(_) => Ok(()),
-            Err(error) => Err(Fault { line: error.line, column: None, why: error.fault.to_string() }),
+            Err(error) => Err(Fault { line: error.line, column: error.column, why: error.fault.to_string() }),
         },
         Format::Json => json::check(text),
         Format::Yaml => yaml::check(text),

@@ -255,7 +255,7 @@ mod tests {
         let text = "a=1\nb=\\u12";
         let released = Released::new("default", "app", "application", 1, Format::Properties, text.into());
         let refused = released.configurations(text).expect_err("bad escape").to_string();
-        assert_eq!(refused.split(':').next(), Some("line 2"));
+        assert_eq!(refused.split(':').next(), Some("line 2, column 3"));
         assert!(released.properties_text(text).is_err());
     }
 

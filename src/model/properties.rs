@@ -21,8 +21,10 @@ const ESCAPE_DIGITS: usize = 4;
 /// Why a text is not a properties file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PropertiesError {
-    /// Number of the first natural line of the faulty logical line, counted from 1.
+    /// The natural line, counted from 1.
     pub line: usize,
+    /// In characters of it, counted from 1.
+    pub column: usize,
     pub fault: Fault,
 }
 
@@ -36,7 +38,7 @@ pub enum Fault {
 
 impl fmt::Display for PropertiesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.fault)
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.fault)
     }
 }
 
@@ -55,10 +57,8 @@ impl std::error::Error for PropertiesError {}
 pub fn parse(text: &str) -> Result<Pairs, PropertiesError> {
     let mut lines = LogicalLines::new(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text));
     let mut pairs = Pairs::new();
-    while let Some(line) = lines.next_line() {
-        let (key, value) = split(&lines.buffer);
-        let unescape = |part| unescape(part).map_err(|fault| PropertiesError { line, fault });
-        pairs.insert(unescape(key)?, unescape(value)?);
+    while lines.next_line().is_some() {
+        pairs.insert(lines.key()?, lines.value()?);
     }
     Ok(pairs)
 }
@@ -86,20 +86,54 @@ pub fn write(pairs: &Pairs) -> String {
 /// Joins natural lines into logical ones: skips comments and blank lines, removes continuations
 /// and leading blanks, and leaves all other escapes in place.
 struct LogicalLines<'a> {
+    text: &'a str,
     rest: Chars<'a>,
-    /// Natural line that `rest` starts in.
+    /// Natural line that `rest` starts in, and the byte of the text that it begins with.
     natural_line: usize,
+    line_start: usize,
     buffer: String,
+    /// From where in the text the buffer is.
+    parts: Vec<Part>,
+}
+
+/// What of a logical line stands on one natural line.
+struct Part {
+    /// Its first byte in the buffer, and in the text.
+    buffer: usize,
+    text: usize,
+    line: usize,
+    line_start: usize,
 }
 
 impl<'a> LogicalLines<'a> {
     fn new(text: &'a str) -> Self {
-        LogicalLines { rest: text.chars(), natural_line: 1, buffer: String::new() }
+        let (buffer, parts) = (String::new(), Vec::new());
+        LogicalLines { text, rest: text.chars(), natural_line: 1, line_start: 0, buffer, parts }
+    }
+
+    fn key(&self) -> Result<String, PropertiesError> {
+        unescape(split(&self.buffer).0).map_err(|(fault, at)| self.error(fault, at))
+    }
+
+    fn value(&self) -> Result<String, PropertiesError> {
+        let (_, value) = split(&self.buffer);
+        let start = self.buffer.len() - value.len();
+        unescape(value).map_err(|(fault, at)| self.error(fault, start + at))
+    }
+
+    /// With the place in the text of a byte of the buffer.
+    fn error(&self, fault: Fault, at: usize) -> PropertiesError {
+        let part =
+            self.parts.iter().rfind(|part| part.buffer <= at).expect("what is in the buffer comes from the text");
+        let before = &self.text[part.line_start..part.text + (at - part.buffer)];
+        PropertiesError { line: part.line, column: before.chars().count() + 1, fault }
     }
 
     /// Fills `buffer` with the next logical line and returns where it starts; `None` at the end.
     fn next_line(&mut self) -> Option<usize> {
         self.buffer.clear();
+        self.parts.clear();
+        let mut is_part_begun = false;
         let mut first_line = self.natural_line;
         // Blanks are skipped at the start of a natural line; line ends only while nothing precedes
         // them: a blank line after a continuation ends the logical line.
@@ -110,6 +144,7 @@ impl<'a> LogicalLines<'a> {
             let at_end = self.rest.as_str().is_empty();
             if ends_line {
                 self.finish_line_end(c);
+                is_part_begun = false;
             }
             if skipping {
                 if is_blank(c) || (ends_line && !continued) {
@@ -128,6 +163,10 @@ impl<'a> LogicalLines<'a> {
                 first_line = self.natural_line - usize::from(ends_line);
             }
             if !ends_line {
+                if !is_part_begun {
+                    self.begin_part(c);
+                    is_part_begun = true;
+                }
                 self.buffer.push(c);
                 escaping = c == '\\' && !escaping;
             } else if self.buffer.is_empty() {
@@ -150,12 +189,20 @@ impl<'a> LogicalLines<'a> {
         found.then_some(first_line)
     }
 
+    /// The character that was read last is the first of a part.
+    fn begin_part(&mut self, first: char) {
+        let text = self.text.len() - self.rest.as_str().len() - first.len_utf8();
+        let (line, line_start) = (self.natural_line, self.line_start);
+        self.parts.push(Part { buffer: self.buffer.len(), text, line, line_start });
+    }
+
     /// Counts a line end and swallows the second half of CR LF.
     fn finish_line_end(&mut self, first: char) {
         if first == '\r' && self.rest.as_str().starts_with('\n') {
             self.rest.next();
         }
         self.natural_line += 1;
+        self.line_start = self.text.len() - self.rest.as_str().len();
     }
 
     fn skip_comment(&mut self) {
@@ -187,7 +234,8 @@ fn split(line: &str) -> (&str, &str) {
     (key, value.trim_start_matches(is_blank))
 }
 
-fn unescape(raw: &str) -> Result<String, Fault> {
+/// A fault comes with the byte at which its escape begins.
+fn unescape(raw: &str) -> Result<String, (Fault, usize)> {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw.chars();
     while let Some(c) = rest.next() {
@@ -195,8 +243,9 @@ fn unescape(raw: &str) -> Result<String, Fault> {
             text.push(c);
             continue;
         }
+        let at = raw.len() - rest.as_str().len() - c.len_utf8();
         match rest.next() {
-            Some('u') => text.push(unicode_escape(&mut rest)?),
+            Some('u') => text.push(unicode_escape(&mut rest).map_err(|fault| (fault, at))?),
             Some('t') => text.push('\t'),
             Some('n') => text.push('\n'),
             Some('r') => text.push('\r'),
@@ -315,26 +364,29 @@ mod tests {
     }
 
     #[test]
-    fn bad_escapes_are_refused_with_their_line() {
+    fn bad_escapes_are_refused_with_their_place() {
         let table = [
-            ("a=\\u", 1, Fault::MalformedEscape),
-            ("a=1\nb=\\u12", 2, Fault::MalformedEscape),
-            ("a=1\r\n#\r\nb=\\u12g4", 3, Fault::MalformedEscape),
-            ("\\u+123=1", 1, Fault::MalformedEscape),
-            ("a=\\uu0041", 1, Fault::MalformedEscape),
-            ("a=\\u12é", 1, Fault::MalformedEscape),
-            ("a=1\\\n \\u12", 1, Fault::MalformedEscape),
-            ("\n\na=\\ud83d", 3, Fault::LoneSurrogate),
-            ("a=\\ude00\\ud83d", 1, Fault::LoneSurrogate),
-            ("a=\\ud83dx", 1, Fault::LoneSurrogate),
-            ("a=\\ud83d\\u0041", 1, Fault::LoneSurrogate),
-            ("a=\\ud83d\\u00", 1, Fault::MalformedEscape),
+            ("a=\\u", 1, 3, Fault::MalformedEscape),
+            ("a=1\nb=\\u12", 2, 3, Fault::MalformedEscape),
+            ("a=1\r\n#\r\nb=\\u12g4", 3, 3, Fault::MalformedEscape),
+            ("a=1\rb=\\u12", 2, 3, Fault::MalformedEscape),
+            ("\\u+123=1", 1, 1, Fault::MalformedEscape),
+            ("a=\\uu0041", 1, 3, Fault::MalformedEscape),
+            ("  ä é = ö\\u0041\\u12é", 1, 16, Fault::MalformedEscape),
+            ("a=1\\\n \\u12", 2, 2, Fault::MalformedEscape),
+            ("a=1\\\r\n  2\\\r\n\t3 \\u12", 3, 4, Fault::MalformedEscape),
+            ("\\\n\\u12", 2, 1, Fault::MalformedEscape),
+            ("\n\na=\\ud83d", 3, 3, Fault::LoneSurrogate),
+            ("a=\\ude00\\ud83d", 1, 3, Fault::LoneSurrogate),
+            ("a=\\ud83dx", 1, 3, Fault::LoneSurrogate),
+            ("a=1\nb=\\ud83d\\u0041", 2, 3, Fault::LoneSurrogate),
+            ("a=\\ud83d\\u00", 1, 3, Fault::MalformedEscape),
         ];
-        for (text, line, fault) in table {
-            assert_eq!(parse(text), Err(PropertiesError { line, fault }), "{text:?}");
+        for (text, line, column, fault) in table {
+            assert_eq!(parse(text), Err(PropertiesError { line, column, fault }), "{text:?}");
         }
         let error = parse("a=\\u").expect_err("no digits");
-        assert_eq!(error.to_string(), "line 1: \\u must be followed by four hexadecimal digits");
+        assert_eq!(error.to_string(), "line 1, column 3: \\u must be followed by four hexadecimal digits");
     }
 
     /// Every row was written by `java.util.Properties.store(Writer)` of JDK 17 like this.

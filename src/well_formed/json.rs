@@ -15,7 +15,7 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
     // Its columns count bytes.
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
     let before = &line.as_bytes()[..error.column().saturating_sub(1).min(line.len())];
-    Err(Fault { line: error.line().max(1), column: Some(super::characters(before) + 1), why: why.to_owned() })
+    Err(Fault { line: error.line().max(1), column: super::characters(before) + 1, why: why.to_owned() })
 }
 
 /// The byte of the first bracket that is nested too deep; brackets in strings do not count.

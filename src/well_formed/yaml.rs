@@ -39,7 +39,7 @@ struct Reading {
 }
 
 fn fault(at: Marker, why: impl Into<String>) -> Fault {
-    Fault { line: at.line(), column: Some(at.col() + 1), why: why.into() }
+    Fault { line: at.line(), column: at.col() + 1, why: why.into() }
 }
 
 pub(super) fn check(text: &str) -> Result<(), Fault> {

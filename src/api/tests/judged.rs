@@ -25,7 +25,7 @@ const ROWS: [(&str, &str, &str, &str); 6] = [
     ("a.yml", "a: [1", "line 2, column 1: ", "a: [1]"),
     ("a.toml", "a = 1\nb =", "line 2, column ", "a = 1"),
     ("a.xml", "<a>\n<b></a>", "line 2, column ", "<a/>"),
-    ("a.properties", "a=1\nb=\\u12", "line 2: ", "a=1"),
+    ("a.properties", "a=1\nb=\\u12", "line 2, column 3: ", "a=1"),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{BYTE_ORDER_MARK, LogicalLines, Pairs, PropertiesError, escape, parse, split, unescape, write};
+use super::{BYTE_ORDER_MARK, LogicalLines, Pairs, PropertiesError, escape, parse, write};
 
 /// The text with these pairs, and no others.
 pub fn rewritten(text: &str, pairs: &Pairs) -> Result<String, PropertiesError> {
@@ -13,7 +13,7 @@ pub fn rewritten(text: &str, pairs: &Pairs) -> Result<String, PropertiesError> {
     let mut lines = LogicalLines::new(text);
     let (mut written, mut copied, mut seen) = (String::new(), 0, BTreeSet::new());
     while let Some(line) = lines.next_line() {
-        let key = unescape(split(&lines.buffer).0).map_err(|fault| PropertiesError { line, fault })?;
+        let key = lines.key()?;
         let wanted = pairs.get(&key);
         let is_kept = wanted.is_some() && wanted == there.get(&key);
         if !is_kept {
