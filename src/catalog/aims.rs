@@ -236,7 +236,7 @@ impl Catalog {
         let (head, kind) = (&draft.head, draft.body.family().element());
         let (namespace, name) = (text(&head.namespace), text(&head.name));
         if op == Op::Create {
-            let acts = draft.rule(String::new(), String::new(), Stamp::default()).ok();
+            let acts = draft.rule(String::new(), String::new(), Stamp::default(), self.level()).ok();
             let aim = Aim::new(kind, namespace, name).to(Place::thing(namespace, name));
             return Aim { acts: self.effects(acts.as_ref()), ..aim };
         }

@@ -54,7 +54,7 @@ impl Catalog {
 
     fn create_rule(&mut self, ctx: &Ctx, draft: &RuleDraft, journal: &mut Journal) -> Result<Outcome, Refusal> {
         let id = draft.head.given_id().map_or_else(|| ctx.draw_id(), str::to_owned);
-        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp())?;
+        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp(), journal.level())?;
         rule.enabled_at = rule.enable.then_some(ctx.time);
         let book = self.rules.of(rule.family());
         if let Some(taken) = book.get(&rule.id).or_else(|| book.named(&rule.namespace, &rule.name)) {

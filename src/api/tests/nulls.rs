@@ -146,3 +146,69 @@ proptest! {
         prop_assert_eq!(placeless(answer(&with_nulls)), placeless(answer(&without)), "{} {}", route, with_nulls);
     }
 }
+
+/// `{}` takes an optional object away, `null` leaves it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_object_unsets_and_null_does_not() {
+    let bench = super::Bench::start().await;
+    let token = bench.log_in().await;
+    let service = json!({ "namespace": "n", "service": "s" });
+    let rows = [
+        ("ratelimits", "report", json!({ "interval": "3s", "amountPercent": 5 }), ""),
+        ("ratelimits", "cluster", service.clone(), ""),
+        ("ratelimits", "callee", service.clone(), ""),
+        ("faultdetectors", "target_service", service.clone(), ""),
+        ("routings", "caller", service.clone(), "routing_config"),
+        ("routings", "callee", service.clone(), "routing_config"),
+    ];
+    for (number, (kind, field, value, within)) in rows.into_iter().enumerate() {
+        let path = format!("/naming/v1/{kind}");
+        let name = format!("r{number}");
+        let rule = |value: &Value| {
+            let member = json!({ field: value });
+            let mut rule = if within.is_empty() { member } else { json!({ within: member }) };
+            rule["name"] = json!(name);
+            rule["namespace"] = json!("n");
+            json!([rule])
+        };
+        let member = |rule: &Value| if within.is_empty() { rule[field].clone() } else { rule[within][field].clone() };
+        let in_answer = |answer: &Value| {
+            let item = answer["responses"][0].as_object().expect("an item");
+            member(item.values().find(|member| member.is_object()).unwrap_or_else(|| panic!("{answer}")))
+        };
+        let (_, made) = bench.send("POST", &path, Some(&token), rule(&value)).await;
+        assert_eq!(in_answer(&made), value, "{made}");
+        // The configuration of a route is replaced as a whole.
+        if within.is_empty() {
+            let (_, kept) = bench.send("PUT", &path, Some(&token), rule(&Value::Null)).await;
+            assert_eq!((&kept["code"], in_answer(&kept)), (&json!(200_002), value.clone()), "{kept}");
+        }
+        let (_, unset) = bench.send("PUT", &path, Some(&token), rule(&json!({}))).await;
+        assert_eq!((&unset["code"], in_answer(&unset)), (&json!(200_000), Value::Null), "{unset}");
+        let (_, again) = bench.send("PUT", &path, Some(&token), rule(&json!({}))).await;
+        assert_eq!(again["code"], 200_002, "{again}");
+        let query = format!("{path}/detail?name={name}&namespace=n");
+        let (_, listed) = bench.send("GET", &query, Some(&token), Value::Null).await;
+        assert_eq!(member(&listed["data"][0]), Value::Null, "{listed}");
+        assert!(!listed.to_string().contains("\"0s\""), "{listed}");
+    }
+    // An argument whose value says nothing is another one than an argument without a value.
+    for given in [None, Some(json!({})), Some(json!({ "type": "IN", "value": "a", "value_type": "TEXT" }))] {
+        let mut argument = json!({ "type": "HEADER", "key": "k" });
+        if let Some(given) = &given {
+            argument["value"] = given.clone();
+        }
+        let rule = json!([{ "name": "arguments", "namespace": "n", "rules": [{ "arguments": [argument] }] }]);
+        bench.send("POST", "/naming/v1/ratelimits", Some(&token), rule.clone()).await;
+        bench.send("PUT", "/naming/v1/ratelimits", Some(&token), rule).await;
+        let query = "/naming/v1/ratelimits/detail?name=arguments&namespace=n";
+        let (_, listed) = bench.send("GET", query, Some(&token), Value::Null).await;
+        let written = listed["data"][0]["rules"][0]["arguments"][0].get("value");
+        let expected = given.map(|given| match given.as_object().is_some_and(serde_json::Map::is_empty) {
+            true => json!({ "type": "EXACT", "value": "", "value_type": "TEXT" }),
+            false => given,
+        });
+        assert_eq!(written, expected.as_ref(), "{listed}");
+    }
+    bench.stop().await;
+}

@@ -38,6 +38,38 @@ fn a_flat_probe_becomes_a_nested_one() {
     }
 }
 
+/// Below the level an object of nothing stays one.
+#[test]
+fn an_optional_object_is_taken_away_by_an_empty_one() {
+    let there = json!({"namespace": "a", "service": "s"});
+    let route = |caller: serde_json::Value, callee: serde_json::Value| json!({"routing_config": {"caller": caller, "callee": callee}});
+    for (family, set, empty) in [
+        (Family::RateLimit, json!({"report": {"interval": "1s"}}), json!({"report": {}})),
+        (Family::RateLimit, json!({"cluster": there}), json!({"cluster": {}})),
+        (Family::RateLimit, json!({"callee": there}), json!({"callee": {"service": "", "namespace": ""}})),
+        (Family::FaultDetect, json!({"target_service": there}), json!({"target_service": {}})),
+        (Family::Routing, route(there.clone(), there.clone()), route(json!({}), json!({}))),
+    ] {
+        for (level, goes) in [(Level::CUSTODY, false), (Level::RIGHTS, true)] {
+            let mut bench = Bench::founded(level);
+            let whole = |bench: &Bench, name: &str| {
+                let rule = bench.catalog.rules.of(family).named("a", name).expect("kept").clone();
+                serde_json::to_value(rule.body.fields()).expect("fields")
+            };
+            let without = RuleDraft { head: rule(family, "without").head, ..patch_of(family, json!({})) };
+            bench.codes(Command::Rules(Op::Create, vec![without, patch_of(family, set.clone())]));
+            assert_ne!(whole(&bench, "x"), whole(&bench, "without"), "{set}");
+            bench.codes(Command::Rules(Op::Update, vec![patch_of(family, empty.clone())]));
+            let made = RuleDraft { head: rule(family, "made").head, ..patch_of(family, empty.clone()) };
+            bench.codes(Command::Rules(Op::Create, vec![made]));
+            for name in ["x", "made"] {
+                assert_eq!(whole(&bench, name) == whole(&bench, "without"), goes, "{level} {name} {empty}");
+            }
+            assert_eq!(bench.reloaded(), bench.catalog);
+        }
+    }
+}
+
 /// Read, one of the two changed, sent back.
 #[test]
 fn the_switch_is_turned_by_what_was_changed() {

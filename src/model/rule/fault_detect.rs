@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::Body;
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{Shape, Side, shape};
+use super::shape::{Shape, Side, drop_default, shape};
 use super::traffic::Api;
 use crate::model::wire::{Uint32, wire_enum};
 
@@ -152,6 +152,10 @@ impl Shape for FaultDetect {
         each("rules", &self.rules, |rule| check_port(rule.port))?;
         check_port(self.port.unwrap_or_default())?;
         self.target_service.iter().try_for_each(|target| target.check().map_err(|fault| fault.within("target_service")))
+    }
+
+    fn drop_empty(&mut self) {
+        drop_default(&mut self.target_service);
     }
 
     fn as_clients_see(&self) -> Option<Body> {

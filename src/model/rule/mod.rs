@@ -373,8 +373,8 @@ impl RuleDraft {
         of_switch.max(self.body.family().since())
     }
 
-    /// A new rule of what is said here.
-    pub fn rule(&self, id: String, revision: String, stamp: Stamp) -> Result<Rule, Fault> {
+    /// A new rule of what is said here, as a cluster of this level makes it.
+    pub fn rule(&self, id: String, revision: String, stamp: Stamp, level: Level) -> Result<Rule, Fault> {
         let mut rule = Rule {
             id,
             name: String::new(),
@@ -391,7 +391,7 @@ impl RuleDraft {
             versions: 0,
             removed_through: 0,
         };
-        self.lay_over(&mut rule, Level::FIRST)?;
+        self.lay_over(&mut rule, level)?;
         Ok(rule)
     }
 
@@ -404,6 +404,10 @@ impl RuleDraft {
         super::replace(&mut rule.priority, &self.head.priority.map(|priority| priority.0));
         super::replace(&mut rule.metadata, &self.head.metadata);
         self.body.lay_over(&mut rule.body, level);
-        rule.body.shape_mut().settle()
+        let shape = rule.body.shape_mut();
+        if level >= Level::RIGHTS {
+            shape.drop_empty();
+        }
+        shape.settle()
     }
 }

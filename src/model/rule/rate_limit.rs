@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::ALL;
-use super::shape::{Shape, Side, shape};
+use super::shape::{Shape, Side, drop_default, shape};
 use super::traffic::{Api, Argument, LimitArgumentType, ServiceKey};
 use crate::model::wire::{Span, Uint32, span_or_ms, wire_enum};
 
@@ -164,6 +164,12 @@ impl Shape for RateLimit {
             within_range("report.amountPercent", percent.0, 1..=PERCENT_MAX, "above 0 and at most 100")?;
         }
         each("rules", &self.rules, LimitTrigger::check)
+    }
+
+    fn drop_empty(&mut self) {
+        drop_default(&mut self.report);
+        drop_default(&mut self.cluster);
+        drop_default(&mut self.callee);
     }
 
     fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {

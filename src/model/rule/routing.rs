@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{Shape, Side, shape};
+use super::shape::{Shape, Side, drop_default, shape};
 use super::traffic::{Argument, ArgumentType, ServiceKey};
 use crate::model::wire::{Uint32, Words, wire_enum};
 
@@ -242,6 +242,11 @@ impl Shape for Routing {
             }
         }
         Ok(())
+    }
+
+    fn drop_empty(&mut self) {
+        drop_default(&mut self.routing_config.caller);
+        drop_default(&mut self.routing_config.callee);
     }
 
     fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {

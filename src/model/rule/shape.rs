@@ -16,6 +16,11 @@ pub trait Shape {
         Ok(())
     }
 
+    /// Takes optional objects that say nothing for what is absent; from [`Level::RIGHTS`] on.
+    ///
+    /// [`Level::RIGHTS`]: crate::format::level::Level::RIGHTS
+    fn drop_empty(&mut self) {}
+
     /// The body in the form in which clients get it, if that is another than it is kept in.
     fn as_clients_see(&self) -> Option<Body> {
         None
@@ -82,6 +87,11 @@ impl fmt::Debug for End {
 /// be absent. Fields under `written` are always shown; those under `optional` mean something by
 /// being absent, and are then left out where they are kept, and null where they are shown. Those that are replaced by another one are an older form of
 /// what that one says: an update that brings it and none of them takes them away.
+/// An object of nothing but defaults, as `{}` is read, is none.
+pub(super) fn drop_default<T: Default + PartialEq>(object: &mut Option<T>) {
+    object.take_if(|given| *given == T::default());
+}
+
 macro_rules! shape {
     (
         $(#[$meta:meta])*

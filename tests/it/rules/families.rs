@@ -129,7 +129,7 @@ pub(super) const FAULT_DETECT: Family = Family {
                 json!({
                     "rules": [],
                     "service": null,
-                    "target_service": {"service": "", "namespace": ""},
+                    "target_service": null,
                     "http_config": {"method": "", "url": "", "headers": [], "body": ""},
                     "udp_config": {"send": "", "receive": []},
                 }),
