@@ -36,6 +36,7 @@ mod bundles;
 mod judged;
 mod matrix;
 mod nulls;
+mod revisions;
 mod sealed;
 mod templates;
 mod told;

@@ -48,6 +48,9 @@ impl Catalog {
             if (&old.namespace, &old.service) != (&instance.namespace, &instance.service) {
                 return Err(Refusal::new(Code::ExistedResource, "an instance of another service has this id"));
             }
+            if journal.is_overtaken(&draft.revision, &old.revision) {
+                return Ok(Outcome::stale(Entity::Instance(old.clone())));
+            }
             instance = Instance {
                 isolate: old.isolate,
                 ctime: old.ctime,
