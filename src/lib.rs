@@ -65,7 +65,8 @@
 //! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]), when it is its caller's
 //! turn (`operations::turns`): the catalog's maps
 //! are persistent ones, so a view is made in no time and keeps nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by
-//! side (`catalog::ledger`) and touch the things of their page alone. Config clients always read
+//! side (`catalog::ledger`) and touch the things of their page alone; a page by key begins in the sorted map behind the row
+//! that the one before ended with ([`catalog::page`]). Config clients always read
 //! the node's own state; what keeps them from stepping back are the ids they bring along.
 //!
 //! # How fresh a node is

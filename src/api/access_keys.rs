@@ -37,7 +37,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Resu
     let filter = AccessKeyFilter { app_id: query.name("app_id"), name: query.name("name") };
     let page = query.page()?;
     let reach = app.node.state().catalog().access_keys.len();
-    let find = move |catalog: &Catalog| catalog.access_keys.list(&filter, page);
+    let find = move |catalog: &Catalog| catalog.access_keys.list(&filter, &page);
     app.scan(reach, find, |listed| envelope::list("data", &listed, |key| AccessKeyView::new(key, None))).await
 }
 

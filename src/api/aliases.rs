@@ -55,8 +55,8 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         sight: caller.sight(),
     };
     let page = query.page()?;
-    let reach = app.node.state().catalog().aliases.reach(page);
-    let find = move |catalog: &Catalog| catalog.aliases.list(&filter, page);
+    let reach = app.node.state().catalog().aliases.reach(&page);
+    let find = move |catalog: &Catalog| catalog.aliases.list(&filter, &page);
     app.scan(reach, find, |listed| envelope::list("aliases", &listed, |alias| AliasView::new(alias))).await
 }
 

@@ -88,7 +88,7 @@ impl Selection {
         let one_group = Some(&self.groups).filter(|groups| groups.len() == 1).and_then(|groups| groups.first());
         let (namespace, group) = (Some(exact(&self.namespace)), one_group.map(exact));
         let filter = FileFilter { namespace, group, sight, ..FileFilter::default() };
-        let mut files = catalog.configs.list_files(&filter, Page::ALL).rows;
+        let mut files = catalog.configs.list_files(&filter, &Page::ALL).rows;
         files.retain(|file| {
             (self.groups.is_empty() || self.groups.contains(&file.key.group))
                 && (self.names.is_empty() || self.names.contains(&file.key.file))

@@ -90,7 +90,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     };
     let page = query.page()?;
     let find = move |catalog: &Catalog| {
-        catalog.configs.list_files(&filter, page).map(|file| (FileStatus::of(&file, catalog), file))
+        catalog.configs.list_files(&filter, &page).map(|file| (FileStatus::of(&file, catalog), file))
     };
     // Even few files may be megabytes of text.
     app.scan(FAR, find, |listed| {

@@ -47,7 +47,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     let reach = app.node.state().catalog().configs.reach_of_groups();
     let find = move |catalog: &Catalog| {
         let configs = &catalog.configs;
-        configs.list_groups(&filter, page).map(|group| (configs.file_count_in(&group), group))
+        configs.list_groups(&filter, &page).map(|group| (configs.file_count_in(&group), group))
     };
     app.scan(reach, find, |counted| {
         envelope::list("configFileGroups", &counted, |(files, group)| ConfigGroupView::new(group, *files))

@@ -220,11 +220,11 @@ pub(super) async fn history(
     let (key, sight, page) = (key(&query)?, caller.sight(), query.page()?);
     let find = move |catalog: &Catalog| {
         if !sight.sees(&key.namespace, &key.group) {
-            return Ok((Listed { amount: 0, rows: Vec::new() }, Some(0)));
+            return Ok((Listed::amount(0), Some(0)));
         }
         let removed_through = catalog.configs.removed_through_version(&key);
-        let events = catalog.history.of(&Thing::File(key)).cloned().collect::<Vec<_>>();
-        Ok((Listed::cut(events.iter(), page), Some(removed_through)))
+        let events = catalog.history.numbered(&Thing::File(key));
+        Ok((Listed::cut(events.iter(), &page), Some(removed_through)))
     };
     answer_history(&app, find).await
 }
@@ -333,13 +333,13 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     };
     let page = query.page()?;
     let find = move |catalog: &Catalog| {
-        (catalog.configs.list_releases(&filter, page), catalog.configs.removed_through_version_of(&filter))
+        (catalog.configs.list_releases(&filter, &page), catalog.configs.removed_through_version_of(&filter))
     };
     answer_list(&app, true, find).await
 }
 
 pub(super) const VERSIONS: Doc = DOC
-    .says("The releases of one file, highest version first: without `offset` and `limit` all of them, but not more than 1000. `amount` counts all.")
+    .says("The releases of one file, highest version first: without any of `offset`, `limit`, `order` and `after` all of them, but not more than 1000. `amount` counts all.")
     .query(&[KEY, &[CONTENTS], PAGING])
     .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"))
     .codes(&[&[Code::InvalidConfigFileName]]);
@@ -352,15 +352,15 @@ pub(super) async fn versions(
 ) -> Result<Response, ApiError> {
     let (key, sight) = (key(&query)?, caller.sight());
     let with_content = query.flag("brief")? == Some(false);
-    let is_paged = with_content || query.get("offset").or_else(|| query.get("limit")).is_some();
-    let unpaged = Page { offset: 0, limit: limits::VERSIONS_UNPAGED_MAX };
+    let is_paged = with_content || ["offset", "limit", "order", "after"].iter().any(|key| query.get(key).is_some());
+    let unpaged = Page::first(limits::VERSIONS_UNPAGED_MAX);
     let page = if is_paged { query.page()? } else { unpaged };
     let find = move |catalog: &Catalog| {
         if !sight.sees(&key.namespace, &key.group) {
-            return (Listed { amount: 0, rows: Vec::new() }, Some(0));
+            return (Listed::amount(0), Some(0));
         }
         let rows = catalog.configs.versions_of(&key);
-        (Listed::cut(rows.iter(), page), Some(catalog.configs.removed_through_version(&key)))
+        (Listed::cut(rows.iter(), &page), Some(catalog.configs.removed_through_version(&key)))
     };
     answer_list(&app, with_content, find).await
 }

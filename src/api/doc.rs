@@ -40,6 +40,8 @@ pub(super) const PAGING: &[Param] = &[
         "Rows of the page: more than 100 is cut down, 0 gives the amount alone.",
         limits::PAGE_ROWS_MAX,
     ),
+    Param::text("order", "`key`: by namespace, group, name and id instead, where no change moves a row."),
+    Param::text("after", "The `after` of the page before, by key: the rows behind it. Not together with `offset`."),
 ];
 
 /// Of what is deleted by a query.
@@ -102,6 +104,18 @@ impl Doc {
     /// The codes that it may answer beside 200000, for the whole request or for an item.
     pub(super) const fn codes(self, codes: &'static [&'static [Code]]) -> Self {
         Doc { codes, ..self }
+    }
+
+    /// Whether the handler reads this key of the query.
+    #[cfg(test)]
+    pub(super) fn reads(&self, key: &str) -> bool {
+        self.query.iter().copied().flatten().any(|param| param.name == key)
+    }
+
+    /// Whether a success carries rows.
+    #[cfg(test)]
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.answer, Answer::Json(Shape::List(_) | Shape::Releases(_)))
     }
 
     /// The whole description of a row.

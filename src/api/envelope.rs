@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::status;
 use super::view::{Derived, View};
-use crate::catalog::page::Listed;
+use crate::catalog::page::{After, Listed};
 use crate::catalog::{Catalog, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::openapi::{SchemaOf, schema_of};
@@ -202,16 +202,21 @@ pub(super) fn list_releases<'a, T, V: Serialize>(
     view: impl Fn(&'a T) -> V,
 ) -> Response {
     let rows = listed.rows.iter().map(view).collect();
-    answer(Code::ExecuteSuccess, &List { name, amount: listed.amount, removed_through, rows })
+    let after = listed.after.as_ref().map(After::text);
+    answer(Code::ExecuteSuccess, &List { name, amount: listed.amount, removed_through, after, rows })
 }
 
 /// The member of a list that says which releases are gone.
 const REMOVED_THROUGH: &str = "removed_through_version";
 
+/// The member of a full page by key that the next one is asked for with.
+pub(super) const AFTER: &str = "after";
+
 struct List<V> {
     name: &'static str,
     amount: usize,
     removed_through: Option<u64>,
+    after: Option<String>,
     rows: Vec<V>,
 }
 
@@ -226,6 +231,9 @@ impl<V: Serialize> Serialize for List<V> {
         map.serialize_entry("size", &self.rows.len())?;
         if let Some(version) = self.removed_through {
             map.serialize_entry(REMOVED_THROUGH, &version)?;
+        }
+        if let Some(after) = &self.after {
+            map.serialize_entry(AFTER, after)?;
         }
         map.serialize_entry(self.name, &self.rows)?;
         map.end()
@@ -303,7 +311,12 @@ impl Shape {
             }
             Shape::List((name, element)) => {
                 let rows = json!({ "type": "array", "items": element(schemas) });
-                coded(codes, [("amount", count()), ("total", count()), ("size", count()), (name, rows)], [])
+                let after = json!({
+                    "type": "string",
+                    "description": "On a full page by key (`order=key`): what the next one is asked for with.",
+                });
+                let members = [("amount", count()), ("total", count()), ("size", count()), (name, rows)];
+                coded(codes, members, [(AFTER, after)])
             }
             Shape::Releases(element) => {
                 let mut list = Shape::List(element).schema(schemas, codes);
@@ -368,7 +381,8 @@ mod tests {
         let outcome = || Outcome::done(Entity::Namespace(Arc::new(Namespace::default())));
         let responses = [Item::new(outcome(), &Catalog::default())];
         let batch = Batch { code, info, amount: 1, size: 1, responses: &responses };
-        let list = |removed_through| List { name, amount: 0, removed_through, rows: Vec::<()>::new() };
+        let after = || Some(String::new());
+        let list = |removed_through| List { name, amount: 0, removed_through, after: after(), rows: Vec::<()>::new() };
         let rows = [
             (Shape::Plain, serde_json::to_value(Plain { code: 0, info: String::new() })),
             (Shape::single::<NamespaceView>(name), serde_json::to_value(Single { code, info, name, element: &() })),

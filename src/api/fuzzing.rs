@@ -282,7 +282,7 @@ const ROUTES: &[(u8, Handler)] = &[
         let (_, _) = (query.ports("port")?, query.flag("healthy")?);
         let metadata = query.pairs("keys", "values")?;
         let filter = ServiceFilter { name: query.name("name"), metadata, sight: desk.sight.clone(), ..ServiceFilter::default() };
-        let listed = desk.bench.catalog.services.list(&filter, &desk.bench.catalog.instances, page);
+        let listed = desk.bench.catalog.services.list(&filter, &desk.bench.catalog.instances, &page);
         assert!(listed.rows.len() <= page.limit && listed.rows.len() <= listed.amount);
         Ok(done())
     }),

@@ -101,8 +101,8 @@ pub(super) const LIST: Doc = DOC
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let (filter, page) = (filter(&query, &caller)?, query.page()?);
-    let reach = app.node.state().catalog().instances.reach(&filter, page);
-    let find = move |catalog: &Catalog| catalog.instances.list(&filter, page);
+    let reach = app.node.state().catalog().instances.reach(&filter, &page);
+    let find = move |catalog: &Catalog| catalog.instances.list(&filter, &page);
     app.scan(reach, find, |listed| answer(&listed)).await
 }
 
@@ -113,10 +113,10 @@ pub(super) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> R
     let sight = caller.sight();
     if sight.is_whole() {
         let amount = app.node.state().catalog().instances.counts().total;
-        return Ok(answer(&Listed { amount, rows: Vec::new() }));
+        return Ok(answer(&Listed::amount(amount)));
     }
     let filter = InstanceFilter { sight, ..InstanceFilter::default() };
-    let find = move |catalog: &Catalog| catalog.instances.list(&filter, Page::new(0, 0));
+    let find = move |catalog: &Catalog| catalog.instances.list(&filter, &Page::new(0, 0));
     app.scan(FAR, find, |listed| answer(&listed)).await
 }
 

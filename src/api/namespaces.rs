@@ -42,7 +42,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
             let (services, instances) = catalog.counts_in(&namespace.name, &sight);
             (services, instances, namespace)
         };
-        catalog.namespaces.list(&filter, page).map(count)
+        catalog.namespaces.list(&filter, &page).map(count)
     };
     app.scan(reach, find, |counted| {
         envelope::list("namespaces", &counted, |(services, instances, namespace)| {

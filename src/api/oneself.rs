@@ -89,7 +89,7 @@ pub(super) async fn sessions(
 ) -> Result<Response, ApiError> {
     let page = query.page()?;
     let sessions = app.sessions(&caller, query.get("user"))?;
-    Ok(envelope::list("data", &Listed::cut(sessions.iter(), page), |session| SessionView::new(session)))
+    Ok(envelope::list("data", &Listed::cut(sessions.iter(), &page), |session| SessionView::new(session)))
 }
 
 pub(super) const END_SESSIONS: Doc = DOC

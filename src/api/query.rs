@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 
 use super::error::ApiError;
 use super::{App, auth};
-use crate::catalog::page::Page;
+use crate::catalog::page::{After, Page};
 use crate::model::code::Code;
 use crate::model::limits;
 use crate::model::text::NameFilter;
@@ -113,10 +113,22 @@ impl Query {
         Ok(names.into_iter().map(str::to_owned).zip(texts.into_iter().map(str::to_owned)).collect())
     }
 
-    /// `offset` (default 0) and `limit` (default and at most 100).
+    /// `offset` (default 0) and `limit` (default and at most 100), and with `order=key` or `after` a page by key.
     pub(super) fn page(&self) -> Result<Page, ApiError> {
-        let (offset, limit) = (self.number("offset")?, self.number("limit")?);
-        Ok(Page::new(offset.unwrap_or_default(), limit.unwrap_or(limits::PAGE_ROWS_MAX)))
+        let refuse = |why| Err(ApiError::new(Code::InvalidParameter, why));
+        let (offset, limit) = (self.number("offset")?.unwrap_or_default(), self.number("limit")?);
+        let page = Page::new(offset, limit.unwrap_or(limits::PAGE_ROWS_MAX));
+        let (order, after) = (self.get("order"), self.get("after"));
+        if order.is_some_and(|order| order != "key") {
+            return refuse("order has to be key, or absent for the order of the list");
+        }
+        match after.map(After::read) {
+            None if order.is_none() => Ok(page),
+            None => Ok(page.by_key(None)),
+            Some(None) => refuse("after has to be what a page of this list ended with"),
+            Some(_) if offset > 0 => refuse("offset and after exclude each other"),
+            Some(after) => Ok(page.by_key(after)),
+        }
     }
 
     pub(super) fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, ApiError> {

@@ -16,14 +16,14 @@ use super::query::{Fresh, Query};
 use super::unknown::{Noted, Unknown, parse_noting};
 use super::view::{EventView, RuleReleaseView, RuleView};
 use super::{App, upstream};
-use crate::catalog::history::Thing;
+use crate::catalog::history::{Numbered, Thing};
 use crate::catalog::page::Listed;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Sight;
 use crate::model::limits;
-use crate::model::release::{Event, ReleaseOp};
+use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, Rule, RuleDraft, RuleHead};
 
@@ -67,8 +67,8 @@ async fn answer_list(
         sight: caller.sight(),
     };
     let page = query.page()?;
-    let reach = app.node.state().catalog().rules.of(family).reach(&filter, page);
-    let find = move |catalog: &Catalog| catalog.rules.of(family).list(&filter, page);
+    let reach = app.node.state().catalog().rules.of(family).reach(&filter, &page);
+    let find = move |catalog: &Catalog| catalog.rules.of(family).list(&filter, &page);
     app.scan(reach, find, move |listed| envelope::list("data", &listed, |rule| RuleView::new(rule, with_body))).await
 }
 
@@ -141,7 +141,7 @@ pub(super) async fn list_releases(
     let reach = app.node.state().catalog().rules.of(family).reach_of_releases(&filter);
     let find = move |catalog: &Catalog| {
         let book = catalog.rules.of(family);
-        (book.list_releases(&filter, page), book.removed_through_version_of(&filter))
+        (book.list_releases(&filter, &page), book.removed_through_version_of(&filter))
     };
     app.scan(reach, find, move |(listed, removed_through)| {
         envelope::list_releases("data", &listed, removed_through, |release| RuleReleaseView::new(release, with_rule))
@@ -276,19 +276,19 @@ pub(super) async fn history(
     let (wanted, sight, page) = (OneRule::of(&query)?, caller.sight(), query.page()?);
     let find = move |catalog: &Catalog| {
         let rule = wanted.find(catalog, family, &sight)?;
-        let events = catalog.history.of(&Thing::Rule(family, rule.id.clone())).cloned().collect::<Vec<_>>();
-        Ok((Listed::cut(events.iter(), page), Some(rule.removed_through)))
+        let events = catalog.history.numbered(&Thing::Rule(family, rule.id.clone()));
+        Ok((Listed::cut(events.iter(), &page), Some(rule.removed_through)))
     };
     answer_history(&app, find).await
 }
 
 pub(super) async fn answer_history(
     app: &App,
-    find: impl FnOnce(&Catalog) -> Result<(Listed<Arc<Event>>, Option<u64>), Refusal> + Send + 'static,
+    find: impl FnOnce(&Catalog) -> Result<(Listed<Numbered>, Option<u64>), Refusal> + Send + 'static,
 ) -> Result<Response, ApiError> {
     app.scan(limits::HISTORY_EVENTS_MAX, find, |found| {
         let (listed, removed_through) = found?;
-        Ok(envelope::list_releases("data", &listed, removed_through, |event| EventView::new(event)))
+        Ok(envelope::list_releases("data", &listed, removed_through, |row| EventView::new(&row.event)))
     })
     .await?
 }

@@ -112,11 +112,11 @@ pub(super) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> R
 async fn answer(app: &App, filter: ServiceFilter, page: Page) -> Result<Response, ApiError> {
     let reach = {
         let catalog = app.node.state().catalog();
-        catalog.services.reach(&filter, &catalog.instances, page)
+        catalog.services.reach(&filter, &catalog.instances, &page)
     };
     let find = move |catalog: &Catalog| {
         let count = |service: Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service);
-        catalog.services.list(&filter, &catalog.instances, page).map(count)
+        catalog.services.list(&filter, &catalog.instances, &page).map(count)
     };
     app.scan(reach, find, |counted| {
         envelope::list("services", &counted, |(instances, service)| ServiceView::new(service, *instances))

@@ -16,7 +16,7 @@ use super::query::{Fresh, Query};
 use super::rules::OneRule;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
-use crate::catalog::page::Page;
+use crate::catalog::page::{After, Listed, Page};
 use crate::format::types::NodeId;
 use crate::model::code::Code;
 use crate::model::rule::Family;
@@ -64,6 +64,9 @@ pub(super) struct Subscribers {
     current: u64,
     /// Members that could not be asked: their clients are missing.
     silent_nodes: Vec<NodeId>,
+    /// On a full page by key (`order=key`): what the next one is asked for with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
     data: Vec<SubscriberView>,
 }
 
@@ -103,11 +106,13 @@ pub(super) async fn of_rule(
 async fn answer(app: &App, thing: Thing, page: Page) -> Result<Response, ApiError> {
     let Gathered { amount, current, clients, silent } = app.node.gather_subscribers(&thing).await;
     let view = app.node.state().view();
-    let rows = clients.into_iter().skip(page.offset).take(page.limit);
+    let listed = Listed::cut(clients.iter(), &page);
+    let after = listed.after.as_ref().map(After::text);
+    let rows = listed.rows.into_iter();
     let data: Vec<_> = rows.map(|(node, client)| view_of(&view, &thing, node, client)).collect();
     let (code, size) = (Code::ExecuteSuccess, data.len());
     let (number, info) = (code.number(), code.info());
-    let body = Subscribers { code: number, info, amount, size, current, silent_nodes: silent, data };
+    let body = Subscribers { code: number, info, amount, size, current, silent_nodes: silent, after, data };
     Ok(envelope::answer(code, &body))
 }
 

@@ -36,7 +36,7 @@ pub(super) const LIST: Doc = DOC
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (name, page) = (query.name("name"), query.page()?);
-    let find = move |catalog: &Catalog| catalog.templates.list(&name, page);
+    let find = move |catalog: &Catalog| catalog.templates.list(&name, &page);
     // A page may be megabytes of text.
     app.scan(FAR, find, |listed| {
         envelope::list("configFileTemplates", &listed, |template| ConfigTemplateView::new(template))

@@ -36,6 +36,7 @@ mod bundles;
 mod judged;
 mod matrix;
 mod nulls;
+mod pages;
 mod revisions;
 mod sealed;
 mod templates;

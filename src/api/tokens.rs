@@ -86,7 +86,7 @@ pub(super) const LIST: Doc = DOC
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (name, page) = (query.name("name"), query.page()?);
     let wanted = |token: &ServiceToken| NameFilter::passes(&name, &token.name);
-    let listed: Listed<Arc<ServiceToken>> = app.node.state().catalog().access.list_service_tokens(wanted, page);
+    let listed: Listed<Arc<ServiceToken>> = app.node.state().catalog().access.list_service_tokens(wanted, &page);
     Ok(envelope::list("data", &listed, |token| ServiceTokenView::new(token, None)))
 }
 

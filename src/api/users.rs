@@ -59,7 +59,7 @@ pub(super) const LIST: Doc = DOC
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (name, page) = (query.name("name"), query.page()?);
     let wanted = |user: &User| crate::model::text::NameFilter::passes(&name, &user.name);
-    let listed: Listed<Arc<User>> = app.node.state().catalog().access.list_users(wanted, page);
+    let listed: Listed<Arc<User>> = app.node.state().catalog().access.list_users(wanted, &page);
     Ok(envelope::list("data", &listed, |user| UserView::new(user)))
 }
 
@@ -137,6 +137,6 @@ pub(super) const ROLES: Doc =
     DOC.says("The roles that a grant may name, with what each lets do.").gives(Shape::list::<RoleView>("data"));
 
 pub(super) async fn roles() -> Response {
-    let listed = Listed { amount: Role::ALL.len(), rows: Role::ALL.to_vec() };
+    let listed = Listed { rows: Role::ALL.to_vec(), ..Listed::amount(Role::ALL.len()) };
     envelope::list("data", &listed, |role| RoleView { name: *role, comment: role.about(), verbs: role.verbs() })
 }

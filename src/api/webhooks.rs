@@ -31,7 +31,7 @@ pub(super) const LIST: Doc = DOC
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh) -> Result<Response, ApiError> {
     let (name, page) = (query.name("name"), query.page()?);
     let hooks = app.node.state().catalog().webhooks.clone();
-    let listed = hooks.list(name.as_ref(), page);
+    let listed = hooks.list(name.as_ref(), &page);
     Ok(envelope::list("data", &listed, |hook| WebhookView::new(hook, hooks.pending(&hook.name), None)))
 }
 

@@ -9,7 +9,7 @@ use imbl::OrdMap;
 use super::asked::Credential;
 use super::change::Journal;
 use super::logins::Logins;
-use super::page::{Listed, Page};
+use super::page::{Listed, Page, Place, Placed, place_of};
 use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;
@@ -78,6 +78,24 @@ impl Holder {
     }
 }
 
+impl Placed for User {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
+impl Placed for ServiceToken {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
+impl Placed for Token {
+    fn place(&self) -> Place<'_> {
+        place_of([self.hash.id()])
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
     pub(super) users: OrdMap<String, Arc<User>>,
@@ -96,7 +114,7 @@ impl Access {
     }
 
     /// By name.
-    pub fn list_users(&self, wanted: impl Fn(&User) -> bool, page: Page) -> Listed<Arc<User>> {
+    pub fn list_users(&self, wanted: impl Fn(&User) -> bool, page: &Page) -> Listed<Arc<User>> {
         let users = self.names.values().filter_map(|id| self.users.get(id));
         Listed::cut(users.filter(|user| wanted(user)), page)
     }
@@ -106,7 +124,11 @@ impl Access {
     }
 
     /// By name, also those whose time is over.
-    pub fn list_service_tokens(&self, wanted: impl Fn(&ServiceToken) -> bool, page: Page) -> Listed<Arc<ServiceToken>> {
+    pub fn list_service_tokens(
+        &self,
+        wanted: impl Fn(&ServiceToken) -> bool,
+        page: &Page,
+    ) -> Listed<Arc<ServiceToken>> {
         Listed::cut(self.service_tokens.values().filter(|token| wanted(token)), page)
     }
 

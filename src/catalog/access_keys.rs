@@ -8,7 +8,7 @@ use super::change::{Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::names::Names;
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::format::level::Level;
 use crate::model::access_key::{AccessKey, AccessKeyDraft};
@@ -59,6 +59,12 @@ pub struct AccessKeyFilter {
     pub name: Option<NameFilter>,
 }
 
+impl Placed for AccessKey {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.app_id, "", &self.name])
+    }
+}
+
 impl AccessKeys {
     /// Of one app, by name.
     pub fn of_app(&self, app_id: &str) -> impl Iterator<Item = &Arc<HeldKey>> {
@@ -83,7 +89,7 @@ impl AccessKeys {
     }
 
     /// Newest change first, then by app id and name.
-    pub fn list(&self, filter: &AccessKeyFilter, page: Page) -> Listed<Arc<AccessKey>> {
+    pub fn list(&self, filter: &AccessKeyFilter, page: &Page) -> Listed<Arc<AccessKey>> {
         let wanted = |key: &&Arc<AccessKey>| {
             NameFilter::passes(&filter.app_id, &key.app_id) && NameFilter::passes(&filter.name, &key.name)
         };

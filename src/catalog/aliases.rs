@@ -11,7 +11,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::ledger::{Entry, Ledger, Wish};
 use super::names::Names;
-use super::page::{Listed, Page};
+use super::page::{Listed, Page, Place, Placed, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
@@ -134,6 +134,12 @@ pub struct AliasFilter {
     pub sight: Sight,
 }
 
+impl Placed for ServiceAlias {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.alias_namespace, "", &self.alias])
+    }
+}
+
 impl Aliases {
     pub fn get(&self, namespace: &str, alias: &str) -> Option<&Arc<ServiceAlias>> {
         self.by_name.get(namespace, alias)
@@ -156,7 +162,7 @@ impl Aliases {
     }
 
     /// Newest change first, then by id.
-    pub fn list(&self, filter: &AliasFilter, page: Page) -> Listed<Arc<ServiceAlias>> {
+    pub fn list(&self, filter: &AliasFilter, page: &Page) -> Listed<Arc<ServiceAlias>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }
@@ -170,11 +176,24 @@ impl Aliases {
             names_owner(&alias.owners, &filter.owner) && filter.sight.sees(&alias.namespace, &alias.service)
         };
         let asks_more = filter.owner.is_some() || !filter.sight.is_whole();
-        self.all.list(&wishes, asks_more.then_some(rest), page)
+        let listed = |page| self.all.list(&wishes, asks_more.then_some(rest), page);
+        if !page.is_by_key() {
+            return listed(page);
+        }
+        let wanted = |alias: &Arc<ServiceAlias>| {
+            rest(alias)
+                && NameFilter::passes(&filter.alias, &alias.alias)
+                && NameFilter::passes(&filter.alias_namespace, &alias.alias_namespace)
+                && NameFilter::passes(&filter.service, &alias.service)
+                && NameFilter::passes(&filter.namespace, &alias.namespace)
+        };
+        let [namespace, _, alias, _] = page.starts_at(&filter.alias_namespace);
+        let onward = self.by_name.onward(&namespace, &alias);
+        Listed::walked(listed(&Page::first(0)).amount, onward, &filter.alias_namespace, wanted, page)
     }
 
     /// How many aliases [`Aliases::list`] walks at most.
-    pub fn reach(&self, page: Page) -> usize {
+    pub fn reach(&self, page: &Page) -> usize {
         self.all.reach(true, page)
     }
 

@@ -24,6 +24,7 @@ use super::asked::{Asked, Asker};
 use super::change::{Deed, Journal, Outcome};
 use super::command::Command;
 use super::ctx::Ctx;
+use super::page::{Place, Placed, highest_first};
 use super::row::{Edit, Key, Row, Table, numbered_key};
 use super::{Catalog, Corrupt};
 use crate::format::level::Level;
@@ -122,6 +123,16 @@ pub struct AuditEvent {
     pub before: String,
     pub after: String,
     pub count: u32,
+    /// That of its stored row, and its own among those of the row.
+    pub(super) number: (u64, usize),
+}
+
+/// By its number, the newest first.
+impl Placed for AuditEvent {
+    fn place(&self) -> Place<'_> {
+        let (row, item) = self.number;
+        [highest_first(row), highest_first(item as u64), Cow::default(), Cow::default()]
+    }
 }
 
 impl Row for AuditRow {
@@ -227,10 +238,10 @@ impl AuditRow {
 
     /// Its items, the last one first.
     pub fn events(&self) -> impl Iterator<Item = AuditEvent> {
-        self.items.iter().rev().map(|item| self.event(item))
+        self.items.iter().enumerate().rev().map(|(number, item)| self.event(number, item))
     }
 
-    fn event(&self, item: &AuditItem) -> AuditEvent {
+    fn event(&self, number: usize, item: &AuditItem) -> AuditEvent {
         let AuditItem { kind, namespace, name, code, before, after, count } = item.clone();
         AuditEvent {
             time: self.time(),
@@ -246,6 +257,7 @@ impl AuditRow {
             before,
             after,
             count,
+            number: (self.number, number),
         }
     }
 }

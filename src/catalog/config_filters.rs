@@ -1,6 +1,7 @@
 //! What the lists of the configuration store may be asked for.
 
-use crate::model::config_file::ConfigKey;
+use super::page::{Place, Placed, place_of};
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
 use crate::model::grant::Sight;
 use crate::model::text::NameFilter;
 
@@ -51,5 +52,23 @@ impl FileFilter {
             (Some((namespace, group)), Some(NameFilter::Exact(file))) => Some(ConfigKey::new(namespace, group, file)),
             _ => None,
         }
+    }
+}
+
+impl Placed for ConfigGroup {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.namespace, "", &self.name])
+    }
+}
+
+impl Placed for ConfigFile {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.key.namespace, &self.key.group, &self.key.file])
+    }
+}
+
+impl Placed for ConfigRelease {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.key.namespace, &self.key.group, &self.key.file, &self.name])
     }
 }

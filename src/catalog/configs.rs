@@ -132,7 +132,7 @@ impl Configs {
     }
 
     /// Newest change first, then by name.
-    pub fn list_groups(&self, filter: &GroupFilter, page: Page) -> Listed<Arc<ConfigGroup>> {
+    pub fn list_groups(&self, filter: &GroupFilter, page: &Page) -> Listed<Arc<ConfigGroup>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }
@@ -159,7 +159,7 @@ impl Configs {
     }
 
     /// Newest change first, then by key. A filter that names a group walks that alone.
-    pub fn list_files(&self, filter: &FileFilter, page: Page) -> Listed<Arc<ConfigFile>> {
+    pub fn list_files(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigFile>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }
@@ -175,12 +175,19 @@ impl Configs {
         let wishes = Wish::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
         let wanted = |file: &ConfigFile| filter.sight.sees(&file.key.namespace, &file.key.group) && has_part(file);
         let wants_all = filter.sight.is_whole() && part.is_none();
-        self.files.list(&wishes, (!wants_all).then_some(wanted), page)
+        let listed = |page| self.files.list(&wishes, (!wants_all).then_some(wanted), page);
+        if !page.is_by_key() {
+            return listed(page);
+        }
+        let is_wanted = |file: &Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
+        let [namespace, group, file, _] = page.starts_at(&filter.namespace);
+        let onward = self.files.onward(&ConfigKey::new(&*namespace, &*group, &*file));
+        Listed::walked(listed(&Page::first(0)).amount, onward, &filter.namespace, is_wanted, page)
     }
 
     /// Newest change first, then by key and highest version. A filter that names a file walks its
     /// releases alone.
-    pub fn list_releases(&self, filter: &FileFilter, page: Page) -> Listed<Arc<ConfigRelease>> {
+    pub fn list_releases(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigRelease>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }

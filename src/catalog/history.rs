@@ -4,6 +4,7 @@
 //! The audit trail tells of every request, the refused ones too, and is the administrators'. This tells of what
 //! clients came to see, to everybody who may see the thing, for as long as there is the thing.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use imbl::{OrdMap, Vector};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Corrupt;
 use super::change::Journal;
+use super::page::{Place, Placed, highest_first};
 use super::row::{Key, Row, Table};
 use crate::format::level::Level;
 use crate::model::config_file::ConfigKey;
@@ -50,6 +52,19 @@ impl Row for HistoryRow {
     }
 }
 
+/// An event where a list has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Numbered {
+    number: u64,
+    pub event: Arc<Event>,
+}
+
+impl Placed for Numbered {
+    fn place(&self) -> Place<'_> {
+        [highest_first(self.number), Cow::default(), Cow::default(), Cow::default()]
+    }
+}
+
 /// The events of all things.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
@@ -74,6 +89,15 @@ impl History {
     /// The events of a thing, newest first.
     pub fn of(&self, thing: &Thing) -> impl Iterator<Item = &Arc<Event>> {
         self.stories.get(thing).into_iter().flat_map(|story| story.events.iter().rev())
+    }
+
+    /// The same, each with its number.
+    pub fn numbered(&self, thing: &Thing) -> Vec<Numbered> {
+        let Some(story) = self.stories.get(thing) else { return Vec::new() };
+        let numbered = (story.first..).zip(&story.events);
+        let mut all: Vec<_> = numbered.map(|(number, event)| Numbered { number, event: event.clone() }).collect();
+        all.reverse();
+        all
     }
 
     pub fn len(&self) -> usize {

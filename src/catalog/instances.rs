@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use std::ops::{AddAssign, SubAssign};
+use std::ops::{AddAssign, Bound, SubAssign};
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -14,7 +14,7 @@ use super::change::Journal;
 use super::fold::Fold;
 use super::ledger::{Entry, Ledger, Wish};
 use super::names::{Names, in_place};
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::grant::Sight;
 use crate::model::instance::Instance;
@@ -142,6 +142,12 @@ pub struct InstanceFilter {
     pub sight: Sight,
 }
 
+impl Placed for Instance {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.namespace, "", &self.service, &self.id])
+    }
+}
+
 impl InstanceFilter {
     fn matches(&self, instance: &Instance) -> bool {
         self.sight.sees(&instance.namespace, &instance.service)
@@ -215,9 +221,22 @@ impl Instances {
         self.all.behind(after)
     }
 
+    /// By namespace, service and id, from there on.
+    fn onward<'a>(
+        &'a self,
+        namespace: &str,
+        service: &str,
+        id: &str,
+    ) -> impl Iterator<Item = &'a Arc<Instance>> + use<'a> {
+        let here = self.service(namespace, service);
+        let of_this = here.map(|here| here.by_id.range::<_, str>((Bound::Included(id), Bound::Unbounded)));
+        let all = self.by_service.onward(namespace, service).skip(usize::from(here.is_some()));
+        of_this.into_iter().flatten().map(|(_, one)| one).chain(all.flat_map(|service| service.by_id.values()))
+    }
+
     /// Newest change first, then by id. A filter that names one instance looks it up, one that names a
     /// service walks that alone.
-    pub fn list(&self, filter: &InstanceFilter, page: Page) -> Listed<Arc<Instance>> {
+    pub fn list(&self, filter: &InstanceFilter, page: &Page) -> Listed<Arc<Instance>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }
@@ -239,13 +258,21 @@ impl Instances {
                     rest.hosts.clear();
                 }
                 let asks_more = rest != InstanceFilter::default();
-                self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page)
+                let listed =
+                    |page| self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page);
+                if !page.is_by_key() {
+                    return listed(page);
+                }
+                let [namespace, _, service, id] = page.starts_at(&filter.namespace);
+                let onward = self.onward(&namespace, &service, &id);
+                let amount = listed(&Page::first(0)).amount;
+                Listed::walked(amount, onward, &filter.namespace, |one| filter.matches(one), page)
             }
         }
     }
 
     /// How many instances [`Instances::list`] walks at most.
-    pub fn reach(&self, filter: &InstanceFilter, page: Page) -> usize {
+    pub fn reach(&self, filter: &InstanceFilter, page: &Page) -> usize {
         if filter.sight.is_blind() {
             return 0;
         }

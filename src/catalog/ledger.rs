@@ -148,9 +148,9 @@ impl<T: Entry> Ledger<T> {
     }
 
     /// Those that have what is wished for and are wanted for the rest; an absent rest wants all.
-    pub(super) fn list(&self, wishes: &[Wish<'_>], rest: Option<impl Fn(&T) -> bool>, page: Page) -> Listed<Arc<T>> {
+    pub(super) fn list(&self, wishes: &[Wish<'_>], rest: Option<impl Fn(&T) -> bool>, page: &Page) -> Listed<Arc<T>> {
         let wants_all = wishes.is_empty() && rest.is_none();
-        let mut listed = Listed { amount: 0, rows: Vec::new() };
+        let mut listed = Listed::amount(0);
         for sheet in self.all_sheets() {
             if is_abandoned() {
                 break;
@@ -165,7 +165,7 @@ impl<T: Entry> Ledger<T> {
     }
 
     /// How many things [`Ledger::list`] walks at most.
-    pub(super) fn reach(&self, is_filtered: bool, page: Page) -> usize {
+    pub(super) fn reach(&self, is_filtered: bool, page: &Page) -> usize {
         if is_filtered { self.len() } else { page.end().min(self.len()) }
     }
 
@@ -328,7 +328,7 @@ mod tests {
                     };
                     let expected: Vec<&Thing> = in_order(model).into_iter().filter(is_wanted).collect();
                     for (offset, limit) in [(0, 10), (0, 0), (63, 2), (150, 100), (1000, 10)] {
-                        let page = Page { offset, limit };
+                        let page = &Page { offset, ..Page::first(limit) };
                         let listed = ledger.list(&Wish::all([(0, name), (1, &kind)]), rest, page);
                         assert_eq!(listed.amount, expected.len(), "{name:?} {kind:?} {page:?}");
                         let rows = listed.rows.iter().map(|row| &**row);

@@ -1,5 +1,6 @@
 //! Values by namespace and name, in the order of both.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -68,6 +69,15 @@ impl<V: Clone> Names<V> {
         one.into_iter().chain(all.into_iter().flatten()).flat_map(OrdMap::values)
     }
 
+    /// Of all namespaces, from a namespace and a name on.
+    pub(super) fn onward<'a>(&'a self, namespace: &str, name: &str) -> impl Iterator<Item = &'a V> + use<'a, V> {
+        let here = self.by_namespace.get(namespace);
+        let here = here.map(|names| names.range::<_, str>((Bound::Included(name), Bound::Unbounded)));
+        let behind = self.by_namespace.range::<_, str>((Bound::Excluded(namespace), Bound::Unbounded));
+        let behind = behind.flat_map(|(_, names)| names.values());
+        here.into_iter().flatten().map(|(_, value)| value).chain(behind)
+    }
+
     /// What has this name in any namespace.
     pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &V> {
         self.by_namespace.values().filter_map(move |names| names.get(name))
@@ -99,6 +109,11 @@ mod tests {
         assert_eq!(seen.values(None).copied().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(names.values(None).copied().collect::<Vec<_>>(), [3, 4, 5]);
         assert_eq!(names.named("x").copied().collect::<Vec<_>>(), [3]);
+        for (from, expected) in [(("", ""), &[3, 4, 5][..]), (("a", "x"), &[3, 4, 5]), (("a", "xx"), &[4, 5])] {
+            assert_eq!(names.onward(from.0, from.1).copied().collect::<Vec<_>>(), expected, "{from:?}");
+        }
+        assert_eq!(names.onward("aa", "z").copied().collect::<Vec<_>>(), [5]);
+        assert_eq!(names.onward("c", "zz").count(), 0);
         assert_eq!((names.len(), names.count_in("a"), names.has_any_in("b")), (3, 2, false));
     }
 }

@@ -10,7 +10,7 @@ use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::fold::Fold;
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::code::Code;
 use crate::model::grant::Sight;
@@ -43,6 +43,12 @@ pub struct NamespaceFilter {
     pub sight: Sight,
 }
 
+impl Placed for Namespace {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
 impl Namespaces {
     pub fn get(&self, name: &str) -> Option<&Arc<Namespace>> {
         self.by_name.get(name)
@@ -67,7 +73,7 @@ impl Namespaces {
     }
 
     /// Newest first, then by name.
-    pub fn list(&self, filter: &NamespaceFilter, page: Page) -> Listed<Arc<Namespace>> {
+    pub fn list(&self, filter: &NamespaceFilter, page: &Page) -> Listed<Arc<Namespace>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }

@@ -12,7 +12,7 @@ use super::archive::{Archive, Archived};
 use super::change::{Change, Journal};
 use super::ledger::{Entry, Ledger, Wish};
 use super::names::Names;
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::grant::Sight;
 use crate::model::release::ReleaseState;
@@ -127,6 +127,19 @@ pub struct RuleFilter {
     pub sight: Sight,
 }
 
+impl Placed for Rule {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.namespace, "", &self.name])
+    }
+}
+
+/// By what the rule was called when it was released.
+impl Placed for RuleRelease {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.rule.namespace, &self.rule.name, &self.name, &self.id])
+    }
+}
+
 impl RuleFilter {
     fn matches(&self, rule: &Rule) -> bool {
         self.id.as_ref().is_none_or(|id| *id == rule.id)
@@ -207,7 +220,7 @@ impl RuleBook {
     }
 
     /// Newest change first, then by id.
-    pub fn list(&self, filter: &RuleFilter, page: Page) -> Listed<Arc<Rule>> {
+    pub fn list(&self, filter: &RuleFilter, page: &Page) -> Listed<Arc<Rule>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }
@@ -220,14 +233,21 @@ impl RuleBook {
                 wishes.extend(filter.service.as_ref().map(|wanted| Wish::new(SERVICE, [wanted, &every_service])));
                 let rest = RuleFilter { name: None, namespace: None, service: None, ..filter.clone() };
                 let asks_more = rest != RuleFilter::default();
-                return self.rules.list(&wishes, asks_more.then_some(|one: &Rule| rest.matches(one)), page);
+                let listed = |page| self.rules.list(&wishes, asks_more.then_some(|one: &Rule| rest.matches(one)), page);
+                if !page.is_by_key() {
+                    return listed(page);
+                }
+                let [namespace, _, name, _] = page.starts_at(&filter.namespace);
+                let onward = self.by_name.onward(&namespace, &name);
+                let amount = listed(&Page::first(0)).amount;
+                return Listed::walked(amount, onward, &filter.namespace, |rule| filter.matches(rule), page);
             }
         };
         Listed::cut(one.into_iter().filter(|rule| filter.matches(rule)), page)
     }
 
     /// How many rules [`RuleBook::list`] walks at most.
-    pub fn reach(&self, filter: &RuleFilter, page: Page) -> usize {
+    pub fn reach(&self, filter: &RuleFilter, page: &Page) -> usize {
         if filter.sight.is_blind() {
             return 0;
         }
@@ -265,7 +285,7 @@ impl RuleBook {
     }
 
     /// Of one rule highest version first; of all of them newest change first.
-    pub fn list_releases(&self, filter: &ReleaseFilter, page: Page) -> Listed<Arc<RuleRelease>> {
+    pub fn list_releases(&self, filter: &ReleaseFilter, page: &Page) -> Listed<Arc<RuleRelease>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }

@@ -13,7 +13,7 @@ use super::fold::Fold;
 use super::instances::{InstanceCounts, InstanceNeeds, Instances};
 use super::ledger::{Entry, Ledger, Wish};
 use super::names::{Names, in_place};
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Sight;
@@ -30,6 +30,12 @@ impl Row for Service {
     const TABLE: Table = Table::Service;
     fn name(&self, key: &mut Key) {
         key.part(&self.namespace).part(&self.name);
+    }
+}
+
+impl Placed for Service {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.namespace, "", &self.name])
     }
 }
 
@@ -136,7 +142,7 @@ impl Services {
 
     /// Newest change first, then by id. A filter that names one service looks it up, one that names a
     /// small namespace walks that alone.
-    pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: Page) -> Listed<Arc<Service>> {
+    pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: &Page) -> Listed<Arc<Service>> {
         if filter.sight.is_blind() {
             return Listed::default();
         }
@@ -153,17 +159,32 @@ impl Services {
             _ => {
                 let rest = ServiceFilter { name: None, namespace: None, ..filter.clone() };
                 let asks_more = rest != ServiceFilter::default();
-                self.all.list(
-                    &Wish::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]),
-                    asks_more.then_some(|one: &Service| rest.matches(one, instances)),
-                    page,
-                )
+                let listed = |page| {
+                    let wishes = Wish::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]);
+                    self.all.list(&wishes, asks_more.then_some(|one: &Service| rest.matches(one, instances)), page)
+                };
+                if !page.is_by_key() {
+                    return listed(page);
+                }
+                let [namespace, _, name, _] = page.starts_at(&filter.namespace);
+                let onward = self.onward(&namespace, &name);
+                let amount = listed(&Page::first(0)).amount;
+                Listed::walked(amount, onward, &filter.namespace, |service| matches(service), page)
             }
         }
     }
 
+    /// By namespace and name, from there on.
+    pub(super) fn onward<'a>(
+        &'a self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Iterator<Item = &'a Arc<Service>> + use<'a> {
+        self.by_name.onward(namespace, name)
+    }
+
     /// How many services, and instances where it asks for those, [`Services::list`] walks at most.
-    pub fn reach(&self, filter: &ServiceFilter, instances: &Instances, page: Page) -> usize {
+    pub fn reach(&self, filter: &ServiceFilter, instances: &Instances, page: &Page) -> usize {
         if filter.sight.is_blind() {
             return 0;
         }

@@ -140,7 +140,7 @@ impl<T: Entry> Sheet<T> {
         &self,
         wishes: &[Wish<'_>],
         rest: Option<&impl Fn(&T) -> bool>,
-        page: Page,
+        page: &Page,
         listed: &mut Listed<Arc<T>>,
     ) {
         let mut wanted = wishes.iter().fold(self.held, |wanted, wish| wanted.and(wish.among(&self.columns)));

@@ -9,7 +9,7 @@ use super::Catalog;
 use super::change::{Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::code::Code;
 use crate::model::config_file::Format;
@@ -29,6 +29,12 @@ pub struct Templates {
     by_name: OrdMap<Arc<str>, Arc<ConfigTemplate>>,
 }
 
+impl Placed for ConfigTemplate {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
 impl Templates {
     pub fn get(&self, name: &str) -> Option<&Arc<ConfigTemplate>> {
         self.by_name.get(name)
@@ -43,7 +49,7 @@ impl Templates {
     }
 
     /// Newest change first, then by name.
-    pub fn list(&self, name: &Option<NameFilter>, page: Page) -> Listed<Arc<ConfigTemplate>> {
+    pub fn list(&self, name: &Option<NameFilter>, page: &Page) -> Listed<Arc<ConfigTemplate>> {
         let wanted = |template: &&Arc<ConfigTemplate>| NameFilter::passes(name, &template.name);
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }

@@ -15,7 +15,7 @@ use super::change::{Change, Entity, Journal, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::history::Thing;
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
@@ -67,6 +67,12 @@ pub struct Webhooks {
     events: OrdMap<u64, Arc<WebhookEvent>>,
 }
 
+impl Placed for Webhook {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
 impl Webhooks {
     pub fn len(&self) -> usize {
         self.by_name.len()
@@ -96,7 +102,7 @@ impl Webhooks {
     }
 
     /// Newest change first, then by name.
-    pub fn list(&self, name: Option<&NameFilter>, page: Page) -> Listed<Arc<Webhook>> {
+    pub fn list(&self, name: Option<&NameFilter>, page: &Page) -> Listed<Arc<Webhook>> {
         let wanted = |hook: &&Arc<Webhook>| name.is_none_or(|filter| filter.matches(&hook.name));
         let newest_first = |one: &Arc<Webhook>, other: &Arc<Webhook>| {
             other.modified.time.cmp(&one.modified.time).then_with(|| one.name.cmp(&other.name))

@@ -3,7 +3,7 @@
 
 use super::Catalog;
 use super::asked::refused_at;
-use super::page::{Listed, Page};
+use super::page::{Listed, Page, Place, Placed, place_of};
 use crate::model::access::CLUSTER;
 use crate::model::grant::{Grants, Verb};
 use crate::model::rule::{Effect, Family, Rule};
@@ -24,9 +24,15 @@ pub struct WouldRefuse {
     pub at: String,
 }
 
+impl Placed for WouldRefuse {
+    fn place(&self) -> Place<'_> {
+        place_of([self.kind, &self.namespace, &self.name, &self.release_name])
+    }
+}
+
 impl Catalog {
     /// All of them, by kind and name. `now` decides which tokens are over.
-    pub fn would_refuse(&self, now: Timestamp, page: Page) -> Listed<WouldRefuse> {
+    pub fn would_refuse(&self, now: Timestamp, page: &Page) -> Listed<WouldRefuse> {
         let mut found: Vec<_> = Family::ALL.iter().flat_map(|family| self.would_refuse_of(*family, now)).collect();
         found.sort();
         Listed::cut(found.iter(), page)
@@ -35,9 +41,9 @@ impl Catalog {
     fn would_refuse_of(&self, family: Family, now: Timestamp) -> Vec<WouldRefuse> {
         let book = self.rules.of(family);
         let every = super::rules::RuleFilter::default();
-        let drafts = book.list(&every, Page::ALL).rows.into_iter();
+        let drafts = book.list(&every, &Page::ALL).rows.into_iter();
         let drafts = drafts.filter_map(|rule| self.lacking(&rule, &rule, Verb::Edit, &rule.modified.by, now));
-        let releases = book.list_releases(&super::rules::ReleaseFilter::default(), Page::ALL).rows.into_iter();
+        let releases = book.list_releases(&super::rules::ReleaseFilter::default(), &Page::ALL).rows.into_iter();
         let releases = releases.filter(|release| release.state().is_in_force_or_planned()).filter_map(|release| {
             let rule = self.rule_of(&release);
             let row = self.lacking(rule, &release.rule, Verb::Release, &release.created.by, now)?;

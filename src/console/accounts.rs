@@ -50,7 +50,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 
 fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
     visitor.caller.check_everywhere(Verb::Manage)?;
-    let (rows, catalog) = (Rows::new(0, limits::PAGE_ROWS_MAX), console.node.state().view());
+    let (rows, catalog) = (&Rows::new(0, limits::PAGE_ROWS_MAX), console.node.state().view());
     let users = catalog.access.list_users(|_| true, rows).rows;
     let tokens = catalog.access.list_service_tokens(|_| true, rows).rows;
     let keys = catalog.access_keys.list(&AccessKeyFilter { app_id: None, name: None }, rows).rows;

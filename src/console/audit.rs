@@ -85,7 +85,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
             page(&Trail { frame, query, rows: listed.rows, pager })
         }
         Err(refusal) => {
-            let pager = Pager::new("/ui/audit", &query, &Listed::<()> { amount: 0, rows: Vec::new() });
+            let pager = Pager::new("/ui/audit", &query, &Listed::<()>::amount(0));
             let trail = Trail { frame: frame.refused(&refusal), query, rows: Vec::new(), pager };
             page_refused(refusal.code, &trail)
         }

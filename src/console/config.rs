@@ -121,8 +121,8 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<T
     };
     let rows = Pager::page_of(&query);
     let find = move |catalog: &Catalog| {
-        let files = catalog.configs.list_files(&filter, rows).map(|file| FileRow::of(catalog, &file));
-        let templates = catalog.templates.list(&None, Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
+        let files = catalog.configs.list_files(&filter, &rows).map(|file| FileRow::of(catalog, &file));
+        let templates = catalog.templates.list(&None, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
         (branches(catalog, &sight), files, templates.iter().map(|template| template.name.clone()).collect())
     };
     let (branches, files, templates) = console.scan(FAR, find, |found| found).await?;
@@ -133,9 +133,9 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<T
 
 /// Namespaces that have groups, as many as fit on a page.
 fn branches(catalog: &Catalog, sight: &Sight) -> Vec<Branch> {
-    let all = Rows::new(0, limits::PAGE_ROWS_MAX);
+    let all = &Rows::new(0, limits::PAGE_ROWS_MAX);
     let namespaces =
-        catalog.namespaces.list(&NamespaceFilter { sight: sight.clone(), ..Default::default() }, Rows::ALL);
+        catalog.namespaces.list(&NamespaceFilter { sight: sight.clone(), ..Default::default() }, &Rows::ALL);
     let mut branches: Vec<_> = namespaces.rows.iter().filter(|one| catalog.configs.has_groups_in(&one.name)).collect();
     branches.sort_by(|one, other| one.name.cmp(&other.name));
     let branch = |namespace: &String| {

@@ -64,7 +64,7 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
         let about = vec![hook.url.clone(), progress.delivered.to_string(), waiting, progress.dropped.to_string()];
         Row { name: hook.name.clone(), about: [about, vec![failed.unwrap_or_default()]].concat(), badge }
     };
-    let listed = hooks.list(name.as_ref(), Pager::page_of(&query));
+    let listed = hooks.list(name.as_ref(), &Pager::page_of(&query));
     let pager = Pager::new("/ui/webhooks", &query, &listed);
     let rows = listed.rows.iter().map(row).collect();
     let columns = vec!["URL", t.delivered, t.waiting, t.dropped, t.last_failure];
@@ -80,7 +80,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
     };
     let (page_of, sight) = (Pager::page_of(&query), visitor.caller.sight());
     let find = move |catalog: &Catalog| {
-        catalog.namespaces.list(&filter, page_of).map(|namespace| Row {
+        catalog.namespaces.list(&filter, &page_of).map(|namespace| Row {
             about: vec![
                 catalog.counts_in(&namespace.name, &sight).0.to_string(),
                 namespace.comment.clone(),
@@ -105,7 +105,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
 pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     let (frame, edits) = (visitor.frame(Section::Config), visitor.caller.check_everywhere(Verb::Edit).is_ok());
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
-    let listed = console.node.state().catalog().templates.list(&name, Pager::page_of(&query));
+    let listed = console.node.state().catalog().templates.list(&name, &Pager::page_of(&query));
     let pager = Pager::new("/ui/templates", &query, &listed);
     let row = |template: &Arc<ConfigTemplate>| Row {
         name: template.name.clone(),

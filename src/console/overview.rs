@@ -67,7 +67,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 
 /// What the visitor sees of each kind.
 fn counts(t: &'static Texts, catalog: &Catalog, sight: &Sight) -> Vec<Count> {
-    let (none, sight) = (Rows::new(0, 0), || sight.clone());
+    let (none, sight) = (&Rows::new(0, 0), || sight.clone());
     let namespaces = catalog.namespaces.list(&NamespaceFilter { sight: sight(), ..Default::default() }, none);
     let services = ServiceFilter { sight: sight(), ..Default::default() };
     let services = catalog.services.list(&services, &catalog.instances, none);

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_search_is_kept_from_page_to_page() {
         let query = Fields::parse(b"name=a%26b&offset=50&kind=");
-        let pager = Pager::new("/ui/x", &query, &Listed { amount: 120, rows: vec![(); 50] });
+        let pager = Pager::new("/ui/x", &query, &Listed { rows: vec![(); 50], ..Listed::amount(120) });
         assert_eq!((pager.first, pager.last, pager.amount, pager.is_filtered), (51, 100, 120, true));
         assert_eq!(pager.before.as_deref(), Some("/ui/x?name=a%26b"));
         assert_eq!(pager.after.as_deref(), Some("/ui/x?name=a%26b&offset=100"));
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn an_only_page_has_none_beside_it() {
-        let pager = Pager::new("/ui/x", &Fields::default(), &Listed { amount: 0, rows: Vec::<()>::new() });
+        let pager = Pager::new("/ui/x", &Fields::default(), &Listed::<()>::amount(0));
         assert_eq!((pager.first, pager.last, pager.before, pager.after), (0, 0, None, None));
     }
 }

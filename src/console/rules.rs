@@ -125,9 +125,9 @@ pub(super) async fn list(
         ..RuleFilter::default()
     };
     let rows = Pager::page_of(&query);
-    let reach = console.node.state().catalog().rules.of(family).reach(&filter, rows);
+    let reach = console.node.state().catalog().rules.of(family).reach(&filter, &rows);
     let find =
-        move |catalog: &Catalog| catalog.rules.of(family).list(&filter, rows).map(|rule| RuleRow::of(catalog, &rule));
+        move |catalog: &Catalog| catalog.rules.of(family).list(&filter, &rows).map(|rule| RuleRow::of(catalog, &rule));
     match console.scan(reach, find, |listed| listed).await {
         Ok(listed) => {
             let pager = Pager::new(&format!("/ui/rules/{kind}"), &query, &listed);

@@ -53,7 +53,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
 }
 
 fn found(t: &'static texts::Texts, catalog: &Catalog, sight: &Sight, name: NameFilter) -> (Vec<Hit>, usize) {
-    let (rows, sight) = (Rows::new(0, SHOWN), || sight.clone());
+    let (rows, sight) = (&Rows::new(0, SHOWN), || sight.clone());
     let name = || Some(name.clone());
     let services = ServiceFilter { name: name(), sight: sight(), ..ServiceFilter::default() };
     let services = catalog.services.list(&services, &catalog.instances, rows);

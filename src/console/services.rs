@@ -83,10 +83,10 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<L
     let rows = Pager::page_of(&query);
     let reach = {
         let catalog = console.node.state().catalog();
-        catalog.services.reach(&filter, &catalog.instances, rows)
+        catalog.services.reach(&filter, &catalog.instances, &rows)
     };
     let find = move |catalog: &Catalog| {
-        let listed = catalog.services.list(&filter, &catalog.instances, rows);
+        let listed = catalog.services.list(&filter, &catalog.instances, &rows);
         listed.map(|service| ServiceRow::of(catalog, &service))
     };
     let listed = console.scan(reach, find, |listed| listed).await?;
@@ -170,7 +170,7 @@ fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: 
         sight: sight.clone(),
         ..InstanceFilter::default()
     };
-    let instances = catalog.instances.list(&instances, Pager::page_of(query)).map(|instance| InstanceRow {
+    let instances = catalog.instances.list(&instances, &Pager::page_of(query)).map(|instance| InstanceRow {
         id: instance.id.clone(),
         address: format!("{}:{}", instance.host, instance.port),
         protocol: instance.protocol.clone(),
@@ -188,11 +188,11 @@ fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: 
         sight: sight.clone(),
         ..AliasFilter::default()
     };
-    let aliases = catalog.aliases.list(&aliases, Rows::new(0, limits::PAGE_ROWS_MAX));
+    let aliases = catalog.aliases.list(&aliases, &Rows::new(0, limits::PAGE_ROWS_MAX));
     let about = |family: &Family| {
         let filter = RuleFilter { service: exactly(name), sight: sight.clone(), ..RuleFilter::default() };
         let book = catalog.rules.of(*family);
-        let listed = book.list(&filter, Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
+        let listed = book.list(&filter, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
         let of_it = listed.into_iter().filter(|rule| rule.ends().iter().any(|end| end.covers(namespace, name)));
         of_it.map(|rule| RuleRow::of(catalog, &rule)).collect::<Vec<_>>()
     };

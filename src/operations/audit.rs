@@ -37,7 +37,7 @@ impl Operations {
         answer: impl FnOnce(Listed<WouldRefuse>) -> A + Send + 'static,
     ) -> Result<A, Refusal> {
         let now = self.node.now();
-        self.scan(FAR, move |catalog| catalog.would_refuse(now, page), answer).await
+        self.scan(FAR, move |catalog| catalog.would_refuse(now, &page), answer).await
     }
 
     /// Writes down what a caller has had done that is no command, and what came of it.

@@ -60,7 +60,7 @@ pub(crate) fn candidates(
     let book = catalog.rules.of(family);
     if as_saved {
         let service = Some(NameFilter::Exact(sketch.service.clone()));
-        let saved = book.list(&RuleFilter { service, sight: sight.clone(), ..RuleFilter::default() }, Page::ALL);
+        let saved = book.list(&RuleFilter { service, sight: sight.clone(), ..RuleFilter::default() }, &Page::ALL);
         return saved.rows.into_iter().map(Candidate::saved).collect();
     }
     let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));

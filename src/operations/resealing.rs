@@ -114,5 +114,5 @@ impl Sealed {
 }
 
 fn files(catalog: &Catalog) -> Vec<Arc<ConfigFile>> {
-    catalog.configs.list_files(&FileFilter::default(), Page::ALL).rows
+    catalog.configs.list_files(&FileFilter::default(), &Page::ALL).rows
 }

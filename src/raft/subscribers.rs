@@ -14,6 +14,7 @@ use super::members;
 use super::node::Node;
 use super::peer::{Mark, Subscribed};
 use crate::catalog::history::Thing;
+use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::model::limits;
@@ -31,6 +32,13 @@ pub struct Gathered {
     pub clients: Vec<(NodeId, Subscription)>,
     /// Members that could not be asked.
     pub silent: Vec<NodeId>,
+}
+
+/// By what the clients are sorted by.
+impl Placed for (NodeId, Subscription) {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.1.address, &self.1.agent])
+    }
 }
 
 /// Of the clients of this node.

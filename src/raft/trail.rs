@@ -5,7 +5,7 @@ use std::io;
 
 use super::node::Node;
 use crate::catalog::Table;
-use crate::catalog::audit::{AuditEvent, AuditRow, Filter, Gathered, Walk};
+use crate::catalog::audit::{AuditEvent, AuditRow, Filter, Gathered, Walk, key};
 use crate::catalog::page::{Listed, Page};
 
 impl Node {
@@ -15,7 +15,8 @@ impl Node {
         let rows = self.state().catalog().trail.rows();
         let mut gathered = Gathered::new(filter, page, rows);
         let mut end = Walk::On;
-        self.store().view()?.for_each_back(Table::Audit as u8, |value| {
+        let first = gathered.first().map(key);
+        self.store().view()?.for_each_back(Table::Audit as u8, first.as_ref().map(|key| &key[..]), |value| {
             end = gathered.take(value).map_err(io::Error::other)?;
             Ok(end == Walk::On)
         })?;

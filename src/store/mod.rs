@@ -338,15 +338,23 @@ impl View<'_> {
         self.snapshot.get_cf(self.database.family(STATE), key).map_err(io::Error::other)
     }
 
-    /// Visits the values of the rows whose keys begin with this byte, the last one first, for as long as `visit`
-    /// says so.
-    pub fn for_each_back(&self, first: u8, mut visit: impl FnMut(&[u8]) -> io::Result<bool>) -> io::Result<()> {
+    /// Visits the values of the rows whose keys begin with this byte, the last one first, or `from` a key on that begins
+    /// with it, for as long as `visit` says so.
+    pub fn for_each_back(
+        &self,
+        first: u8,
+        from: Option<&[u8]>,
+        mut visit: impl FnMut(&[u8]) -> io::Result<bool>,
+    ) -> io::Result<()> {
         let mut options = ReadOptions::default();
         options.fill_cache(false);
         options.set_iterate_lower_bound([first]);
         options.set_iterate_upper_bound([first + 1]);
         let mut rows = self.snapshot.raw_iterator_cf_opt(self.database.family(STATE), options);
-        rows.seek_to_last();
+        match from {
+            Some(key) => rows.seek_for_prev(key),
+            None => rows.seek_to_last(),
+        }
         while let Some(value) = rows.value() {
             if !visit(value)? {
                 return Ok(());

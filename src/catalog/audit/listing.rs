@@ -52,6 +52,8 @@ pub struct Gathered<'a> {
     filter: &'a Filter,
     page: Page,
     walked: u64,
+    /// How many that are wanted could have been on the page, or were before it.
+    passed: usize,
     listed: Listed<AuditEvent>,
 }
 
@@ -69,7 +71,13 @@ impl<'a> Gathered<'a> {
     /// `rows` is how many there are in all: without a filter, that is the amount.
     pub fn new(filter: &'a Filter, page: Page, rows: u64) -> Self {
         let amount = if filter.is_open() { usize::try_from(rows).unwrap_or(usize::MAX) } else { 0 };
-        Gathered { filter, page, walked: 0, listed: Listed { amount, rows: Vec::new() } }
+        Gathered { filter, page, walked: 0, passed: 0, listed: Listed::amount(amount) }
+    }
+
+    /// The number of the row to begin with, where the newer ones need not be seen: without a filter, as the amount is known.
+    pub fn first(&self) -> Option<u64> {
+        let [row, ..] = self.page.after().filter(|_| self.filter.is_open())?;
+        u64::from_str_radix(row, 16).ok().map(|complement| u64::MAX - complement)
     }
 
     pub fn take(&mut self, value: &[u8]) -> Result<Walk, Corrupt> {
@@ -89,7 +97,10 @@ impl<'a> Gathered<'a> {
 
     /// Without a filter what lies before the page is counted and not read.
     fn take_any(&mut self, head: Head, value: &[u8]) -> Result<Walk, Corrupt> {
-        let before = self.page.offset;
+        let mut before = self.page.offset;
+        if self.first() == Some(head.number) {
+            before += AuditRow::read(value)?.events().filter(|event| !self.page.is_behind(event)).count();
+        }
         if before >= usize::from(head.items) {
             self.page.offset = before - usize::from(head.items);
             return Ok(Walk::On);
@@ -102,15 +113,20 @@ impl<'a> Gathered<'a> {
 
     fn take_wanted(&mut self, value: &[u8]) -> Result<Walk, Corrupt> {
         for event in AuditRow::read(value)?.events().filter(|event| self.filter.passes(event)) {
-            if self.listed.amount >= self.page.offset && self.listed.rows.len() < self.page.limit {
+            self.listed.amount += 1;
+            if !self.page.is_behind(&event) {
+                continue;
+            }
+            if self.passed >= self.page.offset && self.listed.rows.len() < self.page.limit {
                 self.listed.rows.push(event);
             }
-            self.listed.amount += 1;
+            self.passed += 1;
         }
         Ok(Walk::On)
     }
 
     pub fn listed(self) -> Listed<AuditEvent> {
-        self.listed
+        let Gathered { page, listed, .. } = self;
+        if page.is_by_key() { Listed::by_key(listed.amount, listed.rows, &page) } else { listed }
     }
 }

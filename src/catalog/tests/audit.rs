@@ -25,8 +25,31 @@ impl Bench {
         (listed.amount, listed.rows)
     }
 
+    /// All of them, two at a time by key.
+    fn walked(&self, filter: &Filter) -> Vec<AuditEvent> {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let page = Page::first(2).by_key(after);
+            let mut gathered = Gathered::new(filter, page, self.catalog.trail.rows());
+            let first = gathered.first().unwrap_or(u64::MAX);
+            let rows = self.rows.iter().rev().filter(|(key, _)| number_of(key).is_some_and(|number| number <= first));
+            for (_, value) in rows {
+                if gathered.take(value).expect("a row that apply made") != Walk::On {
+                    break;
+                }
+            }
+            let listed = gathered.listed();
+            assert_eq!(listed.amount, self.found(filter, Page::first(0)).0);
+            all.extend(listed.rows);
+            after = listed.after;
+            if after.is_none() {
+                return all;
+            }
+        }
+    }
+
     fn trail(&self) -> Vec<AuditEvent> {
-        self.found(&Filter::default(), Page { offset: 0, limit: usize::MAX }).1
+        self.found(&Filter::default(), Page::first(usize::MAX)).1
     }
 
     fn stored(&self) -> Vec<u64> {
@@ -222,7 +245,7 @@ fn the_trail_is_found_newest_first_by_who_what_and_when() {
     ] {
         bench.apply_on(day, asked(by, Command::Services(Op::Create, vec![service(namespace, name)])));
     }
-    let all = Page { offset: 0, limit: 100 };
+    let all = Page::first(100);
     let some = |text: &str| Some(NameFilter::parse(text));
     let since = |day: u64| Some(Timestamp(day * DAY_MS));
     let open = Filter { since: since(1), ..Filter::default() };
@@ -237,11 +260,12 @@ fn the_trail_is_found_newest_first_by_who_what_and_when() {
         (Filter { code: Some(200000), ..open.clone() }, vec!["x y", "Pay-2", "shop", "pay"]),
         (Filter { code: Some(400120), ..open.clone() }, vec![]),
     ] {
-        let (amount, rows) = bench.found(&filter, all);
+        let (amount, rows) = bench.found(&filter, all.clone());
         let found: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
         assert_eq!((amount, &found), (names.len(), &names), "{filter:?}");
+        assert_eq!(bench.walked(&filter), rows, "{filter:?} by key");
         for offset in 0..=names.len() {
-            let (amount, rows) = bench.found(&filter, Page { offset, limit: 2 });
+            let (amount, rows) = bench.found(&filter, Page::new(offset, 2));
             let found: Vec<_> = rows.iter().map(|row| row.name.as_str()).collect();
             let page: Vec<_> = names.iter().copied().skip(offset).take(2).collect();
             assert_eq!((amount, found), (names.len(), page), "{offset} of {filter:?}");
@@ -251,11 +275,12 @@ fn the_trail_is_found_newest_first_by_who_what_and_when() {
     bench.by("admin", Command::Services(Op::Update, vec![service("n", "1"), service("n", "2"), service("n", "3")]));
     let whole: Vec<_> = bench.trail();
     for offset in 0..=whole.len() {
-        let (amount, rows) = bench.found(&Filter::default(), Page { offset, limit: 2 });
+        let (amount, rows) = bench.found(&Filter::default(), Page::new(offset, 2));
         let page: Vec<_> = whole.iter().skip(offset).take(2).cloned().collect();
         assert_eq!((amount, rows), (whole.len(), page), "{offset}");
     }
-    assert_eq!(bench.found(&Filter::default(), Page { offset: 0, limit: 0 }), (whole.len(), vec![]));
+    assert_eq!(bench.found(&Filter::default(), Page::first(0)), (whole.len(), vec![]));
+    assert_eq!(bench.walked(&Filter::default()), whole);
 }
 
 #[test]

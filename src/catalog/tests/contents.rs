@@ -21,8 +21,8 @@ fn edits_of(applied: &Applied, table: Table) -> (Vec<usize>, usize) {
 pub(super) fn texts(catalog: &Catalog) -> BTreeMap<String, Vec<Arc<str>>> {
     let mut texts: BTreeMap<String, Vec<Arc<str>>> = BTreeMap::new();
     let (files, releases) = (
-        catalog.configs.list_files(&FileFilter::default(), Page::ALL).rows,
-        catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows,
+        catalog.configs.list_files(&FileFilter::default(), &Page::ALL).rows,
+        catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows,
     );
     let readers = releases.iter().filter(|release| release.active).map(|release| &release.content);
     for content in readers.chain(files.iter().map(|file| &file.content)) {

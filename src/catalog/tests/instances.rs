@@ -175,7 +175,7 @@ fn lists_of_instances_are_filtered() {
         (InstanceFilter { zone: Some("z".into()), ..any() }, ""),
     ];
     for (filter, expected) in rows {
-        let listed = bench.catalog.instances.list(&filter, Page::new(0, 100));
+        let listed = bench.catalog.instances.list(&filter, &Page::new(0, 100));
         let hosts: String = listed.rows.iter().map(|instance| instance.host.as_str()).collect();
         assert_eq!((hosts.as_str(), listed.amount), (expected, expected.len()), "{filter:?}");
     }
@@ -200,7 +200,7 @@ fn services_are_found_by_their_instances() {
     for (instances, expected) in rows {
         let shown = format!("{instances:?}");
         let filter = ServiceFilter { instances, ..ServiceFilter::default() };
-        let listed = bench.catalog.services.list(&filter, &bench.catalog.instances, Page::ALL);
+        let listed = bench.catalog.services.list(&filter, &bench.catalog.instances, &Page::ALL);
         let names: String = listed.rows.iter().map(|service| service.name.as_str()).collect();
         assert_eq!(names, expected, "{shown}");
     }

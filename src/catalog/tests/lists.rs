@@ -36,8 +36,8 @@ fn bench() -> Bench {
 #[test]
 fn services_are_listed_alike_whether_a_namespace_is_walked_or_searched() {
     let catalog = bench().catalog;
-    let list = |filter: &ServiceFilter, page| catalog.services.list(filter, &catalog.instances, page);
-    let all = list(&ServiceFilter::default(), Page::ALL).rows;
+    let list = |filter: &ServiceFilter, page: &Page| catalog.services.list(filter, &catalog.instances, page);
+    let all = list(&ServiceFilter::default(), &Page::ALL).rows;
     let namespaces = ["small", "Large", "large", "*all", "S*"].map(|text| Some(NameFilter::parse(text)));
     for namespace in namespaces.into_iter().chain([None]) {
         for name in filters() {
@@ -46,8 +46,8 @@ fn services_are_listed_alike_whether_a_namespace_is_walked_or_searched() {
                 NameFilter::passes(&name, &service.name) && NameFilter::passes(&namespace, &service.namespace)
             };
             let expected: Vec<_> = all.iter().filter(is_wanted).cloned().collect();
-            assert_eq!(list(&filter, Page::ALL).rows, expected, "{filter:?}");
-            let page = list(&filter, Page::new(3, 2));
+            assert_eq!(list(&filter, &Page::ALL).rows, expected, "{filter:?}");
+            let page = list(&filter, &Page::new(3, 2));
             assert_eq!(page.amount, expected.len(), "{filter:?}");
             assert!(page.rows.iter().eq(expected.iter().skip(3).take(2)), "{filter:?}");
         }
@@ -57,7 +57,7 @@ fn services_are_listed_alike_whether_a_namespace_is_walked_or_searched() {
 #[test]
 fn instances_are_listed_by_any_of_several_hosts() {
     let catalog = bench().catalog;
-    let all = catalog.instances.list(&InstanceFilter::default(), Page::ALL).rows;
+    let all = catalog.instances.list(&InstanceFilter::default(), &Page::ALL).rows;
     assert_eq!(all.len(), 42);
     let many = (1..50).map(|number| format!("host-{number}")).collect::<Vec<_>>();
     let some = [&[][..], &["host-1"], &["host-2", "host-0"], &["HOST-1"]];
@@ -69,7 +69,7 @@ fn instances_are_listed_by_any_of_several_hosts() {
             let is_wanted = |instance: &&Arc<Instance>| {
                 (hosts.is_empty() || hosts.contains(&instance.host)) && NameFilter::passes(&service, &instance.service)
             };
-            let listed = catalog.instances.list(&filter, Page::ALL);
+            let listed = catalog.instances.list(&filter, &Page::ALL);
             assert!(listed.rows.iter().eq(all.iter().filter(is_wanted)), "{filter:?}");
             assert_eq!(listed.amount, listed.rows.len(), "{filter:?}");
         }
@@ -94,10 +94,10 @@ fn a_business_is_found_by_a_part_of_it_in_either_case() {
     let catalog = &bench.catalog;
     for (part, expected) in [("check", "ab"), ("CHECK", "ab"), ("out", "a"), ("k", "abc"), ("Checkouts", "")] {
         let filter = ServiceFilter { business: Some(part.into()), ..ServiceFilter::default() };
-        let services = catalog.services.list(&filter, &catalog.instances, Page::ALL).rows;
+        let services = catalog.services.list(&filter, &catalog.instances, &Page::ALL).rows;
         let mut services: Vec<_> = services.iter().map(|service| service.name.clone()).collect();
         let filter = GroupFilter { business: Some(part.into()), ..GroupFilter::default() };
-        let groups = catalog.configs.list_groups(&filter, Page::ALL).rows;
+        let groups = catalog.configs.list_groups(&filter, &Page::ALL).rows;
         let mut groups: Vec<_> = groups.iter().map(|group| group.name.clone()).collect();
         services.sort();
         groups.sort();
@@ -112,19 +112,19 @@ fn who_sees_nothing_is_answered_without_a_walk() {
     let sight = || Sight::new(&Grants::default(), &[Verb::Read]);
     let page = Page::new(0, 10);
     let instances = InstanceFilter { ports: [80].into(), sight: sight(), ..InstanceFilter::default() };
-    assert_eq!(catalog.instances.list(&instances, page), Listed::default());
-    assert_eq!(catalog.instances.reach(&instances, page), 0);
+    assert_eq!(catalog.instances.list(&instances, &page), Listed::default());
+    assert_eq!(catalog.instances.reach(&instances, &page), 0);
     let services = ServiceFilter { sight: sight(), ..ServiceFilter::default() };
-    assert_eq!(catalog.services.list(&services, &catalog.instances, page), Listed::default());
-    assert_eq!(catalog.services.reach(&services, &catalog.instances, page), 0);
-    assert!(catalog.instances.reach(&InstanceFilter { sight: Sight::Everything, ..instances }, page) > 0);
+    assert_eq!(catalog.services.list(&services, &catalog.instances, &page), Listed::default());
+    assert_eq!(catalog.services.reach(&services, &catalog.instances, &page), 0);
+    assert!(catalog.instances.reach(&InstanceFilter { sight: Sight::Everything, ..instances }, &page) > 0);
 }
 
 /// A walk that nobody waits for stops, and no other one does.
 #[test]
 fn a_walk_that_is_abandoned_stops() {
     let catalog = bench().catalog;
-    let amount = || catalog.instances.list(&InstanceFilter::default(), Page::ALL).amount;
+    let amount = || catalog.instances.list(&InstanceFilter::default(), &Page::ALL).amount;
     let flag = |is_set| Arc::new(AtomicBool::new(is_set));
     assert_eq!((abandoned::walk(flag(false), amount), abandoned::walk(flag(true), amount), amount()), (42, 0, 42));
 }

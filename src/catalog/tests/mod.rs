@@ -22,6 +22,7 @@ mod rule_levels;
 mod rules;
 mod sealed;
 mod trust;
+mod walks;
 mod webhooks;
 mod words;
 
@@ -217,15 +218,15 @@ fn services_are_listed_newest_first_and_filtered() {
             namespace: namespace.map(NameFilter::parse),
             ..ServiceFilter::default()
         };
-        let listed = bench.catalog.services.list(&filter, &bench.catalog.instances, page);
+        let listed = bench.catalog.services.list(&filter, &bench.catalog.instances, &page);
         (listed.amount, listed.rows.iter().map(|service| service.name.clone()).collect::<Vec<_>>())
     };
-    let all = Page::new(0, 100);
-    assert_eq!(list(None, None, all), (4, vec!["shop".into(), "Pay-3".into(), "pay-2".into(), "pay-1".into()]));
+    let all = || Page::new(0, 100);
+    assert_eq!(list(None, None, all()), (4, vec!["shop".into(), "Pay-3".into(), "pay-2".into(), "pay-1".into()]));
     assert_eq!(list(Some("pay*"), None, Page::new(1, 1)), (3, vec!["pay-2".into()]));
     assert_eq!(list(Some("*-*"), Some("a"), Page::new(0, 0)), (2, vec![]));
-    assert_eq!(list(Some("pay-1"), Some("a"), all), (1, vec!["pay-1".into()]));
-    assert_eq!(list(Some("pay-1"), Some("b"), all), (0, vec![]));
+    assert_eq!(list(Some("pay-1"), Some("a"), all()), (1, vec!["pay-1".into()]));
+    assert_eq!(list(Some("pay-1"), Some("b"), all()), (0, vec![]));
 }
 
 fn alias(name: &str, service: &str) -> AliasDraft {
@@ -276,7 +277,7 @@ fn generated_aliases_are_numbered_and_never_repeated() {
     assert_eq!(bench.codes(Command::Aliases(Op::Create, vec![generated("a")])), [400134]);
     assert_eq!(bench.codes(Command::Aliases(Op::Create, vec![generated("Test"), generated("default")])), [200000; 2]);
     let names = |bench: &Bench| -> Vec<String> {
-        let listed = bench.catalog.aliases.list(&AliasFilter::default(), Page::ALL);
+        let listed = bench.catalog.aliases.list(&AliasFilter::default(), &Page::ALL);
         let mut names: Vec<_> = listed.rows.iter().map(|alias| alias.alias.clone()).collect();
         names.sort();
         names

@@ -188,14 +188,14 @@ fn meant(catalog: &Catalog, command: Command) -> Command {
 
 /// How many inactive releases each file and rule has.
 fn inactive(catalog: &Catalog) -> Vec<usize> {
-    let releases = catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows;
+    let releases = catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for release in releases.iter().filter(|release| !release.active) {
         *counts.entry(release.key.to_string()).or_default() += 1;
     }
     for family in Family::ALL {
         let book = catalog.rules.of(*family);
-        for rule in book.list(&RuleFilter::default(), Page::ALL).rows {
+        for rule in book.list(&RuleFilter::default(), &Page::ALL).rows {
             let count = book.releases_of(&rule.id).filter(|release| !release.active).count();
             counts.insert(format!("{family:?} {}", rule.id), count);
         }
@@ -333,7 +333,7 @@ proptest! {
             let applied = bench.apply(command);
             let instances = &bench.catalog.instances;
             let mut total = 0;
-            for service in bench.catalog.services.list(&ServiceFilter::default(), instances, Page::ALL).rows {
+            for service in bench.catalog.services.list(&ServiceFilter::default(), instances, &Page::ALL).rows {
                 let (namespace, name) = (&service.namespace, &service.name);
                 let all: Vec<_> = instances.all_of(namespace, name).collect();
                 let counts = instances.of_service(namespace, name);
@@ -370,7 +370,7 @@ proptest! {
         let mut seen: BTreeMap<(ConfigKey, u64), String> = BTreeMap::new();
         for command in commands {
             bench.apply(command);
-            let releases = bench.catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows;
+            let releases = bench.catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows;
             for release in &releases {
                 let first = seen.entry((release.key.clone(), release.version)).or_insert_with(|| release.content.to_string());
                 prop_assert_eq!(&*release.content, first.as_str());
@@ -394,7 +394,7 @@ proptest! {
             bench.apply(command);
             for family in Family::ALL {
                 let book = bench.catalog.rules.of(*family);
-                for rule in book.list(&RuleFilter::default(), Page::ALL).rows {
+                for rule in book.list(&RuleFilter::default(), &Page::ALL).rows {
                     let releases: Vec<_> = book.releases_of(&rule.id).collect();
                     let normal = releases.iter().filter(|release| release.state() == ReleaseState::NormalActive);
                     prop_assert!(normal.count() <= 1);

@@ -36,11 +36,11 @@ impl Bench {
 
     /// Every version that is known of a file or of a rule.
     fn versions(&self) -> BTreeSet<(String, u64)> {
-        let files = self.catalog.configs.list_releases(&FileFilter::default(), Page::ALL).rows;
+        let files = self.catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows;
         let files = files.into_iter().map(|release| (release.key.to_string(), release.version));
         let rules = Family::ALL.iter().flat_map(|family| {
             let book = self.catalog.rules.of(*family);
-            let rules = book.list(&crate::catalog::rules::RuleFilter::default(), Page::ALL).rows;
+            let rules = book.list(&crate::catalog::rules::RuleFilter::default(), &Page::ALL).rows;
             rules.into_iter().flat_map(|rule| book.releases_of(&rule.id).cloned().collect::<Vec<_>>())
         });
         files.chain(rules.map(|release| (release.rule.id.clone(), release.version))).collect()
@@ -224,7 +224,7 @@ fn generated_alias_names_are_not_given_out_again() {
     bench.apply(create());
     let mut reborn = bench.reborn(&restored());
     reborn.apply(create());
-    let listed = reborn.catalog.aliases.list(&AliasFilter::default(), Page::ALL);
+    let listed = reborn.catalog.aliases.list(&AliasFilter::default(), &Page::ALL);
     let mut names: Vec<_> = listed.rows.iter().map(|alias| alias.alias.clone()).collect();
     names.sort();
     // 16 interfaces of 65,536 numbers further.

@@ -131,7 +131,7 @@ fn a_rule_is_seen_by_who_feels_it() {
     }
     let grants = Grants::new([grant(Role::Reader, "prod", "pay*")]);
     let filter = RuleFilter { sight: Sight::new(&grants, &[Verb::Read]), ..RuleFilter::default() };
-    let seen = bench.catalog.rules.of(Family::RateLimit).list(&filter, Page::ALL).rows;
+    let seen = bench.catalog.rules.of(Family::RateLimit).list(&filter, &Page::ALL).rows;
     let mut names: Vec<_> = seen.iter().map(|rule| rule.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["all", "felt"]);
@@ -185,7 +185,7 @@ fn what_is_planned_is_judged_again_when_its_time_comes() {
         let code = if is_disabled { 401001 } else { 200000 };
         assert_eq!(bench.codes(Command::PublishDue(due)), [code]);
         let book = bench.catalog.rules.of(Family::RateLimit);
-        let release = book.list_releases(&Default::default(), Page::ALL).rows.remove(0);
+        let release = book.list_releases(&Default::default(), &Page::ALL).rows.remove(0);
         let failed = release.plan.as_ref().map(|plan| plan.failed.as_str());
         assert_eq!(failed, is_disabled.then_some("its author may not any more"));
         assert_eq!(release.active, !is_disabled);

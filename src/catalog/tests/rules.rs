@@ -156,7 +156,7 @@ fn lists_filter_by_service_on_either_end() {
             vec![rule_for(*family, "one", "pay"), rule_for(*family, "all", "*"), rule_for(*family, "two", "shop")];
         bench.codes(Command::Rules(Op::Create, rules));
         let names = |filter: RuleFilter| -> Vec<String> {
-            let listed = bench.catalog.rules.of(*family).list(&filter, Page::ALL);
+            let listed = bench.catalog.rules.of(*family).list(&filter, &Page::ALL);
             let mut names: Vec<_> = listed.rows.iter().map(|rule| rule.name.clone()).collect();
             names.sort();
             names
@@ -273,7 +273,7 @@ fn releases_are_found_by_id_and_never_under_another_rule() {
     let other_family = Command::RuleReleases(Family::Routing, ReleaseOp::Rollback, vec![draft(&id)]);
     assert_eq!(released.bench.codes(other_family), [400202]);
     let filter = ReleaseFilter { rule_name: Some("x".into()), ..ReleaseFilter::default() };
-    let listed = released.bench.catalog.rules.of(family).list_releases(&filter, Page::ALL);
+    let listed = released.bench.catalog.rules.of(family).list_releases(&filter, &Page::ALL);
     let versions: Vec<_> = listed.rows.iter().map(|release| (release.name.as_str(), release.version)).collect();
     assert_eq!(versions, [("first", 5), ("stopped", 4), ("gray", 3), ("second", 2)]);
 }

@@ -185,7 +185,7 @@ fn no_search_finds_what_is_sealed() {
             content: Some(part.to_owned()),
             ..Default::default()
         };
-        bench.catalog.configs.list_files(&filter, Page::ALL).amount
+        bench.catalog.configs.list_files(&filter, &Page::ALL).amount
     };
     for group in [None, Some("shop")] {
         assert_eq!((find(group, "needle"), find(group, &part_of_sealed), find(group, "")), (1, 0, 1));
@@ -240,7 +240,7 @@ fn templates_are_made_changed_listed_and_deleted() {
         assert_eq!(write(&mut bench, Op::Create, draft(&format!("t{number}"), "")), 200000);
     }
     assert_eq!(write(&mut bench, Op::Create, draft("one-more", "")), 400000);
-    let listed = bench.catalog.templates.list(&Some(NameFilter::Exact("t".into())), Page::new(0, 10));
+    let listed = bench.catalog.templates.list(&Some(NameFilter::Exact("t".into())), &Page::new(0, 10));
     assert_eq!((listed.amount, bench.catalog.templates.len()), (1, limits::CONFIG_TEMPLATES_MAX));
     for _ in 0..2 {
         assert_eq!(write(&mut bench, Op::Delete, draft("t", "")), 200000, "also of one that is not there");

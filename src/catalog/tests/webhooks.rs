@@ -105,7 +105,7 @@ fn webhooks_by_the_rules() {
     let many = (0..limits::WEBHOOKS_MAX).map(|number| whole(&format!("h{number}"))).collect();
     let codes = [vec![200000; limits::WEBHOOKS_MAX - 1], vec![400000]].concat();
     assert_eq!(bench.codes(create(many)), codes, "there are few");
-    let listed = bench.catalog.webhooks.list(Some(&NameFilter::parse("H1*")), Page::new(0, 100));
+    let listed = bench.catalog.webhooks.list(Some(&NameFilter::parse("H1*")), &Page::new(0, 100));
     assert_eq!((listed.amount, listed.rows[0].name.as_str()), (10, "h1"));
 }
 

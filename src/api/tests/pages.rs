@@ -1,0 +1,284 @@
+//! Pages by key of every list that there is.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::model::config_lookup::ClientLabels;
+use crate::model::rule::Family;
+use crate::model::time::Timestamp;
+use crate::origin::Origin;
+use crate::subscribers::Client;
+
+/// Lists that are short, or never cut.
+const WHOLE: [&str; 4] =
+    ["/auth/v1/roles", "/naming/v1/services/all", "/naming/v1/services/count", "/naming/v1/instances/count"];
+const MANY: u64 = 5;
+
+/// An item of a write, by its number.
+type Item = fn(u64) -> Value;
+
+/// A list: where, with which query, the element of its rows, what they are called by, and a write that changes all of them.
+struct List {
+    path: String,
+    query: String,
+    rows: &'static str,
+    key: &'static [&'static str],
+    stir: Option<(String, Item)>,
+}
+
+impl List {
+    fn new(path: impl Into<String>, query: &str, rows: &'static str, key: &'static [&'static str]) -> Self {
+        List { path: path.into(), query: query.to_owned(), rows, key, stir: None }
+    }
+
+    fn stirred(self, path: impl Into<String>, item: Item) -> Self {
+        List { stir: Some((path.into(), item)), ..self }
+    }
+}
+
+fn text(prefix: &str, number: u64) -> String {
+    format!("{prefix}{number}")
+}
+
+fn rule(kind: &str, number: u64) -> Value {
+    let service = json!({ "namespace": "n", "service": "s0" });
+    let mut rule = match kind {
+        "faultdetectors" => json!({ "target_service": service }),
+        "ratelimits" => json!({ "callee": service }),
+        "circuitbreakers" => json!({ "rule_matcher": { "destination": service } }),
+        _ => json!({ "routing_config": { "callee": service } }),
+    };
+    let head = json!({ "name": text("r", number), "namespace": "n", "enable": true });
+    rule.as_object_mut().expect("an object").extend(head.as_object().expect("an object").clone());
+    rule
+}
+
+fn lists() -> Vec<List> {
+    let file = "namespace=n&group=g0&file_name=f0.txt";
+    let (files, releases) = ("/config/v1/configfiles", "configFileReleases");
+    let named = |number| json!({ "name": text("n", number) });
+    let mut lists = vec![
+        List::new("/auth/v1/users", "", "data", &["name"])
+            .stirred("/auth/v1/users", |number| json!({ "name": text("u", number) })),
+        List::new("/auth/v1/sessions", "", "data", &["id"]),
+        List::new("/auth/v1/tokens", "", "data", &["name"])
+            .stirred("/auth/v1/tokens", |number| json!({ "name": text("t", number) })),
+        List::new("/auth/v1/accesskeys", "", "data", &["app_id", "name"])
+            .stirred("/auth/v1/accesskeys", |number| json!({ "app_id": "app", "name": text("k", number) })),
+        List::new("/naming/v1/namespaces", "", "namespaces", &["name"]).stirred("/naming/v1/namespaces", named),
+        List::new("/core/v1/namespaces", "", "namespaces", &["name"]).stirred("/core/v1/namespaces", named),
+        List::new("/naming/v1/services", "", "services", &["namespace", "name"])
+            .stirred("/naming/v1/services", |number| json!({ "namespace": "n", "name": text("s", number) })),
+        List::new("/naming/v1/service/aliases", "", "aliases", &["alias_namespace", "alias"]).stirred(
+            "/naming/v1/service/alias",
+            |number| json!({ "namespace": "n", "service": "s0", "alias_namespace": "n", "alias": text("a", number) }),
+        ),
+        List::new("/naming/v1/instances", "namespace=*", "instances", &["namespace", "service", "id"])
+            .stirred("/naming/v1/instances", instance),
+        List::new("/config/v1/configfilegroups", "", "configFileGroups", &["namespace", "name"])
+            .stirred("/config/v1/configfilegroups", |number| json!({ "namespace": "n", "name": text("g", number) })),
+        List::new("/config/v1/configfiletemplates", "", "configFileTemplates", &["name"])
+            .stirred("/config/v1/configfiletemplates", |number| json!({ "name": text("c", number), "content": "x" })),
+        List::new(format!("{files}/releases"), "", releases, &["namespace", "group", "fileName", "name"]),
+        List::new(format!("{files}/release/versions"), file, releases, &["name"]),
+        List::new(format!("{files}/releasehistory"), file, "data", &[]),
+        List::new(format!("{files}/subscribers"), file, "data", &["address", "agent"]),
+        List::new("/admin/v1/audit", "", "data", &[]),
+        List::new("/admin/v1/audit/wouldrefuse", "", "data", &["kind", "namespace", "name", "release_name"]),
+        List::new("/admin/v1/webhooks", "", "data", &["name"]).stirred("/admin/v1/webhooks", hook),
+    ];
+    for path in ["/search", "/by-group"] {
+        let of_files = List::new(format!("{files}{path}"), "", "configFiles", &["namespace", "group", "name"]);
+        lists.push(
+            of_files
+                .stirred(files, |number| json!({ "namespace": "n", "group": "g0", "name": format!("f{number}.txt") })),
+        );
+    }
+    for kind in Family::ALL.iter().map(|family| family.kind()) {
+        let path = format!("/naming/v1/{kind}");
+        let one = "rule_name=r0&namespace=n";
+        for rest in ["", "/detail"] {
+            lists.push(List::new(format!("{path}{rest}"), "", "data", &["namespace", "name"]));
+        }
+        lists.push(List::new(format!("{path}/releases"), "", "data", &["namespace", "rule_name", "release_name"]));
+        lists.push(List::new(format!("{path}/releases/history"), one, "data", &[]));
+        lists.push(List::new(format!("{path}/subscribers"), one, "data", &["address", "agent"]));
+    }
+    lists
+}
+
+fn instance(number: u64) -> Value {
+    json!({ "namespace": "n", "service": "s0", "host": text("192.0.2.", number), "port": 80 })
+}
+
+fn hook(number: u64) -> Value {
+    json!({ "name": text("w", number), "url": "https://hooks.example.org/" })
+}
+
+/// Some of everything that can be listed.
+async fn fill(bench: &Bench, token: &str) {
+    let all = |item: &dyn Fn(u64) -> Value| Value::Array((0..MANY).map(item).collect());
+    let grants = json!([{ "role": "admin", "namespace": "*" }]);
+    let mut writes: Vec<(&str, String, Value)> = vec![
+        ("POST", "/naming/v1/namespaces".into(), all(&|number| json!({ "name": text("n", number) }))),
+        ("POST", "/naming/v1/services".into(), all(&|number| json!({ "namespace": "n", "name": text("s", number) }))),
+        (
+            "POST",
+            "/naming/v1/service/alias".into(),
+            all(
+                &|number| json!({ "namespace": "n", "service": "s0", "alias_namespace": "n", "alias": text("a", number) }),
+            ),
+        ),
+        ("POST", "/naming/v1/instances".into(), all(&instance)),
+        (
+            "POST",
+            "/auth/v1/users".into(),
+            all(&|number| json!({ "name": text("u", number), "password": PASSWORD, "grants": grants })),
+        ),
+        ("POST", "/auth/v1/tokens".into(), all(&|number| json!({ "name": text("t", number), "grants": grants }))),
+        ("POST", "/auth/v1/accesskeys".into(), all(&|number| json!({ "app_id": "app", "name": text("k", number) }))),
+        ("POST", "/admin/v1/webhooks".into(), all(&hook)),
+        (
+            "POST",
+            "/config/v1/configfiletemplates".into(),
+            all(&|number| json!({ "name": text("c", number), "content": "x" })),
+        ),
+        (
+            "POST",
+            "/config/v1/configfilegroups".into(),
+            all(&|number| json!({ "namespace": "n", "name": text("g", number) })),
+        ),
+    ];
+    for turn in 0..MANY {
+        writes.push((
+            "POST",
+            "/config/v1/configfiles/createandpub".into(),
+            all(&|number| {
+                json!({ "namespace": "n", "group": "g0", "file_name": format!("f{number}.txt"),
+                    "content": text("x", turn), "release_name": text("v", turn) })
+            }),
+        ));
+    }
+    for (method, path, body) in &writes {
+        let (_, answer) = bench.send(method, path, Some(token), body.clone()).await;
+        assert_eq!(answer["code"], 200000, "{path} {answer}");
+    }
+    let body = json!({ "name": "u0", "password": PASSWORD });
+    let (_, answer) = bench.send("POST", "/auth/v1/user/login", None, body).await;
+    let author = answer["loginResponse"]["token"].as_str().expect("a token").to_owned();
+    for kind in Family::ALL.iter().map(|family| family.kind()) {
+        let path = format!("/naming/v1/{kind}");
+        let rules: Vec<_> = (0..MANY).map(|number| rule(kind, number)).collect();
+        let (_, answer) = bench.send("POST", &path, Some(&author), json!(rules)).await;
+        assert_eq!(answer["code"], 200000, "{path} {answer}");
+        for turn in 0..MANY {
+            let releases = all(
+                &|number| json!({ "rule_name": text("r", number), "namespace": "n", "release_name": text("v", turn) }),
+            );
+            let (_, answer) = bench.send("POST", &format!("{path}/releases"), Some(&author), releases).await;
+            assert_eq!(answer["code"], 200000, "{path} {answer}");
+        }
+    }
+    for _ in 1..MANY {
+        bench.log_in().await;
+    }
+    // Who may nothing any more could not have made the rules.
+    let narrowed = json!([{ "name": "u0", "grants": [] }]);
+    let (_, answer) = bench.send("PUT", "/auth/v1/users", Some(token), narrowed).await;
+    assert_eq!(answer["code"], 200000, "{answer}");
+    hear_of_clients(bench);
+}
+
+fn hear_of_clients(bench: &Bench) {
+    let catalog = bench.node.state().view();
+    let released = catalog.configs.find("n", "g0", "f0.txt", &ClientLabels::default()).expect("a release");
+    for number in 0..MANY {
+        let address = text("192.0.2.", number);
+        let hold = Duration::from_secs(55);
+        let client = || Client { address: &address, agent: "a", origin: Origin::of([192, 0, 2, 1].into()), hold };
+        let now = || Timestamp(1);
+        bench.node.subscribers().pulled(client(), &[], &["n".to_owned()], "f0.txt", released, now);
+        for family in Family::ALL {
+            let book = catalog.rules.of(*family);
+            let rule = book.named("n", "r0").expect("a rule");
+            let given: Vec<_> = book.releases_of(&rule.id).filter(|release| release.active).cloned().collect();
+            bench.node.subscribers().discovered(client(), Vec::new, *family, ("n", "s0"), &given, now);
+        }
+    }
+}
+
+async fn ask(bench: &Bench, token: &str, list: &List, query: &str) -> Value {
+    let uri = format!("{}?{}&{query}", list.path, list.query);
+    bench.send("GET", &uri, Some(token), Value::Null).await.1
+}
+
+fn rows_of<'a>(list: &List, answer: &'a Value) -> &'a Vec<Value> {
+    answer[list.rows].as_array().unwrap_or_else(|| panic!("{}: {answer}", list.path))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_list_is_walked_by_key_and_every_row_of_it_met_once() {
+    let bench = Bench::start_with(&["a"]).await;
+    let token = bench.log_in().await;
+    fill(&bench, &token).await;
+    let lists = lists();
+    let known: BTreeSet<_> = lists.iter().map(|list| list.path.clone()).collect();
+    for route in routes().into_iter().filter(|route| route.doc.is_list() || route.doc.reads("offset")) {
+        let is_whole = WHOLE.contains(&route.path.as_str());
+        assert_eq!(route.doc.reads("order") && route.doc.reads("after"), !is_whole, "{}", route.path);
+        assert!(is_whole || known.contains(&route.path), "{} is not tried", route.path);
+    }
+    for list in &lists {
+        let path = &list.path;
+        let whole = ask(&bench, &token, list, "").await;
+        let (mut seen, mut after, mut turn) = (Vec::new(), String::new(), 0);
+        loop {
+            let answer = ask(&bench, &token, list, &format!("order=key&limit=2{after}")).await;
+            let rows = rows_of(list, &answer);
+            assert_eq!(answer["after"].is_string(), rows.len() == 2, "{path}: {answer}");
+            seen.extend(rows.iter().cloned());
+            let Some(end) = answer["after"].as_str() else { break };
+            after = format!("&after={end}");
+            turn += 1;
+            if let Some((path, item)) = &list.stir {
+                let items = (0..MANY).map(|number| {
+                    let mut item = item((number + turn) % MANY);
+                    item["comment"] = json!(text("turn ", turn));
+                    item
+                });
+                let (_, answer) = bench.send("PUT", path, Some(&token), items.collect()).await;
+                assert!(answer["code"].as_u64().is_some_and(|code| code < 300_000), "{path}: {answer}");
+            }
+        }
+        let key = |row: &Value| -> Vec<String> {
+            let words = list.key.iter().map(|member| row[*member].as_str().unwrap_or_else(|| panic!("{path}: {row}")));
+            words.map(str::to_owned).collect()
+        };
+        if list.key.is_empty() {
+            // What happened, the newest first; of the walk itself something is written down.
+            let told: Vec<_> = rows_of(list, &whole).to_vec();
+            assert!(seen.len() >= told.len() && seen.iter().take(told.len()).eq(&told), "{path}");
+        } else {
+            let expected: BTreeSet<_> = rows_of(list, &whole).iter().map(key).collect();
+            let keys: Vec<_> = seen.iter().map(key).collect();
+            assert!(keys.is_sorted_by(|one, other| one < other), "{path}: {keys:?}");
+            assert_eq!(keys.iter().cloned().collect::<BTreeSet<_>>(), expected, "{path}");
+            assert!(keys.len() >= 3, "{path} has too few rows to try it: {keys:?}");
+        }
+        for (query, words) in [
+            ("order=mtime", "order"),
+            ("order=key&after=x", "after"),
+            ("after=W10", "after"),
+            (format!("order=key&offset=1{after}").as_str(), "exclude"),
+        ] {
+            let answer = ask(&bench, &token, list, query).await;
+            assert!(
+                answer["code"] == 400103 && answer["info"].as_str().is_some_and(|info| info.contains(words)),
+                "{path} {query}: {answer}"
+            );
+        }
+        let none = ask(&bench, &token, list, "order=key&limit=0").await;
+        assert!(none["after"].is_null() && none["amount"] == whole["amount"], "{path}: {none}");
+    }
+    bench.stop().await;
+}
