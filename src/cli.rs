@@ -162,6 +162,10 @@ impl Differences {
         Differences(format!("{count} to do: `thuban apply` does it"))
     }
 
+    fn to_bring_in() -> Self {
+        Differences("nothing was done: --yes does it".to_owned())
+    }
+
     fn between(from: &str, to: &str) -> Self {
         Differences(format!("{from} and {to} differ: `thuban release` puts a draft in force"))
     }
@@ -201,7 +205,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::User(command) => report_by_kind(block_on(accounts::user(command))),
         Command::Token(command) => report_by_kind(block_on(accounts::token(command))),
         Command::Role(command) => report_by_kind(block_on(accounts::role(command))),
-        Command::Import(command) => report_by_kind(block_on(import::run(command))),
+        Command::Import(command) => report_to_pipelines(block_on(import::run(command))),
         Command::Inspect(args) => report(offline::run_inspect(&args)),
         Command::Certs(args) => report(certs::run(&args)),
         Command::Get(args) => report_to_pipelines(block_on(get::get(args))),

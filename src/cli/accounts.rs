@@ -6,8 +6,9 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
+use url::form_urlencoded;
 
-use super::remote::{CallArgs, call};
+use super::remote::{CallArgs, Paging, call};
 use super::tables::{Column, table, text, words};
 use super::{say, secret};
 use crate::config::OutputFormat;
@@ -335,7 +336,11 @@ fn rows_of(answer: &Value) -> Vec<Value> {
 
 /// All pages of a list.
 pub(super) async fn list(args: &ListArgs, path: &str, columns: &[Column]) -> anyhow::Result<()> {
-    let page = |offset: usize, limit: usize| format!("{path}?offset={offset}&limit={limit}");
+    let page = |paging: &Paging| {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        paging.ask(&mut query);
+        format!("{path}?{}", query.finish())
+    };
     let (all, _) = args.call.remote()?.pages("data", (limits::PAGE_ROWS_MAX, usize::MAX), page).await?;
     show(args.output, all, columns)
 }

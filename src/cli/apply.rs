@@ -15,7 +15,8 @@ use super::plan::{Plan, Step, Task, There, deletion};
 use super::progress::Progress;
 use super::remote::{Refused, Remote};
 use super::tables::{text, took};
-use super::{Differences, Usage, confirm, releases, say, sealed};
+use super::{Differences, Usage, confirm, releases, say, say_error, sealed};
+use crate::config::OutputFormat;
 use crate::model::limits;
 
 /// Bytes of bodies that are sent at once, and with which a single one is sent by itself.
@@ -70,6 +71,9 @@ pub(super) struct DiffArgs {
     tree: TreeArgs,
     #[command(flatten)]
     sides: releases::SideArgs,
+    /// Form of the answer; json is of one rule or config file
+    #[arg(short, long, value_enum, default_value_t = OutputFormat::Table, conflicts_with = "files")]
+    output: OutputFormat,
 }
 
 #[derive(Args)]
@@ -117,7 +121,7 @@ pub(super) async fn apply(args: ApplyArgs) -> anyhow::Result<()> {
 pub(super) async fn diff(args: DiffArgs) -> anyhow::Result<()> {
     let (remote, namespace) = args.at.remote()?;
     if !args.what.is_empty() {
-        return releases::diff(&remote, &args.what, &namespace, &args.sides).await;
+        return releases::diff(&remote, &args.what, &namespace, &args.sides, args.output).await;
     }
     let plan = made(&remote, &args.tree, &namespace).await?;
     tell(&plan, args.tree.brief);
@@ -221,7 +225,7 @@ fn tell(plan: &Plan, brief: bool) {
         }
     }
     plan.notes.iter().for_each(|note| say(&format!("note      {note}")));
-    plan.faults.iter().for_each(|fault| say(&format!("refused   {fault}")));
+    plan.faults.iter().for_each(|fault| say_error(&format!("refused   {fault}")));
     say(&plan.summary());
 }
 
@@ -270,7 +274,7 @@ pub(super) async fn carry_out(remote: &Remote, tasks: Vec<Task>) -> anyhow::Resu
                     failed.insert((kind.order(), task.key.clone()));
                     let place = task.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
                     progress.clear();
-                    say(&format!("refused   {place}{}: {why}", placed(kind, &task.key)));
+                    say_error(&format!("refused   {place}{}: {why}", placed(kind, &task.key)));
                 }
                 None => {
                     // One that was drawn is told once, and only here.

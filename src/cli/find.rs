@@ -9,7 +9,7 @@ use url::form_urlencoded;
 use super::Usage;
 use super::documents::Document;
 use super::kinds::{Key, Kind, Nature, Wanted, read_key};
-use super::remote::{CallArgs, Remote};
+use super::remote::{CallArgs, Paging, Remote};
 use super::sealed;
 use crate::model::limits;
 
@@ -105,8 +105,7 @@ impl Wanted {
 /// All rows of a kind that are meant.
 pub(super) async fn rows(remote: &Remote, kind: &Kind, wanted: &Wanted) -> anyhow::Result<Vec<Value>> {
     let limit = if kind.nature == Nature::File { PAGE_FILES } else { limits::PAGE_ROWS_MAX };
-    let path = |offset, limit| kind.page(wanted, offset, limit);
-    Ok(remote.pages(kind.rows, (limit, usize::MAX), path).await?.0)
+    Ok(remote.pages(kind.rows, (limit, usize::MAX), |paging| kind.page(wanted, paging)).await?.0)
 }
 
 /// The one row that has this very name.
@@ -167,7 +166,7 @@ pub(super) async fn in_force(remote: &Remote, kind: &Kind, wanted: &Wanted) -> a
     let is_file = kind.nature == Nature::File;
     let (name, element) = if is_file { ("file_name", "configFileReleases") } else { ("rule_name", "data") };
     let limit = if is_file { PAGE_FILES } else { limits::PAGE_ROWS_MAX };
-    let path = |offset: usize, limit: usize| {
+    let path = |paging: &Paging| {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, value) in [("namespace", &wanted.namespace), ("group", &wanted.group), (name, &wanted.name)] {
             if let Some(value) = value {
@@ -175,7 +174,7 @@ pub(super) async fn in_force(remote: &Remote, kind: &Kind, wanted: &Wanted) -> a
             }
         }
         query.append_pair("only_active", "true").append_pair("brief", "false");
-        query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
+        paging.ask(&mut query);
         format!("{}?{}", releases_path(kind), query.finish())
     };
     let mut all: BTreeMap<Key, InForce> = BTreeMap::new();

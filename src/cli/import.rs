@@ -16,8 +16,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use super::remote::{CallArgs, Refused, answer_of, call, is_done};
-use super::{Usage, say};
+use super::remote::{CallArgs, Paging, Refused, answer_of, is_done};
+use super::{Differences, Usage, say, say_error};
 use crate::model::config_file::{ConfigKey, Format, Tag};
 use crate::model::limits;
 
@@ -74,9 +74,12 @@ pub(super) struct ArchiveArgs {
 pub(super) struct IntoArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Do it; without this, only say what would be done
+    /// Do it; without this, only say what would be done, and end with 1 where there is something to do
     #[arg(long)]
     yes: bool,
+    /// Change nothing, also with --yes; ends with 1 where there is something to do
+    #[arg(long)]
+    dry_run: bool,
     /// Leave files as they are that are there with another content
     #[arg(long)]
     keep: bool,
@@ -130,11 +133,6 @@ enum Step {
     Keep,
 }
 
-/// There is something to do, and it was not asked for.
-#[derive(Debug, thiserror::Error)]
-#[error("nothing was done: --yes does it")]
-struct DryRun;
-
 pub(super) async fn run(command: ImportCommand) -> anyhow::Result<()> {
     let (source, into) = match command {
         ImportCommand::Apollo(args) => args.read().await?,
@@ -187,8 +185,8 @@ async fn bring_in(source: Source, into: &IntoArgs) -> anyhow::Result<()> {
     if steps.is_empty() {
         return Ok(());
     }
-    if !into.yes {
-        return Err(DryRun.into());
+    if into.dry_run || !into.yes {
+        return Err(Differences::to_bring_in().into());
     }
     let refused = Box::pin(send(&steps, &there, into)).await?;
     say(&format!("{} done, {refused} refused", steps.len() - refused));
@@ -204,31 +202,24 @@ fn is_same(found: &Found, there: &There) -> bool {
 /// What the cluster has in the groups of these files: what is published, or the drafts.
 async fn there(files: &[Found], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, There>> {
     let groups: BTreeSet<_> = files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect();
-    let mut all = BTreeMap::new();
+    let (remote, mut all) = (into.call.remote()?, BTreeMap::new());
     for (namespace, group) in groups {
-        let of_group = form_urlencoded::Serializer::new(String::new())
-            .append_pair("namespace", namespace)
-            .append_pair("group", group)
-            .finish();
         let (path, element, file) = match into.drafts {
-            true => (format!("{FILES}/search?{of_group}"), "configFiles", "name"),
-            false => (format!("{FILES}/releases?only_active=true&{of_group}"), "configFileReleases", "fileName"),
+            true => (format!("{FILES}/search"), "configFiles", "name"),
+            false => (format!("{FILES}/releases"), "configFileReleases", "fileName"),
         };
-        let mut offset = 0;
-        loop {
-            let page = format!("{path}&offset={offset}&limit={PAGE_ROWS}");
-            let answer = call(&into.call, Method::GET, &page, None).await?;
-            let rows = answer[element].as_array().cloned().unwrap_or_default();
-            for row in rows.iter().filter(|row| row["releaseType"] != "gray") {
-                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
-                let key = ConfigKey::new(namespace.as_str(), group.as_str(), text(file));
-                let md5 = row["md5"].as_str().map(str::to_owned);
-                all.insert(key, There { content: text("content"), format: text("format"), md5 });
-            }
-            offset += rows.len();
-            if rows.len() < PAGE_ROWS {
-                break;
-            }
+        let page = |paging: &Paging| {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query.append_pair("namespace", namespace).append_pair("group", group).append_pair("only_active", "true");
+            paging.ask(&mut query);
+            format!("{path}?{}", query.finish())
+        };
+        let (rows, _) = remote.pages(element, (PAGE_ROWS, usize::MAX), page).await?;
+        for row in rows.iter().filter(|row| row["releaseType"] != "gray") {
+            let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+            let key = ConfigKey::new(namespace.as_str(), group.as_str(), text(file));
+            let md5 = row["md5"].as_str().map(str::to_owned);
+            all.insert(key, There { content: text("content"), format: text("format"), md5 });
         }
     }
     Ok(all)
@@ -263,7 +254,7 @@ async fn send(steps: &[(Step, &Found)], there: &BTreeMap<ConfigKey, There>, into
             if !is_done(code) {
                 refused += 1;
                 let info = outcome["info"].as_str().unwrap_or("refused");
-                say(&format!("refused   {}: {info} ({code})", found.shown()));
+                say_error(&format!("refused   {}: {info} ({code})", found.shown()));
             }
         }
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::Usage;
+use super::remote::Paging;
 use super::tables::{Column, short, text};
 use crate::model::rule::Family;
 
@@ -304,7 +305,7 @@ impl Kind {
     }
 
     /// Where a page of them is asked for; an absent part of the name stands for all.
-    pub(super) fn page(&self, wanted: &Wanted, offset: usize, limit: usize) -> String {
+    pub(super) fn page(&self, wanted: &Wanted, paging: &Paging) -> String {
         let (namespace, name) = match self.nature {
             Nature::Namespace | Nature::Webhook => (None, "name"),
             Nature::Alias => (Some("alias_namespace"), "alias"),
@@ -324,7 +325,7 @@ impl Kind {
         add(Some(name), &wanted.name);
         add(Some("group"), &wanted.group);
         add(Some("service"), &wanted.service);
-        query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
+        paging.ask(&mut query);
         format!("{}?{}", self.list, query.finish())
     }
 }
@@ -416,8 +417,8 @@ mod tests {
     #[test]
     fn pages_are_asked_for_by_the_names_of_the_api() {
         let wanted = Wanted { namespace: Some("a b".into()), name: Some("x*".into()), ..Wanted::default() };
-        let of = |word| Kind::of_word(word).expect("a kind").page(&wanted, 0, 100);
-        assert_eq!(of("al"), "/naming/v1/service/aliases?alias_namespace=a+b&alias=x*&offset=0&limit=100");
-        assert_eq!(of("ns"), "/naming/v1/namespaces?name=x*&offset=0&limit=100");
+        let of = |word| Kind::of_word(word).expect("a kind").page(&wanted, &Paging::first(100));
+        assert_eq!(of("al"), "/naming/v1/service/aliases?alias_namespace=a+b&alias=x*&order=key&limit=100&offset=0");
+        assert_eq!(of("ns"), "/naming/v1/namespaces?name=x*&order=key&limit=100&offset=0");
     }
 }

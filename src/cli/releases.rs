@@ -8,7 +8,7 @@ use url::form_urlencoded;
 
 use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
 use super::kinds::{Key, Kind, Nature, Wanted, placed};
-use super::remote::{Refused, Remote, is_done};
+use super::remote::{Paging, Refused, Remote, is_done};
 use super::tables::{Column, short, table, text};
 use super::{Differences, Usage, say};
 use crate::config::OutputFormat;
@@ -72,12 +72,8 @@ impl One {
             _ => releases_path(self.kind),
         };
         let element = if self.kind.nature == Nature::File { "configFileReleases" } else { "data" };
-        // The list of a file's versions has no pages.
-        let most = if self.kind.nature == Nature::File { limits::PAGE_ROWS_MAX } else { usize::MAX };
-        let (rows, _) = self
-            .remote
-            .pages(element, (limits::PAGE_ROWS_MAX, most), |offset, limit| self.page(&path, offset, limit))
-            .await?;
+        let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
+        let (rows, _) = self.remote.pages(element, bounds, |paging| self.page(&path, paging)).await?;
         let found = rows.iter().filter(|row| self.is_before(row)).max_by_key(|row| row["version"].as_u64());
         let none = || Refused::missing(&format!("earlier release of {}", placed(self.kind, &self.key)));
         Ok(release_name(found.ok_or_else(none)?))
@@ -118,8 +114,8 @@ impl One {
         Ok(())
     }
 
-    fn page(&self, path: &str, offset: usize, limit: usize) -> String {
-        page(path, self.kind, &self.key, offset, limit)
+    fn page(&self, path: &str, paging: &Paging) -> String {
+        page(path, self.kind, &self.key, paging)
     }
 }
 
@@ -129,9 +125,9 @@ fn is_of_type(release: &Value, word: &str) -> bool {
 }
 
 /// Where a page of what is about one thing is asked for.
-pub(super) fn page(path: &str, kind: &Kind, key: &Key, offset: usize, limit: usize) -> String {
+pub(super) fn page(path: &str, kind: &Kind, key: &Key, paging: &Paging) -> String {
     let mut query = query(kind, key);
-    query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
+    paging.ask(&mut query);
     format!("{path}?{}", query.finish())
 }
 
@@ -312,7 +308,7 @@ pub(super) async fn history(args: HistoryArgs) -> anyhow::Result<()> {
         _ => format!("{}/history", releases_path(one.kind)),
     };
     let bounds = (limits::PAGE_ROWS_MAX, usize::MAX);
-    let (all, _) = one.remote.pages("data", bounds, |offset, limit| one.page(&path, offset, limit)).await?;
+    let (all, _) = one.remote.pages("data", bounds, |paging| one.page(&path, paging)).await?;
     match args.output {
         OutputFormat::Json => say(&serde_json::to_string_pretty(&all)?),
         OutputFormat::Table => table(&all, COLUMNS).iter().for_each(|line| say(line)),
@@ -334,7 +330,13 @@ pub(super) struct SideArgs {
 }
 
 /// How the draft differs from what is in force, or two releases from each other.
-pub(super) async fn diff(remote: &Remote, what: &[String], namespace: &str, sides: &SideArgs) -> anyhow::Result<()> {
+pub(super) async fn diff(
+    remote: &Remote,
+    what: &[String],
+    namespace: &str,
+    sides: &SideArgs,
+    output: OutputFormat,
+) -> anyhow::Result<()> {
     let (kind, key) = read_name(what, namespace, sides.group.as_deref())?;
     check_released(kind)?;
     let path = match kind.nature {
@@ -345,12 +347,26 @@ pub(super) async fn diff(remote: &Remote, what: &[String], namespace: &str, side
     query.append_pair("from", &sides.from).append_pair("to", &sides.to);
     let answer = remote.get(&format!("{path}?{}", query.finish())).await?;
     let lines = lines(&answer["diff"]);
+    match output {
+        OutputFormat::Json => say(&serde_json::to_string_pretty(&for_programs(&answer["diff"]))?),
+        OutputFormat::Table if lines.is_empty() => {}
+        OutputFormat::Table => {
+            say(&placed(kind, &key));
+            lines.iter().for_each(|line| say(line));
+        }
+    }
     if lines.is_empty() {
         return Ok(());
     }
-    say(&placed(kind, &key));
-    lines.iter().for_each(|line| say(line));
     Err(Differences::between(&sides.from, &sides.to).into())
+}
+
+/// What differs, place by place; of a text its lines.
+fn for_programs(diff: &Value) -> Value {
+    match diff["changes"].as_array() {
+        Some(changes) => json!(changes),
+        None => json!({ "lines": diff["lines"] }),
+    }
 }
 
 fn lines(diff: &Value) -> Vec<String> {
@@ -389,5 +405,7 @@ mod tests {
         let diff = json!({ "changes": [{ "path": "/a", "before": 1, "after": "x" }, { "path": "b", "after": null }] });
         assert_eq!(lines(&diff), ["- /a: 1", "+ /a: \"x\"", "+ b: null"]);
         assert_eq!(lines(&json!({ "lines": ["@@", "-a"] })), ["@@", "-a"]);
+        assert_eq!(for_programs(&diff), diff["changes"]);
+        assert_eq!(for_programs(&json!({ "to": "draft", "lines": ["@@"] })), json!({ "lines": ["@@"] }));
     }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response};
 use serde_json::Value;
+use url::form_urlencoded;
 
 use super::Usage;
 use super::contexts::ContextArgs;
@@ -179,18 +180,20 @@ impl Remote {
         &self,
         element: &str,
         (page_rows, most): (usize, usize),
-        path: impl Fn(usize, usize) -> String,
+        path: impl Fn(&Paging) -> String,
     ) -> anyhow::Result<(Vec<Value>, Value)> {
         let mut all = Vec::new();
+        let mut after = None;
         loop {
             let limit = page_rows.min(most - all.len());
-            let mut answer = self.get(&path(all.len(), limit)).await?;
+            let mut answer = self.get(&path(&Paging { limit, offset: all.len(), after })).await?;
             let rows = match answer[element].take() {
                 Value::Array(rows) => rows,
                 _ => Vec::new(),
             };
             let is_last = rows.len() < limit;
             all.extend(rows);
+            after = answer["after"].as_str().map(str::to_owned);
             if is_last || all.len() >= most {
                 return Ok((all, answer));
             }
@@ -204,6 +207,29 @@ impl Remote {
             Some(responses) => Ok(responses.clone()),
             None => judged(answer).map(|answer| vec![answer]),
         }
+    }
+}
+
+/// Which page of a list: by key, so that none is lost or doubled by what others change meanwhile.
+pub(super) struct Paging {
+    limit: usize,
+    offset: usize,
+    /// What the page before ended with. A node of an older version has no pages by key.
+    after: Option<String>,
+}
+
+impl Paging {
+    #[cfg(test)]
+    pub(super) fn first(limit: usize) -> Paging {
+        Paging { limit, offset: 0, after: None }
+    }
+
+    pub(super) fn ask(&self, query: &mut form_urlencoded::Serializer<'_, String>) {
+        query.append_pair("order", "key").append_pair("limit", &self.limit.to_string());
+        match &self.after {
+            Some(after) => query.append_pair("after", after),
+            None => query.append_pair("offset", &self.offset.to_string()),
+        };
     }
 }
 

@@ -2,10 +2,14 @@
 //! Never an argument, which every process of the machine can read.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::Context;
+use futures_util::future::select_all;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::Usage;
 use crate::model::access::check_password;
@@ -13,6 +17,8 @@ use crate::model::access::check_password;
 const STANDARD_INPUT: &str = "-";
 /// More than any password has.
 const BYTES_MAX: u64 = 64 * 1024;
+/// What shells say of a process that a signal ended, without its number.
+const EXIT_OF_SIGNALS: i32 = 128;
 
 /// A password that exists; `what` is what the terminal is asked for.
 pub(super) fn read(file: Option<&Path>, what: &str) -> anyhow::Result<String> {
@@ -50,5 +56,86 @@ fn ask(what: &str) -> anyhow::Result<String> {
     if !io::stdin().is_terminal() {
         return Err(Usage("there is no terminal to ask for a password: give --password-file".to_owned()).into());
     }
-    rpassword::prompt_password(format!("{what}: ")).context("the terminal")
+    ask_on_terminal(what).context("the terminal")
+}
+
+fn ask_on_terminal(what: &str) -> io::Result<String> {
+    let terminal = File::options().read(true).write(true).open("/dev/tty")?;
+    restore_at_signals()?;
+    let silence = Silence::of(&terminal)?;
+    write!(&terminal, "{what}: ")?;
+    let mut line = String::new();
+    BufReader::new((&terminal).take(BYTES_MAX)).read_line(&mut line)?;
+    drop(silence);
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// The terminal that shows nothing now, and how it was before.
+static SILENT: Mutex<Option<(File, Termios)>> = Mutex::new(None);
+
+/// The terminal shows nothing of what is typed while this lives, but the end of the line.
+struct Silence;
+
+impl Silence {
+    fn of(terminal: &File) -> io::Result<Silence> {
+        let mut silent = lock();
+        let before = tcgetattr(terminal)?;
+        let mut modes = before.clone();
+        modes.local_modes.remove(LocalModes::ECHO);
+        modes.local_modes.insert(LocalModes::ECHONL);
+        *silent = Some((terminal.try_clone()?, before));
+        tcsetattr(terminal, OptionalActions::Now, &modes)?;
+        Ok(Silence)
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        show_again(&mut lock());
+    }
+}
+
+fn lock() -> MutexGuard<'static, Option<(File, Termios)>> {
+    SILENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn show_again(silent: &mut Option<(File, Termios)>) {
+    if let Some((terminal, before)) = silent.take() {
+        let _ = tcsetattr(&terminal, OptionalActions::Now, &before);
+    }
+}
+
+/// Whatever signal ends the process from now on, the terminal is left as it was. The thread lives as long as the
+/// process: a signal that is listened for has no other effect any more.
+fn restore_at_signals() -> io::Result<()> {
+    static STARTED: OnceLock<()> = OnceLock::new();
+    if STARTED.set(()).is_err() {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
+    let within = runtime.enter();
+    let signals = kinds.map(|kind| signal(kind).map(|signal| (kind, signal)));
+    let signals = signals.into_iter().collect::<io::Result<Vec<_>>>()?;
+    drop(within);
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let first = signals.into_iter().map(|(kind, mut signal)| {
+            Box::pin(async move {
+                signal.recv().await;
+                kind
+            })
+        });
+        let (kind, ..) = runtime.block_on(select_all(first));
+        // Held to the end, so that nothing is hidden anew.
+        let mut silent = lock();
+        if let Some((terminal, _)) = silent.as_ref() {
+            let _ = writeln!(&*terminal);
+        }
+        show_again(&mut silent);
+        std::process::exit(EXIT_OF_SIGNALS + kind.as_raw_value());
+    })?;
+    Ok(())
 }

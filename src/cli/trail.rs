@@ -3,7 +3,7 @@
 use clap::Args;
 use url::form_urlencoded;
 
-use super::remote::CallArgs;
+use super::remote::{CallArgs, Paging};
 use super::say;
 use super::tables::{Column, short, table, text};
 use crate::config::OutputFormat;
@@ -80,12 +80,12 @@ pub(super) async fn run(args: AuditArgs) -> anyhow::Result<()> {
         ("since", &args.since),
         ("until", &args.until),
     ];
-    let path = |offset: usize, limit: usize| {
+    let path = |paging: &Paging| {
         let mut query = form_urlencoded::Serializer::new(String::new());
         for (key, value) in filters.iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
             query.append_pair(key, value);
         }
-        query.append_pair("offset", &offset.to_string()).append_pair("limit", &limit.to_string());
+        paging.ask(&mut query);
         let route = if args.would_refuse { "/admin/v1/audit/wouldrefuse" } else { "/admin/v1/audit" };
         format!("{route}?{}", query.finish())
     };

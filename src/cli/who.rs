@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::find::OneArgs;
 use super::kinds::{Nature, placed};
+use super::remote::Paging;
 use super::tables::{Column, short, table, text};
 use super::{releases, say};
 use crate::config::OutputFormat;
@@ -50,7 +51,7 @@ pub(super) async fn run(args: WhoArgs) -> anyhow::Result<()> {
         _ => format!("{}/subscribers", kind.list),
     };
     let bounds = (limits::PAGE_ROWS_MAX, args.limit);
-    let page = |offset, limit| releases::page(&path, kind, &key, offset, limit);
+    let page = |paging: &Paging| releases::page(&path, kind, &key, paging);
     let (all, last) = remote.pages("data", bounds, page).await?;
     if args.output == OutputFormat::Json {
         let mut answer = last;

@@ -103,7 +103,7 @@ async fn a_config_service_of_apollos_is_brought_in_once() {
     let names = bench.file("namespaces", format!("{names}missing\n").as_bytes());
     let secret = bench.file("secret", format!("{SECRET}\n").as_bytes());
     let base = format!("apollo --config-service http://{address} --app-id {APP} --namespaces-file {}", names.display());
-    let refused = bench.import(&base).await.expect(1);
+    let refused = bench.import(&base).await.expect(2);
     assert!(refused.contains("--secret-file"), "{refused}");
 
     let import = format!("{base} --secret-file {}", secret.display());
@@ -164,13 +164,18 @@ async fn archives_are_brought_in_once() {
         let before = bench.written().await;
         let told = bench.import(&import).await;
         assert!(told.code == 1 && told.out.contains(&format!("{} to create", good + broken)), "{kind} {}", told.out);
+        let told = bench.import(&format!("{import} --yes --dry-run")).await;
+        assert!(told.code == 1 && told.out.contains(&format!("{} to create", good + broken)), "{kind} {}", told.out);
         let told = bench.import(&format!("{import} --yes")).await;
         assert!(told.out.contains(&format!("{good} done, {broken} refused")), "{kind} {}", told.out);
         assert_eq!(told.code, if broken > 0 { 3 } else { 0 });
+        let refused = told.error.lines().filter(|line| line.starts_with("refused   ")).count();
+        assert!(refused == broken && !told.out.contains("refused   "), "{kind} {}{}", told.out, told.error);
         let told = bench.import(&format!("{import} --yes --force")).await;
         assert!(told.code == 0 && told.out.contains(&format!("{good} the same already")), "{kind} {}", told.out);
         let told = bench.import(&format!("{import} --yes")).await.expect(0);
         assert!(told.contains(&format!("{} the same already", good + broken)), "{kind} {told}");
+        bench.import(&format!("{import} --dry-run")).await.expect(0);
         assert_eq!(bench.written().await - before, (good + broken) as u64, "{kind}");
     }
     let pulled = bench.cluster.apollo(1).config("G", "prod", "plain").await;
@@ -186,7 +191,9 @@ async fn archives_are_brought_in_once() {
     bench.import(&import).await.expect(0);
     assert!(bench.import(&import).await.expect(0).contains("2 the same already"));
     assert_eq!(bench.written().await, before, "nothing is published");
-    let missing = bench.import("zip --file nowhere.zip").await.expect(1);
+    let missing = bench.import("zip --file nowhere.zip").await.expect(2);
     assert!(missing.contains("nowhere.zip cannot be read"), "{missing}");
+    let no_zip = bench.file("no.zip", b"not an archive");
+    bench.import(&format!("zip --file {} --yes", no_zip.display())).await.expect(2);
     bench.import("apollo --config-service http://127.0.0.1:1 --app-id a").await.expect(2);
 }

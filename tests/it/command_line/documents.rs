@@ -20,8 +20,9 @@ async fn what_is_refused_is_told_by_file_and_document() {
         "a.yaml, document 3 (line 8): ratelimit/range: ",
         "priority",
     ] {
-        assert!(told.out.contains(words), "no {words:?} in {}", told.out);
+        assert!(told.error.contains(words), "no {words:?} in {}", told.error);
     }
+    assert!(told.out.contains("create    service/good") && !told.out.contains("refused   "), "{}", told.out);
     assert!(told.error.contains("nothing was changed"), "{}", told.error);
     desk.line("get service/good").await.expect(3);
 
@@ -31,7 +32,8 @@ async fn what_is_refused_is_told_by_file_and_document() {
     let told = desk.line(&format!("apply -f {}", shown(&tree))).await;
     assert_eq!(told.code, 3, "{}{}", told.out, told.error);
     let words = "a.yaml, document 2 (line 4): alias/other in default: ";
-    assert!(told.out.contains(words) && told.out.contains("1 done, 1 refused"), "{}", told.out);
+    assert!(told.error.contains(words) && told.out.contains("1 done, 1 refused"), "{}{}", told.out, told.error);
+    assert!(!told.out.contains(words), "{}", told.out);
     desk.line("get service/good -o name").await.expect(0);
 
     for (text, words) in [
@@ -99,7 +101,7 @@ async fn pruning_takes_nothing_but_what_it_is_told_to() {
     let instance = json!([{ "service": "c", "namespace": "shop", "host": "10.0.0.1", "port": 80 }]);
     desk.cluster.api(1).post("/naming/v1/instances", &instance).await.expect_code(200_000);
     let told = desk.run(&prune, &services(&["a"])).await;
-    assert!(told.code == 3 && told.out.contains("refused   service/c in shop: "), "{}{}", told.out, told.error);
+    assert!(told.code == 3 && told.error.contains("refused   service/c in shop: "), "{}{}", told.out, told.error);
     let left = desk.line("get services -n shop -o name").await.expect(0);
     assert_eq!(left, "service/a\nservice/c\n");
     let instances = desk.line("get instances -n shop --service c").await.expect(0);
@@ -134,7 +136,7 @@ async fn what_is_edited_is_kept_where_it_is_refused() {
     );
     let editor = format!("sh {}", shown(&script));
     let told = desk.run(&["edit", "service/s", "--editor", &editor], "").await;
-    assert!(told.code == 3 && told.out.contains("409000"), "{}{}", told.out, told.error);
+    assert!(told.code == 3 && told.error.contains("409000"), "{}{}", told.out, told.error);
     assert!(desk.line("get svc/s").await.expect(0).contains("three"));
     let kept = told.error.split("kept in ").nth(1).and_then(|rest| rest.split(';').next()).expect("where it is");
     std::fs::remove_file(kept).expect("removed");

@@ -3,6 +3,7 @@
 mod documents;
 mod pipeline;
 mod places;
+mod prompts;
 mod rollouts;
 mod sealed;
 mod webhooks;

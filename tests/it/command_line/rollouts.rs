@@ -16,6 +16,13 @@ async fn explained(desk: &Desk, more: &str) -> String {
     desk.line(&line).await.expect(0)
 }
 
+/// What `diff -o json` prints, with this status.
+async fn changes(desk: &Desk, what: &str, code: i32) -> Vec<Value> {
+    let told = desk.line(&format!("diff {what} -o json")).await;
+    assert_eq!(told.code, code, "{}{}", told.out, told.error);
+    serde_json::from_str(&told.out).expect("an array")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_goes_to_some_then_to_all_then_back() {
     let desk = Desk::start(1).await;
@@ -25,6 +32,10 @@ async fn a_rule_goes_to_some_then_to_all_then_back() {
     assert!(!explained(&desk, "").await.contains("pay-limit"), "nothing is released");
     let differs = desk.line(&format!("diff {rule}")).await;
     assert!(differs.code == 1 && differs.out.contains("+ /rules"), "{}{}", differs.out, differs.error);
+    let rows = changes(&desk, rule, 1).await;
+    let is_new =
+        |row: &Value| row["path"].as_str().is_some() && row.get("after").is_some() && row.get("before").is_none();
+    assert!(rows.iter().any(|row| row["path"] == "/rules") && rows.iter().all(is_new), "{rows:?}");
 
     let told =
         desk.line(&format!("release {rule} --gray zone=a,b --percent 100 --by zone --name first --comment why")).await;
@@ -46,6 +57,7 @@ async fn a_rule_goes_to_some_then_to_all_then_back() {
     desk.line(&format!("promote {rule} --name for-all")).await.expect(0);
     assert!(explained(&desk, "").await.contains("(for-all v2)"));
     desk.line(&format!("diff {rule}")).await.expect(0);
+    assert_eq!(changes(&desk, rule, 0).await, Vec::<Value>::new());
     let none = desk.line(&format!("stop {rule}")).await.expect(3);
     assert!(none.contains("active gray release"), "{none}");
 
@@ -102,6 +114,8 @@ async fn a_config_file_is_published_and_who_has_it_is_told() {
     desk.run(&["apply", "-f", "-"], &document("2")).await.expect(0);
     let differs = desk.line(&format!("diff {file}")).await;
     assert!(differs.code == 1 && differs.out.contains("- a: \"1\"\n+ a: \"2\""), "{}", differs.out);
+    assert_eq!(changes(&desk, file, 1).await, [json!({ "path": "a", "before": "1", "after": "2" })]);
+    desk.line("diff -f nowhere -o json").await.expect(2);
     desk.line(&format!("release {file} --percent 100")).await.expect(0);
     desk.line(&format!("stop {file}")).await.expect(0);
     desk.line(&format!("release {file} --name two")).await.expect(0);

@@ -39,7 +39,7 @@ async fn an_encrypted_file_is_compared_for_who_may_edit_it() {
     desk.run(&diff, &document("battery-staple")).await.expect(0);
     let elsewhere = exported.replace("db.properties", "other.properties");
     let refused = desk.run(&["apply", "-f", "-"], &elsewhere).await;
-    assert!(refused.code == 3 && refused.out.contains("content is required"), "{}{}", refused.out, refused.error);
+    assert!(refused.code == 3 && refused.error.contains("content is required"), "{}{}", refused.out, refused.error);
 
     let reader = json!([{ "name": "reader", "grants": [{ "role": "reader", "namespace": "*"}] }]);
     let made = desk.cluster.api(1).post("/auth/v1/tokens", &reader).await.expect_code(200_000);
