@@ -20,14 +20,20 @@ pub enum Reach {
 }
 
 /// Where clouds tell a machine its credentials.
-const METADATA: [IpAddr; 4] = [
+const METADATA: [IpAddr; 8] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
-    // Of containers,
+    // AWS: containers, and pods of Kubernetes.
     IpAddr::V4(Ipv4Addr::new(169, 254, 170, 2)),
-    // of one that uses the shared range,
+    IpAddr::V4(Ipv4Addr::new(169, 254, 170, 23)),
+    // Tencent Cloud.
+    IpAddr::V4(Ipv4Addr::new(169, 254, 0, 23)),
+    // Alibaba Cloud, in the shared range.
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
-    // and by IPv6.
+    // Azure, in a public range.
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    // AWS by IPv6: machines, and pods of Kubernetes.
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)),
 ];
 
 impl Reach {
@@ -97,6 +103,8 @@ mod tests {
             ),
             (Private, "::1 fc00::1 fdff::1 fe80::1 febf::1 ::ffff:127.0.0.1 ::ffff:10.1.2.3 ::ffff:100.64.0.1"),
             (Forbidden, "0.0.0.0 0.1.2.3 169.254.169.254 169.254.170.2 100.100.100.200 fd00:ec2::254 255.255.255.255"),
+            (Forbidden, "169.254.170.23 169.254.0.23 168.63.129.16 ::ffff:168.63.129.16 fd00:ec2::23"),
+            (Public, "168.63.129.15 168.63.129.17"),
             (
                 Forbidden,
                 "192.0.0.8 192.0.2.1 192.88.99.1 198.18.0.1 198.19.1.1 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1",
