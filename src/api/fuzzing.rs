@@ -145,7 +145,7 @@ impl Desk {
             b'e' => {
                 let sketch: Sketch = parse_object(body)?;
                 sketch.check()?;
-                let sketch = resolved(&self.bench.catalog, sketch);
+                let sketch = resolved(&self.bench.catalog, sketch, &self.sight);
                 let candidates = candidates(&self.bench.catalog, family, &sketch, sketch.draft, &self.sight);
                 let rollouts = rollouts(&self.bench.catalog, family, &sketch, &self.sight);
                 let explanation = explain(family, &sketch, &candidates).with_grays(&sketch, &rollouts);

@@ -23,7 +23,7 @@ impl Operations {
         sketch.check()?;
         let sight = caller.sight();
         let find = move |catalog: &Catalog| {
-            let sketch = resolved(catalog, sketch);
+            let sketch = resolved(catalog, sketch, &sight);
             let judged = candidates(catalog, family, &sketch, sketch.draft, &sight);
             let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &sight));
             let rollouts = rollouts(catalog, family, &sketch, &sight);
@@ -41,9 +41,11 @@ impl Operations {
     }
 }
 
-/// One called by its alias is called by its name from here on, as rules know no aliases.
-pub(crate) fn resolved(catalog: &Catalog, mut sketch: Sketch) -> Sketch {
-    if let Some(alias) = catalog.aliases.get(&sketch.namespace, &sketch.service) {
+/// One called by its alias is called by its name from here on, as rules know no aliases. An alias of a service that the
+/// caller does not see is as if it were not there.
+pub(crate) fn resolved(catalog: &Catalog, mut sketch: Sketch, sight: &Sight) -> Sketch {
+    let alias = catalog.aliases.get(&sketch.namespace, &sketch.service);
+    if let Some(alias) = alias.filter(|alias| sight.sees(&alias.namespace, &alias.service)) {
         (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
     }
     sketch

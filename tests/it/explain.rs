@@ -84,6 +84,17 @@ async fn released_and_saved_rules_are_explained_on_every_node() {
     assert_eq!(answer.header("x-thuban-consistency"), "linearizable");
     let main = &explanation["candidates"][0];
     assert_eq!((&main["verdict"], &main["release"]["release_name"]), (&json!("applies"), &json!("first")), "{answer}");
+    // Who does not see the service is told nothing of what the alias stands for.
+    let grants = json!([{"role": "reader", "namespace": "other"}]);
+    let eva = json!([{"name": "eva", "password": "a password of eva", "grants": grants}]);
+    leader.post("/auth/v1/users", &eva).await.expect_code(200_000);
+    let login = json!({"name": "eva", "password": "a password of eva"});
+    let login = leader.post("/auth/v1/user/login", &login).await.expect_code(200_000);
+    let stranger = leader.clone().with_token(login.body["loginResponse"]["token"].as_str().expect("a token"));
+    let blind = explained(&stranger, "checkout", json!({"draft": true})).await;
+    let explanation = &blind.body["explanation"];
+    assert_eq!((names(&blind), &explanation["service"]), (vec![], &json!("checkout")), "{blind}");
+    assert!(!blind.to_string().contains("order"), "{blind}");
     let shares: Vec<_> = main["rules"][0]["route"]["destinations"]
         .as_array()
         .expect("destinations")
