@@ -109,6 +109,12 @@ struct ListPage {
     edits: bool,
 }
 
+/// The page of a rule. An id may have any printable character but a blank, a slash too.
+pub(super) fn link(family: Family, id: &str) -> String {
+    let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
+    format!("/ui/rules/{}/{id}", family.kind())
+}
+
 pub(super) async fn list(
     State(console): State<Console>,
     visitor: Visitor,
@@ -204,7 +210,7 @@ impl RulePage {
 
     /// Where the buttons beside releases lead.
     fn change_path(&self) -> String {
-        self.row.as_ref().map(|row| format!("/ui/rules/{}/{}/change", self.kind, row.id)).unwrap_or_default()
+        self.row.as_ref().map(|row| format!("{}/change", link(self.family, &row.id))).unwrap_or_default()
     }
 }
 
@@ -284,9 +290,7 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
         Err(refusal) => Err(refusal),
     };
     match made {
-        Ok(Outcome { entity: Entity::Rule(rule), .. }) => {
-            on_to(&format!("/ui/rules/{kind}/{}", rule.id), Deed::Created)
-        }
+        Ok(Outcome { entity: Entity::Rule(rule), .. }) => on_to(&link(family, &rule.id), Deed::Created),
         Ok(_) => on_to(&format!("/ui/rules/{kind}"), Deed::Created),
         Err(refusal) => refused(&visitor, Ok(unsaved(&visitor, family, typed)), &refusal),
     }
@@ -320,7 +324,7 @@ pub(super) async fn save(
         Err(refusal) => Err(refusal),
     };
     match saved {
-        Ok(_) => on_to(&format!("/ui/rules/{kind}/{id}"), Deed::Drafted),
+        Ok(_) => on_to(&link(family, &id), Deed::Drafted),
         Err(refusal) => refused(&visitor, again(typed).await, &refusal),
     }
 }
@@ -402,7 +406,7 @@ async fn done(
     rollout: Fields,
 ) -> Response {
     match outcome {
-        Ok(_) => on_to(&format!("/ui/rules/{}/{id}", family.kind()), deed),
+        Ok(_) => on_to(&link(family, id), deed),
         Err(refusal) => {
             let page =
                 shown(console, visitor, family, id, &Fields::default()).await.map(|page| RulePage { rollout, ..page });

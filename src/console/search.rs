@@ -7,9 +7,8 @@ use axum::response::Response;
 use super::Console;
 use super::form::Fields;
 use super::frame::{Frame, Section, failed, page};
-use super::rules::searched;
 use super::session::Visitor;
-use super::{services, texts};
+use super::{rules, services, texts};
 use crate::catalog::Catalog;
 use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Page as Rows;
@@ -45,7 +44,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
     if text.is_empty() {
         return page(&Page { frame, query, hits: Vec::new(), more: 0 });
     }
-    let find = move |catalog: &Catalog| found(t, catalog, &sight, NameFilter::parse(&searched(&text)));
+    let find = move |catalog: &Catalog| found(t, catalog, &sight, NameFilter::parse(&rules::searched(&text)));
     match console.scan(FAR, find, |found| found).await {
         Ok((hits, more)) => page(&Page { frame, query, hits, more }),
         Err(refusal) => failed(visitor.texts, &refusal),
@@ -75,7 +74,7 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, sight: &Sight, name: NameF
         hits.extend(listed.rows.iter().map(|rule| Hit {
             kind: texts::family(t, *family),
             name: format!("{} / {}", rule.namespace, rule.name),
-            link: format!("/ui/rules/{}/{}", family.kind(), rule.id),
+            link: rules::link(*family, &rule.id),
         }));
     }
     hits.extend(files.rows.iter().map(|file| Hit {

@@ -123,7 +123,7 @@ impl Sort {
 
     /// One as it is, by the names of what may be said of it; `None` where there is none that the visitor sees.
     fn there(self, console: &Console, visitor: &Visitor, named: &Fields) -> Option<Value> {
-        const SECRETS: [&str; 5] = ["secret", "password", "password_hash", "hash", "previous"];
+        const SECRETS: [&str; 6] = ["secret", "password", "password_hash", "hash", "previous", "service_token"];
         let (name, catalog) = (named.get("name"), console.node.state().view());
         let (namespace, sight) = (named.get("namespace"), visitor.caller.sight());
         let is_seen = sight.sees(namespace, name);

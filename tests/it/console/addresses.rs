@@ -64,6 +64,30 @@ async fn a_service_leads_to_what_is_about_it_and_nothing_is_offered_that_is_refu
         let page = visit.page(path).await;
         assert!(page.contains("<td>pay</td>") && page.contains("<td>shop / pay</td>"), "{path}: {page}");
     }
+    // No page shows what no read of the API does.
+    let alias = json!([{"namespace": "shop", "service": "pay", "alias": "p", "alias_namespace": "shop",
+        "service_token": "a-token-of-the-alias"}]);
+    api.post("/naming/v1/service/alias", &alias).await.expect_code(200_000);
+    let alias = visit.page("/ui/edit/aliases?alias_namespace=shop&alias=p").await;
+    assert!(alias.contains("name=\"service_token\"") && !alias.contains("a-token-of-the-alias"), "{alias}");
+    // An id may have any printable character.
+    let odd = json!([{"id": "of/pay?#+%", "namespace": "shop", "name": "odd", "service": "pay", "rules": [
+        {"amounts": [{"maxAmount": 1, "validDuration": "1s"}]}]}]);
+    api.post("/naming/v1/ratelimits", &odd).await.expect_code(200_000);
+    let link = "/ui/rules/ratelimits/of%2Fpay%3F%23%2B%25";
+    let listed = ["/ui/search?q=odd", "/ui/rules/ratelimits", "/ui/service?namespace=shop&name=pay", link]
+        .map(|path| visit.page(path));
+    for page in futures_util::future::join_all(listed).await {
+        assert!(page.contains(&format!("\"{link}")), "{page}");
+    }
+    let page = visit.page(link).await;
+    let (release, token) = (format!("{link}/release"), visit.form_token().await);
+    let deed = visit.post(&release, &[("form_token", &token), ("type", "normal")]).await;
+    assert_eq!(
+        (deed.status(), place(&deed)),
+        (StatusCode::SEE_OTHER, format!("{link}?done=released").as_str()),
+        "{page}"
+    );
     // What a condition may ask for can be said of the request, and stays said.
     let sketch =
         visit.page("/ui/rules/routings/explain?namespace=shop&service=pay&cookies=a%3D1&caller_metadata=b%3D2");
