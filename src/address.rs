@@ -1,7 +1,7 @@
 //! The address of a client, on either surface: whom gray releases are for, whose repeated polls and
 //! failed logins are slowed down. And its program.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::{
     extract::ConnectInfo,
@@ -10,6 +10,7 @@ use axum::{
 use ipnet::IpNet;
 
 use crate::model::limits;
+use crate::origin::Sender;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
@@ -30,6 +31,12 @@ pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trust
         }
     }
     Some(client)
+}
+
+/// The client, and whether it is on this machine by its own connection.
+pub(crate) fn sender(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Sender {
+    let is_local = peer(extensions).is_some_and(|peer| peer.is_loopback()) && !headers.contains_key(FORWARDED_FOR);
+    Sender { address: client_address(headers, extensions, trusted), is_local }
 }
 
 /// The program that asks, by its own word: the beginning of it.
@@ -61,7 +68,11 @@ fn hops(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
 fn read_hop(entry: &str) -> Option<IpAddr> {
     let entry = entry.trim();
     let parsed = entry.parse::<IpAddr>().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
-    parsed.ok().map(|address| address.to_canonical())
+    match parsed.ok()?.to_canonical() {
+        // Which of all these it is somebody else's machine knows, if anybody: it counts as one.
+        IpAddr::V4(address) if address.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
+        address => Some(address),
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +101,9 @@ mod tests {
             ("10.1.2.3:1", &["203.0.113.7", "198.51.100.1"], "198.51.100.1"),
             ("10.1.2.3:1", &["203.0.113.7, garbage, 10.9.9.9"], "10.9.9.9"),
             ("10.1.2.3:1", &["10.0.0.1, 10.9.9.9"], "10.0.0.1"),
+            // All of loopback is one client, by the word of a proxy.
+            ("127.0.0.1:1", &["127.0.0.7"], "127.0.0.1"),
+            ("127.0.0.9:1", &[], "127.0.0.9"),
         ];
         for (peer, forwarded, expected) in table {
             let mut extensions = Extensions::new();
@@ -100,6 +114,8 @@ mod tests {
             }
             let address = client_address(&headers, &extensions, &trusted);
             assert_eq!(address, Some(expected.parse().expect("an address")), "{peer} {forwarded:?}");
+            let is_local = (peer.starts_with("127.") || peer.starts_with("[::1]")) && forwarded.is_empty();
+            assert_eq!(sender(&headers, &extensions, &trusted).is_local, is_local, "{peer} {forwarded:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use parking_lot::Mutex;
 
@@ -30,10 +30,32 @@ impl Origin {
     pub fn of_any(address: Option<IpAddr>) -> Self {
         address.map_or(Origin::UNKNOWN, Origin::of)
     }
+}
 
-    /// On this very machine.
-    pub fn is_loopback(self) -> bool {
-        self.0.is_loopback()
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sender {
+    /// Of the client, as far as it is known.
+    pub address: Option<IpAddr>,
+    /// Its connection comes from this very machine, and no proxy says for whom it asks.
+    pub is_local: bool,
+}
+
+/// Who counts as one where passwords are guessed: all of loopback does, and who is local by the word of a proxy is
+/// another one than who is local.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Guesser {
+    pub origin: Origin,
+    pub is_local: bool,
+}
+
+impl Sender {
+    pub fn guesser(self) -> Guesser {
+        let address = match self.address {
+            Some(address) if address.to_canonical().is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
+            address => address,
+        };
+        Guesser { origin: Origin::of_any(address), is_local: self.is_local }
     }
 }
 
@@ -153,7 +175,16 @@ mod tests {
         for (address, shown) in rows {
             assert_eq!(Origin::of(address.parse().expect("an address")).to_string(), shown, "{address}");
         }
-        assert!(Origin::of([127, 0, 0, 9].into()).is_loopback());
-        assert!(!Origin::UNKNOWN.is_loopback());
+    }
+
+    #[test]
+    fn all_of_loopback_guesses_as_one() {
+        let guesser =
+            |text: &str, is_local| Sender { address: Some(text.parse().expect("an address")), is_local }.guesser();
+        for (is_local, address) in [false, true].into_iter().flat_map(|local| [(local, "127.0.0.9"), (local, "::1")]) {
+            assert_eq!(guesser(address, is_local), guesser("127.0.0.1", is_local), "{address}");
+        }
+        assert_ne!(guesser("127.0.0.1", true), guesser("127.0.0.1", false), "a proxy's word is not the socket's");
+        assert_ne!(guesser("192.0.2.1", false), guesser("192.0.2.2", false));
     }
 }

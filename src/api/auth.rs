@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use super::App;
 use super::error::ApiError;
 use super::routes::Access;
-use crate::address::client_address;
+use crate::address::sender;
 use crate::catalog::Credential;
 use crate::connections::PeerCertificate;
 use crate::model::code::{Code, Refusal};
@@ -47,8 +47,8 @@ pub(super) async fn admit(app: &App, access: Access, request: &mut Request) -> R
 
 pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
     let credential = presented(headers, extensions)?;
-    let address = client_address(headers, extensions, &app.settings.trusted_proxies);
-    Ok(app.identify(credential, address, crate::request_id::of(extensions)).await?)
+    let sender = sender(headers, extensions, &app.settings.trusted_proxies);
+    Ok(app.identify(credential, sender, crate::request_id::of(extensions)).await?)
 }
 
 /// Looks the token of a request up again, in a state that is as fresh as the request asked for: a node

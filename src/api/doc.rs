@@ -17,7 +17,7 @@ use super::auth::Caller;
 use super::bundles::{Archive, ZIP};
 use super::contents::{Contents, NotedContents};
 use super::envelope::{Coded, Shape};
-use super::extract::{Agent, Batch, ClientAddress, Object, RequestId, SmallObject};
+use super::extract::{Agent, Batch, ClientAddress, Object, RequestId, SentBy, SmallObject};
 use super::judged::Force;
 use super::layers::Waiting;
 use super::query::{Fresh, Query};
@@ -249,6 +249,7 @@ impl Input for Caller {}
 /// The keys are read one by one, so the [`Doc`] names them.
 impl Input for Query {}
 impl Input for ClientAddress {}
+impl Input for SentBy {}
 impl Input for RequestId {}
 
 impl Input for Fresh {

@@ -19,11 +19,12 @@ use super::envelope::{self, Item};
 use super::error::ApiError;
 use super::objects::Objects;
 use super::unknown::without_nulls;
-use crate::address::{agent, client_address};
+use crate::address::{agent, client_address, sender};
 use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::operations::{Drawn, Items, Noted, write};
+use crate::origin::Sender;
 use axum::response::Response;
 
 /// A body that trickles in is given up.
@@ -190,6 +191,17 @@ impl FromRequestParts<App> for ClientAddress {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
         Ok(ClientAddress(client_address(&parts.headers, &parts.extensions, &app.settings.trusted_proxies)))
+    }
+}
+
+/// Where the request comes from.
+pub(super) struct SentBy(pub(super) Sender);
+
+impl FromRequestParts<App> for SentBy {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(SentBy(sender(&parts.headers, &parts.extensions, &app.settings.trusted_proxies)))
     }
 }
 

@@ -12,7 +12,7 @@ use super::auth::Caller;
 use super::doc::{Doc, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Agent, ClientAddress, RequestId, SmallObject};
+use super::extract::{Agent, RequestId, SentBy, SmallObject};
 use crate::model::code::Code;
 use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
 
@@ -42,12 +42,12 @@ pub(super) const LOG_IN: Doc = DOC
 
 pub(super) async fn log_in(
     State(app): State<App>,
-    ClientAddress(address): ClientAddress,
+    SentBy(sender): SentBy,
     RequestId(request): RequestId,
     Agent(agent): Agent,
     SmallObject(Credentials { name, password }): SmallObject<Credentials>,
 ) -> Result<Response, ApiError> {
-    match app.sign_in(Applicant { name, password, address, agent, request }).await {
+    match app.sign_in(Applicant { name, password, sender, agent, request }).await {
         Ok(SignedIn { user, token }) => {
             let login =
                 Login { user_id: &user.id, name: &user.name, role: user.role_word(), owner_id: "", token: &token };

@@ -15,7 +15,7 @@ use super::Console;
 use super::form::Fields;
 use super::frame::{Deed, Frame, Section};
 use super::texts::{Language, Texts};
-use crate::address::client_address;
+use crate::address::sender;
 use crate::catalog::Credential;
 use crate::model::code::Code;
 use crate::model::grant::Verb;
@@ -114,12 +114,12 @@ impl FromRequestParts<Console> for Visitor {
             Redirect::to(&format!("/ui/sign-in?{query}")).into_response()
         };
         let token = cookie(&parts.headers, SESSION).ok_or_else(ask)?;
-        let address = client_address(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
+        let sender = sender(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
         let request = crate::request_id::of(&parts.extensions);
         // Pages show what was acknowledged before, on any node; where no leader answers, what this one knows, and say so.
         let is_behind = parts.method.is_safe() && console.node.await_linearizable().await.is_err();
         let credential = Credential::Token(token_hash(token));
-        match console.identify(credential, address, request).await {
+        match console.identify(credential, sender, request).await {
             Ok(caller) => {
                 let done = Deed::of_query(&Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()));
                 Ok(Visitor { texts, caller, form_token: form_token(token), is_behind, path: path.clone(), done })

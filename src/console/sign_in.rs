@@ -12,7 +12,7 @@ use super::frame::{page, page_refused, told};
 use super::session::{self, Stranger};
 use super::texts::{Language, Texts};
 use super::{Console, ROOT, assets};
-use crate::address::{agent, client_address};
+use crate::address::{agent, sender};
 use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
 
 #[derive(Template)]
@@ -54,7 +54,7 @@ pub(super) async fn show(stranger: Stranger, fields: Fields) -> Response {
 
 pub(super) async fn sign_in(State(console): State<Console>, request: Request) -> Result<Response, Response> {
     let (parts, body) = request.into_parts();
-    let address = client_address(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
+    let sender = sender(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
     let id = crate::request_id::of(&parts.extensions);
     let agent = agent(&parts.headers);
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
@@ -62,7 +62,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     // While the password waits for its turn nothing else is kept of the form.
     let (mut page, to) = (Page::new(&stranger, &fields), destination(&fields));
     drop(fields);
-    match console.sign_in(Applicant { name, password, address, agent, request: id }).await {
+    match console.sign_in(Applicant { name, password, sender, agent, request: id }).await {
         Ok(SignedIn { token, .. }) => {
             let mut response = Redirect::to(&to).into_response();
             response.headers_mut().append(SET_COOKIE, session::begin(&console, &token));

@@ -13,7 +13,6 @@ use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{GivenGrant, Grants, Verb};
 use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
-use crate::origin::Origin;
 
 /// A user as a caller gives it; an absent field stays as it is.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -132,7 +131,7 @@ impl Operations {
         let user = self.node.state().catalog().access.user_named(name).ok_or_else(wrong)?;
         check_password("old_password", &old).map_err(|_| wrong())?;
         let hash = user.password_hash.clone();
-        match self.passwords.check(name, Origin::of_any(caller.address), old, Some(hash)).await {
+        match self.passwords.check(name, caller.sender().guesser(), old, Some(hash)).await {
             Ok(true) => Ok(user.password_hash.clone()),
             Ok(false) => Err(wrong().into()),
             Err(not_checked) => Err(self.later(not_checked)),

@@ -12,6 +12,7 @@ use crate::catalog::{Asked, Command, Credential, Outcome};
 use crate::model::access::TokenHash;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Sight, Verb};
+use crate::origin::Sender;
 use crate::raft::Lane;
 
 /// Who makes a request.
@@ -23,11 +24,17 @@ pub struct Caller {
     pub grants: Grants,
     /// Where from, as far as it is known.
     pub address: Option<IpAddr>,
+    /// From this very machine, and for no other.
+    pub is_local: bool,
     /// Id of the request.
     pub request: String,
 }
 
 impl Caller {
+    pub fn sender(&self) -> Sender {
+        Sender { address: self.address, is_local: self.is_local }
+    }
+
     /// What the caller sees in lists and look-ups.
     pub fn sight(&self) -> Sight {
         Sight::new(&self.grants, &[Verb::Read])
@@ -86,7 +93,7 @@ impl Operations {
     pub async fn identify(
         &self,
         credential: Credential,
-        address: Option<IpAddr>,
+        Sender { address, is_local }: Sender,
         request: String,
     ) -> Result<Caller, Refusal> {
         let found = self.holder(&credential, address);
@@ -105,7 +112,7 @@ impl Operations {
         };
         let Holder { name, grants, .. } = holder;
         turns::are_of(&name);
-        Ok(Caller { name, credential, grants, address, request })
+        Ok(Caller { name, credential, grants, address, is_local, request })
     }
 
     /// Has something done that somebody asked for. One outcome per item; a token that was retired meanwhile

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::throttle::LoginThrottle;
 use crate::model::access::PasswordHash;
 use crate::model::limits;
-use crate::origin::{Origin, Shares};
+use crate::origin::{Guesser, Origin, Shares};
 
 /// Hashes computed at a time.
 const AT_ONCE: usize = 2;
@@ -53,11 +53,11 @@ impl PasswordChecks {
     pub(super) async fn check(
         &self,
         user: &str,
-        origin: Origin,
+        guesser: Guesser,
         password: String,
         hash: Option<PasswordHash>,
     ) -> Result<bool, NotChecked> {
-        self.check_by(user, origin, move || verify_password(&password, hash.as_ref())).await
+        self.check_by(user, guesser, move || verify_password(&password, hash.as_ref())).await
     }
 
     /// The hash of a new password, in its turn.
@@ -74,11 +74,11 @@ impl PasswordChecks {
     async fn check_by(
         &self,
         user: &str,
-        origin: Origin,
+        guesser: Guesser,
         is_right: impl FnOnce() -> bool + Send + 'static,
     ) -> Result<bool, NotChecked> {
-        let place = Place::take(&self.queue, origin)?;
-        let mut attempt = self.throttle.attempt(user, origin).await.map_err(NotChecked::Throttled)?;
+        let place = Place::take(&self.queue, guesser.origin)?;
+        let mut attempt = self.throttle.attempt(user, guesser).await.map_err(NotChecked::Throttled)?;
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| NotChecked::Busy)?;
         sleep_until(self.paced()).await;
         attempt.is_checked();
@@ -145,9 +145,10 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::origin::Sender;
 
-    fn at(last: u8) -> Origin {
-        Origin::of([192, 0, 2, last].into())
+    fn at(last: u8) -> Guesser {
+        Sender { address: Some([192, 0, 2, last].into()), is_local: false }.guesser()
     }
 
     #[tokio::test]

@@ -1,6 +1,5 @@
 //! Login and logout: the one way to a token.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +10,13 @@ use crate::format::level::Level;
 use crate::model::access::{User, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
-use crate::origin::Origin;
+use crate::origin::Sender;
 
 /// Who wants to log in.
 pub struct Applicant {
     pub name: String,
     pub password: String,
-    pub address: Option<IpAddr>,
+    pub sender: Sender,
     /// The program, by its own word.
     pub agent: String,
     /// Id of the request.
@@ -47,7 +46,8 @@ impl<T: Into<Refusal>> From<T> for NotSignedIn {
 impl Operations {
     /// A new token. A wrong name and a wrong password are answered alike.
     pub async fn sign_in(&self, applicant: Applicant) -> Result<SignedIn, NotSignedIn> {
-        let Applicant { name, password, address, agent, request } = applicant;
+        let Applicant { name, password, sender, agent, request } = applicant;
+        let address = sender.address;
         let is_too_long = |text: &str| text.chars().count() > limits::CREDENTIAL_CHARS_MAX;
         let wrong = || {
             self.node.metrics().login_failures.with_label_values(&["credentials"]).inc();
@@ -66,7 +66,7 @@ impl Operations {
             Some(user) if !is_too_long(&password) && !user.disabled => (password, Some(user.password_hash.clone())),
             _ => (String::new(), None),
         };
-        let is_right = match self.passwords.check(&name, Origin::of_any(address), password, hash).await {
+        let is_right = match self.passwords.check(&name, sender.guesser(), password, hash).await {
             Ok(is_right) => is_right,
             Err(not_checked) => {
                 self.note_login(&name, address, &request, Code::TooManyLogins);

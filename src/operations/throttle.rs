@@ -6,7 +6,8 @@
 //! checked leaves nothing behind, and a minute after the last failure all is forgotten.
 //!
 //! A user who is guessed at from many addresses is closed to strangers: to origins from which nobody has
-//! logged in as this user lately. Who has, and who is on this machine, still gets in.
+//! logged in as this user lately. Who has, and who connects from this machine itself, still gets in; what a proxy says
+//! of loopback is one stranger.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -18,7 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::model::limits;
-use crate::origin::Origin;
+use crate::origin::Guesser;
 
 const WINDOW: Duration = Duration::from_secs(60);
 /// Between two times that what is old is looked for.
@@ -45,10 +46,10 @@ type User = u64;
 
 #[derive(Default)]
 struct Counts {
-    pairs: HashMap<(User, Origin), Window>,
+    pairs: HashMap<(User, Guesser), Window>,
     users: HashMap<User, Window>,
     /// Who has logged in from where, and when last.
-    familiar: HashMap<(User, Origin), Instant>,
+    familiar: HashMap<(User, Guesser), Instant>,
     swept: Option<Instant>,
 }
 
@@ -98,16 +99,16 @@ enum Verdict {
 impl LoginThrottle {
     /// Begins an attempt, or says how long the next one has to wait. Where as many attempts as may fail
     /// are on their way, this waits until one of them has ended.
-    pub(super) async fn attempt(&self, user: &str, origin: Origin) -> Result<Attempt, Duration> {
+    pub(super) async fn attempt(&self, user: &str, guesser: Guesser) -> Result<Attempt, Duration> {
         let user = self.0.hashing.hash_one(user);
         loop {
             let ended = self.0.ended.notified();
             tokio::pin!(ended);
             // Heard from here on: an attempt may end between the look and the wait.
             ended.as_mut().enable();
-            match self.0.counts.lock().begin(user, origin, Instant::now()) {
+            match self.0.counts.lock().begin(user, guesser, Instant::now()) {
                 Verdict::Free => {
-                    return Ok(Attempt { throttle: self.clone(), user, origin, outcome: Outcome::Unchecked });
+                    return Ok(Attempt { throttle: self.clone(), user, guesser, outcome: Outcome::Unchecked });
                 }
                 Verdict::Wait(left) => return Err(left),
                 Verdict::Busy => {}
@@ -123,10 +124,10 @@ impl LoginThrottle {
 }
 
 impl Counts {
-    fn begin(&mut self, user: User, origin: Origin, now: Instant) -> Verdict {
+    fn begin(&mut self, user: User, guesser: Guesser, now: Instant) -> Verdict {
         self.sweep(now);
-        let is_stranger = !origin.is_loopback() && !self.familiar.contains_key(&(user, origin));
-        let of_pair = self.pairs.entry((user, origin)).or_insert_with(|| Window::new(now));
+        let is_stranger = !guesser.is_local && !self.familiar.contains_key(&(user, guesser));
+        let of_pair = self.pairs.entry((user, guesser)).or_insert_with(|| Window::new(now));
         of_pair.renew(now);
         let of_user = self.users.entry(user).or_insert_with(|| Window::new(now));
         of_user.renew(now);
@@ -138,45 +139,45 @@ impl Counts {
             of_pair.open += 1;
             of_user.open += 1;
         } else {
-            self.forget_if_idle(user, origin);
+            self.forget_if_idle(user, guesser);
         }
         verdict
     }
 
     fn end(&mut self, attempt: &Attempt, now: Instant) {
-        let Attempt { user, origin, outcome, .. } = *attempt;
+        let Attempt { user, guesser, outcome, .. } = *attempt;
         let failed = u32::from(outcome == Outcome::Failed);
-        for window in [self.pairs.get_mut(&(user, origin)), self.users.get_mut(&user)].into_iter().flatten() {
+        for window in [self.pairs.get_mut(&(user, guesser)), self.users.get_mut(&user)].into_iter().flatten() {
             window.renew(now);
             window.open -= 1;
             window.failed += failed;
         }
         if outcome == Outcome::Succeeded {
-            if let Some(of_pair) = self.pairs.get_mut(&(user, origin)) {
+            if let Some(of_pair) = self.pairs.get_mut(&(user, guesser)) {
                 of_pair.failed = 0;
             }
-            self.remember(user, origin, now);
+            self.remember(user, guesser, now);
         }
-        self.forget_if_idle(user, origin);
+        self.forget_if_idle(user, guesser);
     }
 
     /// What holds nothing is removed at once: names that were never checked must not cost memory.
-    fn forget_if_idle(&mut self, user: User, origin: Origin) {
+    fn forget_if_idle(&mut self, user: User, guesser: Guesser) {
         let is_idle = |window: &Window| window.open == 0 && window.failed == 0;
-        if self.pairs.get(&(user, origin)).is_some_and(is_idle) {
-            self.pairs.remove(&(user, origin));
+        if self.pairs.get(&(user, guesser)).is_some_and(is_idle) {
+            self.pairs.remove(&(user, guesser));
         }
         if self.users.get(&user).is_some_and(is_idle) {
             self.users.remove(&user);
         }
     }
 
-    fn remember(&mut self, user: User, origin: Origin, now: Instant) {
-        if self.familiar.len() >= FAMILIAR_MAX && !self.familiar.contains_key(&(user, origin)) {
+    fn remember(&mut self, user: User, guesser: Guesser, now: Instant) {
+        if self.familiar.len() >= FAMILIAR_MAX && !self.familiar.contains_key(&(user, guesser)) {
             let oldest = self.familiar.iter().min_by_key(|(_, at)| **at).map(|(pair, _)| *pair);
             oldest.map(|pair| self.familiar.remove(&pair));
         }
-        self.familiar.insert((user, origin), now);
+        self.familiar.insert((user, guesser), now);
     }
 
     fn sweep(&mut self, now: Instant) {
@@ -202,7 +203,7 @@ enum Outcome {
 pub(super) struct Attempt {
     throttle: LoginThrottle,
     user: User,
-    origin: Origin,
+    guesser: Guesser,
     outcome: Outcome,
 }
 
@@ -229,25 +230,26 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::origin::Sender;
 
-    fn at(last: u8) -> Origin {
-        Origin::of([192, 0, 2, last].into())
+    fn at(last: u8) -> Guesser {
+        Sender { address: Some([192, 0, 2, last].into()), is_local: false }.guesser()
     }
 
-    fn attempt(throttle: &LoginThrottle, user: &str, origin: Origin) -> Option<Result<Attempt, Duration>> {
-        throttle.attempt(user, origin).now_or_never()
+    fn attempt(throttle: &LoginThrottle, user: &str, guesser: Guesser) -> Option<Result<Attempt, Duration>> {
+        throttle.attempt(user, guesser).now_or_never()
     }
 
-    fn begin(throttle: &LoginThrottle, user: &str, origin: Origin) -> Attempt {
-        attempt(throttle, user, origin).expect("there is room").expect("it may go on")
+    fn begin(throttle: &LoginThrottle, user: &str, guesser: Guesser) -> Attempt {
+        attempt(throttle, user, guesser).expect("there is room").expect("it may go on")
     }
 
-    fn fail(throttle: &LoginThrottle, user: &str, origin: Origin) {
-        begin(throttle, user, origin).is_checked();
+    fn fail(throttle: &LoginThrottle, user: &str, guesser: Guesser) {
+        begin(throttle, user, guesser).is_checked();
     }
 
-    fn is_refused(throttle: &LoginThrottle, user: &str, origin: Origin) -> bool {
-        attempt(throttle, user, origin).expect("it is answered").is_err()
+    fn is_refused(throttle: &LoginThrottle, user: &str, guesser: Guesser) -> bool {
+        attempt(throttle, user, guesser).expect("it is answered").is_err()
     }
 
     #[tokio::test(start_paused = true)]
@@ -297,7 +299,9 @@ mod tests {
         }
         assert!(is_refused(&throttle, "admin", at(100)), "who was never seen has to wait");
         assert!(!is_refused(&throttle, "admin", at(200)), "who has logged in lately gets in");
-        assert!(!is_refused(&throttle, "admin", Origin::of([127, 0, 0, 1].into())), "and who is on this machine");
+        let of_loopback = |last, is_local| Sender { address: Some([127, 0, 0, last].into()), is_local }.guesser();
+        assert!(!is_refused(&throttle, "admin", of_loopback(1, true)), "and who is on this machine");
+        assert!(is_refused(&throttle, "admin", of_loopback(1, false)), "but not by the word of a proxy");
         assert!(!is_refused(&throttle, "other", at(100)), "and other users");
         let pairs = throttle.0.counts.lock().pairs.len();
         for last in 101..200 {
