@@ -33,6 +33,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, timeout};
+use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -40,7 +41,7 @@ use tower::ServiceExt;
 
 use crate::model::limits;
 use crate::origin::Origin;
-use crate::tls::{self, Listening};
+use crate::tls::{self, Listening, Shown};
 use parking::{Asked, Desk, Pending, Turn, Words};
 use patient::{HeadRoom, Patient, Pulse};
 use unread::Unread;
@@ -59,7 +60,8 @@ const TELL_WITHIN: Duration = Duration::from_secs(1);
 const SPEAK_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 30\r\n\
     Connection: close\r\n\r\nHTTPS is spoken on this port.\n";
 
-/// What a client proved about itself when its connection began: an extension of each of its requests.
+/// What a client proved about itself when its connection began, and what still holds: an extension of each of its
+/// requests, for as long as its certificate is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate {
     /// Of its certificate, which one of the authorities of `--tls-client-ca` has signed.
@@ -136,7 +138,7 @@ impl Crier {
 /// Who is at the other end of a connection, and what it is served with.
 struct Caller {
     peer: SocketAddr,
-    certificate: Option<PeerCertificate>,
+    certificate: Option<Box<Shown>>,
     router: Router,
 }
 
@@ -174,8 +176,7 @@ async fn attend_secured(
         Some(Err(_)) => return Err("tls_slow"),
         Some(Ok(secured)) => secured?,
     };
-    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-    caller.certificate = shown.and_then(tls::common_name).map(|common_name| PeerCertificate { common_name });
+    caller.certificate = stream.get_ref().1.peer_certificates().and_then(|chain| tls.shown(chain)).map(Box::new);
     converse(stream, caller, room, closing).await;
     Ok(())
 }
@@ -318,8 +319,8 @@ fn answer(request: hyper::Request<Incoming>, caller: &Caller, pulse: &Pulse, des
     let mut request = desk.ask(request);
     let extensions = request.extensions_mut();
     extensions.insert(ConnectInfo(caller.peer));
-    if let Some(certificate) = &caller.certificate {
-        extensions.insert(certificate.clone());
+    if let Some(shown) = caller.certificate.as_ref().filter(|shown| shown.is_good(UnixTime::now())) {
+        extensions.insert(PeerCertificate { common_name: shown.common_name().to_owned() });
     }
     let answer = caller.router.clone().oneshot(request);
     let answer = Box::pin(async move { answer.await.unwrap_or_else(|never| match never {}) });

@@ -247,7 +247,7 @@
 //!
 //! To a surface: a place ([`connections`]), a TLS handshake if there are certificates ([`tls::Listening`], which
 //! follows its files), then requests; who showed a certificate is in each of them
-//! ([`connections::PeerCertificate`]).
+//! ([`connections::PeerCertificate`]), until it expires or the authorities of the files do not vouch for it any more.
 //!
 //! Between nodes: TLS 1.3 with a certificate of this start that nobody verifies ([`tls::Ephemeral`]), and
 //! within it the mutual proof of the cluster secret, over a value that only the two ends of that connection

@@ -30,7 +30,7 @@ use tokio_rustls::rustls::server::VerifierBuilderError;
 pub use authority::Authority;
 pub use ephemeral::Ephemeral;
 pub use files::TlsFiles;
-pub use listening::{Listening, common_name};
+pub use listening::{Listening, Shown, common_name};
 pub use trust::{trusting, trusting_nobody};
 
 /// The first byte of a TLS connection: a record of the handshake.

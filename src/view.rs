@@ -9,7 +9,7 @@ use crate::catalog::Credential;
 use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
 use crate::catalog::audit::AuditNote;
-use crate::compat::{ConfigSource, LiveMember, Reader};
+use crate::compat::{ConfigSource, LiveMember, Proof, Reader};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
@@ -40,8 +40,8 @@ impl LocalView {
 impl ConfigSource for LocalView {
     type Guard = Guard;
 
-    fn guard(&self, token: &str) -> (WatchKey, Guard) {
-        let guard = self.node.guard(&Credential::Token(token_hash(token)));
+    fn guard(&self, proof: &Proof) -> (WatchKey, Guard) {
+        let guard = self.node.guard(&credential(proof));
         (guard.key(), guard)
     }
 
@@ -89,16 +89,16 @@ impl ConfigSource for LocalView {
         live.map(|member| LiveMember { node_id: member.id, compat: member.compat }).collect()
     }
 
-    fn sight_of(&self, token: &str, address: Option<IpAddr>) -> Option<Sight> {
+    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<Sight> {
         if !self.node.trusts_tokens(self.token_trust) {
             return None;
         }
-        let holder = self.node.state().access().holder(&token_hash(token), self.node.now())?;
+        let holder = self.node.state().access().holder_of(&credential(proof), self.node.now())?;
         holder.is_for(address).then(|| Sight::new(&holder.grants, SEEING))
     }
 
-    fn may_have_sealed(&self, token: &str, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {
-        let holder = self.node.state().catalog().access.holder(&token_hash(token), self.node.now());
+    fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {
+        let holder = self.node.state().catalog().access.holder_of(&credential(proof), self.node.now());
         let may = |holder: &Holder| {
             [Verb::Discover, Verb::Edit].iter().any(|verb| holder.grants.may(*verb, namespace, group))
         };
@@ -148,6 +148,13 @@ impl ConfigSource for LocalView {
 
     fn out_of_service(&self) -> Option<String> {
         self.node.out_of_service().map(str::to_owned)
+    }
+}
+
+fn credential(proof: &Proof) -> Credential {
+    match proof {
+        Proof::Token(token) => Credential::Token(token_hash(token)),
+        Proof::Certificate(name) => Credential::Certificate(name.clone()),
     }
 }
 

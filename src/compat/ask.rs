@@ -10,7 +10,7 @@ use url::form_urlencoded;
 
 use super::{ConfigSource, Reader, Surface, auth::Credentials};
 use crate::address::client_address;
-use crate::connections::Parking;
+use crate::connections::{Parking, PeerCertificate};
 use crate::model::signature::Target;
 use crate::origin::Origin;
 
@@ -19,6 +19,8 @@ pub(super) struct Ask {
     pub(super) uri: Uri,
     pub(super) address: Option<IpAddr>,
     pub(super) credentials: Credentials,
+    /// The name in the certificate that its connection began with.
+    pub(super) certificate: Option<String>,
     pub(super) parking: Option<Parking>,
     pub(super) agent: Option<HeaderValue>,
 }
@@ -31,6 +33,7 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
             uri: parts.uri.clone(),
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
             credentials: Credentials::of(&parts.headers),
+            certificate: parts.extensions.get::<PeerCertificate>().map(|shown| shown.common_name.clone()),
             parking: parts.extensions.get().cloned(),
             agent: parts.headers.get(header::USER_AGENT).cloned(),
         })

@@ -3,7 +3,8 @@
 //! A token is valid or refused. Whoever brings none is judged by the access keys of the app that is
 //! asked for, where it has any that are on: one of them has to have signed the request
 //! ([`crate::model::signature`]), or it is refused where a key is enforced, and counted where all of them
-//! only observe. An app without keys is open to all, unless readers have to prove who they are.
+//! only observe. An app without keys is open to all, unless readers have to prove who they are. Where they have to, the
+//! certificate of their connection counts as a token in place of one; else it counts for nothing, as it may name nobody.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use axum::http::{
     header::{self, HeaderName},
 };
 
-use super::{ConfigSource, Surface, answer::Refusal, ask::Ask};
+use super::{ConfigSource, Proof, Surface, answer::Refusal, ask::Ask};
 use crate::model::config_lookup::Released;
 use crate::model::grant::Sight;
 use crate::model::signature::{self, AppKeys, Flaw, KeyMark, Signature};
@@ -72,8 +73,8 @@ pub(super) enum Admitted {
     /// None of the keys that the app has signed it, and where it reads none of them demands that.
     Unsigned,
     Signed(KeyMark),
-    Token {
-        token: String,
+    Named {
+        proof: Proof,
         address: Option<IpAddr>,
         sight: Sight,
     },
@@ -96,10 +97,23 @@ impl<S: ConfigSource> Surface<S> {
 
     fn judge(&self, ask: &Ask, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
         if let Credentials::Token(token) = &ask.credentials {
-            let (token, address) = (token.clone(), ask.address);
-            let sight = self.source.sight_of(&token, address).ok_or(Refusal::Unauthorized)?;
-            return Ok(Admitted::Token { token, address, sight });
+            return self.admit_named(Proof::Token(token.clone()), ask.address).ok_or(Refusal::Unauthorized);
         }
+        match (self.judge_unnamed(ask, wanted), &ask.certificate) {
+            (Err(refusal), Some(name)) if self.settings.auth_required => {
+                self.admit_named(Proof::Certificate(name.clone()), ask.address).ok_or(refusal)
+            }
+            (judged, _) => judged,
+        }
+    }
+
+    fn admit_named(&self, proof: Proof, address: Option<IpAddr>) -> Option<Admitted> {
+        let sight = self.source.sight_of(&proof, address)?;
+        Some(Admitted::Named { proof, address, sight })
+    }
+
+    /// One who brings no token.
+    fn judge_unnamed(&self, ask: &Ask, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
         let judges = wanted.and_then(|(app_id, namespaces)| {
             Some((app_id, namespaces.first(), self.source.access_keys(app_id, None)?))
         });
@@ -132,7 +146,7 @@ impl<S: ConfigSource> Surface<S> {
     /// one was judged; those that it falls back on may have keys of their own.
     pub(super) fn keep_seen(&self, admitted: &Admitted, namespaces: &mut Vec<String>, app_id: &str) {
         match admitted {
-            Admitted::Token { sight, .. } => namespaces.retain(|namespace| sight.sees(namespace, app_id)),
+            Admitted::Named { sight, .. } => namespaces.retain(|namespace| sight.sees(namespace, app_id)),
             Admitted::Freely => {}
             Admitted::Signed(_) | Admitted::Unsigned => {
                 let mut is_wanted = true;
@@ -146,8 +160,8 @@ impl<S: ConfigSource> Surface<S> {
     /// Whether a reader who was let in a while ago still would be: keys and tokens come and go. What came
     /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
     pub(super) fn admits_still(&self, admitted: &Admitted, (app_id, namespaces): Wanted<'_>) -> Result<(), Refusal> {
-        if let Admitted::Token { token, address, sight } = admitted {
-            let is_as_it_was = self.source.sight_of(token, *address).as_ref() == Some(sight);
+        if let Admitted::Named { proof, address, sight } = admitted {
+            let is_as_it_was = self.source.sight_of(proof, *address).as_ref() == Some(sight);
             return if is_as_it_was { Ok(()) } else { Err(Refusal::Unauthorized) };
         }
         namespaces.iter().try_for_each(|namespace| self.admits_in(admitted, app_id, namespace))
@@ -166,8 +180,8 @@ impl<S: ConfigSource> Surface<S> {
     /// What is kept encrypted is for the clients of the app and for who may edit it. A token that lets see that it is
     /// there is not enough.
     pub(super) fn admit_to_sealed(&self, admitted: &Admitted, released: &Released) -> Result<(), Refusal> {
-        if let Admitted::Token { token, address, .. } = admitted
-            && !self.source.may_have_sealed(token, *address, &released.namespace, &released.group)
+        if let Admitted::Named { proof, address, .. } = admitted
+            && !self.source.may_have_sealed(proof, *address, &released.namespace, &released.group)
         {
             return Err(Refusal::Withheld);
         }

@@ -38,8 +38,8 @@ struct Still {
 impl ConfigSource for Still {
     type Guard = ();
 
-    fn guard(&self, token: &str) -> (WatchKey, ()) {
-        (WatchKey::credential(&token), ())
+    fn guard(&self, proof: &Proof) -> (WatchKey, ()) {
+        (WatchKey::credential(proof), ())
     }
 
     fn newest_id(&self) -> u32 {
@@ -82,12 +82,13 @@ impl ConfigSource for Still {
         vec![LiveMember { node_id: 1, compat: "n1:8890".into() }]
     }
 
-    fn sight_of(&self, token: &str, _: Option<IpAddr>) -> Option<Sight> {
+    fn sight_of(&self, proof: &Proof, _: Option<IpAddr>) -> Option<Sight> {
         let reader = Grant { role: Role::Reader, namespace: "default".into(), name: "*".into() };
-        (token == TOKEN).then(|| Sight::new(&Grants::new([reader]), &[Verb::Read]))
+        matches!(proof, Proof::Token(token) if token == TOKEN)
+            .then(|| Sight::new(&Grants::new([reader]), &[Verb::Read]))
     }
 
-    fn may_have_sealed(&self, _: &str, _: Option<IpAddr>, _: &str, _: &str) -> bool {
+    fn may_have_sealed(&self, _: &Proof, _: Option<IpAddr>, _: &str, _: &str) -> bool {
         false
     }
 

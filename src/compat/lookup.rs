@@ -182,6 +182,7 @@ mod tests {
             uri: format!("/?{query}").parse().expect("a path and a query"),
             address: Some([192, 0, 2, 7].into()),
             credentials: Credentials::Anonymous,
+            certificate: None,
             parking: None,
             agent: None,
         }

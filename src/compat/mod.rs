@@ -68,11 +68,11 @@ const FAR: u64 = 1_000_000;
 
 /// What the surface needs of the node: its own applied state, never another node's.
 pub trait ConfigSource: Clone + Send + Sync + 'static {
-    /// What a poll holds on to that was let in by a token.
+    /// What a poll holds on to that was let in by who asks.
     type Guard: Send + Sync + 'static;
 
-    /// For a poll that is to be held: the key wakes when the token has ended, or its holder may read something else.
-    fn guard(&self, token: &str) -> (WatchKey, Self::Guard);
+    /// For a poll that is to be held: the key wakes when the proof has ended, or its holder may read something else.
+    fn guard(&self, proof: &Proof) -> (WatchKey, Self::Guard);
 
     /// Newest notification id applied here.
     fn newest_id(&self) -> u32;
@@ -131,11 +131,11 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// The members that serve clients now, this node among them.
     fn live_members(&self) -> Vec<LiveMember>;
 
-    /// What the holder of a token may read, where it may be used from the address; `None` for one that is none.
-    fn sight_of(&self, token: &str, address: Option<IpAddr>) -> Option<Sight>;
+    /// What somebody may read, where the proof may be used from the address; `None` for one that is none.
+    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<Sight>;
 
-    /// Whether the holder of a token may have what an encrypted file says: a client, and who may edit it.
-    fn may_have_sealed(&self, token: &str, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
+    /// Whether somebody may have what an encrypted file says: a client, and who may edit it.
+    fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
 
     /// What a released file says, be it kept encrypted or not.
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable>;
@@ -166,6 +166,14 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     fn out_of_service(&self) -> Option<String> {
         None
     }
+}
+
+/// By what somebody is known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Proof {
+    Token(String),
+    /// The common name of a certificate, which is that of a user.
+    Certificate(String),
 }
 
 /// The program that asks, and from where.

@@ -105,8 +105,8 @@ impl<S: ConfigSource> Surface<S> {
         let mut poll = Poll::read(ask, admitted, namespaces)?;
         self.keep_seen(&poll.admitted, &mut poll.namespaces, &poll.app);
         let (mut keys, mut guard) = (poll.keys(), None);
-        if let Admitted::Token { token, .. } = &poll.admitted {
-            let (key, guards) = self.source.guard(token);
+        if let Admitted::Named { proof, .. } = &poll.admitted {
+            let (key, guards) = self.source.guard(proof);
             keys.push(key);
             guard = Some(guards);
         }

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use super::{TlsError, provider};
@@ -22,6 +23,13 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// Authorities whose certificates clients may show; none are asked for without.
     pub client_ca: Option<PathBuf>,
+}
+
+/// What the files come to.
+pub(super) struct Configured {
+    pub(super) config: ServerConfig,
+    /// Judges the certificates of clients, where they are asked for any.
+    pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// The contents of the files at one time.
@@ -40,24 +48,28 @@ impl TlsFiles {
     }
 
     /// TLS 1.2 and 1.3, for HTTP/1.1.
-    pub(super) fn configure(&self, contents: &Contents) -> Result<ServerConfig, TlsError> {
+    pub(super) fn configure(&self, contents: &Contents) -> Result<Configured, TlsError> {
         let chain = certificates(&self.cert, &contents.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&contents.key);
         let key = key.map_err(|error| TlsError::Pem(self.key.clone(), error))?;
         let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        let builder = match self.client_ca.as_deref().zip(contents.client_ca.as_deref()) {
-            None => builder.with_no_client_auth(),
+        let verifier = match self.client_ca.as_deref().zip(contents.client_ca.as_deref()) {
+            None => None,
             Some((path, pem)) => {
                 let roots = Arc::new(authorities(path, pem)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider());
                 let verifier = verifier.allow_unauthenticated().build();
-                builder.with_client_cert_verifier(verifier.map_err(|error| TlsError::ClientCa(path.to_owned(), error))?)
+                Some(verifier.map_err(|error| TlsError::ClientCa(path.to_owned(), error))?)
             }
+        };
+        let builder = match verifier.clone() {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
         let configured = builder.with_single_cert(chain, key);
         let mut config = configured.map_err(|error| TlsError::Pair(self.cert.clone(), self.key.clone(), error))?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(config)
+        Ok(Configured { config, verifier })
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::{CertificateDer, UnixTime};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::TlsError;
-use super::files::TlsFiles;
+use super::files::{Configured, TlsFiles};
 
 /// How often the files are looked at. Their contents are compared, not their times: a volume of secrets is
 /// changed behind a link.
@@ -22,22 +23,44 @@ const NAME_CHARS_MAX: usize = 128;
 /// What new connections are taken with.
 pub struct Listening {
     files: TlsFiles,
-    config: RwLock<Arc<ServerConfig>>,
+    current: RwLock<Current>,
     /// What the files held when they were last looked at, good or not; none where they could not be read.
     seen: Mutex<Option<[u8; 32]>>,
+}
+
+/// What the files held when they were last found good.
+struct Current {
+    config: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    /// Grows whenever something else is taken over.
+    generation: u64,
+}
+
+impl Current {
+    fn new(Configured { config, verifier }: Configured, generation: u64) -> Current {
+        Current { config: Arc::new(config), verifier, generation }
+    }
 }
 
 impl Listening {
     /// Reads the files. Blocks on the disk.
     pub fn open(files: TlsFiles) -> Result<Arc<Self>, TlsError> {
         let contents = files.read()?;
-        let config = RwLock::new(Arc::new(files.configure(&contents)?));
-        Ok(Arc::new(Listening { files, config, seen: Mutex::new(Some(contents.digest())) }))
+        let current = RwLock::new(Current::new(files.configure(&contents)?, 0));
+        Ok(Arc::new(Listening { files, current, seen: Mutex::new(Some(contents.digest())) }))
     }
 
     /// For the next connection; those that are open keep what they began with.
     pub fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.config.read().clone())
+        TlsAcceptor::from(self.current.read().config.clone())
+    }
+
+    /// What a client has shown in its handshake, own certificate first; nothing where it names nobody.
+    pub fn shown(self: &Arc<Self>, chain: &[CertificateDer<'_>]) -> Option<Shown> {
+        let common_name = common_name(chain.first()?)?;
+        let not_after = not_after(chain.first()?)?;
+        let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+        Some(Shown { listening: self.clone(), common_name, not_after, chain, judged: Mutex::new(None) })
     }
 
     /// Takes over what the files hold whenever they change, for as long as it is polled.
@@ -64,8 +87,9 @@ impl Listening {
         if std::mem::replace(&mut *self.seen.lock(), digest) == digest {
             return Ok(false);
         }
-        let config = self.files.configure(&read?)?;
-        *self.config.write() = Arc::new(config);
+        let configured = self.files.configure(&read?)?;
+        let mut current = self.current.write();
+        *current = Current::new(configured, current.generation + 1);
         Ok(true)
     }
 }
@@ -74,6 +98,54 @@ impl fmt::Debug for Listening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listening").field("files", &self.files).finish_non_exhaustive()
     }
+}
+
+/// The certificate of a client, which counts until it expires, and for as long as the authorities vouch for it.
+pub struct Shown {
+    listening: Arc<Listening>,
+    common_name: String,
+    not_after: UnixTime,
+    chain: Vec<CertificateDer<'static>>,
+    /// By the files of which generation it was judged last, and whether it was good by them.
+    judged: Mutex<Option<(u64, bool)>>,
+}
+
+impl Shown {
+    pub fn common_name(&self) -> &str {
+        &self.common_name
+    }
+
+    /// Whether it would be taken in a handshake of this moment. Signatures are only looked at once the files have changed.
+    pub fn is_good(&self, now: UnixTime) -> bool {
+        if now > self.not_after {
+            return false;
+        }
+        let (generation, verifier) = {
+            let current = self.listening.current.read();
+            (current.generation, current.verifier.clone())
+        };
+        let mut judged = self.judged.lock();
+        match *judged {
+            Some((of, is_good)) if of == generation => is_good,
+            _ => {
+                let is_good = self.is_vouched_for(verifier.as_deref(), now);
+                *judged = Some((generation, is_good));
+                is_good
+            }
+        }
+    }
+
+    fn is_vouched_for(&self, verifier: Option<&dyn ClientCertVerifier>, now: UnixTime) -> bool {
+        let Some(([own, others @ ..], verifier)) = Some(self.chain.as_slice()).zip(verifier) else { return false };
+        verifier.verify_client_cert(own, others, now).is_ok()
+    }
+}
+
+/// The last second of a certificate.
+fn not_after(certificate: &CertificateDer<'_>) -> Option<UnixTime> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    let seconds = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
+    Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
 }
 
 /// The name that a certificate is for: its only common name. None where it has several, or one that no
@@ -92,8 +164,10 @@ mod tests {
 
     use rcgen::{CertificateParams, DnType, KeyPair};
     use tempfile::TempDir;
+    use tokio_rustls::rustls::pki_types::pem::PemObject;
 
     use super::*;
+    use crate::tls::Authority;
 
     /// A certificate for `names` and its key, in PEM.
     fn pair(names: &[&str]) -> (String, String) {
@@ -127,8 +201,8 @@ mod tests {
         put(&files.cert, &cert);
         put(&files.key, &key);
         let listening = Listening::open(files.clone()).expect("a pair");
-        let first = listening.config.read().clone();
-        let is_first = |listening: &Listening| Arc::ptr_eq(&first, &listening.config.read());
+        let first = listening.current.read().config.clone();
+        let is_first = |listening: &Listening| Arc::ptr_eq(&first, &listening.current.read().config);
         assert!(!listening.look_again().expect("unchanged"));
 
         let (next_cert, next_key) = pair(&["two"]);
@@ -144,6 +218,35 @@ mod tests {
         put(&files.key, &next_key);
         assert!(listening.look_again().expect("a pair again"));
         assert!(!is_first(&listening));
+    }
+
+    /// A connection outlives its certificate, and the authority that signed it.
+    #[test]
+    fn what_a_client_showed_is_good_until_it_ends_or_nobody_vouches_for_it() {
+        let (dir, other) = (TempDir::new().expect("a directory"), TempDir::new().expect("a directory"));
+        for dir in [&dir, &other] {
+            let authority = Authority::open(dir.path()).expect("an authority");
+            assert!(authority.issue("node", &["localhost".to_owned()], 30).expect("made"));
+            assert!(authority.issue("ann", &["ann".to_owned()], 1).expect("made"));
+        }
+        let file = |name: &str| dir.path().join(name);
+        let files = TlsFiles { cert: file("node.pem"), key: file("node-key.pem"), client_ca: Some(file("ca.pem")) };
+        let listening = Listening::open(files).expect("a pair");
+        let show = |dir: &TempDir| {
+            let shown = CertificateDer::from_pem_file(dir.path().join("ann.pem")).expect("a certificate");
+            listening.shown(&[shown]).expect("it names somebody")
+        };
+        let (ann, stranger) = (show(&dir), show(&other));
+        let now = UnixTime::now();
+        let in_days = |days: u64| UnixTime::since_unix_epoch(Duration::from_secs(now.as_secs() + days * 24 * 3600));
+        assert_eq!(ann.common_name(), "ann");
+        assert!(ann.is_good(now) && !stranger.is_good(now));
+        assert!(!ann.is_good(in_days(2)), "it has expired");
+        assert!(ann.is_good(now), "and that is judged anew each time");
+        std::fs::copy(other.path().join("ca.pem"), file("ca.pem")).expect("copied");
+        assert!(ann.is_good(now), "nobody has looked at the files yet");
+        assert!(listening.look_again().expect("another authority"));
+        assert!(!ann.is_good(now) && stranger.is_good(now));
     }
 
     #[test]

@@ -134,6 +134,44 @@ async fn a_client_may_show_a_certificate_of_the_authority_and_no_other() {
     assert!(ask(stranger).await.is_err(), "one of another authority");
 }
 
+/// What a client showed when its connection began is judged with each request, on both ports.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_counts_for_as_long_as_its_authority_does() {
+    let (pki, other) = (Pki::new().await, Pki::new().await);
+    pki.sign("ann=ann").await;
+    let authorities = pki.file("clients.pem");
+    std::fs::copy(pki.ca(), &authorities).expect("copied");
+    let flags = ["--tls-client-ca", &pki.path("clients.pem"), "--compat-auth", "required"];
+    let cluster = pki.cluster(1, &flags).await;
+    let grants = json!([{"role": "client", "namespace": "default"}, {"role": "reader", "namespace": "default"}]);
+    let ann = json!([{"name": "ann", "password": "a password of ann's", "grants": grants}]);
+    cluster.api(1).post("/auth/v1/users", &ann).await.expect_code(200_000);
+    cluster.api(1).publish("default", "app", "application", "number=1").await;
+    let urls = [
+        format!("https://{}/naming/v1/services", cluster.ports(1).api),
+        format!("https://{}/configs/app/default/application", cluster.ports(1).compat),
+    ];
+    let ask = async |client: &reqwest::Client| {
+        let mut statuses = Vec::new();
+        for url in &urls {
+            let answer = client.get(url).send().await.map_err(|error| format!("{error:?}"))?;
+            statuses.push(answer.status().as_u16());
+        }
+        Ok::<_, String>(statuses)
+    };
+    let without = https(pki.client()).build().expect("a client");
+    assert_eq!(ask(&without).await, Ok(vec![401, 401]));
+    // Its connections stay open over what follows: another one would not come to be.
+    let held = https(identified(&pki.ca(), &pki, "ann")).build().expect("a client");
+    assert_eq!(ask(&held).await, Ok(vec![200, 200]));
+    std::fs::copy(other.ca(), &authorities).expect("copied");
+    eventually(LIMIT, "it counts no more", || async {
+        let statuses = ask(&held).await?;
+        if statuses == [401, 401] { Ok(()) } else { Err(format!("{statuses:?}")) }
+    })
+    .await;
+}
+
 /// A client that trusts `ca` and shows the certificate `name`.
 fn identified(ca: &Path, pki: &Pki, name: &str) -> tokio_rustls::rustls::ClientConfig {
     use std::sync::Arc;

@@ -34,6 +34,8 @@ use crate::model::config_file::{Format, canonical_file};
 
 const HOLD: Duration = Duration::from_secs(55);
 const TOKEN: &str = "a-valid-token";
+/// Whom a certificate may name.
+const NAMED: &str = "ann";
 
 /// A label and its value, as a gray release demands it.
 type Demand = (&'static str, &'static str);
@@ -167,8 +169,8 @@ fn released(namespace: &str, file: &str, version: u64, content: &str) -> Arc<Rel
 impl ConfigSource for Fake {
     type Guard = ();
 
-    fn guard(&self, token: &str) -> (WatchKey, ()) {
-        (WatchKey::credential(&token), ())
+    fn guard(&self, proof: &Proof) -> (WatchKey, ()) {
+        (WatchKey::credential(proof), ())
     }
 
     fn newest_id(&self) -> u32 {
@@ -216,11 +218,15 @@ impl ConfigSource for Fake {
         self.0.members.lock().clone()
     }
 
-    fn sight_of(&self, token: &str, _: Option<IpAddr>) -> Option<Sight> {
-        (token == TOKEN).then(|| self.0.sight.lock().clone())
+    fn sight_of(&self, proof: &Proof, _: Option<IpAddr>) -> Option<Sight> {
+        let is_known = match proof {
+            Proof::Token(token) => token == TOKEN,
+            Proof::Certificate(name) => name == NAMED,
+        };
+        is_known.then(|| self.0.sight.lock().clone())
     }
 
-    fn may_have_sealed(&self, _: &str, _: Option<IpAddr>, _: &str, _: &str) -> bool {
+    fn may_have_sealed(&self, _: &Proof, _: Option<IpAddr>, _: &str, _: &str) -> bool {
         self.0.is_client.load(Ordering::Relaxed)
     }
 

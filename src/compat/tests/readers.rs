@@ -1,6 +1,9 @@
 //! Who may read, where nodes are found, and what is not a route.
 
+use axum::Extension;
+
 use super::*;
+use crate::connections::PeerCertificate;
 use crate::model::grant::{Grant, Grants, Role, Verb};
 
 pub(super) const PATHS: [&str; 5] = [
@@ -40,6 +43,38 @@ async fn authorization_is_judged_on_every_path_that_reads() {
             }
             assert_eq!(served.get_with("/services/config", &headers).await.status, StatusCode::OK);
         }
+    }
+}
+
+/// The certificate of the connection is a token where one is demanded, and nothing elsewhere: it may name nobody.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_counts_where_readers_have_to_prove_who_they_are() {
+    let of_others = Sight::new(&Grants::default(), &[Verb::Discover]);
+    let rows = [
+        (false, NAMED, None, StatusCode::OK),
+        (false, "nobody", None, StatusCode::OK),
+        (false, NAMED, Some("wrong"), StatusCode::UNAUTHORIZED),
+        (true, NAMED, None, StatusCode::OK),
+        (true, "nobody", None, StatusCode::UNAUTHORIZED),
+        (true, NAMED, Some("wrong"), StatusCode::UNAUTHORIZED),
+        (true, "nobody", Some(TOKEN), StatusCode::OK),
+    ];
+    for (auth_required, name, token, expected) in rows {
+        let served = Served::with(10, |settings| settings.auth_required = auth_required);
+        served.source.publish("default", "application", "a=1");
+        let headers: Vec<_> = token.map(|token| ("authorization", token)).into_iter().collect();
+        let shown = Extension(PeerCertificate { common_name: name.to_owned() });
+        let router = served.router.clone().layer(shown);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        for path in PATHS {
+            let got = ask(router.clone(), Method::GET, path, &headers, peer).await;
+            assert_eq!(got.status, expected, "{path} {auth_required} {name} {token:?}");
+        }
+        // By the grants of whom it names.
+        *served.source.0.sight.lock() = of_others.clone();
+        let blind = ask(router, Method::GET, PATHS[0], &headers, peer).await.status;
+        let is_judged = expected == StatusCode::OK && auth_required;
+        assert_eq!(blind, if is_judged { StatusCode::NOT_FOUND } else { expected }, "{auth_required} {name} {token:?}");
     }
 }
 
