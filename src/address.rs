@@ -13,6 +13,7 @@ use crate::model::limits;
 use crate::origin::Sender;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
+const FORWARDED_PROTO: &str = "x-forwarded-proto";
 
 /// The peer of the connection, or the client that trusted proxies name.
 ///
@@ -50,6 +51,13 @@ pub(crate) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> boo
     peer(extensions).is_some_and(|peer| is_trusted(peer, trusted))
 }
 
+/// Whether a trusted proxy says that the client came to it by TLS; of several the first one was asked by the client.
+pub(crate) fn came_by_tls(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> bool {
+    let said = headers.get(FORWARDED_PROTO).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let first = said.split(',').next().unwrap_or_default().trim();
+    first.eq_ignore_ascii_case("https") && peer_is_trusted(extensions, trusted)
+}
+
 fn peer(extensions: &Extensions) -> Option<IpAddr> {
     // A dual-stack listener shows IPv4 peers as mapped IPv6 ones.
     extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip().to_canonical())
@@ -78,6 +86,21 @@ fn read_hop(entry: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_trusted_proxy_says_how_its_client_came() {
+        let trusted: Vec<IpNet> = vec!["10.0.0.0/8".parse().expect("a net")];
+        let came = |peer: &str, proto: &str| {
+            let mut extensions = Extensions::new();
+            extensions.insert(ConnectInfo(peer.parse::<SocketAddr>().expect("an address")));
+            let headers =
+                HeaderMap::from_iter([(FORWARDED_PROTO.parse().expect("a name"), proto.parse().expect("text"))]);
+            came_by_tls(&headers, &extensions, &trusted)
+        };
+        assert!(came("10.0.0.1:1", "https") && came("10.0.0.1:1", "HTTPS, http"));
+        assert!(!came("10.0.0.1:1", "http") && !came("10.0.0.1:1", "http, https") && !came("10.0.0.1:1", ""));
+        assert!(!came("192.0.2.1:1", "https"), "the word of a client");
+    }
 
     #[test]
     fn only_trusted_peers_may_name_the_client() {

@@ -48,8 +48,8 @@ async fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
     Ok(Page { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
 }
 
-/// The whole state as one file, for `thuban restore`.
-pub(super) async fn backup(State(console): State<Console>, visitor: Visitor) -> Response {
+/// The whole state as one file, for `thuban restore`. By a form: a link on a page of others begins none.
+pub(super) async fn backup(State(console): State<Console>, Form { visitor, .. }: Form) -> Response {
     let taken = match visitor.caller.check_everywhere(Verb::Operate) {
         Ok(()) => console.backup(&visitor.caller).await,
         Err(refusal) => Err(refusal),

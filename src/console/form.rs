@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
@@ -11,6 +13,7 @@ use tokio::time::timeout;
 use super::Console;
 use super::frame::failed;
 use super::session::{Stranger, Visitor};
+use crate::address::peer_is_trusted;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 
@@ -18,8 +21,11 @@ use crate::model::limits;
 const TOKEN: &str = "form_token";
 /// How long the body of a form may take.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// The way a browser says whether a page of ours sent this.
+/// The way a browser says whether a page of ours sent this. Where it reached the node by plain HTTP under a name it does
+/// not say so, but of which origin the page was.
 const SITE: &str = "sec-fetch-site";
+/// Under which name a proxy was asked.
+const FORWARDED_HOST: &str = "x-forwarded-host";
 
 /// Decoded pairs, of a form or of a query.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +64,7 @@ impl FromRequestParts<Console> for Fields {
     type Rejection = std::convert::Infallible;
 
     /// Of the query.
-    async fn from_request_parts(parts: &mut axum::http::request::Parts, _: &Console) -> Result<Self, Self::Rejection> {
+    async fn from_request_parts(parts: &mut Parts, _: &Console) -> Result<Self, Self::Rejection> {
         Ok(Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()))
     }
 }
@@ -76,7 +82,7 @@ impl FromRequest<Console> for Form {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, console).await?;
         let refuse = |code, why: &str| failed(visitor.texts, &Refusal::new(code, why));
-        let is_ours = comes_from_here(&parts.method, &parts.headers);
+        let is_ours = comes_from_here(console, &parts);
         let fields = read(body, limits::BODY_BYTES_MAX).await.map_err(|refusal| failed(visitor.texts, &refusal))?;
         if !is_ours || !is_equal(fields.raw(TOKEN), &visitor.form_token) {
             return Err(refuse(Code::NotAllowedAccess, "this form is not of a page of yours: load the page again"));
@@ -97,7 +103,7 @@ impl FromRequest<Console> for OpenForm {
     async fn from_request(request: Request, console: &Console) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
         let Ok(stranger) = Stranger::from_request_parts(&mut parts, console).await;
-        if !comes_from_here(&parts.method, &parts.headers) {
+        if !comes_from_here(console, &parts) {
             return Err(StatusCode::FORBIDDEN.into_response());
         }
         let fields = read(body, limits::LOGIN_BODY_BYTES_MAX).await;
@@ -106,9 +112,23 @@ impl FromRequest<Console> for OpenForm {
     }
 }
 
-/// Browsers say so of every request; what says nothing is an old one, or none.
-fn comes_from_here(method: &Method, headers: &HeaderMap) -> bool {
-    method.is_safe() || headers.get(SITE).is_none_or(|site| site == "same-origin")
+fn comes_from_here(console: &Console, parts: &Parts) -> bool {
+    let is_behind_proxy = peer_is_trusted(&parts.extensions, &console.settings.trusted_proxies);
+    parts.method.is_safe() || is_of_ours(&parts.headers, is_behind_proxy)
+}
+
+/// Browsers say so of every request; what says nothing is none.
+fn is_of_ours(headers: &HeaderMap, is_behind_proxy: bool) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    match (text(SITE), text(ORIGIN.as_str())) {
+        (Some(site), _) => site == "same-origin",
+        (None, None) => true,
+        (None, Some(origin)) => {
+            let origin = origin.split_once("://").map_or("", |(_, host)| host);
+            let asked = [text(HOST.as_str()), text(FORWARDED_HOST).filter(|_| is_behind_proxy)];
+            !origin.is_empty() && asked.into_iter().flatten().any(|host| host.eq_ignore_ascii_case(origin))
+        }
+    }
 }
 
 /// All pairs of a form: one with too many is refused, as what is left out would be taken for empty.
@@ -132,7 +152,7 @@ fn is_equal(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -155,15 +175,25 @@ mod tests {
 
     #[test]
     fn a_form_of_another_site_is_told_by_the_browser() {
-        let of = |site: Option<&'static str>| {
-            let mut headers = HeaderMap::new();
-            if let Some(site) = site {
-                headers.insert(SITE, HeaderValue::from_static(site));
-            }
-            comes_from_here(&Method::POST, &headers)
+        let of = |headers: &[(&'static str, &'static str)], is_behind_proxy: bool| {
+            let headers =
+                headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            is_of_ours(&HeaderMap::from_iter(headers), is_behind_proxy)
         };
-        assert!(of(None) && of(Some("same-origin")));
-        assert!(!of(Some("cross-site")) && !of(Some("same-site")) && !of(Some("none")));
+        assert!(of(&[], false) && of(&[(SITE, "same-origin")], false));
+        for foreign in ["cross-site", "same-site", "none"] {
+            assert!(!of(&[(SITE, foreign), ("origin", "http://node:8090"), ("host", "node:8090")], false), "{foreign}");
+        }
+        // Without it the origin of the page is the one that was asked, or that a proxy was asked for.
+        let ours = ("host", "node:8090");
+        assert!(
+            of(&[ours, ("origin", "http://node:8090")], false) && of(&[ours, ("origin", "http://Node:8090")], false)
+        );
+        for foreign in ["http://node", "http://node:8091", "http://evil", "null", "", "http://"] {
+            assert!(!of(&[ours, ("origin", foreign)], false), "{foreign}");
+        }
+        let proxied = [ours, (FORWARDED_HOST, "console"), ("origin", "https://console")];
+        assert!(of(&proxied, true) && !of(&proxied, false));
     }
 
     #[test]

@@ -34,7 +34,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_FRAME_OPTIONS,
+};
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -48,6 +50,8 @@ use session::Visitor;
 /// Nothing from elsewhere, nothing inline, nothing that frames it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+/// For 30 days from the last page on a browser asks this name by TLS alone.
+const TLS_ONLY: &str = "max-age=2592000";
 /// Where the console begins.
 pub const ROOT: &str = "/ui";
 
@@ -108,7 +112,7 @@ pub fn router(console: Console) -> Router {
         .route("/ui/config/file", get(config::show).post(config::save))
         .route("/ui/config/file/release", deed.clone().post(config::release))
         .route("/ui/config/file/change", deed.clone().post(config::change))
-        .route("/ui/config/file/delete", deed.post(config::delete))
+        .route("/ui/config/file/delete", deed.clone().post(config::delete))
         .route("/ui/templates", get(lists::templates))
         .route("/ui/webhooks", get(lists::webhooks))
         .route("/ui/namespaces", get(lists::namespaces))
@@ -117,7 +121,7 @@ pub fn router(console: Console) -> Router {
         .route("/ui/accounts", get(accounts::show).post(accounts::change))
         .route(oneself::PATH, get(oneself::show).post(oneself::change))
         .route("/ui/cluster", get(cluster::show).post(cluster::change))
-        .route("/ui/backup", get(cluster::backup))
+        .route("/ui/cluster/backup", deed.post(cluster::backup))
         .route("/ui/assets/{name}", get(assets::serve))
         .layer(from_fn_with_state(console.clone(), surround))
         .with_state(console)
@@ -152,6 +156,9 @@ async fn surround(State(console): State<Console>, request: Request, next: Next) 
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    if console.settings.is_secure {
+        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TLS_ONLY));
+    }
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

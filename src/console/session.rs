@@ -7,7 +7,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::header::COOKIE;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{Extensions, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 use sha2::{Digest, Sha256};
 
@@ -15,7 +15,7 @@ use super::Console;
 use super::form::Fields;
 use super::frame::{Deed, Frame, Section};
 use super::texts::{Language, Texts};
-use crate::address::sender;
+use crate::address::{came_by_tls, sender};
 use crate::catalog::Credential;
 use crate::model::code::Code;
 use crate::model::grant::Verb;
@@ -36,22 +36,24 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Sets a cookie for so many seconds; 0 takes it away.
-fn set(console: &Console, name: &str, value: &str, seconds: u64) -> HeaderValue {
-    let secure = if console.settings.is_secure { "; Secure" } else { "" };
+fn set(is_secure: bool, name: &str, value: &str, seconds: u64) -> HeaderValue {
+    let secure = if is_secure { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/ui; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static(""))
 }
 
-pub(super) fn begin(console: &Console, token: &str) -> HeaderValue {
-    set(console, SESSION, token, SESSION_SECONDS)
+/// `parts` are those of the request that is answered.
+pub(super) fn begin(console: &Console, parts: (&HeaderMap, &Extensions), token: &str) -> HeaderValue {
+    let is_secure = console.settings.is_secure || came_by_tls(parts.0, parts.1, &console.settings.trusted_proxies);
+    set(is_secure, SESSION, token, SESSION_SECONDS)
 }
 
 pub(super) fn end(console: &Console) -> HeaderValue {
-    set(console, SESSION, "", 0)
+    set(console.settings.is_secure, SESSION, "", 0)
 }
 
 pub(super) fn choose(console: &Console, language: Language) -> HeaderValue {
-    set(console, LANGUAGE, language.tag(), LANGUAGE_SECONDS)
+    set(console.settings.is_secure, LANGUAGE, language.tag(), LANGUAGE_SECONDS)
 }
 
 /// What pages of this visitor carry, and forms bring back: nobody knows it who does not know the cookie.

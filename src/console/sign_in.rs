@@ -57,6 +57,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let sender = sender(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
     let id = crate::request_id::of(&parts.extensions);
     let agent = agent(&parts.headers);
+    let (headers, extensions) = (parts.headers.clone(), parts.extensions.clone());
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
     // While the password waits for its turn nothing else is kept of the form.
@@ -65,7 +66,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     match console.sign_in(Applicant { name, password, sender, agent, request: id }).await {
         Ok(SignedIn { token, .. }) => {
             let mut response = Redirect::to(&to).into_response();
-            response.headers_mut().append(SET_COOKIE, session::begin(&console, &token));
+            response.headers_mut().append(SET_COOKIE, session::begin(&console, (&headers, &extensions), &token));
             Ok(response)
         }
         Err(not) => {

@@ -168,8 +168,7 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
     ] {
         assert_eq!(visit.get(path).await.status(), StatusCode::NOT_FOUND, "{path}: as if it were not there");
     }
-    let managed =
-        ["/ui/webhooks", "/ui/backup", "/ui/edit/users?name=admin", "/ui/edit/accesskeys", "/ui/edit/settings"];
+    let managed = ["/ui/webhooks", "/ui/edit/users?name=admin", "/ui/edit/accesskeys", "/ui/edit/settings"];
     for path in ["/ui/audit", "/ui/accounts", "/ui/cluster"].into_iter().chain(managed) {
         let refused = visit.get(path).await;
         assert_eq!(refused.status(), StatusCode::UNAUTHORIZED, "{path}");
@@ -183,6 +182,7 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
         ("/ui/config/file", ("text", "a=2")),
         ("/ui/config/file/release", ("type", "normal")),
         ("/ui/config/file/delete", ("", "")),
+        ("/ui/cluster/backup", ("", "")),
     ] {
         let fields = [key.as_slice(), &[more]].concat();
         assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
@@ -338,7 +338,11 @@ async fn small_things_are_edited_in_forms() {
         refused.2
     );
 
-    let backup = visit.get("/ui/backup").await;
+    // A link from elsewhere begins none.
+    let linked = visit.get("/ui/cluster/backup").await;
+    assert_eq!((linked.status(), place(&linked)), (StatusCode::SEE_OTHER, "/ui/cluster"));
+    assert_ne!(visit.post("/ui/cluster/backup", &[]).await.status(), StatusCode::OK, "a form of another page");
+    let backup = visit.post("/ui/cluster/backup", &[("form_token", &visit.form_token().await)]).await;
     assert!(
         backup.headers()["content-disposition"].to_str().expect("text").starts_with("attachment; filename=\"thuban-")
     );
