@@ -12,6 +12,9 @@ use super::wire::{Int64, Uint32, wire_enum};
 use super::{limits, name};
 use crate::format::level::Level;
 
+/// SHA-1 in hex.
+const MADE_ID_DIGITS: usize = 40;
+
 /// An instance as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instance {
@@ -128,7 +131,7 @@ impl HealthCheckDraft {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct InstanceDraft {
-    /// Made of service, host and port where absent.
+    /// Made of service, host and port where absent; one of 40 hex digits has to be what they make.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Letters, digits and `- . / : _`, at most 64 characters.
@@ -194,9 +197,10 @@ impl InstanceDraft {
     /// The given id, else the one that the address makes: SHA-1 in hex, the same on every registry of
     /// the Polaris family.
     pub fn instance_id(&self) -> String {
-        if let Some(id) = self.given_id() {
-            return id.to_owned();
-        }
+        self.given_id().map_or_else(|| self.made_id(), str::to_owned)
+    }
+
+    fn made_id(&self) -> String {
         let (namespace, service) = self.service_name();
         let port = self.port.unwrap_or_default().0.to_string();
         let mut parts = vec![namespace, service];
@@ -224,7 +228,20 @@ impl InstanceDraft {
     pub fn check_new(&self) -> Result<(), Refusal> {
         self.given_id().map_or(Ok(()), check_id)?;
         self.check_address()?;
+        self.check_made_id()?;
         self.check_texts()
+    }
+
+    /// An id that looks like one made of an address is that of no other address: who registered under it first would
+    /// keep the instance out that it belongs to.
+    fn check_made_id(&self) -> Result<(), Refusal> {
+        let looks_made = |id: &&str| id.len() == MADE_ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if self.given_id().filter(looks_made).is_none_or(|id| id == self.made_id()) {
+            return Ok(());
+        }
+        let why = "an id of 40 hex digits has to be the one that namespace, service, vpc_id, host and port make: \
+                   leave it out, or give one of another form";
+        Err(Refusal::new(Code::InvalidInstanceId, why))
     }
 
     pub fn check_update(&self) -> Result<(), Refusal> {

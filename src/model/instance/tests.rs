@@ -74,6 +74,24 @@ fn ids_are_those_of_the_family() {
     }
 }
 
+/// Of another service's address the id cannot be taken beforehand.
+#[test]
+fn an_id_of_40_hex_digits_is_that_of_the_address() {
+    let of = |more: Value| with(more).check_new().map_err(|refusal| refusal.code);
+    let (own, elsewhere) = (with(json!({})).instance_id(), with(json!({"service": "t"})).instance_id());
+    assert_eq!(of(json!({ "id": own })), Ok(()));
+    assert_eq!(of(json!({"id": own, "vpc_id": "v"})), Err(Code::InvalidInstanceId), "made with the vpc too");
+    for taken in [elsewhere.clone(), elsewhere.to_uppercase(), own.to_uppercase(), "0".repeat(40)] {
+        assert_eq!(of(json!({ "id": taken })), Err(Code::InvalidInstanceId), "{taken}");
+    }
+    for free in ["0".repeat(39), "0".repeat(41), "g".repeat(40)] {
+        assert_eq!(of(json!({ "id": free })), Ok(()), "{free}");
+    }
+    // What is there under such an id is named by it as ever.
+    let named = draft(json!({ "id": elsewhere }));
+    assert_eq!((named.check_named(), named.check_update()), (Ok(()), Ok(())));
+}
+
 #[test]
 fn a_health_check_is_kept_where_it_is_on() {
     let beat = |ttl: Value| json!({"type": "HEARTBEAT", "heartbeat": {"ttl": ttl}});
