@@ -1,13 +1,14 @@
 //! `Authorization`, or the certificate of a connection, to a [`Caller`].
 
 use axum::extract::{FromRequestParts, Request};
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap};
 use axum::response::{IntoResponse, Response};
 
 use super::App;
 use super::error::ApiError;
+use super::layers::{IMPORT, is_read};
 use super::routes::Access;
 use crate::address::sender;
 use crate::catalog::Credential;
@@ -20,6 +21,12 @@ pub(super) use crate::operations::Caller;
 /// The Polaris family's own header for the same token.
 const POLARIS_TOKEN: &str = "x-polaris-token";
 const BEARER: &str = "Bearer";
+/// The way a browser says whose page sent this; a program says nothing.
+const SITE: &str = "sec-fetch-site";
+const JSON: &str = "application/json";
+/// What the route that takes archives is sent besides: an archive itself, or in a form.
+const ARCHIVES: [&str; 4] =
+    ["application/zip", "application/x-zip-compressed", "application/octet-stream", "multipart/form-data"];
 
 impl FromRequestParts<App> for Caller {
     type Rejection = Response;
@@ -37,12 +44,17 @@ pub(super) async fn admit(app: &App, access: Access, request: &mut Request) -> R
         return Ok(());
     }
     let caller = identify(app, request.headers(), request.extensions()).await?;
+    let is_certificate = matches!(caller.credential, Credential::Certificate(_));
     let may = match access {
         Access::Everywhere(verb) => caller.check_everywhere(verb),
         Access::Anyone | Access::TokenHolder => Ok(()),
     };
     request.extensions_mut().insert(caller);
-    Ok(may?)
+    may?;
+    if is_certificate && !is_read(request) {
+        check_certificate_alone(request.uri().path(), request.headers())?;
+    }
+    Ok(())
 }
 
 pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
@@ -70,6 +82,22 @@ fn presented(headers: &HeaderMap, extensions: &Extensions) -> Result<Credential,
     }
 }
 
+/// A browser shows its certificate by itself, also with what a page of another site makes it send. Such a page can send no
+/// JSON that is called so, as the browser would ask this node first, and cannot say that it is one of this node.
+fn check_certificate_alone(path: &str, headers: &HeaderMap) -> Result<(), ApiError> {
+    let refuse = |why: &str| Err(ApiError::new(Code::OperationRoleForbidden, why));
+    if headers.get_all(SITE).iter().any(|site| site != "none" && site != "same-origin") {
+        return refuse("a page of another site may not write by a certificate");
+    }
+    let kinds: Vec<_> = headers.get_all(CONTENT_TYPE).iter().map(|kind| kind.to_str().unwrap_or_default()).collect();
+    let essence = |kind: &str| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_taken = |kind: &str| kind == JSON || (path == IMPORT && ARCHIVES.contains(&kind));
+    match kinds.as_slice() {
+        [kind] if is_taken(&essence(kind)) => Ok(()),
+        _ => refuse("a write by a certificate without a token needs Content-Type: application/json"),
+    }
+}
+
 /// The token as it was sent: raw, as a bearer token, or in Polaris' header.
 fn presented_token(headers: &HeaderMap) -> Result<&str, ApiError> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
@@ -84,4 +112,49 @@ fn presented_token(headers: &HeaderMap) -> Result<&str, ApiError> {
         _ => text,
     };
     if token.is_empty() { Err(Code::EmptyAuthToken.into()) } else { Ok(token) }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_alone_writes_what_no_foreign_page_can_send() {
+        let of = |path: &str, pairs: &[(HeaderName, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(name.clone(), HeaderValue::from_static(value));
+            }
+            check_certificate_alone(path, &headers).map_err(|error| error.0.code)
+        };
+        let (site, forbidden) = (HeaderName::from_static(SITE), Err(Code::OperationRoleForbidden));
+        let users = "/auth/v1/users";
+        for json in [JSON, "application/json; charset=utf-8", "Application/JSON"] {
+            assert_eq!(of(users, &[(CONTENT_TYPE, json)]), Ok(()), "{json}");
+        }
+        for other in
+            ["text/plain", "application/x-www-form-urlencoded", "text/plain; application/json", "", ARCHIVES[0]]
+        {
+            assert_eq!(of(users, &[(CONTENT_TYPE, other)]), forbidden, "{other}");
+        }
+        assert_eq!(of(users, &[]), forbidden);
+        assert_eq!(of(users, &[(CONTENT_TYPE, JSON), (CONTENT_TYPE, "text/plain")]), forbidden);
+        for (from, expected) in [
+            ("none", Ok(())),
+            ("same-origin", Ok(())),
+            ("same-site", forbidden),
+            ("cross-site", forbidden),
+            ("", forbidden),
+        ] {
+            assert_eq!(of(users, &[(CONTENT_TYPE, JSON), (site.clone(), from)]), expected, "{from}");
+        }
+        assert_eq!(of(users, &[(CONTENT_TYPE, JSON), (site.clone(), "none"), (site.clone(), "cross-site")]), forbidden);
+        for archive in [ARCHIVES[0], "multipart/form-data; boundary=x"] {
+            assert_eq!(of(IMPORT, &[(CONTENT_TYPE, archive)]), Ok(()), "{archive}");
+        }
+        assert_eq!(of(IMPORT, &[(CONTENT_TYPE, ARCHIVES[0]), (site, "cross-site")]), forbidden);
+        assert_eq!(of(IMPORT, &[(CONTENT_TYPE, "text/plain")]), forbidden);
+    }
 }

@@ -19,7 +19,7 @@ use super::contents::{Contents, NotedContents};
 use super::envelope::{Coded, Shape};
 use super::extract::{Agent, Batch, ClientAddress, Object, RequestId, SentBy, SmallObject};
 use super::judged::Force;
-use super::layers::Waiting;
+use super::layers::{Waiting, is_read_of};
 use super::query::{Fresh, Query};
 use super::routes::Access;
 use super::rules::RuleBatch;
@@ -140,6 +140,9 @@ impl Doc {
             sketch.codes.insert(Code::NotAllowedAccess);
             // A token that this node has not heard of is asked for, which needs a majority.
             sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted, Code::NoLeader]);
+            if !is_read_of(method, path) {
+                sketch.codes.insert(Code::OperationRoleForbidden);
+            }
         }
         Operation {
             method: method.clone(),

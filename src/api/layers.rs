@@ -43,6 +43,7 @@ pub(super) const BACKUP: &str = "/admin/v1/backup";
 /// How the reads end that have a body.
 pub(super) const EXPLAIN: &str = "/explain";
 pub(super) const EXPORT: &str = "/config/v1/configfiles/export";
+pub(super) const IMPORT: &str = "/config/v1/configfiles/import";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
 const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
 /// Asked by programs all the time: in traces they would be all that there is.
@@ -133,9 +134,12 @@ pub(super) fn is_posted_read(path: &str) -> bool {
 }
 
 /// What changes nothing, whichever its method.
-fn is_read(request: &Request) -> bool {
-    let path = request.uri().path();
-    matches!(*request.method(), Method::GET | Method::HEAD) || is_posted_read(path) || path == DISCOVER_ROUTE
+pub(super) fn is_read(request: &Request) -> bool {
+    is_read_of(request.method(), request.uri().path())
+}
+
+pub(super) fn is_read_of(method: &Method, path: &str) -> bool {
+    matches!(*method, Method::GET | Method::HEAD) || is_posted_read(path) || path == DISCOVER_ROUTE
 }
 
 /// Bounded labels: a method that somebody invented is not one of them.

@@ -215,7 +215,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/config/v1/configfiletemplates", templates::update, templates::UPDATE),
         guarded(POST, "/config/v1/configfiletemplates/delete", templates::delete, templates::DELETE),
         guarded(POST, layers::EXPORT, bundles::export, bundles::EXPORT),
-        guarded(POST, "/config/v1/configfiles/import", bundles::import, bundles::IMPORT),
+        guarded(POST, layers::IMPORT, bundles::import, bundles::IMPORT),
         guarded(POST, "/config/v1/configfiles/copy", bundles::copy, bundles::COPY),
         guarded(
             POST,

@@ -172,6 +172,62 @@ async fn a_certificate_counts_for_as_long_as_its_authority_does() {
     .await;
 }
 
+/// A browser shows its certificate by itself, whatever page makes it send something.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_alone_does_not_write_for_another_site() {
+    const JSON: (&str, &str) = ("content-type", "application/json");
+    let pki = Pki::new().await;
+    pki.sign("admin=admin").await;
+    let cluster = pki.cluster(1, &["--tls-client-ca", &pki.path("ca.pem")]).await;
+    let client = https(identified(&pki.ca(), &pki, "admin")).build().expect("a client");
+    let send = async |path: &str, body: String, headers: &[(&str, &str)]| {
+        let mut request = client.post(format!("https://{}{path}", cluster.ports(1).api)).body(body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await.expect("an answer");
+        let (status, text) = (answer.status().as_u16(), answer.text().await.expect("text"));
+        let body: serde_json::Value = serde_json::from_str(&text).expect("an envelope");
+        (status, body["code"].as_u64().expect("a code"))
+    };
+    let user = |name: &str| {
+        let grants = json!([{"role": "admin", "namespace": "*", "name": "*"}]);
+        json!([{"name": name, "password": "a long password", "grants": grants}]).to_string()
+    };
+    let (done, refused) = ((200, 200_000), (403, 403_002));
+    let foreign: [&[(&str, &str)]; 6] = [
+        &[],
+        &[("content-type", "text/plain")],
+        &[("content-type", "application/x-www-form-urlencoded")],
+        &[("content-type", "multipart/form-data; boundary=x")],
+        &[JSON, ("sec-fetch-site", "cross-site")],
+        &[JSON, ("sec-fetch-site", "same-site")],
+    ];
+    for headers in foreign {
+        assert_eq!(send("/auth/v1/users", user("mallory"), headers).await, refused, "{headers:?}");
+    }
+    let api = cluster.api(1);
+    assert_eq!(api.get("/auth/v1/users").await.amount(), 1, "nobody was made");
+    assert_eq!(send("/auth/v1/users", user("ann"), &[JSON]).await, done);
+    for (name, site) in [("ben", "same-origin"), ("cas", "none")] {
+        assert_eq!(send("/auth/v1/users", user(name), &[JSON, ("sec-fetch-site", site)]).await, done, "{site}");
+    }
+    // A token is nothing that a browser shows by itself.
+    let token = ("authorization", cluster.token());
+    let site = ("sec-fetch-site", "cross-site");
+    assert_eq!(send("/auth/v1/users", user("dan"), &[token, site, ("content-type", "text/plain")]).await, done);
+    // An archive is taken as one, and refused for what is in it.
+    let import = "/config/v1/configfiles/import?namespace=default";
+    let archive = ("content-type", "application/zip");
+    assert_eq!(send(import, "no archive".to_owned(), &[archive]).await.0, 400);
+    assert_eq!(send(import, "no archive".to_owned(), &[archive, site]).await, refused);
+    // What only asks is asked as ever.
+    let listed =
+        client.get(format!("https://{}/auth/v1/users", cluster.ports(1).api)).header(site.0, site.1).send().await;
+    assert_eq!(listed.expect("an answer").status(), 200);
+    assert_eq!(api.get("/auth/v1/users").await.amount(), 5);
+}
+
 /// A client that trusts `ca` and shows the certificate `name`.
 fn identified(ca: &Path, pki: &Pki, name: &str) -> tokio_rustls::rustls::ClientConfig {
     use std::sync::Arc;
