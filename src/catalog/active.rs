@@ -111,8 +111,9 @@ impl Active {
         self.of_rule.get(rule_id)?.normal.as_ref()
     }
 
-    pub(super) fn has_gray(&self, rule_id: &str) -> bool {
-        self.of_rule.get(rule_id).is_some_and(|active| !active.grays.is_empty())
+    /// How many gray releases of a rule clients may see.
+    pub(super) fn grays(&self, rule_id: &str) -> usize {
+        self.of_rule.get(rule_id).map_or(0, |active| active.grays.len())
     }
 
     /// Takes a release in, if it is active.

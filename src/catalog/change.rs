@@ -17,7 +17,9 @@ use crate::model::config_template::ConfigTemplate;
 use crate::model::content::Content;
 use crate::model::instance::Instance;
 use crate::model::is_stale;
+use crate::model::limits;
 use crate::model::namespace::Namespace;
+use crate::model::release::ReleaseType;
 use crate::model::rule::release::RuleRelease;
 use crate::model::rule::{End, Family, Rule};
 use crate::model::service::Service;
@@ -187,6 +189,16 @@ impl Journal {
     pub(super) fn too_many(&self, what: impl fmt::Display, most: usize, before: Code) -> Refusal {
         let code = if self.level >= Level::RIGHTS { Code::TooMany } else { before };
         Refusal::new(code, format!("at most {most} {what}"))
+    }
+
+    /// Whether one release more may come into force beside gray ones: each of them keeps its compiled conditions. Below
+    /// [`Level::RIGHTS`] any may. What it says of a planned release is stored and hashed (`tests::words`).
+    pub(super) fn admits_gray(&self, release_type: ReleaseType, active_grays: usize) -> Result<(), Refusal> {
+        let most = limits::ACTIVE_GRAYS_MAX;
+        if self.level < Level::RIGHTS || release_type != ReleaseType::Gray || active_grays < most {
+            return Ok(());
+        }
+        Err(self.too_many("active gray releases of it: promote one, or stop one", most, Code::TooMany))
     }
 
     /// Whether something is to be deleted as it was read, and is another by now. Below [`Level::RIGHTS`] whatever was

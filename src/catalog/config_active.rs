@@ -129,8 +129,9 @@ impl ActiveConfigs {
         self.of_file(key)?.normal.as_ref().map(|active| &active.release)
     }
 
-    pub(super) fn has_gray(&self, key: &ConfigKey) -> bool {
-        self.of_file(key).is_some_and(|active| !active.grays.is_empty())
+    /// How many gray releases of a file clients may see.
+    pub(super) fn grays(&self, key: &ConfigKey) -> usize {
+        self.of_file(key).map_or(0, |active| active.grays.len())
     }
 
     /// Takes a release in, in place of an earlier state of it.

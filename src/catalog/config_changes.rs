@@ -200,8 +200,10 @@ impl Catalog {
     fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &Journal) -> Option<Outcome> {
         let key = draft.key();
         // What comes later is judged when it does.
-        let is_gray_active = later(ctx, draft.publish_at()).is_none() && self.configs.has_gray(&key);
-        let verdict = publishable(draft.release_type(), draft.audience(), is_gray_active)
+        let is_later = later(ctx, draft.publish_at()).is_some();
+        let active_grays = if is_later { 0 } else { self.configs.active_grays(&key) };
+        let verdict = publishable(draft.release_type(), draft.audience(), active_grays > 0)
+            .and_then(|()| journal.admits_gray(draft.release_type(), active_grays))
             .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), journal));
         if let Err(refusal) = verdict {
             return Some(refusal.into());

@@ -118,7 +118,12 @@ impl Configs {
 
     /// True if an active gray release is beside it, or alone.
     pub fn has_gray(&self, key: &ConfigKey) -> bool {
-        self.active.has_gray(key)
+        self.active_grays(key) > 0
+    }
+
+    /// How many active gray releases the file has.
+    pub(super) fn active_grays(&self, key: &ConfigKey) -> usize {
+        self.active.grays(key)
     }
 
     pub fn files_in_group(&self, namespace: &str, group: &str) -> impl Iterator<Item = &Arc<ConfigFile>> {

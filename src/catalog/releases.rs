@@ -75,7 +75,7 @@ pub(super) trait Releasable: Archived + Sized {
     fn of(&self) -> Thing;
     /// The normal one that clients see.
     fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>>;
-    fn has_active_gray(&self, catalog: &Catalog) -> bool;
+    fn active_grays(&self, catalog: &Catalog) -> usize;
     fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>>;
     /// A name that no release of the thing has, for one of this version.
     fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String;
@@ -335,7 +335,9 @@ impl Catalog {
             plan.is_some_and(|plan| plan.at == due.at && plan.at <= ctx.time)
         };
         let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
-        let verdict = publishable(release.release_type(), release.audience(), release.has_active_gray(self));
+        let active_grays = release.active_grays(self);
+        let verdict = publishable(release.release_type(), release.audience(), active_grays > 0)
+            .and_then(|()| journal.admits_gray(release.release_type(), active_grays));
         let Err(refusal) = verdict.and_then(|()| self.check_author(ctx, &*release)) else {
             return self.activate_again(ctx, &*release, published(release.release_type()), "", journal);
         };

@@ -116,8 +116,10 @@ impl Catalog {
         let release_type = ReleaseType::read(draft.release_type.as_deref())?;
         let book = self.rules.of(family);
         // What comes later is judged when it does.
-        let is_gray_active = later(ctx, draft.publish_at()).is_none() && book.active().has_gray(&rule.id);
-        publishable(release_type, draft.audience(), is_gray_active)?;
+        let is_later = later(ctx, draft.publish_at()).is_some();
+        let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
+        publishable(release_type, draft.audience(), active_grays > 0)?;
+        journal.admits_gray(release_type, active_grays)?;
         Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at(), journal)?;
         let given_id = draft.given_id().filter(|_| draft.names_rule());
         let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));

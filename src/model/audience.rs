@@ -1,5 +1,6 @@
 //! Whom a gray release is for: clients by their labels, a share of them, or both.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use schemars::JsonSchema;
@@ -7,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::code::{Code, Refusal};
+use super::rule::expression::Expression;
+use super::rule::fault::Fault;
 use super::rule::matching::{MatchString, OwnedMatcher};
 use super::wire::Uint32;
 use super::{limits, name};
@@ -19,12 +22,15 @@ pub struct ClientLabel {
     pub value: MatchString,
 }
 
-/// Refuses labels that no client could have, and conditions that cannot be judged: 400904.
+/// Refuses labels that no client could have, and conditions that cannot be judged: 400904; and expressions that take
+/// more memory together than those of one audience may: 400103. What they take is for the node that compiles them to
+/// say, and so nothing of it is judged where an entry is applied.
 pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
     let refuse = |why: String| Err(Refusal::new(Code::InvalidMatchRule, why));
     if labels.len() > limits::CLIENT_LABELS_MAX {
         return refuse(format!("more than {} client labels", limits::CLIENT_LABELS_MAX));
     }
+    let (mut compiled, mut bytes) = (Vec::new(), 0);
     for (index, label) in labels.iter().enumerate() {
         if label.key.is_empty() {
             return refuse(format!("client_labels[{index}] has no key"));
@@ -32,9 +38,21 @@ pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
         let code = Code::InvalidMatchRule;
         name::check_length("the key of a client label", &label.key, limits::METADATA_KEY_CHARS_MAX, code)?;
         name::check_length("the value of a client label", &label.value.value, limits::METADATA_VALUE_CHARS_MAX, code)?;
-        if let Err(fault) = label.value.check() {
+        let unfit = |fault: Fault| {
             let refusal: Refusal = fault.within(&format!("client_labels[{index}]")).into();
-            return refuse(refusal.detail);
+            Refusal::new(Code::InvalidMatchRule, refusal.detail)
+        };
+        let Some(expression) = label.value.expression() else {
+            label.value.check().map_err(unfit)?;
+            continue;
+        };
+        bytes += Expression::compile(expression).map_err(unfit)?.bytes();
+        compiled.push(format!("client_labels[{index}] ({})", label.key));
+        if bytes > limits::AUDIENCE_PROGRAM_BYTES_MAX {
+            let most = limits::AUDIENCE_PROGRAM_BYTES_MAX;
+            let named = compiled.join(", ");
+            let why = format!("the expressions of {named} take {bytes} bytes once they are compiled, at most {most}");
+            return Err(Refusal::new(Code::InvalidParameter, why));
         }
     }
     Ok(())
@@ -106,20 +124,36 @@ impl Audience<'_> {
 /// The conditions of an audience, made ready by the first client that is judged and kept for all that follow. An
 /// expression takes up to a thousand times longer to compile than to match, and anybody may ask.
 ///
-/// Kept beside the active release, not in it: what is active no more keeps nothing. An expression takes
-/// [`limits::REGEX_COMPILED_BYTES_MAX`] at most.
+/// Kept beside the active release, not in it: what is active no more keeps nothing. All expressions together take
+/// [`limits::AUDIENCE_PROGRAM_BYTES_MAX`] at most and their working memory [`limits::AUDIENCE_IDLE_BYTES_MAX`], also where
+/// a release is from before there was a limit: what does not find room is compiled whenever it judges.
 #[derive(Clone, Debug, Default)]
-pub struct Judge(OnceLock<Arc<[OwnedMatcher]>>);
+pub struct Judge(OnceLock<Arc<Ready>>);
+
+#[derive(Debug)]
+struct Ready {
+    conditions: Vec<OwnedMatcher>,
+    /// Bytes of working memory that nobody uses now.
+    idle_bytes: AtomicUsize,
+}
+
+impl Ready {
+    fn of(labels: &[ClientLabel]) -> Ready {
+        let mut bytes_left = limits::AUDIENCE_PROGRAM_BYTES_MAX;
+        let conditions = labels.iter().map(|wanted| wanted.value.owned_matcher(&mut bytes_left)).collect();
+        Ready { conditions, idle_bytes: AtomicUsize::new(0) }
+    }
+}
 
 impl Judge {
     /// True if a client is of the audience; `label` looks up what the client has. To be asked about one release only.
     pub fn admits<'a>(&self, audience: Audience<'_>, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let Audience { labels, percent } = audience;
-        let ready = self.0.get_or_init(|| labels.iter().map(|wanted| wanted.value.owned_matcher()).collect());
-        let meets = |(wanted, ready): (&ClientLabel, &OwnedMatcher)| {
-            label(&wanted.key).is_some_and(|value| ready.matches(value))
+        let ready = self.0.get_or_init(|| Arc::new(Ready::of(labels)));
+        let meets = |(wanted, condition): (&ClientLabel, &OwnedMatcher)| {
+            label(&wanted.key).is_some_and(|value| condition.matches(value, &ready.idle_bytes))
         };
-        labels.iter().zip(ready.iter()).all(meets)
+        labels.iter().zip(&ready.conditions).all(meets)
             && percent.is_none_or(|share| label(&share.by).is_some_and(|value| share.has(value)))
     }
 }
@@ -133,6 +167,8 @@ impl PartialEq for Judge {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
+
     use super::*;
     use crate::model::rule::matching::{MatchType, ValueType};
 
@@ -158,6 +194,43 @@ mod tests {
         let ready = |judge: &Judge| judge.0.get().map(Arc::as_ptr);
         assert!(ready(&judge).is_some());
         assert_eq!(ready(&judge), ready(&judge.clone()), "a view of the catalog shares what is ready");
+    }
+
+    fn expressions(values: impl IntoIterator<Item = String>) -> Vec<ClientLabel> {
+        let label = |(number, value)| ClientLabel {
+            key: format!("k{number}"),
+            value: MatchString { kind: MatchType::Regex, value, value_type: ValueType::Text },
+        };
+        values.into_iter().enumerate().map(label).collect()
+    }
+
+    #[test]
+    fn expressions_of_one_audience_have_a_bound_together() {
+        let usual = expressions((0..limits::CLIENT_LABELS_MAX).map(|number| format!("^(eu|us)-[0-9]+-{number}$")));
+        assert_eq!(check_labels(&usual), Ok(()), "as many as there may be");
+        let large = expressions((0..limits::CLIENT_LABELS_MAX).map(|_| r"\pL{3}".to_owned()));
+        assert_eq!(check_labels(&large[..1]), Ok(()));
+        let refusal = check_labels(&large).expect_err("64 of them");
+        assert_eq!(refusal.code, Code::InvalidParameter);
+        for part in ["client_labels[0] (k0), client_labels[1] (k1)", "786432"] {
+            assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
+        }
+        assert!(!refusal.detail.contains("client_labels[63]"), "the rest is not compiled: {refusal:?}");
+    }
+
+    /// From before there was a limit.
+    #[test]
+    fn what_does_not_find_room_judges_all_the_same() {
+        let labels = expressions((0..8).map(|_| r"^\pL{3}$".to_owned()));
+        let judge = Judge::default();
+        let audience = Audience { labels: &labels, percent: None };
+        let (all, other) = ("é".repeat(3), "é".repeat(2));
+        assert!(judge.admits(audience, |_| Some(&all)));
+        assert!(!judge.admits(audience, |key| Some(if key == "k7" { &other } else { &all })));
+        let ready = judge.0.get().expect("ready");
+        let kept = ready.conditions.iter().filter(|condition| matches!(condition, OwnedMatcher::Found(_))).count();
+        assert!((1..8).contains(&kept), "{kept}");
+        assert!(ready.idle_bytes.load(Ordering::Relaxed) <= limits::AUDIENCE_IDLE_BYTES_MAX);
     }
 
     /// Anybody can compute who is in: `printf 10.0.0.1 | sha256sum`.

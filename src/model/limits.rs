@@ -86,6 +86,12 @@ pub const METADATA_VALUE_CHARS_MAX: usize = 4096;
 /// Bytes of a regular expression in a rule, and of its compiled form.
 pub const REGEX_BYTES_MAX: usize = 4096;
 pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes that the compiled expressions of one gray release take together,
+pub const AUDIENCE_PROGRAM_BYTES_MAX: usize = 768 * 1024;
+/// and what they work with: 1 MiB in all.
+pub const AUDIENCE_IDLE_BYTES_MAX: usize = 256 * 1024;
+/// Active gray releases of one rule or config file.
+pub const ACTIVE_GRAYS_MAX: usize = 16;
 /// Clients with what they have that a node remembers, about 400 bytes each.
 pub const SUBSCRIPTIONS_MAX: usize = 200_000;
 /// What they may take in memory together.

@@ -19,7 +19,8 @@
 //!
 //! Activating a normal release makes the one active before it inactive; several grays with different
 //! names may be active beside it. Every activation takes a new version: the highest one ever given
-//! plus 1, one count over normal and gray.
+//! plus 1, one count over normal and gray. Of active grays a thing has at most
+//! [`limits::ACTIVE_GRAYS_MAX`](super::limits::ACTIVE_GRAYS_MAX); one more is 507002.
 //!
 //! To promote makes of a gray release, in one step, a normal one of the same content and a name of its own, so that
 //! its clients never step back. To withdraw leaves clients with nothing, or with the normal release that was in

@@ -54,8 +54,8 @@ impl Releasable for ConfigRelease {
         catalog.configs.active_release(&self.key).cloned()
     }
 
-    fn has_active_gray(&self, catalog: &Catalog) -> bool {
-        catalog.configs.has_gray(&self.key)
+    fn active_grays(&self, catalog: &Catalog) -> usize {
+        catalog.configs.active_grays(&self.key)
     }
 
     /// A file acts on the clients that pull it, and on nobody else.

@@ -52,8 +52,8 @@ impl Releasable for RuleRelease {
         catalog.rules.of(self.rule.family()).active().normal(&self.rule.id).cloned()
     }
 
-    fn has_active_gray(&self, catalog: &Catalog) -> bool {
-        catalog.rules.of(self.rule.family()).active().has_gray(&self.rule.id)
+    fn active_grays(&self, catalog: &Catalog) -> usize {
+        catalog.rules.of(self.rule.family()).active().grays(&self.rule.id)
     }
 
     fn effects(&self, catalog: &Catalog) -> Vec<Effect> {

@@ -63,7 +63,11 @@ pub(super) fn labels() -> Vec<ClientLabel> {
 impl House {
     /// One rule or file with nothing released.
     pub(super) fn new(kind: Kind) -> House {
-        let mut bench = Bench::founded(Level::ROLLOUT);
+        House::at(kind, Level::ROLLOUT)
+    }
+
+    pub(super) fn at(kind: Kind, level: Level) -> House {
+        let mut bench = Bench::founded(level);
         match kind {
             Kind::Rule(family) => bench.codes(Command::Rules(Op::Create, vec![rule(family, "x")])),
             Kind::File => bench.codes(Command::ConfigFiles(Op::Create, vec![file("x.yml", "0")])),

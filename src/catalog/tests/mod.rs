@@ -6,6 +6,7 @@ mod cluster;
 mod contents;
 mod custody;
 mod golden;
+mod grays;
 mod house;
 mod instances;
 mod judged;

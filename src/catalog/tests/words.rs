@@ -29,6 +29,8 @@ const FAILED: [&str; 2] = [
     "a gray release is active: promote it, or stop it, before publishing for all",
     "a gray release needs a client label or client_percent",
 ];
+/// From level 7 on.
+pub(super) const TOO_MANY_GRAYS: &str = "at most 16 active gray releases of it: promote one, or stop one";
 
 #[test]
 fn sentences_that_reach_rows() {

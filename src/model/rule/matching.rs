@@ -1,11 +1,12 @@
 //! Conditions on a value: `MatchString` of the specification, and how it is judged.
 
-use regex::{Regex, RegexBuilder};
+use std::sync::atomic::AtomicUsize;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::expression::{Expression, KeptExpression};
 use super::fault::Fault;
-use crate::model::limits;
 use crate::model::wire::{Words, wire_enum};
 
 wire_enum! {
@@ -53,7 +54,7 @@ impl MatchString {
     pub fn check(&self) -> Result<(), Fault> {
         match (self.value_type, self.kind) {
             (ValueType::Parameter, _) => Ok(()),
-            (ValueType::Text, MatchType::Regex) => compile(&self.value).map(drop),
+            (ValueType::Text, MatchType::Regex) => Expression::compile(&self.value).map(drop),
             (ValueType::Text, MatchType::Range) if range(&self.value).is_none() => {
                 Err(Fault::new("value", "has to be a range low~high of whole numbers from 0 on, low not above high"))
             }
@@ -61,12 +62,22 @@ impl MatchString {
         }
     }
 
-    /// The condition in a form that judges many values and outlives it.
-    pub fn owned_matcher(&self) -> OwnedMatcher {
-        match self.matcher() {
-            Matcher::Found(expression) => OwnedMatcher::Found(expression),
-            _ => OwnedMatcher::Plain(self.clone()),
+    /// The expression, if it is one that is matched.
+    pub fn expression(&self) -> Option<&str> {
+        let is_matched = (self.value_type, self.kind) == (ValueType::Text, MatchType::Regex);
+        is_matched.then_some(self.value.as_str())
+    }
+
+    /// The condition in a form that judges many values and outlives it. An expression is compiled for each value where
+    /// it would take more than `bytes_left`, which become fewer by what it takes.
+    pub fn owned_matcher(&self, bytes_left: &mut usize) -> OwnedMatcher {
+        if let Some(expression) = self.expression().and_then(|expression| Expression::compile(expression).ok())
+            && let Some(left) = bytes_left.checked_sub(expression.bytes())
+        {
+            *bytes_left = left;
+            return OwnedMatcher::Found(expression.kept());
         }
+        OwnedMatcher::Plain(self.clone())
     }
 
     /// The condition in a form that judges many values.
@@ -79,7 +90,7 @@ impl MatchString {
             (ValueType::Text, MatchType::NotEquals) => Matcher::Not(value),
             (ValueType::Text, MatchType::In) => Matcher::AnyOf(value.split(',').collect()),
             (ValueType::Text, MatchType::NotIn) => Matcher::NoneOf(value.split(',').collect()),
-            (ValueType::Text, MatchType::Regex) => compile(value).map_or(Matcher::Nothing, Matcher::Found),
+            (ValueType::Text, MatchType::Regex) => Expression::compile(value).map_or(Matcher::Nothing, Matcher::Found),
             (ValueType::Text, MatchType::Range) => {
                 range(value).map_or(Matcher::Nothing, |(low, high)| Matcher::Within(low, high))
             }
@@ -118,21 +129,22 @@ pub enum Matcher<'a> {
     Not(&'a str),
     AnyOf(Vec<&'a str>),
     NoneOf(Vec<&'a str>),
-    Found(Regex),
+    Found(Expression),
     Within(u64, u64),
 }
 
 /// A condition made ready and kept: what is slow to make ready is ready, the rest is as it was.
 #[derive(Debug)]
 pub enum OwnedMatcher {
-    Found(Regex),
+    Found(KeptExpression),
     Plain(MatchString),
 }
 
 impl OwnedMatcher {
-    pub fn matches(&self, value: &str) -> bool {
+    /// `idle_bytes` counts the working memory of all that is kept together.
+    pub fn matches(&self, value: &str, idle_bytes: &AtomicUsize) -> bool {
         match self {
-            OwnedMatcher::Found(expression) => expression.is_match(value),
+            OwnedMatcher::Found(expression) => expression.is_found_in(value, idle_bytes),
             OwnedMatcher::Plain(condition) => condition.matches(value),
         }
     }
@@ -147,23 +159,10 @@ impl Matcher<'_> {
             Matcher::Not(unwanted) => value != *unwanted,
             Matcher::AnyOf(wanted) => wanted.contains(&value),
             Matcher::NoneOf(unwanted) => !unwanted.contains(&value),
-            Matcher::Found(expression) => expression.is_match(value),
+            Matcher::Found(expression) => expression.is_found_in(value),
             Matcher::Within(low, high) => value.parse().is_ok_and(|number: u64| (*low..=*high).contains(&number)),
         }
     }
-}
-
-fn compile(expression: &str) -> Result<Regex, Fault> {
-    let refuse = |why: String| Fault::new("value", why);
-    if expression.len() > limits::REGEX_BYTES_MAX {
-        return Err(refuse(format!("an expression has at most {} bytes", limits::REGEX_BYTES_MAX)));
-    }
-    let compiled = RegexBuilder::new(expression).size_limit(limits::REGEX_COMPILED_BYTES_MAX).build();
-    compiled.map_err(|error| {
-        let shown = error.to_string();
-        let reason = shown.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        refuse(format!("is no expression that can be matched in linear time: {reason}"))
-    })
 }
 
 fn range(text: &str) -> Option<(u64, u64)> {
@@ -175,6 +174,7 @@ fn range(text: &str) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::limits;
 
     fn condition(kind: MatchType, value: &str) -> MatchString {
         MatchString { kind, value: value.into(), value_type: ValueType::Text }

@@ -7,6 +7,7 @@
 
 pub mod circuit_breaker;
 pub mod effect;
+pub mod expression;
 pub mod fault;
 pub mod fault_detect;
 pub mod matching;
