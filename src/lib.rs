@@ -25,6 +25,7 @@
 //!        traces          what a collector of traces is told of a request, on each node
 //!   data_key             what is kept secret at rest is encrypted under it
 //!        descriptors     how the file descriptors of the process are shared out
+//!        memory          how much memory the process may have, and how much it has
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
 //!        origin          whom limits count as one client
 //!        bundle          zip archives of config files, read within limits
@@ -303,7 +304,7 @@
 //! * Nobody is declared unhealthy before its whole window has passed under the present leader, and none
 //!   of it while that leader was stalled or cut off; a verdict is proposed in the term in which it was
 //!   found, or not at all.
-//! * What runs short is refused before it is used up, and for as long as it is short only: disk and quota
+//! * What runs short is refused before it is used up, and for as long as it is short only: disk, memory and quota
 //!   (`raft::room`), the log's past (`raft::keeping`), places for connections ([`connections`]). None of
 //!   them ends a node.
 //! * No secret of an access key is proposed, written or logged in clear; a node that cannot read a key takes it for one
@@ -359,6 +360,7 @@ pub mod format;
 pub mod fuzzing;
 pub mod hosts;
 pub mod keyring;
+pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod offline;

@@ -185,7 +185,13 @@ metrics! {
     disk_free: IntGauge "thuban_disk_free_bytes";
     /// Free bytes below which nothing is added any more, see --disk-reserve-bytes.
     disk_reserve: IntGauge "thuban_disk_reserve_bytes";
-    /// 1 while room is short and what adds is refused, by reason: disk (its own or, on the leader, any member's; a learner's stops nothing), quota.
+    /// Bytes of state above which nothing is added any more, see --quota-bytes; 0 for none.
+    quota_bytes: IntGauge "thuban_quota_bytes";
+    /// Bytes of memory that this node may have, see --memory-limit-bytes; 0 where nothing is known of a limit.
+    memory_limit: IntGauge "thuban_memory_limit_bytes";
+    /// Bytes of memory that it has, pages of files not counted.
+    memory_used: IntGauge "thuban_memory_used_bytes";
+    /// 1 while room is short and what adds is refused, by reason: disk and memory (its own or, on the leader, any member's; a learner's stops nothing), quota.
     storage_alarm: IntGaugeVec "thuban_storage_alarm" ["reason"];
 
     /// Connections of clients that are open, by listener: api, compat.

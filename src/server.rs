@@ -105,6 +105,7 @@ impl Server {
         let hash = tokio::task::spawn_blocking(move || hash_password(&password)).await?;
         // A held request takes a connection, unless a trusted proxy has it: one number for both.
         let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
+        let memory_limit_bytes = config.tuning.bounds.memory_limit();
         let setup = Setup {
             node_id: config.node_id,
             initial_cluster: config.initial_cluster.clone(),
@@ -127,7 +128,8 @@ impl Server {
             },
             room_bounds: RoomBounds {
                 disk_reserve_bytes: config.tuning.bounds.disk_reserve_bytes,
-                quota_bytes: config.tuning.bounds.quota_bytes,
+                quota_bytes: config.tuning.bounds.quota(memory_limit_bytes),
+                memory_limit_bytes,
             },
             hash_check_entries: config.tuning.hash_check_entries,
             data_keys: config.data_keys.clone(),

@@ -1,8 +1,9 @@
-//! How much a node keeps and how many it serves: of the log, of the disk, of connections.
+//! How much a node keeps and how many it serves: of the log, of the disk, of memory, of connections.
 
 use clap::Args;
 
 use super::faults::Faults;
+use crate::memory;
 use crate::model::limits;
 
 /// Settings of room.
@@ -30,9 +31,14 @@ pub struct Bounds {
     pub disk_reserve_bytes: Option<u64>,
 
     /// Bytes of replicated state above which nothing is added any more (507001), the same on every
-    /// node; 0 for no limit
-    #[arg(long, env = "THUBAN_QUOTA_BYTES", default_value_t = 0)]
-    pub quota_bytes: u64,
+    /// node; 0 for no limit [default: half of the memory limit, divided by the memory that a byte of state costs]
+    #[arg(long, env = "THUBAN_QUOTA_BYTES")]
+    pub quota_bytes: Option<u64>,
+
+    /// Bytes of memory that the node may have: above 85 % of them nothing is added on any node any more (507001)
+    /// [default: the limit of its control group, else the machine's memory]
+    #[arg(long, env = "THUBAN_MEMORY_LIMIT_BYTES")]
+    pub memory_limit_bytes: Option<u64>,
 
     /// Bytes of what config clients were sent of released files, kept for the next ones; 0 keeps none
     #[arg(long, env = "THUBAN_RENDER_CACHE_BYTES", default_value_t = limits::RENDER_CACHE_BYTES)]
@@ -45,10 +51,22 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// What is given, else what the system allows.
+    pub fn memory_limit(&self) -> Option<u64> {
+        self.memory_limit_bytes.or_else(memory::limit)
+    }
+
+    /// What is given, else what `memory_limit` has room for; 0 for none.
+    pub fn quota(&self, memory_limit: Option<u64>) -> u64 {
+        let share = |limit| limit / limits::STATE_MEMORY_DIVISOR / limits::MEMORY_PER_STATE_BYTE;
+        self.quota_bytes.unwrap_or_else(|| memory_limit.map_or(0, share))
+    }
+
     pub(super) fn check(&self, faults: &mut Faults) {
         for (flag, is_nothing) in [
             ("--snapshot-entries", self.snapshot_entries == 0),
             ("--snapshot-bytes", self.snapshot_bytes == 0),
+            ("--memory-limit-bytes", self.memory_limit_bytes == Some(0)),
             ("--connections-per-address", self.connections_per_address == 0),
         ] {
             if is_nothing {

@@ -14,6 +14,13 @@ pub const RENDER_CACHE_BYTES: u64 = 64 * 1024 * 1024;
 /// Default of `--disk-reserve-bytes`: this share of the filesystem, and at most so many bytes.
 pub const DISK_RESERVE_DIVISOR: u64 = 10;
 pub const DISK_RESERVE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Default of `--quota-bytes`: this share of the memory limit,
+pub const STATE_MEMORY_DIVISOR: u64 = 2;
+/// divided by the bytes of memory that a byte of state costs (measured, see docs/operating.md).
+pub const MEMORY_PER_STATE_BYTE: u64 = 6;
+/// Percent of the memory limit above which memory is short, and below which it is not any more.
+pub const MEMORY_SHORT_PERCENT: u64 = 85;
+pub const MEMORY_ENOUGH_PERCENT: u64 = 75;
 /// Default of `--connections-per-address`.
 pub const CONNECTIONS_PER_ADDRESS: usize = 10_000;
 

@@ -195,6 +195,7 @@ impl PeerService for Service {
             time_ms: clock.known().map(|time| time.0),
             wall_ms: Some(clock.wall_time().0),
             disk: self.0.inner().room.own(),
+            memory: self.0.inner().room.own_memory(),
             checkpoints: self.0.inner().machine.checkpoints(),
             is_acknowledged: self.0.is_acknowledged_leader(),
             fresh_ms: self.0.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),

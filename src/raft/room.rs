@@ -1,8 +1,9 @@
-//! Whether there is room for more: on the disks of the members, and below the quota.
+//! Whether there is room for more: on the disks and in the memory of the members, and below the quota.
 //!
-//! Each node looks at its own disk and judges it, and tells the others when they ask ([`super::poll`]). A proposal that
-//! adds is refused while any voter in reach is short, as what the leader takes all of them have to keep. A learner that is short raises the alarm as well, and stops nobody: no write
-//! needs it. Nothing needs to be told or switched back: who has room again says so when asked next.
+//! Each node looks at its own disk and memory and judges them, and tells the others when they ask ([`super::poll`]). A
+//! proposal that adds is refused while any voter in reach is short, as what the leader takes all of them have to keep. A
+//! learner that is short raises the alarm as well, and stops nobody: no write needs it. Nothing needs to be told or
+//! switched back: who has room again says so when asked next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,9 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use super::node::Node;
-use super::peer::{DiskRoom, Shortage};
+use super::peer::{DiskRoom, MemoryRoom, Shortage};
 use crate::format::types::NodeId;
+use crate::memory;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::store::DiskSpace;
@@ -33,43 +35,68 @@ pub struct RoomBounds {
     pub disk_reserve_bytes: Option<u64>,
     /// 0 for none.
     pub quota_bytes: u64,
+    /// `None` where nothing is known of a limit.
+    pub memory_limit_bytes: Option<u64>,
 }
 
 /// What this node knows of the room there is.
 pub(super) struct Room {
     node_id: NodeId,
     bounds: RoomBounds,
-    disks: RwLock<Disks>,
-    /// Whether any of the disks is short.
-    is_short: AtomicBool,
-    /// Whether one of a voter is, so that a proposal need not ask.
+    members: RwLock<Members>,
+    /// Whether the disk or the memory of any voter is short, so that a proposal need not ask.
     stops: AtomicBool,
-    is_over_quota: AtomicBool,
+    alarms: Alarms,
 }
 
-/// The disks of members, as far as they are known.
+/// What is short, of any member.
+#[derive(Default)]
+struct Alarms {
+    disk: AtomicBool,
+    memory: AtomicBool,
+    quota: AtomicBool,
+}
+
+impl Alarms {
+    fn all(&self) -> [(&'static str, &AtomicBool); 3] {
+        [("disk", &self.disk), ("memory", &self.memory), ("quota", &self.quota)]
+    }
+}
+
+/// The disks and the memory of members, as far as they are known.
 #[derive(Clone, Debug, Default)]
-struct Disks {
-    all: BTreeMap<NodeId, DiskRoom>,
+struct Members {
+    disks: BTreeMap<NodeId, DiskRoom>,
+    memories: BTreeMap<NodeId, MemoryRoom>,
     voters: BTreeSet<NodeId>,
 }
 
-impl Disks {
-    /// The voters' with a shortage beyond `bearable`.
-    fn that_stop(&self, bearable: Shortage) -> impl Iterator<Item = (&NodeId, &DiskRoom)> {
-        self.all.iter().filter(move |(id, disk)| self.voters.contains(id) && disk.shortage > bearable)
+impl Members {
+    /// The voters' disks with a shortage beyond `bearable`.
+    fn disks_that_stop(&self, bearable: Shortage) -> impl Iterator<Item = (&NodeId, &DiskRoom)> {
+        self.disks.iter().filter(move |(id, disk)| self.voters.contains(id) && disk.shortage > bearable)
+    }
+
+    /// The voters whose memory is short.
+    fn memories_that_stop(&self) -> impl Iterator<Item = (&NodeId, &MemoryRoom)> {
+        self.memories.iter().filter(|(id, memory)| self.voters.contains(id) && memory.is_short)
     }
 }
 
 impl Room {
     pub(super) fn new(node_id: NodeId, bounds: RoomBounds) -> Room {
-        let (disks, is_short, stops, is_over_quota) = Default::default();
-        Room { node_id, bounds, disks, is_short, stops, is_over_quota }
+        let (members, stops, alarms) = Default::default();
+        Room { node_id, bounds, members, stops, alarms }
     }
 
     /// This node's disk, if it was looked at.
     pub(super) fn own(&self) -> Option<DiskRoom> {
-        self.disks.read().all.get(&self.node_id).copied()
+        self.members.read().disks.get(&self.node_id).copied()
+    }
+
+    /// This node's memory, if it was looked at and has a limit.
+    pub(super) fn own_memory(&self) -> Option<MemoryRoom> {
+        self.members.read().memories.get(&self.node_id).copied()
     }
 
     /// Whether this node's own disk is short.
@@ -80,10 +107,10 @@ impl Room {
     /// Whether a proposal may be made, with a state of `state_bytes`.
     pub(super) fn admit(&self, proposal: Growth, state_bytes: u64) -> Result<(), Refusal> {
         if self.stops.load(Ordering::Relaxed) {
-            self.admit_to_disks(proposal)?;
+            self.admit_to_members(proposal)?;
         }
         let quota = self.bounds.quota_bytes;
-        let is_over = self.is_over_quota.load(Ordering::Relaxed) || (quota > 0 && state_bytes > quota);
+        let is_over = self.alarms.quota.load(Ordering::Relaxed) || (quota > 0 && state_bytes > quota);
         if is_over && proposal == Growth::Adds {
             let text = format!(
                 "the state has {state_bytes} bytes, the quota is {quota} (--quota-bytes); delete something first"
@@ -93,15 +120,17 @@ impl Room {
         Ok(())
     }
 
-    fn admit_to_disks(&self, proposal: Growth) -> Result<(), Refusal> {
+    fn admit_to_members(&self, proposal: Growth) -> Result<(), Refusal> {
         let bearable = match proposal {
             Growth::Founds => return Ok(()),
             Growth::Adds => Shortage::None,
             Growth::Keeps => Shortage::Short,
         };
-        let disks = self.disks.read();
-        let worst = disks.that_stop(bearable).min_by_key(|(_, disk)| disk.free_bytes);
-        let Some((node_id, DiskRoom { free_bytes, reserve_bytes, shortage })) = worst else { return Ok(()) };
+        let members = self.members.read();
+        let worst = members.disks_that_stop(bearable).min_by_key(|(_, disk)| disk.free_bytes);
+        let Some((node_id, DiskRoom { free_bytes, reserve_bytes, shortage })) = worst else {
+            return admit_to_memories(&members, proposal);
+        };
         let what = match shortage {
             Shortage::Exhausted => "nothing is taken any more",
             Shortage::None | Shortage::Short => "only deletes, logins and settings are taken",
@@ -122,20 +151,44 @@ impl Room {
         DiskRoom { free_bytes: space.free_bytes, reserve_bytes, shortage }
     }
 
+    /// Judges this node's memory, of which it has so much now.
+    fn judge_memory(&self, used_bytes: Option<u64>) -> Option<MemoryRoom> {
+        let (used_bytes, limit_bytes) = (used_bytes?, self.bounds.memory_limit_bytes?);
+        let was_short = self.own_memory().is_some_and(|memory| memory.is_short);
+        let percent = if was_short { limits::MEMORY_ENOUGH_PERCENT } else { limits::MEMORY_SHORT_PERCENT };
+        let is_short = u128::from(used_bytes) * 100 > u128::from(limit_bytes) * u128::from(percent);
+        Some(MemoryRoom { used_bytes, limit_bytes, is_short })
+    }
+
     /// Takes over what was found; says whether a limit was passed, or is kept again.
-    fn note(&self, disks: Disks, state_bytes: u64) -> Vec<Turn> {
-        let short = disks.all.values().any(|disk| disk.shortage > Shortage::None);
-        self.stops.store(disks.that_stop(Shortage::None).next().is_some(), Ordering::Relaxed);
+    fn note(&self, members: Members, state_bytes: u64) -> Vec<Turn> {
+        let is_disk_short = members.disks.values().any(|disk| disk.shortage > Shortage::None);
+        let is_memory_short = members.memories.values().any(|memory| memory.is_short);
+        let stops = members.disks_that_stop(Shortage::None).count() + members.memories_that_stop().count() > 0;
+        self.stops.store(stops, Ordering::Relaxed);
         let quota = self.bounds.quota_bytes;
-        let was_over = self.is_over_quota.load(Ordering::Relaxed);
+        let was_over = self.alarms.quota.load(Ordering::Relaxed);
         let over = quota > 0 && state_bytes > if was_over { quota - quota / SLACK_DIVISOR } else { quota };
-        *self.disks.write() = disks;
-        let turns = [("disk", &self.is_short, short), ("quota", &self.is_over_quota, over)];
-        let turned = |(reason, alarm, now): (&'static str, &AtomicBool, bool)| {
+        *self.members.write() = members;
+        let found = self.alarms.all().into_iter().zip([is_disk_short, is_memory_short, over]);
+        let turned = |((reason, alarm), now): ((&'static str, &AtomicBool), bool)| {
             (alarm.swap(now, Ordering::Relaxed) != now).then_some(Turn { reason, is_raised: now })
         };
-        turns.into_iter().filter_map(turned).collect()
+        found.filter_map(turned).collect()
     }
+}
+
+fn admit_to_memories(members: &Members, proposal: Growth) -> Result<(), Refusal> {
+    let worst = members.memories_that_stop().max_by_key(|(_, memory)| memory.used_bytes);
+    let Some((node_id, MemoryRoom { used_bytes, limit_bytes, .. })) = worst.filter(|_| proposal == Growth::Adds) else {
+        return Ok(());
+    };
+    let (short, enough) = (limits::MEMORY_SHORT_PERCENT, limits::MEMORY_ENOUGH_PERCENT);
+    let text = format!(
+        "node {node_id} has {used_bytes} bytes in memory, its limit is {limit_bytes} (--memory-limit-bytes); above \
+         {short} % only deletes, logins and settings are taken, until it is below {enough} %"
+    );
+    Err(Refusal::new(Code::NoRoom, text))
 }
 
 /// What a proposal does to the state, as far as room is concerned.
@@ -173,7 +226,7 @@ pub(super) async fn watch(node: Node) {
     loop {
         look(&node).await;
         let room = &node.inner().room;
-        let is_alarmed = room.is_short.load(Ordering::Relaxed) || room.is_over_quota.load(Ordering::Relaxed);
+        let is_alarmed = room.alarms.all().iter().any(|(_, alarm)| alarm.load(Ordering::Relaxed));
         tokio::time::sleep(if is_alarmed { LOOK_PAUSE_WHILE_SHORT } else { LOOK_PAUSE }).await;
     }
 }
@@ -181,25 +234,32 @@ pub(super) async fn watch(node: Node) {
 async fn look(node: &Node) {
     let room = &node.inner().room;
     let store = node.store().clone();
-    let space = match tokio::task::spawn_blocking(move || store.disk_space()).await {
-        Ok(Ok(space)) => space,
+    let looked = tokio::task::spawn_blocking(move || (store.disk_space(), memory::used()));
+    let (space, used_bytes) = match looked.await {
+        Ok((Ok(space), used_bytes)) => (space, used_bytes),
         // What cannot be asked is not known to be short; a disk that fails shows itself elsewhere.
-        Ok(Err(error)) => return tracing::debug!(%error, "the free space of the disk could not be read"),
+        Ok((Err(error), _)) => return tracing::debug!(%error, "the free space of the disk could not be read"),
         Err(_) => return,
     };
-    let own = room.judge(space);
-    let mut all = if node.leading_term().is_some() { disks_of_members(node) } else { BTreeMap::new() };
-    all.insert(node.id(), own);
-    let voters = node.raft_metrics().membership_config.membership().voter_ids().collect();
+    let (own, own_memory) = (room.judge(space), room.judge_memory(used_bytes));
+    let mut members = if node.leading_term().is_some() { other_members(node) } else { Members::default() };
+    members.disks.insert(node.id(), own);
+    members.memories.extend(own_memory.map(|memory| (node.id(), memory)));
+    members.voters = node.raft_metrics().membership_config.membership().voter_ids().collect();
     let state_bytes = node.inner().machine.weight().counted();
-    let turns = room.note(Disks { all, voters }, state_bytes);
+    let turns = room.note(members, state_bytes);
+    node.metrics().memory_used.set(i64::try_from(used_bytes.unwrap_or_default()).unwrap_or(i64::MAX));
     tell(node, &turns, own, state_bytes);
 }
 
-/// The disks of the other members, as far as they are in reach and say so.
-fn disks_of_members(node: &Node) -> BTreeMap<NodeId, DiskRoom> {
-    let said = node.inner().poll.said().into_iter();
-    said.filter(|(id, _)| node.is_reachable(*id)).filter_map(|(id, progress)| Some((id, progress.disk?))).collect()
+/// What the other members that are in reach say of themselves.
+fn other_members(node: &Node) -> Members {
+    let mut members = Members::default();
+    for (id, progress) in node.inner().poll.said().into_iter().filter(|(id, _)| node.is_reachable(*id)) {
+        members.disks.extend(progress.disk.map(|disk| (id, disk)));
+        members.memories.extend(progress.memory.map(|memory| (id, memory)));
+    }
+    members
 }
 
 fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
@@ -207,19 +267,21 @@ fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
     let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     metrics.disk_free.set(number(own.free_bytes));
     metrics.disk_reserve.set(number(own.reserve_bytes));
-    for (reason, alarm) in [("disk", &room.is_short), ("quota", &room.is_over_quota)] {
+    metrics.quota_bytes.set(number(room.bounds.quota_bytes));
+    metrics.memory_limit.set(number(room.bounds.memory_limit_bytes.unwrap_or_default()));
+    for (reason, alarm) in room.alarms.all() {
         metrics.storage_alarm.with_label_values(&[reason]).set(i64::from(alarm.load(Ordering::Relaxed)));
     }
     for turn in turns {
-        let disks = room.disks.read().clone();
+        let members = room.members.read().clone();
         let quota_bytes = room.bounds.quota_bytes;
         if turn.is_raised {
-            let stops = room.stops.load(Ordering::Relaxed) || turn.reason != "disk";
+            let stops = room.stops.load(Ordering::Relaxed) || turn.reason == "quota";
             let what =
                 if stops { "room is short: nothing is added" } else { "room is short on a member that does not vote" };
-            tracing::warn!(reason = turn.reason, ?disks, state_bytes, quota_bytes, "{what}");
+            tracing::warn!(reason = turn.reason, ?members, state_bytes, quota_bytes, "{what}");
         } else {
-            tracing::info!(reason = turn.reason, ?disks, state_bytes, quota_bytes, "there is room again");
+            tracing::info!(reason = turn.reason, ?members, state_bytes, quota_bytes, "there is room again");
         }
     }
 }
@@ -231,12 +293,12 @@ mod tests {
     const MEGABYTE: u64 = 1_000_000;
 
     fn room(reserve: Option<u64>, quota_bytes: u64) -> Room {
-        Room::new(1, RoomBounds { disk_reserve_bytes: reserve, quota_bytes })
+        Room::new(1, RoomBounds { disk_reserve_bytes: reserve, quota_bytes, memory_limit_bytes: None })
     }
 
-    fn of_voters(disks: impl IntoIterator<Item = (NodeId, DiskRoom)>) -> Disks {
-        let all: BTreeMap<_, _> = disks.into_iter().collect();
-        Disks { voters: all.keys().copied().collect(), all }
+    fn of_voters(disks: impl IntoIterator<Item = (NodeId, DiskRoom)>) -> Members {
+        let disks: BTreeMap<_, _> = disks.into_iter().collect();
+        Members { voters: disks.keys().copied().collect(), disks, memories: BTreeMap::new() }
     }
 
     fn disk(free_bytes: u64, shortage: Shortage) -> DiskRoom {
@@ -307,7 +369,7 @@ mod tests {
         let founded = || of_voters([(1, disk(400, Shortage::None)), (2, disk(400, Shortage::None))]);
         let with_learner = |shortage| {
             let mut disks = founded();
-            disks.all.insert(3, disk(1, shortage));
+            disks.disks.insert(3, disk(1, shortage));
             disks
         };
         for shortage in [Shortage::Short, Shortage::Exhausted] {
@@ -328,12 +390,51 @@ mod tests {
         assert!(adds(3200));
         assert!(!adds(3201), "also between two looks");
         assert!(room.admit(Growth::Keeps, 9999).is_ok(), "deletes go on whatever the quota says");
-        let turns = |bytes| room.note(Disks::default(), bytes);
+        let turns = |bytes| room.note(Members::default(), bytes);
         assert_eq!(turns(3200), []);
         assert_eq!(turns(3201), [Turn { reason: "quota", is_raised: true }]);
         assert_eq!(turns(3150), [], "not yet");
         assert!(!adds(3150));
         assert_eq!(turns(3100), [Turn { reason: "quota", is_raised: false }]);
         assert!(adds(3100));
+    }
+
+    #[test]
+    fn memory_is_short_above_the_upper_mark_until_it_is_below_the_lower_one() {
+        let bounds = RoomBounds { disk_reserve_bytes: None, quota_bytes: 0, memory_limit_bytes: Some(1000) };
+        let room = Room::new(1, bounds);
+        assert_eq!(room.judge_memory(None), None, "a system that does not say");
+        let look = |used_bytes| {
+            let memory = room.judge_memory(Some(used_bytes)).expect("it has a limit");
+            let memories = BTreeMap::from([(1, memory)]);
+            room.note(Members { memories, voters: [1].into(), ..Members::default() }, 0);
+            let admitted = [Growth::Adds, Growth::Keeps, Growth::Founds].map(|growth| room.admit(growth, 0).is_ok());
+            assert_eq!(admitted, [!memory.is_short, true, true], "{used_bytes}");
+            (memory.is_short, room.alarms.memory.load(Ordering::Relaxed))
+        };
+        for (used, short) in [(850, false), (851, true), (800, true), (751, true), (750, false), (800, false)] {
+            assert_eq!(look(used), (short, short), "{used} of 1000");
+        }
+    }
+
+    #[test]
+    fn a_voter_without_memory_stops_what_adds_by_name_and_a_learner_nothing() {
+        let room = room(None, 0);
+        let short = MemoryRoom { used_bytes: 900, limit_bytes: 1001, is_short: true };
+        let found = |voters: &[NodeId]| {
+            let (memories, voters) = (BTreeMap::from([(2, short)]), voters.iter().copied().collect());
+            Members { memories, voters, ..Members::default() }
+        };
+        assert_eq!(room.note(found(&[1]), 0), [Turn { reason: "memory", is_raised: true }]);
+        assert!(room.admit(Growth::Adds, 0).is_ok(), "a learner's");
+        assert_eq!(room.note(found(&[1, 2]), 0), []);
+        let refusal = room.admit(Growth::Adds, 0).expect_err("it votes");
+        assert_eq!(refusal.code, Code::NoRoom);
+        for part in ["node 2", "900", "1001"] {
+            assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
+        }
+        assert!(room.admit(Growth::Keeps, 0).is_ok(), "deletes go on");
+        assert_eq!(room.note(Members::default(), 0), [Turn { reason: "memory", is_raised: false }]);
+        assert!(room.admit(Growth::Adds, 0).is_ok());
     }
 }

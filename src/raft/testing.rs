@@ -52,7 +52,7 @@ pub(crate) fn lone_setup() -> Setup {
             entries_kept: 1000,
             bytes_kept: u64::MAX,
         },
-        room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0 },
+        room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0, memory_limit_bytes: None },
         hash_check_entries: 100,
         data_keys: Vec::new(),
         election_timeout: None,

@@ -85,18 +85,30 @@ async fn above_the_quota_nothing_is_added_until_something_is_deleted() {
     assert!(weights.iter().all(Option::is_some), "{weights:?}");
 }
 
-/// One member that is short stops what adds on all of them, and nothing else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_with_a_short_disk_stops_what_adds_and_only_that() {
-    let mut cluster = Cluster::start(3).await;
+    let cluster = Cluster::start(3).await;
+    let space = rustix::fs::statvfs(cluster.data(1)).expect("the directory is there");
+    let reserve = (space.f_bavail * space.f_frsize).saturating_mul(3);
+    a_short_member_stops_what_adds(cluster, "disk", &["--disk-reserve-bytes", &reserve.to_string()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_whose_memory_is_short_stops_what_adds_and_only_that() {
+    // Any node has more.
+    let limit = ["--memory-limit-bytes", "12000000"];
+    a_short_member_stops_what_adds(Cluster::start(3).await, "memory", &limit).await;
+}
+
+/// One member that is short stops what adds on all of them, and nothing else.
+async fn a_short_member_stops_what_adds(mut cluster: Cluster, reason: &str, options: &[&str]) {
+    let alarm_of = |reason: &str| format!("thuban_storage_alarm{{reason=\"{reason}\"}}");
     for name in ["one", "two"] {
         create(&cluster.api(1), name).await.expect_code(200_000);
     }
     let short = cluster.followers().await[0];
-    let space = rustix::fs::statvfs(cluster.data(short)).expect("the directory is there");
-    let reserve = (space.f_bavail * space.f_frsize).saturating_mul(3);
     cluster.terminate(short).await;
-    cluster.set_options(&["--disk-reserve-bytes", &reserve.to_string()]);
+    cluster.set_options(options);
     cluster.restart(short).await;
 
     let leader = cluster.leader().await;
@@ -111,7 +123,11 @@ async fn a_member_with_a_short_disk_stops_what_adds_and_only_that() {
     .expect_code(NO_ROOM);
     assert!(refused.to_string().contains(&format!("node {short} has")), "it says who: {refused}");
     create(&of_short, "four").await.expect_code(NO_ROOM);
-    expect_metric(&of_short, r#"thuban_storage_alarm{reason="disk"}"#, |alarm| alarm == 1.0).await;
+    expect_metric(&of_short, &alarm_of(reason), |alarm| alarm == 1.0).await;
+    expect_metric(&api, &alarm_of(reason), |alarm| alarm == 1.0).await;
+    for other in ["disk", "memory", "quota"].into_iter().filter(|other| *other != reason) {
+        assert_eq!(of_short.metric(&alarm_of(other)).await, Some(0.0), "{other}");
+    }
 
     of_short.login(ADMIN_PASSWORD).await.expect("logins go on");
     delete(&of_short, "one").await.expect_code(200_000);
@@ -131,7 +147,54 @@ async fn a_member_with_a_short_disk_stops_what_adds_and_only_that() {
         }
     })
     .await;
+    expect_metric(&api, &alarm_of(reason), |alarm| alarm == 0.0).await;
     cluster.expect_equal_state().await;
+}
+
+/// Without a quota that is given, what clients register ends before memory does.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_default_quota_ends_what_is_registered_before_memory_is_short() {
+    const LIMIT_BYTES: f64 = 402_653_184.0;
+    const FULL: usize = 7;
+    let cluster = Cluster::start_with(1, &["--memory-limit-bytes", "402653184"]).await;
+    let api = cluster.api(1);
+    let quota = expect_metric(&api, "thuban_quota_bytes", |quota| quota > 0.0).await;
+    assert!((quota * 6.0 * 2.0 - LIMIT_BYTES).abs() < 12.0, "{quota}");
+    assert_eq!(api.metric("thuban_memory_limit_bytes").await, Some(LIMIT_BYTES));
+    let metadata: serde_json::Map<String, Value> =
+        (0..64).map(|number| (format!("k{number}"), Value::String("v".repeat(4096)))).collect();
+    let mut requests = 0;
+    loop {
+        let instances: Vec<_> = (0..FULL)
+            .map(|number| {
+                let service = format!("s{}", requests * FULL + number);
+                json!({"service": service, "namespace": "default", "host": "10.0.0.1", "port": 1, "metadata": metadata})
+            })
+            .collect();
+        let answer = api.post("/naming/v1/instances", &json!(instances)).await;
+        if answer.code() == NO_ROOM {
+            break;
+        }
+        answer.expect_code(200_000);
+        requests += 1;
+        assert!(requests < 100, "the quota never ends it");
+    }
+    let state = api.metric("thuban_state_bytes").await.expect("the gauge is there");
+    let used = expect_metric(&api, "thuban_memory_used_bytes", |used| used > 0.0).await;
+    report(format!("under 384 MiB of memory: {state} bytes of state were taken, {used} bytes are in memory"));
+    assert!(used < LIMIT_BYTES * 0.85, "{used}");
+    assert_eq!(api.metric(r#"thuban_storage_alarm{reason="memory"}"#).await, Some(0.0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_quota_is_none_where_it_is_asked_for_and_the_system_says_the_limit() {
+    let cluster = Cluster::start_with(1, &["--quota-bytes", "0"]).await;
+    let api = cluster.api(1);
+    let limit = expect_metric(&api, "thuban_memory_limit_bytes", |limit| limit > 0.0).await;
+    let machine = std::fs::read_to_string("/proc/meminfo").expect("Linux says it");
+    let total = machine.lines().next().and_then(|line| line.split_whitespace().nth(1)).expect("MemTotal comes first");
+    assert!(limit <= total.parse::<f64>().expect("a number") * 1024.0, "{limit} of {total} kB");
+    assert_eq!(api.metric("thuban_quota_bytes").await, Some(0.0));
 }
 
 /// A file stands where the folder of snapshots should be: every attempt fails, as on a full disk.

@@ -191,6 +191,9 @@ pub struct PeerProgress {
     /// Its disk; unknown of the versions that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskRoom>,
+    /// Its memory; nothing of one whose system says no limit, and of the versions that do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryRoom>,
     /// Whether a majority acknowledges it as their leader; nothing of one that does not lead, and of the versions that
     /// do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,6 +210,14 @@ pub struct DiskRoom {
     pub free_bytes: u64,
     pub reserve_bytes: u64,
     pub shortage: Shortage,
+}
+
+/// The memory of a node, by its own judgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryRoom {
+    pub used_bytes: u64,
+    pub limit_bytes: u64,
+    pub is_short: bool,
 }
 
 /// How short room is.

@@ -83,7 +83,7 @@ impl Trio {
                     entries_kept: 100_000,
                     bytes_kept: u64::MAX,
                 },
-                room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0 },
+                room_bounds: RoomBounds { disk_reserve_bytes: Some(0), quota_bytes: 0, memory_limit_bytes: None },
                 hash_check_entries: 1000,
                 form_with_majority: false,
                 data_keys: Vec::new(),

@@ -68,6 +68,13 @@ async fn systemd_takes_the_unit_and_finds_it_closed() {
 }
 
 #[test]
+fn the_unit_says_how_much_memory_there_is() {
+    let share = setting("MemoryMax");
+    let percent = share.strip_suffix('%').and_then(|share| share.parse().ok());
+    assert!(percent.is_some_and(|percent: u32| (50..=90).contains(&percent)), "{share}");
+}
+
+#[test]
 fn the_unit_waits_for_a_graceful_stop() {
     let wait = Duration::from_secs(setting("TimeoutStopSec").parse().expect("seconds"));
     assert!(wait > stop_limit() && wait < stop_limit() * 2, "{wait:?} for a stop that takes {:?}", stop_limit());

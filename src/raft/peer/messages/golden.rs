@@ -117,6 +117,7 @@ fn the_bytes_of_answers_of_the_node() {
         time_ms: None,
         wall_ms: None,
         disk: None,
+        memory: None,
         checkpoints: vec![],
         is_acknowledged: None,
         fresh_ms: None,
@@ -130,6 +131,11 @@ fn the_bytes_of_answers_of_the_node() {
     pinned(
         PeerProgress { disk: Some(disk), ..progress.clone() },
         "83a86c6173745f6c6f6709a76170706c69656408a46469736b83aa667265655f627974657307ad726573657276655f627974657306a873686f7274616765a573686f7274",
+    );
+    let memory = MemoryRoom { used_bytes: 7, limit_bytes: 6, is_short: true };
+    pinned(
+        PeerProgress { memory: Some(memory), ..progress.clone() },
+        "83a86c6173745f6c6f6709a76170706c69656408a66d656d6f727983aa757365645f627974657307ab6c696d69745f627974657306a869735f73686f7274c3",
     );
     let checkpoints = vec![Checkpoint { index: 1, hash: [7; 32] }];
     let checkpointed = format!(

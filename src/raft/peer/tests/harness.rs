@@ -157,6 +157,7 @@ impl PeerService for Proposer {
             time_ms: None,
             wall_ms: None,
             disk: None,
+            memory: None,
             checkpoints: Vec::new(),
             is_acknowledged: None,
             fresh_ms: None,
