@@ -115,6 +115,15 @@ async fn the_manifests_are_sound_and_at_one() {
     for port in list(&policy["ingress"]).iter().flat_map(|rule| list(&rule["ports"])) {
         port_of(word(&port["port"]));
     }
+    for rule in list(&policy["ingress"]) {
+        let (from, ports) = (list(&rule["from"]), list(&rule["ports"]));
+        let is_bounded = |peer: &Value| {
+            let all = serde_json::json!({});
+            peer["namespaceSelector"] != all && peer["ipBlock"].is_null()
+        };
+        assert!(!from.is_empty() && ports.len() == 1 && from.iter().all(is_bounded), "open to the cluster: {rule}");
+    }
+    assert!(container["resources"]["limits"]["memory"].is_string(), "the node keeps below the limit that it reads");
     let defaults = defaults_of_serve().await;
     for (variable, port) in [("THUBAN_API_ADDR", "api"), ("THUBAN_COMPAT_ADDR", "config"), ("THUBAN_PEER_ADDR", "peer")]
     {
