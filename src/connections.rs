@@ -242,8 +242,9 @@ where
 
 /// Writes the answer to a request that was parked; whether the connection goes on.
 async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response, asked: Asked) -> bool {
-    let Some(Words { bytes, closes }) = Words::of(response, asked).await else { return false };
-    if stream.write_all(&bytes).await.is_err() || stream.flush().await.is_err() {
+    let Some(words) = Words::of(response, asked).await else { return false };
+    let closes = words.closes;
+    if stream.write_all(&words.bytes).await.is_err() || stream.flush().await.is_err() {
         return false;
     }
     if closes {

@@ -27,6 +27,7 @@
 //!        descriptors     how the file descriptors of the process are shared out
 //!        memory          how much memory the process may have, and how much it has
 //!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
+//!        budget          bytes of bodies and large answers under way
 //!        origin          whom limits count as one client
 //!        bundle          zip archives of config files, read within limits
 //!        well_formed     what the parsers of others say of a text; never asked by apply
@@ -311,7 +312,7 @@
 //!   that nobody has signed with.
 //! * Nor is any content of a file that is encrypted; no list, search or export shows one, and a node that cannot read
 //!   it answers its clients with an error.
-//! * No client can take what all need: connections, held requests with their keys and bytes, heads that have not
+//! * No client can take what all need: connections, bodies and large answers under way ([`budget`]), held requests with their keys and bytes, heads that have not
 //!   come whole, logins that wait and strangers at the peer port are counted by [`origin`] too, before anything
 //!   is known of who it is. What is begun for a client and cannot be stopped keeps its place when the client
 //!   is gone ([`operations::passwords`]).
@@ -345,6 +346,7 @@
 
 mod address;
 pub mod api;
+pub mod budget;
 pub mod bundle;
 pub mod catalog;
 pub mod cli;

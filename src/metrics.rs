@@ -194,6 +194,11 @@ metrics! {
     /// 1 while room is short and what adds is refused, by reason: disk and memory (its own or, on the leader, any member's; a learner's stops nothing), quota.
     storage_alarm: IntGaugeVec "thuban_storage_alarm" ["reason"];
 
+    /// Bytes of bodies and large answers of clients that are under way, until they are answered or sent.
+    under_way: IntGauge "thuban_under_way_bytes";
+    /// Bytes that may be; a quarter of them, and at least 16 MiB, those of one address.
+    under_way_max: IntGauge "thuban_under_way_max_bytes";
+
     /// Connections of clients that are open, by listener: api, compat.
     connections: IntGaugeVec "thuban_connections" ["listener"];
     /// Connections closed before a request was read, by listener and reason: total, address, descriptors, tls, tls_slow, plain.

@@ -111,6 +111,14 @@ impl Shares {
         Ok(())
     }
 
+    /// Takes so much for a client whether there is as much or not.
+    pub fn charge(&self, origin: Origin, amount: usize) {
+        let mut taken = self.taken.lock();
+        taken.all = taken.all.saturating_add(amount);
+        let of_origin = taken.by_origin.entry(origin).or_default();
+        *of_origin = of_origin.saturating_add(amount);
+    }
+
     /// Gives back what was taken for a client.
     pub fn give_back(&self, origin: Origin, amount: usize) {
         let mut taken = self.taken.lock();

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{self, ApiSettings, App};
+use crate::budget::Budget;
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
 use crate::connections::{self, Door, Places};
@@ -149,10 +150,12 @@ impl Server {
             webhook_networks: config.tuning.webhook_private_networks.clone(),
         };
         let operations = Operations::new(node.clone(), bounds);
+        let budget = Budget::new(memory_limit_bytes, metrics.clone());
         let app = App::new(
             operations.clone(),
             ApiSettings {
                 trusted_proxies: config.tuning.trusted_proxies.clone(),
+                budget: Some(budget),
                 hosts: hosts(&config, bound.api),
                 metrics_elsewhere: metrics_listener.is_some(),
                 document: LazyDocument::new(Box::new(move || {
@@ -289,7 +292,7 @@ fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
 fn console_router(config: &Config, node: &Node, operations: Operations, bound: SocketAddr) -> Router {
     let settings =
         ConsoleSettings { is_secure: config.tls.is_some(), trusted_proxies: config.tuning.trusted_proxies.clone() };
-    let tracked = api::Tracked::new("ui", node, hosts(config, bound));
+    let tracked = api::Tracked::new("ui", node, hosts(config, bound), None);
     console::router(Console::new(operations, settings)).layer(from_fn_with_state(tracked, api::track))
 }
 
@@ -308,6 +311,6 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         settings,
         metrics,
     ));
-    let tracked = api::Tracked::new("compat", node, Hosts::any());
+    let tracked = api::Tracked::new("compat", node, Hosts::any(), None);
     api::shared_routes(app.clone()).merge(surface).layer(from_fn_with_state(tracked, api::track))
 }

@@ -14,11 +14,12 @@ use serde::{Deserialize, Serialize};
 
 use super::App;
 use super::auth::Caller;
+use super::bodies::read_body_within;
 use super::config_files::{FIELDS, KEY_FIELDS};
 use super::doc::{Doc, PROPOSED};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Object, read_body_within};
+use super::extract::Object;
 use super::query::{Fresh, Query};
 use super::sealed;
 use crate::bundle::{self, Bundled, Limits};
@@ -153,7 +154,7 @@ impl FromRequest<App> for Archive {
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
         let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let boundary = multer::parse_boundary(kind).ok();
-        let body = read_body_within(request.into_body(), limits::IMPORT_BODY_BYTES_MAX).await?;
+        let body = read_body_within(request, limits::IMPORT_BODY_BYTES_MAX).await?;
         match boundary {
             Some(boundary) => part(body, &boundary).await,
             None => Ok(Archive(body)),

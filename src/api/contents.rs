@@ -5,8 +5,9 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use super::App;
+use super::bodies::read_body_within;
 use super::error::ApiError;
-use super::extract::{Batch, read_body_within};
+use super::extract::Batch;
 use super::unknown::{Noted, Unknown};
 use crate::model::limits;
 
@@ -35,7 +36,7 @@ impl<T: DeserializeOwned> FromRequest<App> for NotedContents<T> {
 }
 
 async fn read(request: Request, app: &App) -> Result<Bytes, ApiError> {
-    read_body_within(request.into_body(), bytes_max(app.bounds.config_content_chars_max)).await
+    read_body_within(request, bytes_max(app.bounds.config_content_chars_max)).await
 }
 
 /// For one content of so many characters, and what is usual beside it.

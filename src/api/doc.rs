@@ -128,8 +128,9 @@ impl Doc {
         schemas: &mut SchemaGenerator,
     ) -> Operation {
         let codes = self.codes.iter().copied().flatten().copied();
-        // A defect, and the limit of time, which meet any route.
-        let codes = codes.chain([Code::ExecuteException, Code::OutcomeUnknown, Code::ReadTimedOut]).collect();
+        // A defect, and the limits of time and memory, which meet any route.
+        let of_all = [Code::TooMuchUnderWay, Code::ExecuteException, Code::OutcomeUnknown, Code::ReadTimedOut];
+        let codes = codes.chain(of_all).collect();
         let mut sketch =
             Sketch { schemas, item: self.item, query: self.query.concat(), body: None, body_types: &[JSON], codes };
         inputs(&mut sketch);

@@ -39,7 +39,7 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = envelope::plain(self.0.code, self.0.info());
         // Not all of the body is read, so no other request can follow on the connection.
-        if self.0.code == Code::RequestTooLarge {
+        if matches!(self.0.code, Code::RequestTooLarge | Code::TooMuchUnderWay) {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         match self.0.code {
@@ -48,7 +48,7 @@ impl IntoResponse for ApiError {
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             // Whoever knows better says so.
-            Code::TooManyLogins => {
+            Code::TooManyLogins | Code::TooMuchUnderWay => {
                 response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

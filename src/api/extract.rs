@@ -3,18 +3,16 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::net::IpAddr;
-use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::value::RawValue;
 use serde_path_to_error::Track;
 
 use super::App;
 use super::auth::Caller;
+use super::bodies::{read_body, read_body_within};
 use super::envelope::{self, Item};
 use super::error::ApiError;
 use super::objects::Objects;
@@ -26,40 +24,6 @@ use crate::model::limits;
 use crate::operations::{Drawn, Items, Noted, write};
 use crate::origin::Sender;
 use axum::response::Response;
-
-/// A body that trickles in is given up.
-const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// How long, and how much, a client may go on sending a body that is refused for its size.
-const REFUSED_WITHIN: Duration = Duration::from_secs(2);
-const REFUSED_BYTES_MAX: usize = 8 * limits::BODY_BYTES_MAX;
-
-/// The bytes of a body within [`limits::BODY_BYTES_MAX`]; one that announces more is refused at once.
-pub(super) async fn read_body(body: Body) -> Result<Bytes, ApiError> {
-    read_body_within(body, limits::BODY_BYTES_MAX).await
-}
-
-pub(super) async fn read_body_within(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
-    if body.size_hint().lower() > bytes_max as u64 {
-        return Err(too_large(body, bytes_max));
-    }
-    let collect = Limited::new(&mut body, bytes_max).collect();
-    match tokio::time::timeout(BODY_WITHIN, collect).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(body, bytes_max)),
-        Ok(Err(error)) => Err(ApiError::new(Code::ParseException, error.to_string())),
-        Err(_) => Err(ApiError::new(Code::ParseException, "the body did not arrive in time")),
-    }
-}
-
-/// The rest is read and dropped while the answer is on its way: a client that is cut off while it
-/// sends sees a broken connection instead of the reason.
-fn too_large(body: Body, bytes_max: usize) -> ApiError {
-    tokio::spawn(tokio::time::timeout(REFUSED_WITHIN, async move {
-        let mut rest = Limited::new(body, REFUSED_BYTES_MAX);
-        while let Some(Ok(_)) = rest.frame().await {}
-    }));
-    ApiError::new(Code::RequestTooLarge, format!("at most {bytes_max} bytes"))
-}
 
 /// The items of a write, each parsed or refused on its own.
 pub(super) struct Batch<T> {
@@ -74,7 +38,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Batch<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        Batch::parse(&read_body(request.into_body()).await?)
+        Batch::parse(&read_body(request).await?)
     }
 }
 
@@ -234,7 +198,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Object<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        Ok(Object(parse_object(&read_body(request.into_body()).await?)?))
+        Ok(Object(parse_object(&read_body(request).await?)?))
     }
 }
 
@@ -245,7 +209,7 @@ impl<T: DeserializeOwned> FromRequest<App> for SmallObject<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        let body = read_body_within(request.into_body(), limits::LOGIN_BODY_BYTES_MAX).await?;
+        let body = read_body_within(request, limits::LOGIN_BODY_BYTES_MAX).await?;
         Ok(SmallObject(parse_object(&body)?))
     }
 }

@@ -14,19 +14,24 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use ipnet::IpNet;
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
+use super::carried::Carried;
 use super::error::ApiError;
 use super::query::{Consistency, Freshness};
 use super::routes::Access;
 use super::{App, auth};
+use crate::address::client_address;
+use crate::budget::Budget;
 use crate::connections::{Parking, later};
 use crate::hosts::Hosts;
 use crate::metrics::OneMore;
 use crate::model::code::Code;
 use crate::model::limits;
 use crate::operations::turns;
+use crate::origin::Origin;
 use crate::raft::node::Node;
 use crate::request_id::{self, RequestId};
 use crate::traces::{self, Arrival};
@@ -58,11 +63,21 @@ struct TrackedSurface {
     surface: &'static str,
     node: Node,
     hosts: Hosts,
+    /// None where bodies and answers are not counted.
+    counting: Option<Counting>,
+}
+
+/// With what bodies and answers are counted.
+#[derive(Clone)]
+pub struct Counting {
+    pub budget: Budget,
+    /// Whose word on the address of a client is believed.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 impl Tracked {
-    pub fn new(surface: &'static str, node: &Node, hosts: Hosts) -> Self {
-        Tracked(Arc::new(TrackedSurface { surface, node: node.clone(), hosts }))
+    pub fn new(surface: &'static str, node: &Node, hosts: Hosts, counting: Option<Counting>) -> Self {
+        Tracked(Arc::new(TrackedSurface { surface, node: node.clone(), hosts, counting }))
     }
 }
 
@@ -85,6 +100,13 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     }
     if let Some(freshness) = &freshness {
         request.extensions_mut().insert(freshness.clone());
+    }
+    let carried = tracked.counting.as_ref().map(|Counting { budget, trusted_proxies }| {
+        let address = client_address(request.headers(), request.extensions(), trusted_proxies);
+        Carried::new(budget, Origin::of_any(address), is_read)
+    });
+    if let Some(carried) = &carried {
+        request.extensions_mut().insert(carried.clone());
     }
     let name = id.text();
     let is_held = HELD_ROUTES.contains(&route);
@@ -109,6 +131,9 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         None if span.is_disabled() => turns::of_request(next.run(request)).await,
         None => turns::of_request(next.run(request)).instrument(span).await,
     };
+    if let Some(carried) = carried {
+        response = carried.counted(response);
+    }
     drop(in_flight);
     traces::answered(&traced, response.status());
     if !is_held {
@@ -198,13 +223,16 @@ async fn admitted(guard: Guard, mut request: Request, next: Next) -> Response {
 pub(super) struct Waiting {
     parking: Option<Parking>,
     id: Option<RequestId>,
+    carried: Option<Carried>,
 }
 
 impl FromRequestParts<App> for Waiting {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
-        Ok(Waiting { parking: parts.extensions.get().copied(), id: parts.extensions.get().cloned() })
+        let Parts { extensions, .. } = parts;
+        let (id, carried) = (extensions.get().cloned(), extensions.get().cloned());
+        Ok(Waiting { parking: extensions.get().copied(), id, carried })
     }
 }
 
@@ -214,10 +242,19 @@ impl Waiting {
     where
         A: Future<Output = Result<Response, ApiError>> + Send + 'static,
     {
-        let Waiting { parking, id } = self;
+        let Waiting { parking, id, carried } = self;
+        if let Some(carried) = &carried {
+            carried.let_go();
+        }
         let answer = async move {
             match AssertUnwindSafe(answer).catch_unwind().await {
-                Ok(answered) => answered.into_response(),
+                Ok(answered) => {
+                    let response = answered.into_response();
+                    match carried {
+                        Some(carried) => carried.counted(response),
+                        None => response,
+                    }
+                }
                 Err(panic) => after_panic(id, &*panic),
             }
         };

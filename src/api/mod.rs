@@ -9,7 +9,9 @@ mod aliases;
 mod audit;
 mod auth;
 mod backup;
+mod bodies;
 mod bundles;
+mod carried;
 mod cluster;
 mod config_files;
 mod config_groups;
@@ -62,6 +64,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use ipnet::IpNet;
 
+use crate::budget::Budget;
 use crate::catalog::Catalog;
 use crate::hosts::Hosts;
 use crate::model::code::Code;
@@ -71,7 +74,7 @@ use error::ApiError;
 use layers::Guard;
 use routes::{Route, routes};
 
-pub use layers::{Tracked, track};
+pub use layers::{Counting, Tracked, track};
 pub use loading::{loading_router, loading_routes};
 // What a body means, for who compares it before it is sent.
 pub(crate) use rules::parse_rule;
@@ -82,6 +85,8 @@ pub(crate) use upstream::folded;
 pub struct ApiSettings {
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// Of bodies and large answers under way; none where they are not counted.
+    pub budget: Option<Budget>,
     /// The names that the listener answers to.
     pub hosts: Hosts,
     /// `/metrics` has a listener of its own, see [`metrics_router`].
@@ -151,7 +156,11 @@ pub fn router(app: App) -> Router {
         let handler = route.handler.layer(from_fn_with_state(guard, layers::guard));
         router = router.route(&route.path, handler);
     }
-    let tracked = Tracked::new(layers::SURFACE, &app.node, app.settings.hosts.clone());
+    let counting = app.settings.budget.clone().map(|budget| {
+        let trusted_proxies = app.settings.trusted_proxies.clone();
+        Counting { budget, trusted_proxies }
+    });
+    let tracked = Tracked::new(layers::SURFACE, &app.node, app.settings.hosts.clone(), counting);
     router
         .fallback(|| async { ApiError::from(Code::UnknownRoute) })
         .method_not_allowed_fallback(|| async { ApiError::from(Code::MethodNotAllowed) })

@@ -9,9 +9,10 @@ use axum::response::Response;
 use serde_json::value::RawValue;
 
 use super::auth::Caller;
+use super::bodies::read_body;
 use super::envelope;
 use super::error::ApiError;
-use super::extract::{Batch, read_body};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::unknown::{Noted, Unknown, parse_noting};
 use super::view::{EventView, RuleReleaseView, RuleView};
@@ -86,7 +87,7 @@ impl FromRequest<App> for RuleBatch {
             let raw = folded.as_deref().unwrap_or(raw);
             unknown.judge(parse_rule(family, raw))
         };
-        Ok(RuleBatch(Batch::parse_noting(&read_body(request.into_body()).await?, read)?))
+        Ok(RuleBatch(Batch::parse_noting(&read_body(request).await?, read)?))
     }
 }
 

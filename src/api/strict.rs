@@ -8,8 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::App;
+use super::bodies::read_body;
 use super::error::ApiError;
-use super::extract::{Batch, parse_object_by, read_body};
+use super::extract::{Batch, parse_object_by};
 use super::unknown::{Unknown, parse_noting_all_but};
 use crate::model::access_key::AccessKeyRequest;
 use crate::model::code::Refusal;
@@ -76,7 +77,7 @@ impl<T: OfTrust> FromRequest<App> for Strict<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        let body = read_body(request.into_body()).await?;
+        let body = read_body(request).await?;
         Ok(Strict(Batch::parse_noting(&body, |raw| (read(raw), Vec::new()))?))
     }
 }
@@ -88,6 +89,6 @@ impl<T: OfTrust> FromRequest<App> for StrictObject<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
-        Ok(StrictObject(parse_object_by(&read_body(request.into_body()).await?, read)?))
+        Ok(StrictObject(parse_object_by(&read_body(request).await?, read)?))
     }
 }

@@ -80,6 +80,7 @@ impl Bench {
         assert!(founded, "a single node founds its cluster and announces itself");
         let settings = ApiSettings {
             trusted_proxies: vec!["127.0.0.0/8".parse().expect("a network")],
+            budget: None,
             hosts: Hosts::any(),
             metrics_elsewhere: false,
             document: LazyDocument::new(Box::new(Bytes::new)),
@@ -207,6 +208,7 @@ async fn a_token_revoked_while_a_read_waited_reads_nothing() {
         Operations::new(bench.node.clone(), BOUNDS),
         ApiSettings {
             trusted_proxies: Vec::new(),
+            budget: None,
             hosts: Hosts::any(),
             metrics_elsewhere: false,
             document: LazyDocument::new(Box::new(Bytes::new)),

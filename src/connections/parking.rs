@@ -21,7 +21,7 @@ use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use httpdate::fmt_http_date;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
+use hyper::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
 use parking_lot::Mutex;
 use time::OffsetDateTime;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -247,6 +247,8 @@ pub(super) struct Words {
     pub(super) bytes: Vec<u8>,
     /// The connection ends with it.
     pub(super) closes: bool,
+    /// What is held until the bytes are written.
+    _held: Extensions,
 }
 
 impl Words {
@@ -279,7 +281,7 @@ impl Words {
         if has_content && !asked.is_head {
             put(&[&body]);
         }
-        Some(Words { bytes, closes })
+        Some(Words { bytes, closes, _held: parts.extensions })
     }
 }
 

@@ -100,6 +100,7 @@ codes! {
     DataConflict = 409000 "data is conflict";
     RequestTooLarge = 413000 "request body over the limit";
     TooManyLogins = 429002 "too many failed logins, try again later";
+    TooMuchUnderWay = 429003 "too much is under way, nothing was changed, try again later";
     ExecuteException = 500000 "execute exception";
     StoreLayerException = 500001 "store layer exception";
     NoLeader = 503001 "no leader is known, nothing was changed, it is safe to retry";

@@ -21,6 +21,14 @@ pub const MEMORY_PER_STATE_BYTE: u64 = 6;
 /// Percent of the memory limit above which memory is short, and below which it is not any more.
 pub const MEMORY_SHORT_PERCENT: u64 = 85;
 pub const MEMORY_ENOUGH_PERCENT: u64 = 75;
+/// This share of the memory limit may be bodies and large answers under way; beyond it 429003.
+pub const UNDER_WAY_MEMORY_DIVISOR: usize = 8;
+/// This share of it one client may have, and at least so many bytes: the largest answer and the largest body.
+pub const UNDER_WAY_ORIGIN_DIVISOR: usize = 4;
+pub const UNDER_WAY_PER_ORIGIN_MIN: usize = 16 * 1024 * 1024;
+/// Bytes of a body, and of an answer, that are not counted.
+pub const BODY_BYTES_FREE: usize = 4 * 1024;
+pub const ANSWER_BYTES_FREE: usize = 64 * 1024;
 /// Default of `--connections-per-address`.
 pub const CONNECTIONS_PER_ADDRESS: usize = 10_000;
 

@@ -318,6 +318,7 @@ async fn private_networks_are_reached_where_the_operator_of_the_node_names_them(
     let token = bench.log_in().await;
     let settings = ApiSettings {
         trusted_proxies: Vec::new(),
+        budget: None,
         hosts: Hosts::any(),
         metrics_elsewhere: false,
         document: LazyDocument::new(Box::new(Bytes::new)),

@@ -9,6 +9,7 @@ mod peers;
 mod polls;
 mod pulls;
 mod surfaces;
+mod under_way;
 mod walks;
 
 use std::net::SocketAddr;

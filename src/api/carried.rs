@@ -1,0 +1,72 @@
+//! What a request has of the budget for bodies and answers ([`crate::budget`]): an extension of requests, put there by
+//! [`super::track`], and the answer of one that got nothing.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
+
+use super::error::ApiError;
+use crate::budget::{self, Budget, Held};
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::origin::{Origin, Short};
+
+/// Whose request it is, and what is held of its body until it is answered.
+#[derive(Clone)]
+pub(super) struct Carried {
+    budget: Budget,
+    origin: Origin,
+    /// Nothing is done, so nothing is left undone where there is no room for the answer.
+    is_read: bool,
+    body: Arc<Mutex<Vec<Held>>>,
+}
+
+impl Carried {
+    pub(super) fn new(budget: &Budget, origin: Origin, is_read: bool) -> Carried {
+        Carried { budget: budget.clone(), origin, is_read, body: Arc::default() }
+    }
+
+    pub(super) fn of(request: &Request) -> Option<Carried> {
+        request.extensions().get::<Carried>().cloned()
+    }
+
+    /// Room for a body of so many bytes; small ones need none.
+    pub(super) async fn wait_for(&self, bytes: usize) -> Result<Held, ApiError> {
+        match bytes > limits::BODY_BYTES_FREE {
+            true => self.budget.wait(self.origin, bytes).await.map_err(too_much),
+            false => Ok(self.budget.nothing(self.origin)),
+        }
+    }
+
+    /// Keeps what a body takes until the request is answered.
+    pub(super) fn keep(&self, held: Held) {
+        self.body.lock().push(held);
+    }
+
+    /// Gives back what is held of the body: its request waits, and does not need it any more.
+    pub(super) fn let_go(&self) {
+        self.body.lock().clear();
+    }
+
+    /// The answer, which counts until it is sent where it is large; or a refusal, where there is no room for it.
+    pub(super) fn counted(&self, response: Response) -> Response {
+        let Some(bytes) = budget::counted(&response) else { return response };
+        if !self.is_read || !response.status().is_success() {
+            return budget::hold(response, self.budget.charge(self.origin, bytes));
+        }
+        match self.budget.take(self.origin, bytes) {
+            Ok(held) => budget::hold(response, held),
+            Err(short) => too_much(short).into_response(),
+        }
+    }
+}
+
+pub(super) fn too_much(short: Short) -> ApiError {
+    let whose = match short {
+        Short::Origin => "of one address",
+        Short::Total => "of all clients",
+    };
+    ApiError::new(Code::TooMuchUnderWay, format!("bodies and answers {whose} take as much memory as they may"))
+}
