@@ -27,7 +27,8 @@ use crate::linearizable::{SERVICES, add_value, new_leader, use_value};
 /// Of the services that are created, and of the files.
 const NAMESPACE: &str = "faults";
 const GROUP: &str = "faults";
-const WORKERS: usize = 4;
+/// So few that what they have written over 200 faults is loaded in seconds, by a build that is not optimized.
+const WORKERS: usize = 1;
 /// Values that are read and written during one fault, and by how many clients each.
 const VALUES: usize = 4;
 const CLIENTS_PER_VALUE: usize = 4;
