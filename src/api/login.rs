@@ -14,6 +14,7 @@ use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::{Agent, RequestId, SentBy, SmallObject};
 use crate::model::code::Code;
+use crate::operations::new_token;
 use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
 
 const DOC: Doc = Doc::new("Login");
@@ -47,7 +48,7 @@ pub(super) async fn log_in(
     Agent(agent): Agent,
     SmallObject(Credentials { name, password }): SmallObject<Credentials>,
 ) -> Result<Response, ApiError> {
-    match app.sign_in(Applicant { name, password, sender, agent, request }).await {
+    match app.sign_in(Applicant { name, password, sender, agent, request, token: new_token() }).await {
         Ok(SignedIn { user, token }) => {
             let login =
                 Login { user_id: &user.id, name: &user.name, role: user.role_word(), owner_id: "", token: &token };

@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::session::Visitor;
 use crate::catalog::Op;
 use crate::catalog::access_keys::AccessKeyFilter;
@@ -101,7 +101,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         (Err(refusal), Ok(accounts)) => {
             page_refused(refusal.code, &Page { frame: accounts.frame.refused(&refusal), ..accounts })
         }
-        (_, Err(refusal)) => failed(visitor.texts, &refusal),
+        (_, Err(refusal)) => undone(visitor.texts, &refusal),
     }
 }
 

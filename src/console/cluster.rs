@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::session::Visitor;
 use super::texts::role;
 use crate::model::code::{Code, Refusal};
@@ -74,7 +74,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Ok(()) => on_to("/ui/cluster", Deed::Changed),
         Err(refusal) => match shown(&console, &visitor).await {
             Ok(cluster) => page_refused(refusal.code, &Page { frame: cluster.frame.refused(&refusal), ..cluster }),
-            Err(refusal) => failed(visitor.texts, &refusal),
+            Err(refusal) => undone(visitor.texts, &refusal),
         },
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
 use super::rules::searched;
@@ -157,6 +157,9 @@ fn branches(catalog: &Catalog, sight: &Sight) -> Vec<Branch> {
 pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
+    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
+        return visitor.barred(&console, &refusal);
+    }
     let template = fields.given("template");
     let draft = ConfigFileDraft {
         content: template.is_none().then(String::new),
@@ -169,7 +172,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
         Ok(_) => on_to(&link(&key), Deed::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(tree) => page_refused(refusal.code, &TreePage { frame: tree.frame.refused(&refusal), ..tree }),
-            Err(_) => failed(visitor.texts, &refusal),
+            Err(_) => undone(visitor.texts, &refusal),
         },
     }
 }
@@ -289,11 +292,14 @@ fn of(catalog: &Catalog, frame: Frame, file: &ConfigFile, edits: bool, releases_
 pub(super) async fn save(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
+    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
+        return visitor.barred(&console, &refusal);
+    }
     let mut typed = None;
     let text = if fields.get("as") == "table" {
         let page_as_saved = match shown(&console, &visitor, &key).await {
             Ok(page) => page,
-            Err(refusal) => return failed(visitor.texts, &refusal),
+            Err(refusal) => return undone(visitor.texts, &refusal),
         };
         let kind = Kind::texts(PAIRS);
         let value = Sent::of(&fields).value(&kind);
@@ -340,6 +346,9 @@ fn pairs_in(kind: &Kind, typed: Value) -> Result<Pairs, Refusal> {
 pub(super) async fn delete(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
+    if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
+        return visitor.barred(&console, &refusal);
+    }
     let deleted = console.config_files(&visitor.caller, Op::Delete, vec![Ok(named_file(&key))]).await;
     match one(deleted.map(|(outcomes, _)| outcomes)) {
         Ok(_) => on_to("/ui/config", Deed::Deleted),
@@ -350,6 +359,9 @@ pub(super) async fn delete(State(console): State<Console>, form: Form) -> Respon
 pub(super) async fn release(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
+    if let Err(refusal) = visitor.check(Verb::Release, &key.namespace, &key.group) {
+        return visitor.barred(&console, &refusal);
+    }
     let released = match Rollout::read(&fields) {
         Ok(rollout) => {
             let draft = ConfigReleaseDraft {
@@ -381,6 +393,9 @@ fn named(key: &ConfigKey) -> ConfigReleaseDraft {
 pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let key = key(&fields);
+    if let Err(refusal) = visitor.check(Verb::Release, &key.namespace, &key.group) {
+        return visitor.barred(&console, &refusal);
+    }
     let changed = match wanted(&fields) {
         Some(op) => {
             let to_previous = (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous"));
@@ -412,6 +427,6 @@ async fn done(
 fn refused(visitor: &Visitor, page: Result<FilePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &FilePage { frame: page.frame.refused(refusal), ..page }),
-        Err(gone) => failed(visitor.texts, &gone),
+        Err(gone) => undone(visitor.texts, &gone),
     }
 }

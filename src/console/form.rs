@@ -11,7 +11,8 @@ use http_body_util::{BodyExt, Limited};
 use tokio::time::timeout;
 
 use super::Console;
-use super::frame::failed;
+use super::bars;
+use super::frame::{failed, undone};
 use super::session::{Stranger, Visitor};
 use crate::address::peer_is_trusted;
 use crate::model::code::{Code, Refusal};
@@ -81,11 +82,14 @@ impl FromRequest<Console> for Form {
     async fn from_request(request: Request, console: &Console) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, console).await?;
-        let refuse = |code, why: &str| failed(visitor.texts, &Refusal::new(code, why));
+        let refuse = |refusal: &Refusal| undone(visitor.texts, refusal);
+        // Before anything of the form is read: who may not do it is told that, whatever else is wrong.
+        bars::check(&visitor, parts.uri.path()).map_err(|refusal| visitor.barred(console, &refusal))?;
         let is_ours = comes_from_here(console, &parts);
-        let fields = read(body, limits::BODY_BYTES_MAX).await.map_err(|refusal| failed(visitor.texts, &refusal))?;
+        let fields = read(body, limits::BODY_BYTES_MAX).await.map_err(|refusal| refuse(&refusal))?;
         if !is_ours || !is_equal(fields.raw(TOKEN), &visitor.form_token) {
-            return Err(refuse(Code::NotAllowedAccess, "this form is not of a page of yours: load the page again"));
+            let why = "this form is not of a page of yours: load the page again";
+            return Err(refuse(&Refusal::new(Code::NotAllowedAccess, why)));
         }
         Ok(Form { visitor, fields })
     }

@@ -88,14 +88,27 @@ pub(super) fn page(template: &impl Template) -> Response {
     page_as(StatusCode::OK, template)
 }
 
-/// A page that says what was wrong, what was typed still in it.
+/// A page that says what was wrong with a form, what was typed still in it.
 pub(super) fn page_refused(code: Code, template: &impl Template) -> Response {
-    let status = match code {
+    page_as(status_of_form(code), template)
+}
+
+/// The same where a password was wrong: whoever knows the right one may do it.
+pub(super) fn page_unproven(code: Code, template: &impl Template) -> Response {
+    page_as(status(code), template)
+}
+
+fn status(code: Code) -> StatusCode {
+    match code {
         // To a browser what is not there is not there.
         Code::NotFoundResource => StatusCode::NOT_FOUND,
         code => StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-    };
-    page_as(status, template)
+    }
+}
+
+/// Who is known and may not do what a form asks for gains nothing from signing in again.
+fn status_of_form(code: Code) -> StatusCode {
+    if code == Code::NotAllowedAccess { StatusCode::FORBIDDEN } else { status(code) }
 }
 
 fn page_as(status: StatusCode, template: &impl Template) -> Response {
@@ -159,13 +172,22 @@ struct Failed {
 }
 
 pub(super) fn failed(t: &'static Texts, refusal: &Refusal) -> Response {
+    failed_as(status(refusal.code), t, refusal)
+}
+
+/// The same where a form was sent.
+pub(super) fn undone(t: &'static Texts, refusal: &Refusal) -> Response {
+    failed_as(status_of_form(refusal.code), t, refusal)
+}
+
+fn failed_as(status: StatusCode, t: &'static Texts, refusal: &Refusal) -> Response {
     let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
     let title = match refusal.code {
         Code::NotFoundResource => t.not_there,
         Code::NotAllowedAccess => t.not_allowed,
         _ => t.failed,
     };
-    page_refused(refusal.code, &Failed { t, styles, icon, title, why: told(refusal) })
+    page_as(status, &Failed { t, styles, icon, title, why: told(refusal) })
 }
 
 /// Where there is no page at all.

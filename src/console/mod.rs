@@ -2,13 +2,15 @@
 //!
 //! Everything that a page needs is in the binary. A page is whole without scripts: links and forms do what they
 //! say; scripts only spare a person a reload or a key. A visitor is known by a cookie of the console's own, which no
-//! other surface takes ([`session`]); what is sent from a form carries a token that only the page knew ([`form`]).
+//! other surface takes ([`session`]); what is sent from a form carries a token that only the page knew ([`form`]), and
+//! is not read where its visitor may not send one ([`bars`]).
 //! A module here is a page or a few: it reads a form or a query, calls [`crate::operations`] or reads the catalog, and
 //! hands what it found to a template in `pages/`. Texts are in [`texts`], in two languages.
 
 mod accounts;
 mod assets;
 mod audit;
+mod bars;
 mod cluster;
 mod config;
 mod drafting;

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use super::Console;
 use super::accounts::in_words;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_unproven};
 use super::session::{self, Visitor};
 use crate::catalog::Credential;
 use crate::model::code::{Code, Refusal};
@@ -88,7 +88,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
             let mut response = match shown(&console, &visitor) {
-                Ok(account) => page_refused(refusal.code, &Page { frame: account.frame.refused(&refusal), ..account }),
+                Ok(account) => page_unproven(refusal.code, &Page { frame: account.frame.refused(&refusal), ..account }),
                 Err(refusal) => failed(visitor.texts, &refusal),
             };
             response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));

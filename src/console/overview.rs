@@ -1,4 +1,5 @@
-//! The first page: who is in the cluster, what should wake somebody, what there is, what changed last.
+//! The first page: who is in the cluster and what should wake somebody, for who operates it; what there is, what changed
+//! last.
 
 use askama::Template;
 use axum::extract::State;
@@ -26,7 +27,8 @@ const CHANGES_SHOWN: usize = 10;
 #[template(path = "overview.html")]
 struct Page {
     frame: Frame,
-    status: ClusterStatus,
+    /// For who operates it.
+    status: Option<ClusterStatus>,
     counts: Vec<Count>,
     /// For who may see them.
     changes: Option<Vec<Change>>,
@@ -42,18 +44,23 @@ struct Count {
 impl Page {
     /// How many entries a member is behind the one that is furthest.
     fn lag(&self, applied: &Option<u64>) -> String {
-        let furthest = self.status.members.iter().filter_map(|member| member.applied).max().unwrap_or(0);
+        let members = self.status.iter().flat_map(|status| &status.members);
+        let furthest = members.filter_map(|member| member.applied).max().unwrap_or(0);
         applied.map_or_else(|| "?".to_owned(), |applied| (furthest - applied.min(furthest)).to_string())
     }
 
     fn is_leader(&self, id: &u64) -> bool {
-        self.status.leader == Some(*id)
+        self.status.as_ref().is_some_and(|status| status.leader == Some(*id))
     }
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
-    let status = console.node.cluster_survey().await;
     let frame = visitor.frame(Section::Overview);
+    // Nobody else has the members asked.
+    let status = match frame.operates {
+        true => Some(console.node.cluster_survey().await),
+        false => None,
+    };
     let sight = visitor.caller.sight();
     let texts = frame.t;
     let find = move |catalog: &Catalog| counts(texts, catalog, &sight);

@@ -9,7 +9,7 @@ use axum::response::Response;
 use super::Console;
 use super::drafting::{Typed, blank, pretty};
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
 use super::session::Visitor;
@@ -248,6 +248,14 @@ fn find(catalog: &Catalog, family: Family, id: &str, sight: &Sight) -> Result<Ar
     rule.cloned().ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such rule"))
 }
 
+/// Refuses who may not do this to a rule that it sees; of others the operation says that there is none.
+fn check(console: &Console, visitor: &Visitor, verb: Verb, family: Family, id: &str) -> Result<(), Refusal> {
+    match find(&console.node.state().view(), family, id, &visitor.caller.sight()) {
+        Ok(rule) => visitor.check(verb, &rule.namespace, &rule.name),
+        Err(_) => Ok(()),
+    }
+}
+
 pub(super) async fn show(
     State(console): State<Console>,
     visitor: Visitor,
@@ -304,6 +312,9 @@ pub(super) async fn save(
 ) -> Response {
     let Form { visitor, fields } = form;
     let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
+    if let Err(refusal) = check(&console, &visitor, Verb::Edit, family, &id) {
+        return visitor.barred(&console, &refusal);
+    }
     let (typed, is_done) = Typed::read(family, &fields);
     // Of what was changed meanwhile by somebody else saving tells, not a button on the way to it.
     let again = async |typed| {
@@ -313,7 +324,7 @@ pub(super) async fn save(
     if !is_done {
         return match again(typed).await {
             Ok(shown) => page(&shown),
-            Err(refusal) => failed(visitor.texts, &refusal),
+            Err(refusal) => undone(visitor.texts, &refusal),
         };
     }
     let saved = match typed.draft(family) {
@@ -335,6 +346,9 @@ pub(super) async fn delete(
     form: Form,
 ) -> Response {
     let Some(family) = family_of(&kind) else { return nowhere(form.visitor.texts) };
+    if let Err(refusal) = check(&console, &form.visitor, Verb::Edit, family, &id) {
+        return form.visitor.barred(&console, &refusal);
+    }
     let named = shown(&console, &form.visitor, family, &id, &Fields::default()).await;
     let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.sight()) {
         Ok(rule) => {
@@ -357,6 +371,9 @@ pub(super) async fn release(
 ) -> Response {
     let Form { visitor, fields } = form;
     let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
+    if let Err(refusal) = check(&console, &visitor, Verb::Release, family, &id) {
+        return visitor.barred(&console, &refusal);
+    }
     let released = match Rollout::read(&fields) {
         Ok(rollout) => {
             let draft = RuleReleaseDraft {
@@ -387,6 +404,9 @@ pub(super) async fn change(
     let (Some(family), Some(op)) = (family_of(&kind), wanted(&fields)) else {
         return nowhere(visitor.texts);
     };
+    if let Err(refusal) = check(&console, &visitor, Verb::Release, family, &id) {
+        return visitor.barred(&console, &refusal);
+    }
     let draft = RuleReleaseDraft {
         rule_id: Some(id.clone()),
         release_name: fields.given("release"),
@@ -419,7 +439,7 @@ async fn done(
 fn refused(visitor: &Visitor, page: Result<RulePage, Refusal>, refusal: &Refusal) -> Response {
     match page {
         Ok(page) => page_refused(refusal.code, &RulePage { frame: page.frame.refused(refusal), ..page }),
-        Err(gone) => failed(visitor.texts, &gone),
+        Err(gone) => undone(visitor.texts, &gone),
     }
 }
 

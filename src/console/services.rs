@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::rules::{RuleRow, searched};
 use super::session::Visitor;
@@ -97,6 +97,9 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<L
 
 pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
+    if let Err(refusal) = visitor.check(Verb::Edit, fields.get("namespace"), fields.get("name")) {
+        return visitor.barred(&console, &refusal);
+    }
     let draft = ServiceDraft {
         namespace: fields.given("namespace"),
         name: fields.given("name"),
@@ -109,7 +112,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
         Ok(_) => on_to(&named, Deed::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(list) => page_refused(refusal.code, &ListPage { frame: list.frame.refused(&refusal), ..list }),
-            Err(_) => failed(visitor.texts, &refusal),
+            Err(_) => undone(visitor.texts, &refusal),
         },
     }
 }
@@ -219,6 +222,10 @@ fn place(location: &Location) -> Vec<String> {
 /// Isolates an instance or lets it back, changes its weight, or takes it out.
 pub(super) async fn change_instance(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
+    // The form names the service that it is of; the operation finds the instance, and judges that.
+    if let Err(refusal) = visitor.check(Verb::Edit, fields.get("namespace"), fields.get("name")) {
+        return visitor.barred(&console, &refusal);
+    }
     let draft = InstanceDraft { id: fields.given("id"), ..InstanceDraft::default() };
     let caller = &visitor.caller;
     let done = match fields.get("change") {
@@ -237,7 +244,7 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
             Ok(service) => {
                 page_refused(refusal.code, &ServicePage { frame: service.frame.refused(&refusal), ..service })
             }
-            Err(_) => failed(visitor.texts, &refusal),
+            Err(_) => undone(visitor.texts, &refusal),
         },
     }
 }

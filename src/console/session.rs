@@ -1,10 +1,10 @@
-//! Who looks at a page: a token in a cookie that is the console's alone.
+//! Who looks at a page: a cookie that is the console's alone, which stands for the token of a login.
 //!
 //! `HttpOnly` keeps it from scripts, and its path from every other route of the node. A link from elsewhere may bring
 //! it along, a form from elsewhere may not (`SameSite=Lax`), and what changes something has to come from a form that
 //! was made for its visitor ([`super::form`]).
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::header::COOKIE;
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderValue};
@@ -17,9 +17,11 @@ use super::frame::{Deed, Frame, Section};
 use super::texts::{Language, Texts};
 use crate::address::{came_by_tls, sender};
 use crate::catalog::Credential;
-use crate::model::code::Code;
+use crate::catalog::audit::AuditNote;
+use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::operations::{Caller, token_hash};
+use crate::raft::Lane;
 
 const SESSION: &str = "thuban_session";
 const LANGUAGE: &str = "thuban_language";
@@ -43,9 +45,9 @@ fn set(is_secure: bool, name: &str, value: &str, seconds: u64) -> HeaderValue {
 }
 
 /// `parts` are those of the request that is answered.
-pub(super) fn begin(console: &Console, parts: (&HeaderMap, &Extensions), token: &str) -> HeaderValue {
+pub(super) fn begin(console: &Console, parts: (&HeaderMap, &Extensions), cookie: &str) -> HeaderValue {
     let is_secure = console.settings.is_secure || came_by_tls(parts.0, parts.1, &console.settings.trusted_proxies);
-    set(is_secure, SESSION, token, SESSION_SECONDS)
+    set(is_secure, SESSION, cookie, SESSION_SECONDS)
 }
 
 pub(super) fn end(console: &Console) -> HeaderValue {
@@ -56,9 +58,15 @@ pub(super) fn choose(console: &Console, language: Language) -> HeaderValue {
     set(console.settings.is_secure, LANGUAGE, language.tag(), LANGUAGE_SECONDS)
 }
 
+/// The token of the login that a cookie stands for. It is made of the cookie, so the value of the cookie is a token
+/// nowhere, and no token is a cookie.
+pub(super) fn token_of(cookie: &str) -> String {
+    hex::encode(Sha256::new().chain_update("session of the console\n").chain_update(cookie).finalize())
+}
+
 /// What pages of this visitor carry, and forms bring back: nobody knows it who does not know the cookie.
-fn form_token(token: &str) -> String {
-    hex::encode(Sha256::new().chain_update("form of the console\n").chain_update(token).finalize())
+fn form_token(cookie: &str) -> String {
+    hex::encode(Sha256::new().chain_update("form of the console\n").chain_update(cookie).finalize())
 }
 
 /// What can be told of a browser before anybody has signed in.
@@ -83,6 +91,8 @@ pub(super) struct Visitor {
     pub(super) form_token: String,
     /// The page that is asked for, with its query.
     pub(super) path: String,
+    /// The template of its route.
+    route: String,
     /// What was done just before.
     pub(super) done: Option<Deed>,
     /// This node cannot tell whether it knows the newest: no leader answers.
@@ -92,6 +102,19 @@ pub(super) struct Visitor {
 impl Visitor {
     pub(super) fn may(&self, verb: Verb, namespace: &str, name: &str) -> bool {
         self.caller.grants.may(verb, namespace, name)
+    }
+
+    /// Refuses who may not do this there.
+    pub(super) fn check(&self, verb: Verb, namespace: &str, name: &str) -> Result<(), Refusal> {
+        let refuse = || Refusal::new(Code::NotAllowedAccess, format!("this needs {} there", verb.word()));
+        if self.may(verb, namespace, name) { Ok(()) } else { Err(refuse()) }
+    }
+
+    /// The answer to a form of who may not do what it asks for, and the trail has it.
+    pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
+        let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
+        console.node.note(Lane::Refused, self.caller.signs(note));
+        super::frame::undone(self.texts, refusal)
     }
 
     pub(super) fn may_somewhere(&self, verb: Verb) -> bool {
@@ -115,16 +138,25 @@ impl FromRequestParts<Console> for Visitor {
             let query: String = url::form_urlencoded::Serializer::new(String::new()).append_pair("to", &path).finish();
             Redirect::to(&format!("/ui/sign-in?{query}")).into_response()
         };
-        let token = cookie(&parts.headers, SESSION).ok_or_else(ask)?;
+        let cookie = cookie(&parts.headers, SESSION).ok_or_else(ask)?;
         let sender = sender(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
         let request = crate::request_id::of(&parts.extensions);
         // Pages show what was acknowledged before, on any node; where no leader answers, what this one knows, and say so.
         let is_behind = parts.method.is_safe() && console.node.await_linearizable().await.is_err();
-        let credential = Credential::Token(token_hash(token));
+        let credential = Credential::Token(token_hash(&token_of(cookie)));
         match console.identify(credential, sender, request).await {
             Ok(caller) => {
                 let done = Deed::of_query(&Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()));
-                Ok(Visitor { texts, caller, form_token: form_token(token), is_behind, path: path.clone(), done })
+                let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();
+                Ok(Visitor {
+                    route,
+                    texts,
+                    caller,
+                    form_token: form_token(cookie),
+                    is_behind,
+                    path: path.clone(),
+                    done,
+                })
             }
             Err(refusal) if refusal.code == Code::TokenNotExisted => Err(ask()),
             Err(refusal) => Err(super::frame::failed(texts, &refusal)),
@@ -148,5 +180,6 @@ mod tests {
     fn forms_of_others_carry_another_token() {
         assert_ne!(form_token("a"), form_token("b"));
         assert_ne!(form_token("a"), token_hash("a").0);
+        assert_ne!(form_token("a"), token_of("a"), "the page does not tell the token");
     }
 }

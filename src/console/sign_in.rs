@@ -1,19 +1,23 @@
 //! Signing in and out, and the language.
 
 use askama::Template;
-use axum::extract::FromRequest;
-use axum::extract::{Request, State};
-use axum::http::HeaderValue;
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::header::{RETRY_AFTER, SET_COOKIE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use super::form::{Fields, Form, OpenForm};
-use super::frame::{page, page_refused, told};
+use super::frame::{page, page_unproven, told, undone};
 use super::session::{self, Stranger};
 use super::texts::{Language, Texts};
 use super::{Console, ROOT, assets};
 use crate::address::{agent, sender};
+use crate::model::code::{Code, Refusal};
+use crate::operations::new_token;
 use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
+
+/// The field that names a language.
+const LANGUAGE: &str = "language";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -23,18 +27,22 @@ struct Page {
     icon: String,
     to: String,
     user: String,
+    /// The tag of the language, where it was chosen here: kept once somebody has signed in.
+    language: &'static str,
     fault: Option<String>,
 }
 
 impl Page {
     fn new(stranger: &Stranger, fields: &Fields) -> Page {
+        let chosen = Language::of_tag(fields.get(LANGUAGE));
         let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
         Page {
-            t: stranger.texts,
+            t: chosen.map_or(stranger.texts, Language::texts),
             styles,
             icon,
             to: destination(fields),
             user: fields.get("user").to_owned(),
+            language: chosen.map_or("", Language::tag),
             fault: None,
         }
     }
@@ -63,10 +71,16 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     // While the password waits for its turn nothing else is kept of the form.
     let (mut page, to) = (Page::new(&stranger, &fields), destination(&fields));
     drop(fields);
-    match console.sign_in(Applicant { name, password, sender, agent, request: id }).await {
-        Ok(SignedIn { token, .. }) => {
+    let cookie = new_token();
+    let token = session::token_of(&cookie);
+    match console.sign_in(Applicant { name, password, sender, agent, request: id, token }).await {
+        Ok(SignedIn { .. }) => {
             let mut response = Redirect::to(&to).into_response();
-            response.headers_mut().append(SET_COOKIE, session::begin(&console, (&headers, &extensions), &token));
+            let cookies = response.headers_mut();
+            cookies.append(SET_COOKIE, session::begin(&console, (&headers, &extensions), &cookie));
+            if let Some(language) = Language::of_tag(page.language) {
+                cookies.append(SET_COOKIE, session::choose(&console, language));
+            }
             Ok(response)
         }
         Err(not) => {
@@ -75,7 +89,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
             page.fault = Some(told(&refusal));
-            let mut response = page_refused(refusal.code, &page);
+            let mut response = page_unproven(refusal.code, &page);
             response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
             Ok(response)
         }
@@ -90,11 +104,21 @@ pub(super) async fn sign_out(State(console): State<Console>, form: Form) -> Resp
     response
 }
 
-pub(super) async fn choose_language(State(console): State<Console>, form: OpenForm) -> Response {
+/// Of a page that somebody signed in for: nobody else has a form of ours that leads here.
+pub(super) async fn choose_language(State(console): State<Console>, request: Request) -> Result<Response, Response> {
+    let (mut parts, body) = request.into_parts();
+    let Ok(stranger) = Stranger::from_request_parts(&mut parts, &console).await;
+    let form = Form::from_request(Request::from_parts(parts, body), &console).await;
+    let form = form.map_err(|refused| match refused.status() {
+        StatusCode::SEE_OTHER => {
+            undone(stranger.texts, &Refusal::new(Code::NotAllowedAccess, "this form is of no page of yours"))
+        }
+        _ => refused,
+    })?;
     let mut response = Redirect::to(&destination(&form.fields)).into_response();
-    let language = Language::of_tag(form.fields.get("language"));
+    let language = Language::of_tag(form.fields.get(LANGUAGE));
     response.headers_mut().extend(language.map(|language| (SET_COOKIE, session::choose(&console, language))));
-    response
+    Ok(response)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Console;
 use super::form::{Fields, Form};
-use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused};
+use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::services;
 use super::session::Visitor;
 use super::sheet::Kind;
@@ -28,6 +28,7 @@ use crate::model::config_file::ConfigGroupDraft;
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::grant::Verb;
 use crate::model::namespace::NamespaceDraft;
+use crate::model::rule::matching::ALL;
 use crate::model::service::ServiceDraft;
 use crate::model::service_token::ServiceTokenRequest;
 use crate::model::settings::{REVISION, Settings, SettingsChange};
@@ -82,11 +83,24 @@ impl Sort {
     }
 
     /// What one has to be allowed everywhere to see them, where that is not judged for each.
-    fn verb(self) -> Option<Verb> {
+    pub(super) fn verb(self) -> Option<Verb> {
         match self {
             Sort::Namespaces | Sort::Services | Sort::Aliases | Sort::Groups | Sort::Templates => None,
             Sort::Users | Sort::Tokens | Sort::AccessKeys => Some(Verb::Manage),
             Sort::Webhooks | Sort::Settings => Some(Verb::Operate),
+        }
+    }
+
+    /// Refuses who may not edit what a form is about, where it has a place of its own; one that is to be made is named by
+    /// what was typed. A form that names none yet is not refused: the operation will.
+    fn check_place(self, visitor: &Visitor, fields: &Fields) -> Result<(), Refusal> {
+        let of = |key: &str| fields.given(key).or_else(|| fields.given(&format!("/{key}")));
+        match (self, of("namespace"), of("name")) {
+            (Sort::Services | Sort::Groups, Some(namespace), Some(name)) => {
+                visitor.check(Verb::Edit, &namespace, &name)
+            }
+            (Sort::Namespaces, _, Some(name)) => visitor.check(Verb::Edit, &name, ALL),
+            _ => Ok(()),
         }
     }
 
@@ -253,8 +267,11 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
     let Form { visitor, fields } = form;
     let sort = match sort_of(&visitor, &word) {
         Ok(sort) => sort,
-        Err(refusal) => return failed(visitor.texts, &refusal),
+        Err(refusal) => return undone(visitor.texts, &refusal),
     };
+    if let Err(refusal) = sort.check_place(&visitor, &fields) {
+        return visitor.barred(&console, &refusal);
+    }
     let subject = Subject::of(sort, &fields);
     let mut value = Sent::of(&fields).value(&subject.kind);
     if let Some(asked) = fields.given("edit") {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::passwords::NotChecked;
-use super::{Caller, Operations, new_token, token_hash};
+use super::{Caller, Operations, token_hash};
 use crate::catalog::{Asked, Command, Credential};
 use crate::format::level::Level;
 use crate::model::access::{User, Whence};
@@ -21,6 +21,8 @@ pub struct Applicant {
     pub agent: String,
     /// Id of the request.
     pub request: String,
+    /// What the login is to be known by, drawn for it.
+    pub token: String,
 }
 
 /// A user who has logged in, and the token that says so.
@@ -44,9 +46,9 @@ impl<T: Into<Refusal>> From<T> for NotSignedIn {
 }
 
 impl Operations {
-    /// A new token. A wrong name and a wrong password are answered alike.
+    /// A login. A wrong name and a wrong password are answered alike.
     pub async fn sign_in(&self, applicant: Applicant) -> Result<SignedIn, NotSignedIn> {
-        let Applicant { name, password, sender, agent, request } = applicant;
+        let Applicant { name, password, sender, agent, request, token } = applicant;
         let address = sender.address;
         let is_too_long = |text: &str| text.chars().count() > limits::CREDENTIAL_CHARS_MAX;
         let wrong = || {
@@ -74,7 +76,6 @@ impl Operations {
             }
         };
         let user = user.filter(|_| is_right).ok_or_else(wrong)?;
-        let token = new_token();
         let password = user.password_hash.clone();
         // Kept by a cluster that knows of it.
         let is_kept = self.node.state().catalog().level() >= Level::RIGHTS;

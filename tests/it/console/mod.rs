@@ -1,6 +1,7 @@
 //! The console: what it lets in, what it shows whom, and a day of a person in a real browser.
 
 mod addresses;
+mod barred;
 mod explaining;
 mod oneself;
 mod visit;
@@ -44,12 +45,12 @@ async fn nobody_is_let_in_but_by_the_console_s_own_cookie_and_forms() {
     let service = [("namespace", "shop"), ("name", "pay")];
     for token in ["", "another"] {
         let refused = visit.post("/ui/services", &[service[0], service[1], ("form_token", token)]).await;
-        assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN);
     }
     let foreign = visit.client.post(format!("{}/ui/services", visit.base)).header(COOKIE, &visit.cookie);
     let body = format!("namespace=shop&name=pay&form_token={form_token}");
     let foreign = foreign.header("sec-fetch-site", "cross-site").body(body).send().await.expect("an answer");
-    assert_eq!(foreign.status(), StatusCode::UNAUTHORIZED);
+    assert_eq!(foreign.status(), StatusCode::FORBIDDEN);
     assert_eq!(cluster.api(1).get("/naming/v1/services/count").await.amount(), 0);
     let made = visit.post("/ui/services", &[service[0], service[1], ("form_token", &form_token)]).await;
     assert_eq!(
@@ -185,7 +186,7 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
         ("/ui/cluster/backup", ("", "")),
     ] {
         let fields = [key.as_slice(), &[more]].concat();
-        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::FORBIDDEN, "{path}");
     }
     let edited = [
         "users",
@@ -210,11 +211,11 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
             ("/service", "other-pay"),
             ("/releases_kept", "7"),
         ];
-        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::FORBIDDEN, "{path}");
     }
     for (path, change) in [("/ui/accounts", "disable"), ("/ui/cluster", "snapshot")] {
         let fields = [("form_token", token.as_str()), ("change", change), ("name", "admin"), ("id", "1")];
-        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::FORBIDDEN, "{path}");
     }
     assert_eq!(
         api.get("/config/v1/configfiles?namespace=shop&group=app&name=application.properties").await.body["configFile"]
