@@ -17,6 +17,7 @@ import http.client
 import json
 import multiprocessing
 import os
+import queue
 import resource
 import sys
 import tempfile
@@ -211,6 +212,15 @@ def metrics(cluster, *names):
     return [line for line in lines if line.startswith(names)]
 
 
+def answered(told):
+    """What one process of attackers was told; nothing of one that does not come to its end."""
+    try:
+        return told.get(timeout=60)
+    except queue.Empty:
+        print("Some of the attackers did not end: their answers are not counted.")
+        return Counter()
+
+
 def storm(cluster, options, names):
     """Runs it; the samples, what the honest ones saw, what the attackers were told, and whether the node lives."""
     ends, results, told = multiprocessing.Event(), multiprocessing.Queue(), multiprocessing.Queue()
@@ -240,8 +250,9 @@ def storm(cluster, options, names):
     cpu = (cpu_seconds(cluster.processes[0].pid) - cpu) / (time.monotonic() - began) if is_alive else float("nan")
     ends.set()
     saw = [results.get(timeout=120) for _ in served]
-    answers = sum((told.get(timeout=120) for _ in attackers), Counter())
+    answers = sum((answered(told) for _ in attackers), Counter())
     for process in served + attackers:
+        process.terminate()
         process.join()
     written = (os.path.getsize(cluster.log(0)) - log_before) / 1024
     if not is_alive:

@@ -104,6 +104,7 @@ pages! {
     console: "docs/console.md";
     deploy: "docs/deploy.md";
     figures: "docs/figures.md";
+    figures_attacks: "docs/figures/attacks.md";
     figures_builds: "docs/figures/builds.md";
     figures_clients: "docs/figures/clients.md";
     figures_edges: "docs/figures/edges.md";
