@@ -68,7 +68,8 @@
 //! turn (`operations::turns`): the catalog's maps
 //! are persistent ones, so a view is made in no time and keeps nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by
 //! side (`catalog::ledger`) and touch the things of their page alone; a page by key begins in the sorted map behind the row
-//! that the one before ended with ([`catalog::page`]). Config clients always read
+//! that the one before ended with ([`catalog::page`]). What is shown of a row is made as it is written, up to a bound of
+//! the whole answer (`api::bounded`). Config clients always read
 //! the node's own state; what keeps them from stepping back are the ids they bring along.
 //!
 //! # How fresh a node is
@@ -341,7 +342,7 @@
 //! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |
 //! | health of an instance | by heartbeats, where it asks for that; unhealthy after three times its ttl |
 //! | names in paths | nothing new is called `.` or `..` |
-//! | lists and what was released | rules are listed whole, unless `brief=true`; releases without what they are of, unless `brief=false` |
+//! | lists and what was released | rules are listed whole, unless `brief=true`; releases without what they are of and config files without their contents, unless `brief=false`; an answer with rows has 16 MiB at most |
 //! | releases that are too many | the oldest inactive ones go; lists of one thing's releases say up to which version |
 
 mod address;

@@ -5,6 +5,7 @@ use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
+use super::config_releases::CONTENTS;
 use super::contents::Contents;
 use super::doc::{Doc, PAGING, PROPOSED, REVISION};
 use super::envelope::{self, Shape};
@@ -75,8 +76,8 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
 }
 
 pub(super) const LIST: Doc = DOC
-    .says("A page of files, newest change first.")
-    .query(&[FILTERS, PAGING])
+    .says("A page of files, newest change first, without the contents unless `brief=false` asks for them.")
+    .query(&[FILTERS, &[CONTENTS], PAGING])
     .gives(Shape::list::<ConfigFileView>("configFiles"));
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
@@ -88,13 +89,16 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         sight: caller.sight(),
         ..FileFilter::default()
     };
-    let page = query.page()?;
+    let (with_content, page) = (query.flag("brief")? == Some(false), query.page()?);
     let find = move |catalog: &Catalog| {
         catalog.configs.list_files(&filter, &page).map(|file| (FileStatus::of(&file, catalog), file))
     };
     // Even few files may be megabytes of text.
-    app.scan(FAR, find, |listed| {
-        envelope::list("configFiles", &listed, |(status, file)| ConfigFileView::new(file, *status))
+    app.scan(FAR, find, move |listed| {
+        envelope::list("configFiles", &listed, |(status, file)| {
+            let view = ConfigFileView::new(file, *status);
+            if with_content { view } else { view.with_content(None) }
+        })
     })
     .await
 }

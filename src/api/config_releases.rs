@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::App;
 use super::auth::Caller;
@@ -28,6 +28,7 @@ use crate::catalog::page::{Listed, Page};
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
+use crate::model::content::Content;
 use crate::model::release::{GivenTime, ReleaseOp};
 use crate::model::{limits, name};
 use crate::openapi::Param;
@@ -56,8 +57,8 @@ pub(super) const KEY: &[Param] = &[
     Param::text("group", "Group of the file.").required(),
     Param::text("file_name", "Name of the file.").also(&["fileName"]).required(),
 ];
-const CONTENTS: Param =
-    Param::flag("brief", "`false` shows what was released, a page at a time; it is left out otherwise.");
+pub(super) const CONTENTS: Param =
+    Param::flag("brief", "`false` shows the contents, a page at a time; they are left out otherwise.");
 const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
 
 /// What publishing may be refused with.
@@ -317,8 +318,8 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
 }
 
 pub(super) const LIST: Doc = DOC
-    .says("A page of releases of all matching files.")
-    .query(&[FILTERS, PAGING])
+    .says("A page of releases of all matching files, without the contents unless `brief=false` asks for them.")
+    .query(&[FILTERS, &[CONTENTS], PAGING])
     .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"));
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
@@ -331,11 +332,11 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         only_active: query.flag("only_active")?.unwrap_or(false),
         sight: caller.sight(),
     };
-    let page = query.page()?;
+    let (with_content, page) = (query.flag("brief")? == Some(false), query.page()?);
     let find = move |catalog: &Catalog| {
         (catalog.configs.list_releases(&filter, &page), catalog.configs.removed_through_version_of(&filter))
     };
-    answer_list(&app, true, find).await
+    answer_list(&app, with_content, find).await
 }
 
 pub(super) const VERSIONS: Doc = DOC
@@ -372,17 +373,25 @@ async fn answer_list(
     find: impl FnOnce(&Catalog) -> (Listed<Arc<ConfigRelease>>, Option<u64>) + Send + 'static,
 ) -> Result<Response, ApiError> {
     let reader = app.clone();
-    // One that was deleted meanwhile is shown without.
-    let whole = move |release: Arc<ConfigRelease>| {
-        let is_shown = with_content && !release.encrypted;
-        let content = is_shown.then(|| reader.whole(&release.content).ok()).flatten();
-        (release, content)
-    };
     app.scan(FAR, find, move |(listed, removed_through)| {
-        let listed = listed.map(whole);
-        envelope::list_releases("configFileReleases", &listed, removed_through, |(release, content)| {
-            ConfigReleaseView::new(release).with_content(content.as_deref())
+        envelope::list_releases("configFileReleases", &listed, removed_through, |release| {
+            let is_shown = with_content && !release.encrypted;
+            // One that was deleted meanwhile is shown without.
+            let content = is_shown.then(|| reader.whole(&release.content).ok()).flatten();
+            Row { release, content }
         })
     })
     .await
+}
+
+/// A release with a content that is read when it is its turn, and not kept for the next one.
+struct Row<'a> {
+    release: &'a ConfigRelease,
+    content: Option<Content>,
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ConfigReleaseView::new(self.release).with_content(self.content.as_deref()).serialize(serializer)
+    }
 }

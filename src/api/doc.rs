@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::auth::Caller;
 use super::bundles::{Archive, ZIP};
 use super::contents::{Contents, NotedContents};
-use super::envelope::{Coded, Shape};
+use super::envelope::{self, Coded, Shape};
 use super::extract::{Agent, Batch, ClientAddress, Object, RequestId, SentBy, SmallObject};
 use super::judged::Force;
 use super::layers::{Waiting, is_read_of};
@@ -42,6 +42,14 @@ pub(super) const PAGING: &[Param] = &[
     ),
     Param::text("order", "`key`: by namespace, group, name and id instead, where no change moves a row."),
     Param::text("after", "The `after` of the page before, by key: the rows behind it. Not together with `offset`."),
+];
+
+/// What [`super::query::Query::page_of_all`] reads.
+pub(super) const PAGING_OF_ALL: &[Param] = &[
+    PAGING[0],
+    Param::number("limit", "Rows of the page, which is cut to no other number: all where absent, 0 the amount alone."),
+    PAGING[2],
+    PAGING[3],
 ];
 
 /// Of what is deleted by a query.
@@ -164,6 +172,9 @@ impl Doc {
         match self.answer {
             Answer::Json(success) => {
                 sketch.codes.insert(Code::ExecuteSuccess);
+                if matches!(success, Shape::List(_) | Shape::Releases(_)) {
+                    sketch.codes.insert(Code::AnswerTooLong);
+                }
                 shape = success;
             }
             Answer::Raw(raw) => replies.extend(raw.iter().map(|(status, media_type, about)| {
@@ -184,6 +195,7 @@ impl Doc {
             let coded = Coded { whole, items: &items };
             let is_of_items = items.iter().any(|item| item.status() == whole[0].status());
             let schema = match (whole[0].is_success(), is_of_items) {
+                _ if whole.contains(&Code::AnswerTooLong) => envelope::refusal_of_length(coded),
                 (true, _) => shape.schema(sketch.schemas, coded),
                 (false, true) => shape.refusal_schema(sketch.schemas, coded),
                 (false, false) => Shape::Plain.schema(sketch.schemas, coded),

@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+use super::bounded::{self, Measure, Rows, Unwritten};
 use super::error::status;
 use super::view::{Derived, View};
 use crate::catalog::page::{After, Listed};
@@ -23,12 +24,13 @@ const BODY_BYTES_USUAL: usize = 1024;
 pub(super) fn answer(code: Code, body: &impl Serialize) -> Response {
     let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
     match serde_json::to_writer(&mut bytes, body) {
-        Ok(()) => (status(code), [(CONTENT_TYPE, JSON)], bytes).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "an answer could not be serialised");
-            plain(Code::ExecuteException, Code::ExecuteException.info().to_owned())
-        }
+        Ok(()) => written(code, bytes),
+        Err(error) => bounded::unwritten(Unwritten::Failed(error)),
     }
+}
+
+pub(super) fn written(code: Code, bytes: Vec<u8>) -> Response {
+    (status(code), [(CONTENT_TYPE, JSON)], bytes).into_response()
 }
 
 #[derive(Serialize)]
@@ -83,10 +85,17 @@ pub(super) struct Item {
 
 impl Serialize for Item {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(true, serializer)
+    }
+}
+
+impl Item {
+    fn write<S: Serializer>(&self, with_entity: bool, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("code", &self.outcome.code)?;
         map.serialize_entry("info", &self.outcome.info())?;
-        if let Some(view) = View::of(&self.outcome.entity, self.derived, self.with_secrets, self.secret.as_deref()) {
+        let view = View::of(&self.outcome.entity, self.derived, self.with_secrets, self.secret.as_deref());
+        if let Some(view) = view.filter(|_| with_entity) {
             map.serialize_entry(view.element(), &view)?;
         }
         if !self.warnings.is_empty() {
@@ -94,9 +103,7 @@ impl Serialize for Item {
         }
         map.end()
     }
-}
 
-impl Item {
     /// A secret of an entity (the token of a service) is shown to who wrote it, never to who only
     /// ran into it.
     pub(super) fn new(outcome: Outcome, catalog: &Catalog) -> Self {
@@ -130,14 +137,39 @@ struct Batch<'a, T> {
     responses: &'a [T],
 }
 
-/// The answer of a batch: its code is the highest of its items.
+/// The answer of a batch: its code is the highest of its items. One that would be too long tells of each item what came
+/// of it, without the things themselves: done is done.
 pub(super) fn batch(responses: &[Item]) -> Response {
-    batch_under(responses.iter().map(|item| item.outcome.code).max(), responses)
+    let code = responses.iter().map(|item| item.outcome.code).max();
+    batch_within(Measure::of_answer(), code, responses)
+}
+
+pub(super) fn batch_within(measure: Measure, code: Option<Code>, responses: &[Item]) -> Response {
+    match bounded::write(&measure, &Batch::of(code, responses)) {
+        Ok(bytes) => written(code.unwrap_or(Code::ExecuteSuccess), bytes),
+        Err(Unwritten::TooLong { .. }) => batch_under(code, &responses.iter().map(Bare).collect::<Vec<_>>()),
+        Err(failed) => bounded::unwritten(failed),
+    }
 }
 
 fn batch_under(code: Option<Code>, responses: &[impl Serialize]) -> Response {
-    let code = code.unwrap_or(Code::ExecuteSuccess);
-    answer(code, &Batch { code, info: code.info(), amount: responses.len(), size: responses.len(), responses })
+    answer(code.unwrap_or(Code::ExecuteSuccess), &Batch::of(code, responses))
+}
+
+impl<'a, T> Batch<'a, T> {
+    fn of(code: Option<Code>, responses: &'a [T]) -> Self {
+        let code = code.unwrap_or(Code::ExecuteSuccess);
+        Batch { code, info: code.info(), amount: responses.len(), size: responses.len(), responses }
+    }
+}
+
+/// An item without its thing, but where that has a secret, which is told once.
+struct Bare<'a>(&'a Item);
+
+impl Serialize for Bare<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write(self.0.secret.is_some(), serializer)
+    }
 }
 
 /// The answer of a batch of something that no command carries out: each item's element, or why there is none.
@@ -201,9 +233,10 @@ pub(super) fn list_releases<'a, T, V: Serialize>(
     removed_through: Option<u64>,
     view: impl Fn(&'a T) -> V,
 ) -> Response {
-    let rows = listed.rows.iter().map(view).collect();
+    let measure = Measure::of_answer();
+    let rows = Rows::of(&listed.rows, &measure, view);
     let after = listed.after.as_ref().map(After::text);
-    answer(Code::ExecuteSuccess, &List { name, amount: listed.amount, removed_through, after, rows })
+    bounded::answer(Code::ExecuteSuccess, &measure, &List { name, amount: listed.amount, removed_through, after, rows })
 }
 
 /// The member of a list that says which releases are gone.
@@ -212,15 +245,15 @@ const REMOVED_THROUGH: &str = "removed_through_version";
 /// The member of a full page by key that the next one is asked for with.
 pub(super) const AFTER: &str = "after";
 
-struct List<V> {
+struct List<'a, 'm, T, F> {
     name: &'static str,
     amount: usize,
     removed_through: Option<u64>,
     after: Option<String>,
-    rows: Vec<V>,
+    rows: Rows<'a, 'm, T, F>,
 }
 
-impl<V: Serialize> Serialize for List<V> {
+impl<'a, T, V: Serialize, F: Fn(&'a T) -> V> Serialize for List<'a, '_, T, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("code", &Code::ExecuteSuccess)?;
@@ -228,7 +261,7 @@ impl<V: Serialize> Serialize for List<V> {
         map.serialize_entry("amount", &self.amount)?;
         // The configuration centre's word for the same number.
         map.serialize_entry("total", &self.amount)?;
-        map.serialize_entry("size", &self.rows.len())?;
+        map.serialize_entry("size", &self.rows.count())?;
         if let Some(version) = self.removed_through {
             map.serialize_entry(REMOVED_THROUGH, &version)?;
         }
@@ -344,6 +377,12 @@ impl Shape {
     }
 }
 
+/// A list that would be too long says how much of it is answered.
+pub(super) fn refusal_of_length(codes: Coded<'_>) -> Value {
+    let limit = json!({ "type": "integer", "minimum": 0, "description": "With 413002: so many rows fit." });
+    coded(codes, [], [("limit", limit)])
+}
+
 /// An object with `code`, `info` and these fields.
 fn coded<const N: usize, const M: usize>(
     codes: Coded<'_>,
@@ -382,7 +421,9 @@ mod tests {
         let responses = [Item::new(outcome(), &Catalog::default())];
         let batch = Batch { code, info, amount: 1, size: 1, responses: &responses };
         let after = || Some(String::new());
-        let list = |removed_through| List { name, amount: 0, removed_through, after: after(), rows: Vec::<()>::new() };
+        let measure = Measure::of_answer();
+        let rows = || Rows::of(&[(); 0], &measure, |row| row);
+        let list = |removed_through| List { name, amount: 0, removed_through, after: after(), rows: rows() };
         let rows = [
             (Shape::Plain, serde_json::to_value(Plain { code: 0, info: String::new() })),
             (Shape::single::<NamespaceView>(name), serde_json::to_value(Single { code, info, name, element: &() })),

@@ -10,6 +10,7 @@ mod audit;
 mod auth;
 mod backup;
 mod bodies;
+mod bounded;
 mod bundles;
 mod carried;
 mod cluster;

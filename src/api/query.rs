@@ -131,6 +131,11 @@ impl Query {
         }
     }
 
+    /// The same of a list that is whole where no `limit` is given, and never cut to another one.
+    pub(super) fn page_of_all(&self) -> Result<Page, ApiError> {
+        Ok(Page { limit: self.number("limit")?.unwrap_or(usize::MAX), ..self.page()? })
+    }
+
     pub(super) fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, ApiError> {
         let refuse = |_| ApiError::new(Code::InvalidParameter, format!("{key} has to be a whole number from 0 on"));
         self.get(key).map(|text| text.parse().map_err(refuse)).transpose()

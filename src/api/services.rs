@@ -7,7 +7,7 @@ use axum::response::Response;
 
 use super::App;
 use super::auth::Caller;
-use super::doc::{Doc, PAGING};
+use super::doc::{Doc, PAGING, PAGING_OF_ALL};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
 use super::extract::Batch;
@@ -92,14 +92,14 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 }
 
 pub(super) const ALL: Doc = DOC
-    .says("All services of a namespace, never cut.")
-    .query(&[&[Param::text("namespace", "Exact.").required()]])
+    .says("All services of a namespace, or as many as `limit` says.")
+    .query(&[&[Param::text("namespace", "Exact.").required()], PAGING_OF_ALL])
     .gives(Shape::list::<ServiceView>("services"));
 
 pub(super) async fn all(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let namespace = NameFilter::Exact(query.required("namespace")?.to_owned());
     let filter = ServiceFilter { namespace: Some(namespace), sight: caller.sight(), ..ServiceFilter::default() };
-    answer(&app, filter, Page::ALL).await
+    answer(&app, filter, query.page_of_all()?).await
 }
 
 pub(super) const COUNT: Doc =

@@ -211,6 +211,7 @@ async fn there(files: &[Found], into: &IntoArgs) -> anyhow::Result<BTreeMap<Conf
         let page = |paging: &Paging| {
             let mut query = form_urlencoded::Serializer::new(String::new());
             query.append_pair("namespace", namespace).append_pair("group", group).append_pair("only_active", "true");
+            query.append_pair("brief", "false");
             paging.ask(&mut query);
             format!("{path}?{}", query.finish())
         };

@@ -325,6 +325,9 @@ impl Kind {
         add(Some(name), &wanted.name);
         add(Some("group"), &wanted.group);
         add(Some("service"), &wanted.service);
+        if self.nature == Nature::File {
+            query.append_pair("brief", "false");
+        }
         paging.ask(&mut query);
         format!("{}?{}", self.list, query.finish())
     }
@@ -420,5 +423,7 @@ mod tests {
         let of = |word| Kind::of_word(word).expect("a kind").page(&wanted, &Paging::first(100));
         assert_eq!(of("al"), "/naming/v1/service/aliases?alias_namespace=a+b&alias=x*&order=key&limit=100&offset=0");
         assert_eq!(of("ns"), "/naming/v1/namespaces?name=x*&order=key&limit=100&offset=0");
+        let files = "/config/v1/configfiles/search?namespace=a+b&name=x*&brief=false&order=key&limit=100&offset=0";
+        assert_eq!(of("cf"), files);
     }
 }

@@ -18,6 +18,8 @@ pub(super) const WITHIN: Duration = Duration::from_secs(15);
 /// Where there is another node to ask, a silent one is given up sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8090";
+/// A page of fewer rows is answered.
+const TOO_LONG: u64 = 413_002;
 /// No leader: nothing happened, and another node may have one.
 const NO_LEADER: u64 = 503_001;
 
@@ -182,11 +184,17 @@ impl Remote {
         (page_rows, most): (usize, usize),
         path: impl Fn(&Paging) -> String,
     ) -> anyhow::Result<(Vec<Value>, Value)> {
-        let mut all = Vec::new();
-        let mut after = None;
+        let (mut page_rows, mut all) = (page_rows, Vec::new());
+        let mut after: Option<String> = None;
         loop {
             let limit = page_rows.min(most - all.len());
-            let mut answer = self.get(&path(&Paging { limit, offset: all.len(), after })).await?;
+            let paging = Paging { limit, offset: all.len(), after: after.clone() };
+            let mut answer = self.body(Method::GET, &path(&paging), None).await?;
+            if let Some(fitting) = fitting_rows(&answer, limit) {
+                page_rows = fitting;
+                continue;
+            }
+            answer = judged(answer)?;
             let rows = match answer[element].take() {
                 Value::Array(rows) => rows,
                 _ => Vec::new(),
@@ -231,6 +239,12 @@ impl Paging {
             None => query.append_pair("offset", &self.offset.to_string()),
         };
     }
+}
+
+/// Of a page that would be too long, how much of it is answered.
+fn fitting_rows(answer: &Value, asked: usize) -> Option<usize> {
+    let fitting = (answer["code"] == TOO_LONG).then(|| answer["limit"].as_u64())??;
+    usize::try_from(fitting).ok().filter(|fitting| (1..asked).contains(fitting))
 }
 
 /// Whether a code says that it was done, or had been.
@@ -315,6 +329,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_page_that_is_too_long_is_asked_for_again_with_fewer_rows() {
+        let too_long = |limit: u64| json!({ "code": TOO_LONG, "info": "too long", "limit": limit });
+        for (answer, expected) in [
+            (too_long(7), Some(7)),
+            (too_long(49), Some(49)),
+            (too_long(50), None),
+            (too_long(0), None),
+            (json!({ "code": TOO_LONG }), None),
+            (json!({ "code": 200_000, "limit": 7 }), None),
+        ] {
+            assert_eq!(fitting_rows(&answer, 50), expected, "{answer}");
+        }
+    }
 
     #[test]
     fn answers_are_judged_by_code_and_say_what_to_do_next() {

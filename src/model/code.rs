@@ -99,6 +99,7 @@ codes! {
     MethodNotAllowed = 405000 "method not allowed";
     DataConflict = 409000 "data is conflict";
     RequestTooLarge = 413000 "request body over the limit";
+    AnswerTooLong = 413002 "the answer would be too long, ask for less";
     TooManyLogins = 429002 "too many failed logins, try again later";
     TooMuchUnderWay = 429003 "too much is under way, nothing was changed, try again later";
     ExecuteException = 500000 "execute exception";

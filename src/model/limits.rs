@@ -43,6 +43,8 @@ pub const HEAD_BYTES_PENDING_PER_ADDRESS: usize = 16 * 1024 * 1024;
 pub const BATCH_ITEMS_MAX: usize = 100;
 /// Rows of a page: a larger `limit` is cut down to it.
 pub const PAGE_ROWS_MAX: usize = 100;
+/// Bytes of a list, of an answer to a discovering client and of one to a batch; beyond it 413002, or less is told.
+pub const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Releases of one file that are listed for who asks for no page.
 pub const VERSIONS_UNPAGED_MAX: usize = 1000;
 /// Depth of nesting in a JSON body; beyond it 400001.

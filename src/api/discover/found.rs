@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::request::{Identity, Question, Wanted};
-use crate::api::envelope;
+use crate::api::bounded::{self, Measure, Rows};
 use crate::api::error::ApiError;
 use crate::api::view::{InstanceView, NamespaceView, RuleView, ServiceView};
 use crate::catalog::Catalog;
@@ -108,7 +108,8 @@ impl Found {
             Content::Unchanged => Code::DataNoChange,
             _ => Code::ExecuteSuccess,
         };
-        envelope::answer(code, &Answer { code, found: self, question })
+        let measure = Measure::of_answer();
+        bounded::answer(code, &measure, &Answer { code, found: self, question, measure: &measure })
     }
 }
 
@@ -218,6 +219,7 @@ struct Answer<'a> {
     code: Code,
     found: &'a Found,
     question: &'a Question,
+    measure: &'a Measure,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -238,14 +240,23 @@ struct Target<'a> {
 /// Rules as the Polaris family wraps them.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RuleSet")]
-struct RuleSet<'a> {
-    rules: Vec<RuleView<'a>>,
+struct RuleSet<'a, R = Vec<RuleView<'a>>> {
+    rules: R,
     revision: &'a str,
+}
+
+/// A rule as clients see it, which may be another one than is kept.
+struct Seen<'a>(Cow<'a, Rule>);
+
+impl Serialize for Seen<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RuleView::new(&self.0, true).serialize(serializer)
+    }
 }
 
 impl Serialize for Answer<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Answer { code, found, question } = self;
+        let Answer { code, found, question, measure } = self;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("code", code)?;
         map.serialize_entry("info", code.info())?;
@@ -260,23 +271,21 @@ impl Serialize for Answer<'_> {
         match &found.content {
             Content::Unchanged => {}
             Content::Services(services) => {
-                let views: Vec<_> =
-                    services.iter().map(|(instances, service)| ServiceView::new(service, *instances)).collect();
-                map.serialize_entry(question.element, &views)?;
+                let rows = Rows::of(services, measure, |(counts, service)| ServiceView::new(service, *counts));
+                map.serialize_entry(question.element, &rows)?;
             }
             Content::Namespaces(namespaces) => {
-                let views = namespaces.iter();
-                let views: Vec<_> =
-                    views.map(|(services, counts, one)| NamespaceView::new(one, *services, *counts)).collect();
-                map.serialize_entry(question.element, &views)?;
+                let rows = Rows::of(namespaces, measure, |(services, counts, namespace)| {
+                    NamespaceView::new(namespace, *services, *counts)
+                });
+                map.serialize_entry(question.element, &rows)?;
             }
             Content::Instances(instances) => {
-                let views: Vec<_> = instances.iter().map(|instance| InstanceView::new(instance)).collect();
-                map.serialize_entry(question.element, &views)?;
+                let rows = Rows::of(instances, measure, |instance| InstanceView::new(instance));
+                map.serialize_entry(question.element, &rows)?;
             }
             Content::Rules(releases) => {
-                let rules: Vec<_> = releases.iter().map(|release| release.rule.as_clients_see()).collect();
-                let rules: Vec<_> = rules.iter().map(|rule| RuleView::new(rule, true)).collect();
+                let rules = Rows::of(releases, measure, |release| Seen(release.rule.as_clients_see()));
                 match question.wanted {
                     Wanted::Rules(_, Some(_)) => map.serialize_entry(question.element, &rules)?,
                     _ => map.serialize_entry(question.element, &RuleSet { rules, revision })?,

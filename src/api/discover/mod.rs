@@ -47,6 +47,7 @@ pub(super) const DISCOVER: Doc = Doc::new("Discovery")
     .gives(Shape::whole::<Described>())
     .codes(&[&[
         Code::DataNoChange,
+        Code::AnswerTooLong,
         Code::InvalidDiscoverResource,
         Code::InvalidNamespaceName,
         Code::InvalidServiceName,

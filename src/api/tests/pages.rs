@@ -9,9 +9,8 @@ use crate::model::time::Timestamp;
 use crate::origin::Origin;
 use crate::subscribers::Client;
 
-/// Lists that are short, or never cut.
-const WHOLE: [&str; 4] =
-    ["/auth/v1/roles", "/naming/v1/services/all", "/naming/v1/services/count", "/naming/v1/instances/count"];
+/// Lists that are short, or amounts alone.
+const WHOLE: [&str; 3] = ["/auth/v1/roles", "/naming/v1/services/count", "/naming/v1/instances/count"];
 const MANY: u64 = 5;
 
 /// An item of a write, by its number.
@@ -68,6 +67,8 @@ fn lists() -> Vec<List> {
         List::new("/naming/v1/namespaces", "", "namespaces", &["name"]).stirred("/naming/v1/namespaces", named),
         List::new("/core/v1/namespaces", "", "namespaces", &["name"]).stirred("/core/v1/namespaces", named),
         List::new("/naming/v1/services", "", "services", &["namespace", "name"])
+            .stirred("/naming/v1/services", |number| json!({ "namespace": "n", "name": text("s", number) })),
+        List::new("/naming/v1/services/all", "namespace=n", "services", &["name"])
             .stirred("/naming/v1/services", |number| json!({ "namespace": "n", "name": text("s", number) })),
         List::new("/naming/v1/service/aliases", "", "aliases", &["alias_namespace", "alias"]).stirred(
             "/naming/v1/service/alias",

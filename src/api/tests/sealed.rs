@@ -71,9 +71,9 @@ async fn only_who_may_edit_sees_what_an_encrypted_file_says() {
         assert_eq!(diff["code"], code, "{diff}");
         assert_eq!(diff.to_string().contains("correct horse"), sees, "{diff}");
         for path in [
-            format!("{FILES}/search?namespace=n"),
-            format!("{FILES}/releases?{}", of_releases("a")),
-            format!("{FILES}/release/versions?{}", of_releases("a")),
+            format!("{FILES}/search?namespace=n&brief=false"),
+            format!("{FILES}/releases?{}&brief=false", of_releases("a")),
+            format!("{FILES}/release/versions?{}&brief=false", of_releases("a")),
             format!("{FILES}/releasehistory?{}", of_releases("a")),
             format!("{FILES}/subscribers?{}", of_releases("a")),
         ] {

@@ -92,7 +92,8 @@ pub(in crate::api) struct ConfigFileView<'a> {
     name: &'a str,
     namespace: &'a str,
     group: &'a str,
-    /// Of an encrypted file absent, but where that file alone is read by who may edit it.
+    /// In a list absent without `brief=false`; of an encrypted file absent, but where that file alone is read by who
+    /// may edit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
     /// Whether the content is kept encrypted.
@@ -160,8 +161,8 @@ pub(in crate::api) struct ConfigReleaseView<'a> {
     namespace: &'a str,
     group: &'a str,
     file_name: &'a str,
-    /// Of an encrypted file absent, but where that release alone is read by who may edit the file; and absent among the
-    /// versions of a file, unless they are asked for with it.
+    /// In a list absent without `brief=false`; of an encrypted file absent, but where that release alone is read by who
+    /// may edit the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
     /// Of the content; of an encrypted one, of what is kept in its place.

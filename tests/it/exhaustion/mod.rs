@@ -4,6 +4,7 @@
 //! The attacker has addresses of its own (`127.0.0.9` and what a proxy says of it), so that what is given
 //! to one address is told from what is given to all. `scripts/attacks` runs the same for minutes.
 
+mod lists;
 mod logins;
 mod peers;
 mod polls;
