@@ -44,15 +44,17 @@ pub(super) async fn admit(app: &App, access: Access, request: &mut Request) -> R
         return Ok(());
     }
     let caller = identify(app, request.headers(), request.extensions()).await?;
-    if matches!(caller.credential, Credential::Certificate(_)) && !is_read(request) {
-        check_certificate_alone(request.uri().path(), request.headers())?;
-    }
+    let is_certificate = matches!(caller.credential, Credential::Certificate(_));
     let may = match access {
         Access::Everywhere(verb) => caller.check_everywhere(verb),
         Access::Anyone | Access::TokenHolder => Ok(()),
     };
     request.extensions_mut().insert(caller);
-    Ok(may?)
+    may?;
+    if is_certificate && !is_read(request) {
+        check_certificate_alone(request.uri().path(), request.headers())?;
+    }
+    Ok(())
 }
 
 pub(super) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
@@ -80,8 +82,8 @@ fn presented(headers: &HeaderMap, extensions: &Extensions) -> Result<Credential,
     }
 }
 
-/// A browser shows its certificate by itself, also with what a page of another site makes it send. Such a page can send no
-/// JSON that is called so, as the browser would ask this node first, and cannot say that it is one of this node.
+/// A browser shows its certificate by itself, also with what a page of another site makes it send. Such a page can send
+/// no JSON that is called so, as the browser would ask this node first, and cannot say that it is one of this node.
 fn check_certificate_alone(path: &str, headers: &HeaderMap) -> Result<(), ApiError> {
     let refuse = |why: &str| Err(ApiError::new(Code::OperationRoleForbidden, why));
     if headers.get_all(SITE).iter().any(|site| site != "none" && site != "same-origin") {
@@ -121,9 +123,10 @@ mod tests {
     #[test]
     fn a_certificate_alone_writes_what_no_foreign_page_can_send() {
         let of = |path: &str, pairs: &[(HeaderName, &'static str)]| {
-            let pairs = pairs.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value)));
             let mut headers = HeaderMap::new();
-            pairs.for_each(|(name, value)| drop(headers.append(name, value)));
+            for (name, value) in pairs {
+                headers.append(name.clone(), HeaderValue::from_static(value));
+            }
             check_certificate_alone(path, &headers).map_err(|error| error.0.code)
         };
         let (site, forbidden) = (HeaderName::from_static(SITE), Err(Code::OperationRoleForbidden));

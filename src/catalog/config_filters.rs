@@ -1,4 +1,7 @@
-//! What the lists of the configuration store may be asked for.
+//! What the lists of the configuration store may be asked for, and their orders.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::page::{Place, Placed, place_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
@@ -71,4 +74,15 @@ impl Placed for ConfigRelease {
     fn place(&self) -> Place<'_> {
         place_of([&self.key.namespace, &self.key.group, &self.key.file, &self.name])
     }
+}
+
+/// The order of a list of files: newest change first, then by key.
+pub(super) fn newest_file_first(one: &Arc<ConfigFile>, other: &Arc<ConfigFile>) -> Ordering {
+    other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key))
+}
+
+/// The order of a list of releases: newest change first, then by key and highest version.
+pub(super) fn newest_release_first(one: &Arc<ConfigRelease>, other: &Arc<ConfigRelease>) -> Ordering {
+    let newest_first = other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key));
+    newest_first.then_with(|| other.version.cmp(&one.version))
 }

@@ -1,7 +1,7 @@
 //! The configuration store: groups, files and releases, the lookup of config clients and the two
 //! memories that outlive a deletion (versions and notification marks). Its rows are in `config_rows`.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use super::archive::Archive;
 use super::change::{Change, Journal};
 use super::config_active::ActiveConfigs;
 pub use super::config_filters::{FileFilter, GroupFilter};
+use super::config_filters::{newest_file_first, newest_release_first};
 use super::config_rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
 use super::contents::{Contents, StoredContent};
 use super::ledger::{Ledger, Wish};
@@ -440,15 +441,4 @@ impl Configs {
         }
         self.versions.insert(Arc::new(key), Versions { highest, removed_through });
     }
-}
-
-/// The order of a list of files: newest change first, then by key.
-fn newest_file_first(one: &Arc<ConfigFile>, other: &Arc<ConfigFile>) -> Ordering {
-    other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key))
-}
-
-/// The order of a list of releases: newest change first, then by key and highest version.
-fn newest_release_first(one: &Arc<ConfigRelease>, other: &Arc<ConfigRelease>) -> Ordering {
-    let newest_first = other.modified.time.cmp(&one.modified.time).then_with(|| one.key.cmp(&other.key));
-    newest_first.then_with(|| other.version.cmp(&one.version))
 }

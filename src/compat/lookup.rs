@@ -43,9 +43,13 @@ pub(super) fn lookup((app, cluster, file): Named, ask: &Ask) -> Result<Lookup, R
 
 /// Where the client is: as it says itself, as it may stand behind an address that many have.
 pub(super) fn address_of(ask: &Ask) -> String {
-    let named = ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip));
     let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
-    named.map_or_else(seen, Cow::into_owned)
+    named_address(ask).map_or_else(seen, Cow::into_owned)
+}
+
+/// Where the client says that it is.
+pub(super) fn named_address(ask: &Ask) -> Option<Cow<'_, str>> {
+    ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip))
 }
 
 fn client(ask: &Ask) -> ClientLabels {

@@ -23,7 +23,7 @@ use super::{
     auth::{self, Admitted},
     doc::{self, Doc},
     floor::{FLOOR, Mark},
-    lookup::{address_of, is_app_id},
+    lookup::{address_of, is_app_id, named_address},
     wanted::{self, Wanted},
 };
 use crate::{
@@ -111,7 +111,7 @@ impl<S: ConfigSource> Surface<S> {
             guard = Some(guards);
         }
         let watch = self.source.hub().watch(Origin::of_any(ask.address), keys, poll.bytes())?;
-        self.note(ask.reader(self.settings.hold), address_of(ask), &poll);
+        self.note(ask.reader(self.settings.hold), ask, &poll);
         let held = Held::begin(&self.metrics);
         let deadline = held.began() + jittered(self.settings.hold);
         let request = self.floor.mark(&(ask.address, ask.query().raw()));
@@ -121,16 +121,19 @@ impl<S: ConfigSource> Surface<S> {
 
 impl<S: ConfigSource> Surface<S> {
     /// Remembers that a client is there. One that another node has told of the newest change, and that comes here now,
-    /// has what is found for it: who is told of a change pulls at once.
-    fn note(&self, reader: Reader<'_>, address: String, poll: &Poll) {
+    /// has what is found for it: who is told of a change pulls at once. Its poll has to name its address: some clients
+    /// name one in their pulls alone, and would be known under two.
+    fn note(&self, reader: Reader<'_>, ask: &Ask, poll: &Poll) {
         let mut lookup = poll.lookup();
-        lookup.client.address = address;
+        lookup.client.address = address_of(ask);
+        let is_named = named_address(ask).is_some();
         for wanted in &poll.files {
             lookup.file.clone_from(&wanted.name);
             if self.source.note_polled(reader, &lookup) {
                 continue;
             }
-            if self.source.notification_id(&lookup).map(i64::from) == Some(wanted.known_id)
+            if is_named
+                && self.source.notification_id(&lookup).map(i64::from) == Some(wanted.known_id)
                 && let Some(released) = self.source.resolve_by_address(&lookup)
                 && (!released.encrypted || self.admit_to_sealed(&poll.admitted, &released).is_ok())
             {

@@ -8,7 +8,7 @@ use axum::response::Response;
 
 use super::Console;
 use super::form::Fields;
-use super::frame::{Frame, Section, page, page_refused};
+use super::frame::{Frame, Section, page, page_unproven};
 use super::pager::Pager;
 use super::session::Visitor;
 use crate::catalog::audit::{AuditEvent, Filter};
@@ -87,7 +87,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
         Err(refusal) => {
             let pager = Pager::new("/ui/audit", &query, &Listed::<()>::amount(0));
             let trail = Trail { frame: frame.refused(&refusal), query, rows: Vec::new(), pager };
-            page_refused(refusal.code, &trail)
+            page_unproven(refusal.code, &trail)
         }
     }
 }

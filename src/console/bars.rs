@@ -30,7 +30,7 @@ fn need(path: &str) -> Need {
     match parts.as_slice() {
         ["account" | "sign-out" | "language"] => Need::Nothing,
         ["accounts"] => Need::Everywhere(Verb::Manage),
-        ["cluster"] => Need::Everywhere(Verb::Operate),
+        ["cluster"] | ["cluster", "backup"] => Need::Everywhere(Verb::Operate),
         ["edit", word] => Sort::of_word(word).map_or(Need::Somewhere(Verb::Edit), |sort| match sort.verb() {
             Some(verb) => Need::Everywhere(verb),
             // Templates are in no namespace.

@@ -83,10 +83,13 @@ impl FromRequest<Console> for Form {
         let (mut parts, body) = request.into_parts();
         let visitor = Visitor::from_request_parts(&mut parts, console).await?;
         let refuse = |refusal: &Refusal| undone(visitor.texts, refusal);
-        // Before anything of the form is read: who may not do it is told that, whatever else is wrong.
-        bars::check(&visitor, parts.uri.path()).map_err(|refusal| visitor.barred(console, &refusal))?;
+        let barred = bars::check(&visitor, parts.uri.path());
         let is_ours = comes_from_here(console, &parts);
-        let fields = read(body, limits::BODY_BYTES_MAX).await.map_err(|refusal| refuse(&refusal))?;
+        // A body that is not read would reset the connection under the answer.
+        let fields = read(body, limits::BODY_BYTES_MAX).await;
+        // Who may not do it is told that, whatever else is wrong.
+        barred.map_err(|refusal| visitor.barred(console, &refusal))?;
+        let fields = fields.map_err(|refusal| refuse(&refusal))?;
         if !is_ours || !is_equal(fields.raw(TOKEN), &visitor.form_token) {
             let why = "this form is not of a page of yours: load the page again";
             return Err(refuse(&Refusal::new(Code::NotAllowedAccess, why)));

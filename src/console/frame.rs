@@ -93,7 +93,7 @@ pub(super) fn page_refused(code: Code, template: &impl Template) -> Response {
     page_as(status_of_form(code), template)
 }
 
-/// The same where a password was wrong: whoever knows the right one may do it.
+/// The same of a page that was asked for, and where a password was wrong: whoever signs in rightly may do it.
 pub(super) fn page_unproven(code: Code, template: &impl Template) -> Response {
     page_as(status(code), template)
 }

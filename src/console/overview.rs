@@ -1,5 +1,4 @@
-//! The first page: who is in the cluster and what should wake somebody, for who operates it; what there is, what changed
-//! last.
+//! The first page: members and alarms of the cluster, for who operates it; what there is, what changed last.
 
 use askama::Template;
 use axum::extract::State;

@@ -12,6 +12,7 @@ use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, nowhere, on_to, page, page_refused, undone};
 use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
+use super::search::rule_link as link;
 use super::session::Visitor;
 use super::sheet::show::Control;
 use super::texts::{self, Texts};
@@ -107,12 +108,6 @@ struct ListPage {
     rows: Vec<RuleRow>,
     pager: Pager,
     edits: bool,
-}
-
-/// The page of a rule. An id may have any printable character but a blank, a slash too.
-pub(super) fn link(family: Family, id: &str) -> String {
-    let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
-    format!("/ui/rules/{}/{id}", family.kind())
 }
 
 pub(super) async fn list(

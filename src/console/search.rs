@@ -51,6 +51,12 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
     }
 }
 
+/// The page of a rule. An id may have any printable character but a blank, a slash too.
+pub(super) fn rule_link(family: Family, id: &str) -> String {
+    let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
+    format!("/ui/rules/{}/{id}", family.kind())
+}
+
 fn found(t: &'static texts::Texts, catalog: &Catalog, sight: &Sight, name: NameFilter) -> (Vec<Hit>, usize) {
     let (rows, sight) = (&Rows::new(0, SHOWN), || sight.clone());
     let name = || Some(name.clone());
@@ -74,7 +80,7 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, sight: &Sight, name: NameF
         hits.extend(listed.rows.iter().map(|rule| Hit {
             kind: texts::family(t, *family),
             name: format!("{} / {}", rule.namespace, rule.name),
-            link: rules::link(*family, &rule.id),
+            link: rule_link(*family, &rule.id),
         }));
     }
     hits.extend(files.rows.iter().map(|file| Hit {

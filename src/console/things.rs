@@ -91,8 +91,8 @@ impl Sort {
         }
     }
 
-    /// Refuses who may not edit what a form is about, where it has a place of its own; one that is to be made is named by
-    /// what was typed. A form that names none yet is not refused: the operation will.
+    /// Refuses who may not edit what a form is about, where it has a place of its own; one that is to be made is named
+    /// by what was typed. A form that names none yet is not refused: the operation will.
     fn check_place(self, visitor: &Visitor, fields: &Fields) -> Result<(), Refusal> {
         let of = |key: &str| fields.given(key).or_else(|| fields.given(&format!("/{key}")));
         match (self, of("namespace"), of("name")) {

@@ -69,7 +69,7 @@ async fn a_service_leads_to_what_is_about_it_and_nothing_is_offered_that_is_refu
         "service_token": "a-token-of-the-alias"}]);
     api.post("/naming/v1/service/alias", &alias).await.expect_code(200_000);
     let alias = visit.page("/ui/edit/aliases?alias_namespace=shop&alias=p").await;
-    assert!(alias.contains("name=\"service_token\"") && !alias.contains("a-token-of-the-alias"), "{alias}");
+    assert!(alias.contains("name=\"/service_token\"") && !alias.contains("a-token-of-the-alias"), "{alias}");
     // An id may have any printable character.
     let odd = json!([{"id": "of/pay?#+%", "namespace": "shop", "name": "odd", "service": "pay", "rules": [
         {"amounts": [{"maxAmount": 1, "validDuration": "1s"}]}]}]);

@@ -13,7 +13,8 @@ const PASSWORD: &str = "a password of somebody";
 const LIMIT: Duration = Duration::from_secs(20);
 const FILE: &str = "namespace=shop&group=app&name=application.properties";
 
-/// A cluster with a service, a rule and a file in the namespace `shop`, and a user with these grants; the id of the rule.
+/// A cluster with a service, a rule and a file in the namespace `shop`, and the user `eva` with these grants; with the
+/// id of the rule.
 async fn with_user(grants: Value) -> (Cluster, String) {
     let cluster = Cluster::start(1).await;
     let api = cluster.api(1);
@@ -145,7 +146,11 @@ async fn a_reader_is_told_so_whatever_else_is_wrong_with_a_form() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_editor_of_one_namespace_is_a_reader_of_another() {
-    let grants = json!([{"role": "reader", "namespace": "shop"}, {"role": "releaser", "namespace": "mine"}]);
+    let grants = json!([
+        {"role": "reader", "namespace": "shop"},
+        {"role": "editor", "namespace": "mine"},
+        {"role": "releaser", "namespace": "mine"},
+    ]);
     let (cluster, id) = with_user(grants).await;
     let visit = Visit::signed_in(&cluster, 1, "eva", PASSWORD).await;
     let token = visit.form_token().await;

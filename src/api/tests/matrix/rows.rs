@@ -283,14 +283,18 @@ fn of_files() -> Vec<Row> {
     let files = "/config/v1/configfiles";
     let named = |thing: &Thing| json!({ "namespace": HOME, "group": thing.tag, "name": "app.properties" });
     let of_file = |thing: &Thing| query(format!("namespace={HOME}&group={}&name=app.properties", thing.tag));
-    let of_group = |thing: &Thing| query(format!("namespace={HOME}&group={}", thing.tag));
+    let of_group = |thing: &Thing| query(format!("namespace={HOME}&group={}&brief=false", thing.tag));
     let mut rows = vec![
         Row::new("GET", files, shown(400_202), of_file),
         Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), of_group),
-        Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| query("name=app*".into()))
-            .case("everywhere"),
-        Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| query("content=sealed".into()))
-            .case("by content"),
+        Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| {
+            query("name=app*&brief=false".into())
+        })
+        .case("everywhere"),
+        Row::new("GET", "/config/v1/configfiles/search", listed(Place::Thing), |_| {
+            query("content=sealed&brief=false".into())
+        })
+        .case("by content"),
         Row::new("POST", "/config/v1/configfiles/export", shown(400_202), |thing| {
             body(json!({ "namespace": HOME, "groups": [thing.tag] }))
         }),
