@@ -176,10 +176,7 @@ impl Aliases {
             names_owner(&alias.owners, &filter.owner) && filter.sight.sees(&alias.namespace, &alias.service)
         };
         let asks_more = filter.owner.is_some() || !filter.sight.is_whole();
-        let listed = |page| self.all.list(&wishes, asks_more.then_some(rest), page);
-        if !page.is_by_key() {
-            return listed(page);
-        }
+        let listed = |page: &Page| self.all.list(&wishes, asks_more.then_some(rest), page);
         let wanted = |alias: &Arc<ServiceAlias>| {
             rest(alias)
                 && NameFilter::passes(&filter.alias, &alias.alias)
@@ -187,9 +184,8 @@ impl Aliases {
                 && NameFilter::passes(&filter.service, &alias.service)
                 && NameFilter::passes(&filter.namespace, &alias.namespace)
         };
-        let [namespace, _, alias, _] = page.starts_at(&filter.alias_namespace);
-        let onward = self.by_name.onward(&namespace, &alias);
-        Listed::walked(listed(&Page::first(0)).amount, onward, &filter.alias_namespace, wanted, page)
+        let onward = |[namespace, _, alias, _]: Place<'_>| self.by_name.onward(&namespace, &alias);
+        Listed::ordered(page, &filter.alias_namespace, listed, onward, wanted)
     }
 
     /// How many aliases [`Aliases::list`] walks at most.

@@ -18,7 +18,7 @@ use super::config_rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
 use super::contents::{Contents, StoredContent};
 use super::ledger::{Ledger, Wish};
 use super::names::Names;
-use super::page::{Listed, Page, cut_sorted};
+use super::page::{Listed, Page, Place, cut_sorted};
 use super::sealed::Sealed;
 use crate::format::level::Level;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
@@ -181,14 +181,11 @@ impl Configs {
         let wishes = Wish::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
         let wanted = |file: &ConfigFile| filter.sight.sees(&file.key.namespace, &file.key.group) && has_part(file);
         let wants_all = filter.sight.is_whole() && part.is_none();
-        let listed = |page| self.files.list(&wishes, (!wants_all).then_some(wanted), page);
-        if !page.is_by_key() {
-            return listed(page);
-        }
+        let listed = |page: &Page| self.files.list(&wishes, (!wants_all).then_some(wanted), page);
         let is_wanted = |file: &Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
-        let [namespace, group, file, _] = page.starts_at(&filter.namespace);
-        let onward = self.files.onward(&ConfigKey::new(&*namespace, &*group, &*file));
-        Listed::walked(listed(&Page::first(0)).amount, onward, &filter.namespace, is_wanted, page)
+        let onward =
+            |[namespace, group, file, _]: Place<'_>| self.files.onward(&ConfigKey::new(namespace, group, file));
+        Listed::ordered(page, &filter.namespace, listed, onward, is_wanted)
     }
 
     /// Newest change first, then by key and highest version. A filter that names a file walks its

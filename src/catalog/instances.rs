@@ -259,14 +259,9 @@ impl Instances {
                 }
                 let asks_more = rest != InstanceFilter::default();
                 let listed =
-                    |page| self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page);
-                if !page.is_by_key() {
-                    return listed(page);
-                }
-                let [namespace, _, service, id] = page.starts_at(&filter.namespace);
-                let onward = self.onward(&namespace, &service, &id);
-                let amount = listed(&Page::first(0)).amount;
-                Listed::walked(amount, onward, &filter.namespace, |one| filter.matches(one), page)
+                    |page: &Page| self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page);
+                let onward = |[namespace, _, service, id]: Place<'_>| self.onward(&namespace, &service, &id);
+                Listed::ordered(page, &filter.namespace, listed, onward, |one| filter.matches(one))
             }
         }
     }

@@ -188,6 +188,25 @@ impl<T: Placed + Clone> Listed<T> {
         listed
     }
 
+    /// A page of what `listed` has, in the order of the list or by key. By key the rows are those that `onward` gives from
+    /// a place on, and `is_wanted` holds of those that the list has.
+    pub(super) fn ordered<'a, R: Iterator<Item = &'a T>>(
+        page: &Page,
+        namespace: &Option<NameFilter>,
+        listed: impl Fn(&Page) -> Listed<T>,
+        onward: impl FnOnce(Place<'_>) -> R,
+        is_wanted: impl Fn(&T) -> bool,
+    ) -> Listed<T>
+    where
+        T: 'a,
+    {
+        if !page.is_by_key() {
+            return listed(page);
+        }
+        let amount = listed(&Page::first(0)).amount;
+        Listed::walked(amount, onward(page.starts_at(namespace)), namespace, is_wanted, page)
+    }
+
     /// A page by key of rows that come by key, from [`Page::starts_at`] on; `is_wanted` holds of those that the list
     /// has. Nothing behind the page is looked at, and nothing behind the namespace that all of them have to have.
     pub(super) fn walked<'a>(

@@ -233,14 +233,10 @@ impl RuleBook {
                 wishes.extend(filter.service.as_ref().map(|wanted| Wish::new(SERVICE, [wanted, &every_service])));
                 let rest = RuleFilter { name: None, namespace: None, service: None, ..filter.clone() };
                 let asks_more = rest != RuleFilter::default();
-                let listed = |page| self.rules.list(&wishes, asks_more.then_some(|one: &Rule| rest.matches(one)), page);
-                if !page.is_by_key() {
-                    return listed(page);
-                }
-                let [namespace, _, name, _] = page.starts_at(&filter.namespace);
-                let onward = self.by_name.onward(&namespace, &name);
-                let amount = listed(&Page::first(0)).amount;
-                return Listed::walked(amount, onward, &filter.namespace, |rule| filter.matches(rule), page);
+                let listed =
+                    |page: &Page| self.rules.list(&wishes, asks_more.then_some(|one: &Rule| rest.matches(one)), page);
+                let onward = |[namespace, _, name, _]: Place<'_>| self.by_name.onward(&namespace, &name);
+                return Listed::ordered(page, &filter.namespace, listed, onward, |rule| filter.matches(rule));
             }
         };
         Listed::cut(one.into_iter().filter(|rule| filter.matches(rule)), page)

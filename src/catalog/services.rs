@@ -159,17 +159,12 @@ impl Services {
             _ => {
                 let rest = ServiceFilter { name: None, namespace: None, ..filter.clone() };
                 let asks_more = rest != ServiceFilter::default();
-                let listed = |page| {
+                let listed = |page: &Page| {
                     let wishes = Wish::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]);
                     self.all.list(&wishes, asks_more.then_some(|one: &Service| rest.matches(one, instances)), page)
                 };
-                if !page.is_by_key() {
-                    return listed(page);
-                }
-                let [namespace, _, name, _] = page.starts_at(&filter.namespace);
-                let onward = self.onward(&namespace, &name);
-                let amount = listed(&Page::first(0)).amount;
-                Listed::walked(amount, onward, &filter.namespace, |service| matches(service), page)
+                let onward = |[namespace, _, name, _]: Place<'_>| self.onward(&namespace, &name);
+                Listed::ordered(page, &filter.namespace, listed, onward, |service| matches(service))
             }
         }
     }
