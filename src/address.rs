@@ -14,6 +14,8 @@ use crate::origin::Sender;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
+/// A browser says by it whose page made it send a request; a program sends none.
+pub(crate) const SITE: &str = "sec-fetch-site";
 
 /// The peer of the connection, or the client that trusted proxies name.
 ///
@@ -51,7 +53,7 @@ pub(crate) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> boo
     peer(extensions).is_some_and(|peer| is_trusted(peer, trusted))
 }
 
-/// Whether a trusted proxy says that the client came to it by TLS; of several the first one was asked by the client.
+/// True if a trusted proxy says that the client came to it by TLS; the first of several was asked by the client.
 pub(crate) fn came_by_tls(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> bool {
     let said = headers.get(FORWARDED_PROTO).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let first = said.split(',').next().unwrap_or_default().trim();

@@ -10,7 +10,7 @@ use super::App;
 use super::error::ApiError;
 use super::layers::{IMPORT, is_read};
 use super::routes::Access;
-use crate::address::sender;
+use crate::address::{SITE, sender};
 use crate::catalog::Credential;
 use crate::connections::PeerCertificate;
 use crate::model::code::{Code, Refusal};
@@ -21,10 +21,8 @@ pub(super) use crate::operations::Caller;
 /// The Polaris family's own header for the same token.
 const POLARIS_TOKEN: &str = "x-polaris-token";
 const BEARER: &str = "Bearer";
-/// The way a browser says whose page sent this; a program says nothing.
-const SITE: &str = "sec-fetch-site";
 const JSON: &str = "application/json";
-/// What the route that takes archives is sent besides: an archive itself, or in a form.
+/// Types that the route for archives takes besides: an archive itself, or in a form.
 const ARCHIVES: [&str; 4] =
     ["application/zip", "application/x-zip-compressed", "application/octet-stream", "multipart/form-data"];
 

@@ -14,7 +14,7 @@ use super::Console;
 use super::bars;
 use super::frame::{failed, undone};
 use super::session::{Stranger, Visitor};
-use crate::address::peer_is_trusted;
+use crate::address::{SITE, peer_is_trusted};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 
@@ -22,10 +22,7 @@ use crate::model::limits;
 const TOKEN: &str = "form_token";
 /// How long the body of a form may take.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// The way a browser says whether a page of ours sent this. Where it reached the node by plain HTTP under a name it does
-/// not say so, but of which origin the page was.
-const SITE: &str = "sec-fetch-site";
-/// Under which name a proxy was asked.
+/// The name under which a proxy was asked.
 const FORWARDED_HOST: &str = "x-forwarded-host";
 
 /// Decoded pairs, of a form or of a query.
@@ -124,7 +121,7 @@ fn comes_from_here(console: &Console, parts: &Parts) -> bool {
     parts.method.is_safe() || is_of_ours(&parts.headers, is_behind_proxy)
 }
 
-/// Browsers say so of every request; what says nothing is none.
+/// A browser says the site of every request, or by plain HTTP under a name the origin of a form; what says neither is none.
 fn is_of_ours(headers: &HeaderMap, is_behind_proxy: bool) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     match (text(SITE), text(ORIGIN.as_str())) {
