@@ -15,7 +15,7 @@ mod entry;
 mod kept;
 mod rule_sets;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,11 +25,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::catalog::Catalog;
-use crate::catalog::active::ends_of;
-use crate::catalog::history::Thing;
-use crate::model::config_file::{ConfigKey, canonical_file};
-use crate::model::config_lookup::{CLIENT_ADDRESS_LABEL, ClientLabels, Released};
+use crate::model::config_file::canonical_file;
+use crate::model::config_lookup::Released;
 use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
@@ -37,7 +34,7 @@ use crate::model::time::Timestamp;
 use crate::origin::{Origin, Shares};
 use entry::{Entry, Given, Wants};
 use kept::{cut, kept};
-use rule_sets::{RuleSet, RuleSets};
+use rule_sets::RuleSets;
 
 /// Clients that only pull come every five minutes, and may miss once.
 pub const FORGET_AFTER: Duration = Duration::from_secs(660);

@@ -1,6 +1,16 @@
-//! What is found out of who has what when somebody asks.
+//! Answers to who has what: clients are judged by the catalog when somebody asks.
 
-use super::*;
+use std::collections::{BTreeMap, HashMap};
+
+use tokio::time::Instant;
+
+use super::entry::{Entry, Given, Wants};
+use super::{COUNT_EVERY, FILES, Share, Subscribers, Subscription};
+use crate::catalog::Catalog;
+use crate::catalog::active::ends_of;
+use crate::catalog::history::Thing;
+use crate::model::config_file::{ConfigKey, canonical_file};
+use crate::model::rule::Family;
 
 impl Subscribers {
     /// Who has, or should have, a release of this by what the catalog says now.

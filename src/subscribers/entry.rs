@@ -1,6 +1,18 @@
 //! One client, what it wants and what it was given.
 
-use super::*;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::rule_sets::RuleSet;
+use super::{FILES, Subscription};
+use crate::catalog::Catalog;
+use crate::model::config_lookup::{CLIENT_ADDRESS_LABEL, ClientLabels, Released};
+use crate::model::rule::Family;
+use crate::model::time::Timestamp;
+use crate::origin::Origin;
 
 pub(super) struct Entry {
     pub(super) wants: Wants,

@@ -1,10 +1,12 @@
 //! Who has what, as one node remembers it.
 
 use super::*;
+use crate::catalog::history::Thing;
 use crate::catalog::testing::Bench;
 use crate::catalog::{Command, Op};
 use crate::format::level::Level;
-use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_lookup::ClientLabels;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{RuleDraft, RuleHead};
