@@ -30,6 +30,26 @@ async fn with_user(grants: Value) -> (Cluster, String) {
     (cluster, id)
 }
 
+/// Paths of the forms of a service, a rule and a file.
+fn paths_of(rule_id: &str) -> Vec<String> {
+    let rule = format!("/ui/rules/ratelimits/{rule_id}");
+    let of_rule = ["", "/release", "/change", "/delete"].map(|deed| format!("{rule}{deed}"));
+    let others = [
+        "/ui/services",
+        "/ui/service/instance",
+        "/ui/config",
+        "/ui/config/file",
+        "/ui/config/file/release",
+        "/ui/config/file/change",
+        "/ui/config/file/delete",
+        "/ui/accounts",
+        "/ui/edit/services",
+        "/ui/edit/groups",
+        "/ui/edit/templates",
+    ];
+    of_rule.into_iter().chain(others.map(str::to_owned)).collect()
+}
+
 /// All that the forms of the console could change.
 async fn state(api: &Api) -> Vec<Value> {
     let mut state = Vec::new();
@@ -90,29 +110,13 @@ async fn a_reader_is_told_so_whatever_else_is_wrong_with_a_form() {
     let token = visit.form_token().await;
     let api = cluster.api(1);
     let before = state(&api).await;
-    let rule = format!("/ui/rules/ratelimits/{id}");
-    let paths = [
-        "/ui/services",
-        "/ui/service/instance",
+    let others = [
         "/ui/rules/ratelimits/new",
         "/ui/rules/none/new",
-        &rule,
         "/ui/rules/ratelimits/none",
-        &format!("{rule}/release"),
-        &format!("{rule}/change"),
-        &format!("{rule}/delete"),
-        "/ui/config",
-        "/ui/config/file",
-        "/ui/config/file/release",
-        "/ui/config/file/change",
-        "/ui/config/file/delete",
-        "/ui/accounts",
         "/ui/cluster",
         "/ui/edit/namespaces",
-        "/ui/edit/services",
         "/ui/edit/aliases",
-        "/ui/edit/groups",
-        "/ui/edit/templates",
         "/ui/edit/users",
         "/ui/edit/tokens",
         "/ui/edit/accesskeys",
@@ -120,6 +124,7 @@ async fn a_reader_is_told_so_whatever_else_is_wrong_with_a_form() {
         "/ui/edit/settings",
         "/ui/edit/none",
     ];
+    let paths = paths_of(&id).into_iter().chain(others.map(str::to_owned));
     let named = |more: &str| format!("{FILE}&form_token={token}{more}");
     let bodies = [
         ("right", named("&text=a%3D2&type=normal&%2Fname=pay&%2Fnamespace=shop")),
@@ -156,30 +161,13 @@ async fn an_editor_of_one_namespace_is_a_reader_of_another() {
     let token = visit.form_token().await;
     let api = cluster.api(1);
     let before = state(&api).await;
-    let rule = format!("/ui/rules/ratelimits/{id}");
     let file =
         [("namespace", "shop"), ("group", "app"), ("name", "application.properties"), ("form_token", token.as_str())];
     let more = [("as", "table"), ("edit", "add /pairs"), ("publish_at", "never"), ("revision", "stale")];
     let fields = [file.as_slice(), &more].concat();
-    for path in [
-        "/ui/services",
-        "/ui/service/instance",
-        &rule,
-        &format!("{rule}/release"),
-        &format!("{rule}/change"),
-        &format!("{rule}/delete"),
-        "/ui/config",
-        "/ui/config/file",
-        "/ui/config/file/release",
-        "/ui/config/file/change",
-        "/ui/config/file/delete",
-        "/ui/edit/services",
-        "/ui/edit/groups",
-        "/ui/edit/templates",
-        "/ui/accounts",
-    ] {
+    for path in paths_of(&id) {
         let fields = [fields.as_slice(), &[("change", "withdraw")]].concat();
-        assert_eq!(visit.post(path, &fields).await.status(), StatusCode::FORBIDDEN, "{path}");
+        assert_eq!(visit.post(&path, &fields).await.status(), StatusCode::FORBIDDEN, "{path}");
     }
     assert_eq!(state(&api).await, before, "nothing is changed");
     eventually(LIMIT, "the trail tells of it", || async {
