@@ -64,13 +64,13 @@
 //! (ReadIndex, no clock is trusted), the node waits until it has applied as far, and answers from
 //! memory. Readers that come while a question is on its way share the next one. With
 //! `?consistency=local` the node answers from what it has. A look-up reads the catalog where it stands;
-//! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]), when it is its caller's
-//! turn (`operations::turns`): the catalog's maps
-//! are persistent ones, so a view is made in no time and keeps nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by
-//! side (`catalog::ledger`) and touch the things of their page alone; a page by key begins in the sorted map behind the row
-//! that the one before ended with ([`catalog::page`]). What is shown of a row is made as it is written, up to a bound of
-//! the whole answer (`api::bounded`). Config clients always read
-//! the node's own state; what keeps them from stepping back are the ids they bring along.
+//! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]), when it is its
+//! caller's turn (`operations::turns`): the catalog's maps are persistent ones, so a view is made in no time and keeps
+//! nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by side (`catalog::ledger`) and
+//! touch the things of their page alone; a page by key begins in the sorted map behind the row that the one before
+//! ended with ([`catalog::page`]). What is shown of a row is made as it is written, up to a bound of the whole answer
+//! (`api::bounded`). Config clients always read the node's own state; what keeps them from stepping back are the ids
+//! they bring along.
 //!
 //! # How fresh a node is
 //!
@@ -93,15 +93,16 @@
 //! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
 //! its answer can depend on, compares revisions, and is parked alike.
 //!
-//! Whatever is held watches the credential too that it was let in by: one look every 400 ms (`raft::vigil`) serves all held
-//! requests, and wakes those whose token has ended or may see something else.
+//! Whatever is held watches the credential too that it was let in by: one look every 400 ms (`raft::vigil`) serves all
+//! held requests, and wakes those whose token has ended or may see something else.
 //!
 //! # The path of "who has what"
 //!
 //! Every pull, and every discovery of rules, writes down on its node what its client was given ([`subscribers`], a
-//! bounded register in memory, of which one [`origin`] has a quarter); a poll says that the client is still there. Who asks has every member asked
-//! (`raft::subscribers`), each of which judges its own clients by what its catalog says that they should have; of very
-//! many a node tells some and marks the rest, so that each client counts once, where it was heard of last.
+//! bounded register in memory, of which one [`origin`] has a quarter); a poll says that the client is still there. Who
+//! asks has every member asked (`raft::subscribers`), each of which judges its own clients by what its catalog says
+//! that they should have; of very many a node tells some and marks the rest, so that each client counts once, where it
+//! was heard of last.
 //!
 //! # The path of an access key
 //!
@@ -313,10 +314,10 @@
 //!   that nobody has signed with.
 //! * Nor is any content of a file that is encrypted; no list, search or export shows one, and a node that cannot read
 //!   it answers its clients with an error.
-//! * No client can take what all need: connections, bodies and large answers under way ([`budget`]), held requests with their keys and bytes, heads that have not
-//!   come whole, logins that wait and strangers at the peer port are counted by [`origin`] too, before anything
-//!   is known of who it is. What is begun for a client and cannot be stopped keeps its place when the client
-//!   is gone ([`operations::passwords`]).
+//! * No client can take what all need: connections, bodies and large answers under way ([`budget`]), held requests with
+//!   their keys and bytes, heads that have not come whole, logins that wait and strangers at the peer port are counted
+//!   by [`origin`] too, before anything is known of who it is. What is begun for a client and cannot be stopped keeps
+//!   its place when the client is gone ([`operations::passwords`]).
 //! * A receiver that is slow or away delays no other one, and takes no more than its thousand events.
 //! * Nobody waits for the collector of traces, but for the end of the process, for three seconds.
 //! * There is no global state: two nodes live in one test process.

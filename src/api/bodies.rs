@@ -15,7 +15,7 @@ use crate::model::limits;
 
 /// A body that trickles in is given up.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
-/// How long, and how much, a client may go on sending a body that is refused for its size.
+/// Time and bytes for which the rest of a refused body is still read.
 const REFUSED_WITHIN: Duration = Duration::from_secs(2);
 const REFUSED_BYTES_MAX: usize = 8 * limits::BODY_BYTES_MAX;
 

@@ -18,7 +18,7 @@ const AFTER_BYTES_MAX: usize = 16 * 1024;
 /// Room for most answers.
 const BODY_BYTES_USUAL: usize = 1024;
 
-/// How long an answer may be, and how long it has become.
+/// The bound of an answer, and the bytes of it that are written.
 pub(super) struct Measure {
     bytes_max: usize,
     bytes: Cell<usize>,
@@ -167,7 +167,7 @@ mod tests {
         (answer, shown.get())
     }
 
-    /// What is said to fit does, one row more does not, and what comes behind the bound is not looked at.
+    /// The limit that is told fits, one row more does not, and rows behind the bound are not rendered.
     #[test]
     fn an_answer_ends_at_its_bound_and_says_what_fits() {
         let rows = vec!["x".repeat(1000); 500];

@@ -1,5 +1,5 @@
-//! What a request has of the budget for bodies and answers ([`crate::budget`]): an extension of requests, put there by
-//! [`super::track`], and the answer of one that got nothing.
+//! The share of a request in the budget for bodies and answers ([`crate::budget`]): an extension of requests that
+//! [`super::track`] adds, and the refusal of a request that gets none.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::code::Code;
 use crate::model::limits;
 use crate::origin::{Origin, Short};
 
-/// Whose request it is, and what is held of its body until it is answered.
+/// The origin of a request, and the bytes of its body that are held until it is answered.
 #[derive(Clone)]
 pub(super) struct Carried {
     budget: Budget,

@@ -44,7 +44,7 @@ pub(super) const PAGING: &[Param] = &[
     Param::text("after", "The `after` of the page before, by key: the rows behind it. Not together with `offset`."),
 ];
 
-/// What [`super::query::Query::page_of_all`] reads.
+/// Parameters that [`super::query::Query::page_of_all`] reads.
 pub(super) const PAGING_OF_ALL: &[Param] = &[
     PAGING[0],
     Param::number("limit", "Rows of the page, which is cut to no other number: all where absent, 0 the amount alone."),
@@ -114,13 +114,13 @@ impl Doc {
         Doc { codes, ..self }
     }
 
-    /// Whether the handler reads this key of the query.
+    /// True if the handler reads this key of the query.
     #[cfg(test)]
     pub(super) fn reads(&self, key: &str) -> bool {
         self.query.iter().copied().flatten().any(|param| param.name == key)
     }
 
-    /// Whether a success carries rows.
+    /// True if a success carries rows.
     #[cfg(test)]
     pub(super) fn is_list(&self) -> bool {
         matches!(self.answer, Answer::Json(Shape::List(_) | Shape::Releases(_)))

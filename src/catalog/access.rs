@@ -181,7 +181,7 @@ impl Access {
         previous.into_iter().chain(token.expires).min()
     }
 
-    /// The same of anything presented: certificates end with their connections.
+    /// The same of anything presented. The end of a certificate is judged by its connection, with each request.
     pub fn end_of_credential(&self, credential: &Credential) -> Option<Timestamp> {
         if let Credential::Token(hash) = credential { self.end_of(hash) } else { None }
     }

@@ -141,7 +141,7 @@ impl Hold {
         }
     }
 
-    /// Whose token is not believed any more is told nothing, and who sees something else now is told of that.
+    /// Refuses a caller whose token is not believed any more, and takes over what the caller may see by now.
     fn again(&mut self) -> Result<(), ApiError> {
         self.caller = self.caller.again(&self.app)?;
         let sight = self.caller.client_sight();

@@ -129,7 +129,7 @@ pub(super) struct Question {
     /// The program that asks, and from where.
     pub(super) agent: String,
     pub(super) origin: Origin,
-    /// How long it waits at most.
+    /// The longest wait for a change.
     pub(super) hold: Duration,
 }
 
