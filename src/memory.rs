@@ -97,10 +97,14 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_and_grows_with_what_it_takes() {
-        let before = used().expect("Linux says it");
-        let taken = vec![1_u8; 64 << 20];
-        let after = used().expect("Linux says it");
-        assert!(after >= before + (32 << 20), "{before} and then {after} with {} more", taken.len());
-        assert!(limit().is_some_and(|limit| limit > after));
+        // Tests beside this one return memory meanwhile, so one try of several has to show it.
+        let shows_growth = || {
+            let before = used().expect("Linux says it");
+            let taken = vec![1_u8; 256 << 20];
+            let after = used().expect("Linux says it");
+            assert!(limit().is_some_and(|limit| limit > after), "{after} of {:?}", limit());
+            after >= before + taken.len() as u64 / 2
+        };
+        assert!((0..10).any(|_| shows_growth()), "256 MiB more are not seen");
     }
 }
