@@ -22,7 +22,7 @@ use crate::model::properties;
 use crate::model::signature::{AppKeys, Flaw, Signature, SigningKey, Target as SignedTarget};
 use crate::model::time::Timestamp;
 use crate::offline::fuzzing::read_archive;
-use crate::raft::peer::fuzzing::{Door, read_frame};
+use crate::peer::fuzzing::{Door, read_frame};
 use crate::raft::proposal::{Draft, open, stamp};
 use crate::well_formed;
 

@@ -5,38 +5,48 @@
 //!
 //! # Layers
 //!
+//! From the top down; a room names those below it alone.
+//!
 //! ```text
-//! cli, server            the command line; settings to a running node and back down
-//!   offline              backups and the directories of stopped nodes: restore, recover, reset, inspect
-//!   console              pages for people, on the management port; of api it knows how rules are written as JSON
-//!   api      compat      the two public surfaces: management (8090), config clients (8890)
-//!   operations   view    what may be done: who asks, what for, what came of each item;  what config clients may read
-//!     \      /  address   who a client is behind a proxy;  request_id  what a request is called
-//!             hosts      which names a listener on this machine answers to
-//!   webhooks             what the leader tells others by HTTP of what happened
-//!   raft                 consensus: Node (propose, read), the machine, the wire between nodes (8190)
-//!   keyring              access keys and encrypted config files between clear and sealed
-//!   subscribers          which client has what, as far as this node has served it
-//!   catalog   watch      all replicated state as plain maps;  who waits for which change
-//!   connections          who gets in and how long each may do nothing
-//!   openapi              the description of both surfaces: each row of their tables adds its own
-//!   model     store      what the words mean;                 RocksDB: log, rows, snapshots
-//!        tls             what is encrypted on the way: to clients by certificates, between nodes always
-//!        traces          what a collector of traces is told of a request, on each node
-//!   data_key             what is kept secret at rest is encrypted under it
-//!        descriptors     how the file descriptors of the process are shared out
-//!        memory          how much memory the process may have, and how much it has
-//!        format          what is stored and sent: ids, entries, votes, their bytes, their levels
-//!        budget          bytes of bodies and large answers under way
-//!        origin          whom limits count as one client
-//!        bundle          zip archives of config files, read within limits
-//!        well_formed     what the parsers of others say of a text; never asked by apply
+//! cli, server            command line and start-up: settings to a running node and back down
+//! console                pages for people, on the management port; of api it knows how rules are written as JSON
+//! api      compat        the two public surfaces: management (8090), config clients (8890)
+//! view                   reads of config clients, from what this node has applied
+//! operations             authorization, checks, one command out of a batch, an outcome for each item
+//! config                 flags and environment of `thuban serve`
+//! offline                directories of stopped nodes: restore, recover, reset, inspect
+//! webhooks               events sent by HTTP to receivers, by the leader
+//! raft                   consensus: Node (propose, read), state machine, background tasks
+//! peer                   the wire between nodes (8190): handshake, calls, append, snapshots
+//! keyring                access keys and encrypted config files, opened and sealed
+//! subscribers            register of clients: which release each has, as far as this node served it
+//! catalog                all replicated state as plain maps, changed by apply alone
+//! watch                  wake-ups of everything that is held open until a change
+//! store                  RocksDB: log, rows, snapshots
+//! request_id             X-Request-Id
+//! connections            listeners: limits for connections, idle time, parked requests
+//! openapi                the description of both surfaces: each row of their route tables adds its own
+//! bundle                 zip archives of config files, read within limits
+//! traces                 spans and their exporter
+//! tls                    certificates of listeners; encryption between nodes
+//! data_key               encryption of secrets at rest
+//! budget                 bytes of request bodies and large answers under way
+//! metrics                counters and gauges of `/metrics`
+//! address                a client's address behind proxies
+//! well_formed            syntax checks of JSON, XML, YAML, TOML; never called by apply
+//! model                  vocabulary: rules, config files, grants, codes, limits
+//! hosts                  host names that a listener answers to
+//! descriptors            shares of the process' file descriptors
+//! format                 ids, entries, votes; their bytes and levels
+//! memory                 memory limit and use of the process
+//! origin                 the prefix of an address that limits count as one client
+//! uptime                 time since the machine started
 //! ```
 //!
-//! Names point downwards only. [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or
-//! Raft; [`store`] keeps bytes and never imports `model`; [`api`] and [`compat`] know neither each
-//! other nor `store`; openraft is named in [`raft`], `store` and the types of [`mod@format`] alone.
-//! `tests/it/tidy.rs` reads the sources and says so when this breaks.
+//! [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or Raft; [`store`] keeps bytes and
+//! never imports `model`; [`api`] and [`compat`] know neither each other nor `store`; openraft is
+//! named in [`raft`], [`peer`], `store` and [`mod@format`] alone. `tests/it/tidy.rs` holds the same
+//! list in order and fails on a name that points up.
 //!
 //! # The path of a write
 //!
@@ -48,7 +58,7 @@
 //! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
 //! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority
 //! has it on disk, which the followers are told with the entries that come next, or at once where none do
-//! (`raft::peer::append`), every node notes how far that is (`store::commitment`), and its [`raft::machine`] applies it:
+//! (`peer::append`), every node notes how far that is (`store::commitment`), and its [`raft::machine`] applies it:
 //! the catalog, locked for that moment, returns outcomes, changed rows and changes; then readers, the waiting request
 //! and watchers are told, in that order. So the node that took a write answers after it has applied it itself, whoever leads, and a reply
 //! never crosses the wire. The rows follow, those of many entries in one batch with the applied index, the
@@ -255,7 +265,7 @@
 //!
 //! Between nodes: TLS 1.3 with a certificate of this start that nobody verifies ([`tls::Ephemeral`]), and
 //! within it the mutual proof of the cluster secret, over a value that only the two ends of that connection
-//! know (`raft::peer::handshake`): a relay that ends TLS cannot pass the proof on. A node takes two secrets and shows
+//! know (`peer::handshake`): a relay that ends TLS cannot pass the proof on. A node takes two secrets and shows
 //! one, so they are exchanged node by node. A node from before TLS is spoken to without it while the cluster's
 //! level is one that such a node can read; two nodes that speak TLS never meet without.
 //!
@@ -294,14 +304,14 @@
 //! * `enable_leader_restore` stays off: a restarted leader is elected anew (see
 //!   `store::power_loss_test` for what happens otherwise).
 //! * Every wait, queue and body has a limit; they are in [`model::limits`], [`config`] and
-//!   `raft::peer::limits`.
+//!   `peer::limits`.
 //! * Stamps never run backwards, and never ahead of the time that has passed by more than a hundredth of
 //!   it, whatever the wall clock of the leader shows (`raft::clock`).
 //! * A new leader stamps nothing before it has asked who is in reach what time it is; who follows takes the time from its
 //!   leader, and an entry that is applied late turns no clock back.
 //! * A peer that is away costs a try a second and two lines of log, however long it is away.
 //! * A peer is waited for while a byte moves: any entry passes a link of 64 KiB/s. Raft's own calls wait for no other
-//!   ones, and a large forward for nobody (`raft::peer::limits`).
+//!   ones, and a large forward for nobody (`peer::limits`).
 //! * The log is not larger than four times what makes a snapshot due and what is kept behind one: a peer that needs
 //!   more of it gets a snapshot (`raft::keeping`).
 //! * Nobody is declared unhealthy before its whole window has passed under the present leader, and none
@@ -371,6 +381,7 @@ pub mod offline;
 pub mod openapi;
 pub mod operations;
 pub mod origin;
+pub mod peer;
 pub mod raft;
 mod request_id;
 pub mod server;
@@ -378,6 +389,7 @@ pub mod store;
 pub mod subscribers;
 pub mod tls;
 pub mod traces;
+mod uptime;
 pub mod view;
 pub mod watch;
 pub mod webhooks;

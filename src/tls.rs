@@ -2,7 +2,7 @@
 //!
 //! | between | certificate | verified by |
 //! |---|---|---|
-//! | nodes ([`Ephemeral`]) | a new one at every start | nobody: the proof of the cluster secret is bound to the connection instead (`raft::peer`) |
+//! | nodes ([`Ephemeral`]) | a new one at every start | nobody: the proof of the cluster secret is bound to the connection instead (`peer`) |
 //! | clients and a node's surfaces ([`Listening`]) | files, read again when they change | the clients; theirs, if they show one, by `--tls-client-ca` |
 //! | the command line and a node ([`trusting`]) | the node's | `--ca-file`, else what the system trusts |
 //! | a node and whom it tells by HTTPS ([`trusting`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else what the system trusts |

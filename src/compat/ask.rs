@@ -8,11 +8,12 @@ use axum::{
 };
 use url::form_urlencoded;
 
-use super::{ConfigSource, Reader, Surface, auth::Credentials};
+use super::{Surface, auth::Credentials};
 use crate::address::client_address;
 use crate::connections::{Parking, PeerCertificate};
 use crate::model::signature::Target;
 use crate::origin::Origin;
+use crate::view::{ConfigSource, Reader};
 
 pub(super) struct Ask {
     /// As received, undecoded.

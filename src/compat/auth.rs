@@ -13,10 +13,11 @@ use axum::http::{
     header::{self, HeaderName},
 };
 
-use super::{ConfigSource, Proof, Surface, answer::Refusal, ask::Ask};
+use super::{Surface, answer::Refusal, ask::Ask};
 use crate::model::config_lookup::Released;
 use crate::model::grant::Sight;
 use crate::model::signature::{self, AppKeys, Flaw, KeyMark, Signature};
+use crate::view::{ConfigSource, Proof};
 
 const TOKEN_SCHEME: &str = "Bearer";
 const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");

@@ -13,21 +13,20 @@ use schemars::JsonSchema;
 use serde_json::json;
 
 use super::{
-    ConfigSource, Surface,
+    Surface,
     answer::{self, Refusal},
     ask::Ask,
     doc::{self, Doc},
     lookup::{Known, Named, lookup},
     renderings::Form,
 };
-use crate::{
-    model::{
-        config_file::{Format, PROPERTIES_SUFFIX},
-        config_lookup::{Released, Rendering, Unreadable},
-    },
-    openapi::{Reply, Security, schema_of},
-    origin::Origin,
+use crate::model::{
+    config_file::{Format, PROPERTIES_SUFFIX},
+    config_lookup::{Released, Rendering, Unreadable},
 };
+use crate::openapi::{Reply, Security, schema_of};
+use crate::origin::Origin;
+use crate::view::ConfigSource;
 
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml;charset=UTF-8");

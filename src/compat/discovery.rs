@@ -9,13 +9,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    ConfigSource, LiveMember, Surface, answer,
+    Surface, answer,
     doc::{self, Doc},
 };
-use crate::{
-    address::peer_is_trusted,
-    openapi::{Security, schema_of},
-};
+use crate::address::peer_is_trusted;
+use crate::openapi::{Security, schema_of};
+use crate::view::{ConfigSource, LiveMember};
 
 /// What clients and scripts of theirs expect to see.
 const APP_NAME: &str = "APOLLO-CONFIGSERVICE";

@@ -18,7 +18,13 @@ use crate::catalog::Catalog;
 use crate::data_key::DataKey;
 use crate::keyring::Keyring;
 use crate::model::config_file::ConfigKey;
+use crate::model::config_lookup::{Lookup, Released, Unreadable};
+use crate::model::grant::Sight;
 use crate::model::grant::{Grant, Grants, Role, Verb};
+use crate::model::signature::AppKeys;
+use crate::model::time::Timestamp;
+use crate::view::{LiveMember, Proof};
+use crate::watch::{Hub, WatchKey};
 
 /// Who asks: a proxy that is trusted.
 const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 1);

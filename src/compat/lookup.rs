@@ -8,14 +8,13 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    CATCH_UP_LIMIT, ConfigSource, FAR, Surface,
+    CATCH_UP_LIMIT, FAR, Surface,
     answer::Refusal,
     ask::{Ask, Query},
 };
-use crate::{
-    model::config_lookup::{ClientLabels, Lookup, NamedRelease, chain},
-    origin::Origin,
-};
+use crate::model::config_lookup::{ClientLabels, Lookup, NamedRelease, chain};
+use crate::origin::Origin;
+use crate::view::ConfigSource;
 
 /// Notification ids stay below 2^31: there are clients that keep them in 32 signed bits.
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;

@@ -22,12 +22,7 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    ops::Deref,
-    sync::Arc,
-    time::Duration,
-};
+use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -39,21 +34,11 @@ use axum::{
     routing::{MethodRouter, get},
 };
 use ipnet::IpNet;
-use tokio::time::Instant;
 
-use crate::{
-    hosts::Hosts,
-    metrics::Metrics,
-    model::signature::AppKeys,
-    model::time::Timestamp,
-    model::{
-        config_lookup::{Lookup, Released, Unreadable},
-        grant::Sight,
-    },
-    openapi::{Document, Port},
-    origin::Origin,
-    watch::{Hub, Wake, WatchKey},
-};
+use crate::hosts::Hosts;
+use crate::metrics::Metrics;
+use crate::openapi::{Document, Port};
+use crate::view::ConfigSource;
 
 use answer::Refusal;
 use doc::Doc;
@@ -65,134 +50,6 @@ use told::Told;
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
 /// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] holds.
 const FAR: u64 = 1_000_000;
-
-/// What the surface needs of the node: its own applied state, never another node's.
-pub trait ConfigSource: Clone + Send + Sync + 'static {
-    /// What a poll holds on to that was let in by who asks.
-    type Guard: Send + Sync + 'static;
-
-    /// For a poll that is to be held: the key wakes when the proof has ended, or its holder may read something else.
-    fn guard(&self, proof: &Proof) -> (WatchKey, Self::Guard);
-
-    /// Newest notification id applied here.
-    fn newest_id(&self) -> u32;
-
-    /// Resolves one lookup now, gray releases judged by its client.
-    ///
-    /// Per namespace of the chain: the file name as given; then with `.properties` added or taken
-    /// off; then both ignoring case, if that is unique.
-    fn resolve(&self, lookup: &Lookup) -> Option<Arc<Released>>;
-
-    /// Newest id over everything that the lookup's chain can see, deletions included; `None` if
-    /// nothing was ever there. Files are told apart by their canonical name only.
-    fn notification_id(&self, lookup: &Lookup) -> Option<u32>;
-
-    /// Highest version ever given to a release of this file on this node, 0 if none.
-    fn highest_version(&self, namespace: &str, group: &str, file: &str) -> u64;
-
-    /// Where a change wakes [`WatchKey::config`], after the three reads above show it.
-    fn hub(&self) -> &Hub;
-
-    /// Waits until `newest_id() >= id`; false if that did not come about within the limit.
-    fn wait_for_id(&self, id: u32, limit: Duration) -> impl Future<Output = bool> + Send;
-
-    /// Waits until the highest version of a file is at least `version`; false at the limit, and where
-    /// as much is held for `origin` as may be.
-    fn wait_for_version(
-        &self,
-        origin: Origin,
-        namespace: &str,
-        group: &str,
-        file: &str,
-        version: u64,
-        limit: Duration,
-    ) -> impl Future<Output = bool> + Send {
-        async move {
-            let deadline = Instant::now() + limit;
-            let keys = vec![WatchKey::config(namespace, group, file)];
-            let Ok(watch) = self.hub().watch(origin, keys, 0) else { return false };
-            while self.highest_version(namespace, group, file) < version {
-                match tokio::time::timeout_at(deadline, watch.changed()).await {
-                    Ok(Wake::Changed) => {}
-                    Ok(Wake::Closed) | Err(_) => return false,
-                }
-            }
-            true
-        }
-    }
-
-    /// Waits until this node has applied everything that any node had before the call: what a client
-    /// names beyond that was given out by another cluster. False if that cannot be said within the limit.
-    fn await_horizon(&self, limit: Duration) -> impl Future<Output = bool> + Send;
-
-    /// Whether that was so a moment ago.
-    fn was_at_horizon_lately(&self) -> bool;
-
-    /// The members that serve clients now, this node among them.
-    fn live_members(&self) -> Vec<LiveMember>;
-
-    /// What somebody may read, where the proof may be used from the address; `None` for one that is none.
-    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<Sight>;
-
-    /// Whether somebody may have what an encrypted file says: a client, and who may edit it.
-    fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
-
-    /// What a released file says, be it kept encrypted or not.
-    fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable>;
-
-    /// The access keys of an app that are on; `None` where there are none.
-    fn access_keys(&self, app_id: &str, namespace: Option<&str>) -> Option<AppKeys>;
-
-    /// What time it is in the cluster.
-    fn now(&self) -> Timestamp;
-
-    /// Writes down that a reader was refused, and of which app. Asked once a minute for each of them.
-    fn note_refused(&self, app_id: &str, address: Option<IpAddr>);
-
-    /// What a client gets of whom the address alone is known; nothing where another of its labels decides.
-    fn resolve_by_address(&self, lookup: &Lookup) -> Option<Arc<Released>> {
-        self.resolve(lookup)
-    }
-
-    /// A client was given a released file, or has it already.
-    fn note_pulled(&self, _reader: Reader<'_>, _lookup: &Lookup, _released: &Released) {}
-
-    /// A client waits for changes of a file. False for one of which this node does not know what it has.
-    fn note_polled(&self, _reader: Reader<'_>, _lookup: &Lookup) -> bool {
-        true
-    }
-
-    /// Why nothing of this node may be served, if that is so.
-    fn out_of_service(&self) -> Option<String> {
-        None
-    }
-}
-
-/// By what somebody is known.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Proof {
-    Token(String),
-    /// The common name of a certificate, which is that of a user.
-    Certificate(String),
-}
-
-/// The program that asks, and from where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reader<'a> {
-    /// By its own word.
-    pub agent: &'a str,
-    pub origin: Origin,
-    /// How long its poll is held; zero for a pull.
-    pub hold: Duration,
-}
-
-/// A member that clients may be sent to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LiveMember {
-    pub node_id: u64,
-    /// `host:port` of its config surface, or a URL.
-    pub compat: String,
-}
 
 /// How the surface behaves.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
-    CATCH_UP_LIMIT, ConfigSource, FAR, Reader, Surface,
+    CATCH_UP_LIMIT, FAR, Surface,
     answer::{self, Refusal},
     ask::Ask,
     auth::{self, Admitted},
@@ -26,17 +26,16 @@ use super::{
     lookup::{address_of, is_app_id, named_address},
     wanted::{self, Wanted},
 };
-use crate::{
-    connections::later,
-    metrics::Held,
-    model::{
-        config_lookup::{ClientLabels, Lookup, chain},
-        limits,
-    },
-    openapi::{Param, Security, schema_of},
-    origin::Origin,
-    watch::{Wake, Watch, WatchKey},
+use crate::connections::later;
+use crate::metrics::Held;
+use crate::model::{
+    config_lookup::{ClientLabels, Lookup, chain},
+    limits,
 };
+use crate::openapi::{Param, Security, schema_of};
+use crate::origin::Origin;
+use crate::view::{ConfigSource, Reader};
+use crate::watch::{Wake, Watch, WatchKey};
 
 /// Share of the hold that is taken off at random, so that polls which began together, as after a
 /// restart, do not end together for ever.

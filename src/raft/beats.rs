@@ -21,10 +21,10 @@ use self::flood::Flood;
 use self::keeper::{Keeper, Seen, Verdict};
 use super::leading::{self, Carried};
 use super::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
-use super::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
 use crate::catalog::{Catalog, Command, DeadInstance, Entity, InstanceHealth, Outcome};
 use crate::format::level::Level;
 use crate::model::instance::Instance;
+use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
 
 /// How long heartbeats are gathered for one call to the leader.
 const GATHER: Duration = Duration::from_millis(30);

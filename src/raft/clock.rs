@@ -19,8 +19,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::Mutex;
 
 pub(super) use self::ask::settle;
-use super::uptime;
 use crate::model::time::Timestamp;
+use crate::uptime;
 
 /// Time is slowed down or sped up by one part in so many, at most.
 const SLEW_DIVISOR: u32 = 100;

@@ -16,8 +16,8 @@ use tokio::time::sleep;
 
 use super::hashes::{self, Difference};
 use super::node::Node;
-use super::peer::PeerProgress;
 use crate::format::types::NodeId;
+use crate::peer::PeerProgress;
 
 /// Between two comparisons.
 const COMPARE_PAUSE: Duration = Duration::from_secs(2);

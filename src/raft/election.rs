@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 use super::lease;
 use super::node::Node;
-use super::uptime;
+use crate::uptime;
 use crate::format::types::{NodeId, Vote};
 
 /// The election time-out where all are near.

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use super::introductions::Acquaintances;
 use super::node::Node;
-use super::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
 use crate::format::types::{Member, NodeId};
+use crate::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
 
 /// Between two rounds of asking the peers, and between two lines about who is missing.
 const MEET_PAUSE: Duration = Duration::from_millis(200);
@@ -165,7 +165,7 @@ impl Formation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raft::peer::Build;
+    use crate::peer::Build;
 
     fn welcome(node_id: NodeId, initialized: bool) -> Result<Welcome, String> {
         let instance = format!("data of {node_id}");

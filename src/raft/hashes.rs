@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::peer::Checkpoint;
 use crate::format::types::NodeId;
+use crate::peer::Checkpoint;
 
 /// Intervals between two checkpoints of each row.
 const STRIDES: [u64; 3] = [1, 16, 256];

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::lists::Lists;
-use super::peer::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
 use super::state::State;
 use crate::format::level::Level;
 use crate::format::types::NodeId;
+use crate::peer::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
 use crate::store::Store;
 
 /// A node that is refused and knocks again for the same reason is told this often: one that was removed,

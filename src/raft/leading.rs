@@ -13,7 +13,6 @@ use super::clock;
 use super::errand::Errand;
 use super::members;
 use super::node::{Attempt, Node};
-use super::peer::{BeatsAnswer, ForwardAnswer, LeaderWord, PeerProgress, PeerService, ReadIndexAnswer, Subscribed};
 use super::proposal::{self, Draft};
 use super::room::Growth;
 use super::subscribers;
@@ -21,6 +20,7 @@ use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
 use crate::model::code::{Code, Refusal};
+use crate::peer::{BeatsAnswer, ForwardAnswer, LeaderWord, PeerProgress, PeerService, ReadIndexAnswer, Subscribed};
 use crate::traces;
 
 pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;

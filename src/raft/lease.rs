@@ -16,7 +16,7 @@ use openraft::{Instant as _, ServerState};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::node::{Node, NodeError};
-use super::uptime;
+use crate::uptime;
 use crate::format::types::{NodeId, TypeConfig};
 
 /// A leader that was not heard for this long, or an election time-out, is asked for nothing: by then its followers elect

@@ -7,10 +7,10 @@
 
 use super::leading::{self, Carried};
 use super::node::Node;
-use super::peer::Build;
 use crate::catalog::Command;
 use crate::format::level::Level;
 use crate::format::types::NodeId;
+use crate::peer::Build;
 
 impl Node {
     /// What a member says of its binary: this node, or one that is connected.

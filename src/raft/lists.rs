@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::peer::ListSaid;
 use crate::format::types::NodeId;
+use crate::peer::ListSaid;
 
 /// A longer text is left out for a node that may be of an earlier version, which takes frames of 1024 bytes.
 const SAID_TO_ALL_BYTES_MAX: usize = 512;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use crate::format::codec;
     use crate::format::level::LevelRange;
-    use crate::raft::peer::{Build, Hello, Refusal, Welcome};
+    use crate::peer::{Build, Hello, Refusal, Welcome};
 
     fn lists(node_id: NodeId, members: &[(NodeId, &str)]) -> Lists {
         Lists::new(node_id, &members.iter().map(|(id, peer)| (*id, (*peer).to_owned())).collect())

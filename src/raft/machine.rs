@@ -33,7 +33,6 @@ use super::contents::{Texts, any_lacks_text};
 use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
 use super::hashes::Checkpoints;
 use super::news::{News, watch_keys};
-use super::peer::Checkpoint;
 use super::state::{Applied, Reply, State};
 use super::threads::at_length;
 use super::weight::Weight;
@@ -43,6 +42,7 @@ use crate::format::level::Level;
 use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, SnapshotMeta, StoredMembership, TypeConfig};
 use crate::metrics::Metrics;
+use crate::peer::Checkpoint;
 use crate::store::{SnapshotFile, Store, blocking};
 use crate::watch::Hub;
 

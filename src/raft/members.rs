@@ -19,8 +19,8 @@ use openraft::{ChangeMembers, Instant as _, Membership};
 use super::errand::MembershipChange;
 use super::leading::{Carried, WriteError, refused, write_error};
 use super::node::Node;
-use super::peer::{IntroduceError, REACHABLE_WITHIN};
 use crate::format::types::{Member, NodeId, TypeConfig};
+use crate::peer::{IntroduceError, REACHABLE_WITHIN};
 
 /// How long a successor may take to win its election.
 pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);

@@ -1,9 +1,9 @@
-//! Consensus: everything that knows openraft.
+//! Consensus over openraft, and what a node does by itself.
 //!
 //! [`node::Node`] is what the surfaces hold. Behind it: [`proposal`] (the byte form of a command),
 //! [`leading`] (what only the leader does), [`machine`] (openraft's state machine over the catalog
-//! and the store), [`cost`] (how much of the log that applies at once), [`state`] (the applied state that everyone reads), [`peer`] (the wire between
-//! nodes), [`beats`] (the heartbeats of instances), [`retention`] (releases that are too many), [`keeping`]
+//! and the store), [`cost`] (how much of the log that applies at once), [`state`] (the applied state that everyone reads),
+//! [`beats`] (the heartbeats of instances), [`retention`] (releases that are too many), [`keeping`]
 //! (snapshots and the past of the log), [`room`] (disk and quota), [`lease`] (who can lead at this moment),
 //! [`clock`] (what time it is), [`horizon`] (what no node of this cluster can know), [`backup`] (the state for
 //! somebody to keep), [`members`] (who belongs to the cluster), [`divergence`] (whether all members hold the
@@ -40,7 +40,6 @@ mod members;
 mod news;
 pub mod node;
 mod notes;
-pub mod peer;
 mod poll;
 pub mod proposal;
 mod read_index;
@@ -60,7 +59,6 @@ pub(crate) mod testing;
 mod threads;
 mod trail;
 mod transfer;
-mod uptime;
 pub mod vigil;
 mod webhooks;
 mod weight;

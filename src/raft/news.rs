@@ -1,10 +1,10 @@
 //! News of applied entries, and those who hear of them.
 
-use super::peer::Checkpoint;
 use super::state::{Applied, Reply};
 use crate::catalog::{Change, RequestId};
 use crate::model::content::Content;
 use crate::model::time::Timestamp;
+use crate::peer::Checkpoint;
 use crate::watch::WatchKey;
 
 /// The news of one group.

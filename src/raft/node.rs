@@ -27,7 +27,6 @@ use super::keeping::Keeper;
 use super::leading;
 use super::machine::Machine;
 use super::notes::Notes;
-use super::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use super::poll::Poll;
 use super::proposal::Draft;
 use super::read_index::ReadIndexes;
@@ -36,7 +35,6 @@ use super::state::State;
 use super::stuck::Standstills;
 use super::threads::Threads;
 use super::trail::tell_of;
-use super::uptime;
 use super::vigil::Vigil;
 use crate::catalog::{Asked, Command, Outcome, RequestId};
 use crate::format::level::Level;
@@ -46,9 +44,11 @@ use crate::metrics::{Metrics, OneMore};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits::BACKUPS_AT_ONCE;
 use crate::model::time::Timestamp;
+use crate::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use crate::store::Store;
 use crate::subscribers::Subscribers;
 use crate::traces;
+use crate::uptime;
 
 /// How long a command may take before its outcome is called unknown. Below the request time-out,
 /// so that the caller still gets the answer.

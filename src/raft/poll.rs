@@ -13,9 +13,9 @@ use tokio::time::{Instant, sleep};
 
 use super::members::other_members;
 use super::node::Node;
-use super::peer::PeerProgress;
 use crate::format::types::NodeId;
 use crate::model::time::Timestamp;
+use crate::peer::PeerProgress;
 
 /// Between two rounds, and while the leader is in doubt: one that was elected this moment is not acknowledged yet, and
 /// one that was cut off may be back at once.

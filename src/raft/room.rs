@@ -12,11 +12,11 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use super::node::Node;
-use super::peer::{DiskRoom, MemoryRoom, Shortage};
 use crate::format::types::NodeId;
 use crate::memory;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
+use crate::peer::{DiskRoom, MemoryRoom, Shortage};
 use crate::store::DiskSpace;
 
 /// Between two looks, and while room is short.

@@ -24,7 +24,6 @@ use super::keeping::{Keeper, LogBounds};
 use super::leading::Service;
 use super::machine::Machine;
 use super::node::{ClusterRaft, Equipment, Node};
-use super::peer::{Credentials, PeerNetwork, PeerServer, Peers};
 use super::room::{Room, RoomBounds};
 use super::threads::{self, Threads};
 use super::transfer::Port;
@@ -32,6 +31,7 @@ use crate::data_key::DataKey;
 use crate::format::types::NodeId;
 use crate::keyring::Keyring;
 use crate::metrics::Metrics;
+use crate::peer::{Credentials, PeerNetwork, PeerServer, Peers};
 use crate::store::Store;
 use crate::watch::Hub;
 

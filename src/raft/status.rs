@@ -13,11 +13,11 @@ use super::keeping;
 use super::leading;
 use super::members::TRANSFER_WITHIN;
 use super::node::{Attempt, LEADER_PATIENCE, Node, NodeError, pause_before_retry};
-use super::peer::{Build, CallError, ForwardAnswer};
 use crate::catalog::Command;
 use crate::format::level::{Level, LevelRange};
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
+use crate::peer::{Build, CallError, ForwardAnswer};
 
 /// How long a change of the membership may take.
 const MEMBERSHIP_WITHIN: Duration = Duration::from_secs(8);

@@ -12,12 +12,12 @@ use sha2::{Digest, Sha256};
 
 use super::members;
 use super::node::Node;
-use super::peer::{Mark, Subscribed};
 use crate::catalog::history::Thing;
 use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::model::limits;
+use crate::peer::{Mark, Subscribed};
 use crate::subscribers::Subscription;
 
 /// How long another node may take. One that has not answered by then is named in the answer.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt;
 
-use super::peer::SnapshotPort;
+use crate::peer::SnapshotPort;
 use crate::store::{IncomingSnapshot, SnapshotFile, Store};
 
 /// What a snapshot takes where it arrives, in times of its size: the file, and its rows beside those that

@@ -16,9 +16,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use crate::api;
+use crate::compat;
 use crate::connections::{self, Door, Places};
 use crate::tls::Listening;
-use crate::{api, compat};
 
 /// One listener, and what is said there.
 pub(super) struct Waiting<'a> {

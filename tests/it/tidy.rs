@@ -6,36 +6,63 @@ use std::path::{Path, PathBuf};
 
 const FILE_LINES_MAX: usize = 450;
 
-/// A folder or file below `src`, and what it must not name.
+/// The rooms of the house, from the ground up: a room names those before it and none after it. Map and order are the
+/// same as in `src/lib.rs`.
+const ROOMS: &[&str] = &[
+    "uptime",
+    "origin",
+    "memory",
+    "format",
+    "descriptors",
+    "hosts",
+    "model",
+    "well_formed",
+    "address",
+    "metrics",
+    "budget",
+    "data_key",
+    "tls",
+    "traces",
+    "bundle",
+    "openapi",
+    "connections",
+    "request_id",
+    "store",
+    "watch",
+    "catalog",
+    "subscribers",
+    "keyring",
+    "peer",
+    "raft",
+    "webhooks",
+    "offline",
+    "config",
+    "operations",
+    "view",
+    "compat",
+    "api",
+    "console",
+    "server",
+    "cli",
+];
+
+/// Crates that only some rooms name, and those rooms.
+const CRATES: &[(&str, &[&str])] = &[("openraft::", &["format", "store", "peer", "raft"]), ("rocksdb::", &["store"])];
+
+/// What a room must not name though it stands below, or is no room of ours.
 ///
 /// The catalog and its model are a pure function of the log: no I/O, no clock, no chance, no parser of others. The store
-/// keeps bytes and does not know what they mean; what it shares with consensus stands below both. The two public surfaces do not
-/// know each other, and what may be done knows neither.
-const LAYERS: &[(&str, &[&str])] = &[
-    (
-        "model",
-        &[
-            "tokio",
-            "axum::",
-            "openraft",
-            "rocksdb",
-            "reqwest",
-            "SystemTime",
-            "Instant::now",
-            "rand::",
-            "std::fs",
-            "well_formed",
-        ],
-    ),
+/// keeps bytes and does not know what they mean; what it shares with consensus stands below both. No surface knows
+/// another one, and what may be done knows none.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("model", &["tokio", "axum::", "reqwest", "SystemTime", "Instant::now", "rand::", "std::fs", "well_formed"]),
     (
         "catalog",
         &[
             "tokio",
             "axum::",
-            "openraft",
             "format::types",
             "format::codec",
-            "rocksdb",
             "reqwest",
             "SystemTime",
             "Instant::now",
@@ -44,14 +71,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "well_formed",
         ],
     ),
-    ("format", &["tokio", "axum::", "rocksdb", "crate::model", "crate::catalog", "crate::store", "crate::raft"]),
-    ("store", &["crate::model", "crate::catalog", "crate::raft", "axum::"]),
-    ("operations", &["axum::", "crate::api", "crate::compat", "crate::store", "rocksdb"]),
-    ("api", &["crate::compat", "crate::console", "crate::store", "rocksdb"]),
-    ("console", &["crate::compat", "crate::store", "rocksdb"]),
-    ("compat", &["crate::api", "crate::store", "rocksdb"]),
-    ("webhooks", &["crate::api", "crate::compat", "crate::store", "crate::server", "openraft", "axum::", "rocksdb"]),
-    ("offline", &["crate::api", "crate::compat", "crate::cli", "axum::", "openraft", "rocksdb", "reqwest"]),
+    ("format", &["tokio", "axum::"]),
+    ("store", &["crate::model", "crate::catalog", "axum::"]),
+    ("peer", &["axum::"]),
+    ("view", &["axum::"]),
+    ("operations", &["axum::", "crate::store"]),
+    ("api", &["crate::compat", "crate::store"]),
+    ("console", &["crate::compat", "crate::store"]),
+    ("compat", &["crate::raft", "crate::store"]),
+    ("webhooks", &["crate::store", "axum::"]),
+    ("offline", &["axum::", "reqwest"]),
 ];
 
 fn root() -> &'static Path {
@@ -74,9 +103,10 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// A file that holds nothing but tests, by its name or its folder's.
+/// A file that holds nothing but tests or entries for fuzzing, by its name or its folder's.
 fn is_test(path: &Path) -> bool {
-    path.iter().any(|part| part.to_string_lossy().contains("test"))
+    let is_for_tests = |part: &str| ["test", "golden", "fuzzing"].iter().any(|word| part.contains(word));
+    path.iter().any(|part| is_for_tests(&part.to_string_lossy()))
 }
 
 /// The code of a line, comments cut off.
@@ -84,25 +114,76 @@ fn code(line: &str) -> &str {
     line.split("//").next().unwrap_or(line)
 }
 
-#[test]
-fn layers_do_not_reach_across() {
-    let mut broken = Vec::new();
+/// The room that a file below `src` belongs to; `None` for what stands above all of them.
+fn room_of(path: &Path) -> Option<String> {
+    let first = Path::new(path.strip_prefix("src").ok()?.iter().next()?);
+    let room = first.file_stem()?.to_string_lossy().into_owned();
+    (!["lib", "main", "fuzzing"].contains(&room.as_str())).then_some(room)
+}
+
+/// Lines of production code below `src`, without comments, each with the room and the place it stands in. Tests may name
+/// what they like; beside code they close the file.
+fn production_lines() -> Vec<(String, String, String)> {
+    let mut lines = Vec::new();
     for (path, text) in sources("src") {
-        let inside = path.strip_prefix("src").expect("the path is below src");
-        for (_, forbidden) in
-            LAYERS.iter().filter(|(layer, _)| inside.starts_with(layer) || inside == Path::new(&format!("{layer}.rs")))
-        {
-            for (number, line) in text.lines().enumerate() {
-                // Tests may use what they like; beside code they close the file.
-                if is_test(inside) || line.starts_with("mod tests") {
-                    break;
-                }
-                let named = forbidden.iter().filter(|word| code(line).contains(**word));
-                broken.extend(named.map(|word| format!("{}:{}: {word}", path.display(), number + 1)));
+        let Some(room) = room_of(&path).filter(|_| !is_test(&path)) else { continue };
+        let text = text.lines().take_while(|line| !line.starts_with("mod tests") && !line.starts_with("mod golden"));
+        let placed = text
+            .enumerate()
+            .map(|(number, line)| (room.clone(), format!("{}:{}", path.display(), number + 1), code(line).to_owned()));
+        lines.extend(placed);
+    }
+    lines
+}
+
+/// The names after each `crate::` of a line.
+fn named_rooms(line: &str) -> impl Iterator<Item = &str> {
+    let rest = line.split("crate::").skip(1);
+    rest.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
+}
+
+#[test]
+fn rooms_name_only_those_below_them() {
+    let floor = |room: &str| ROOMS.iter().position(|one| *one == room);
+    let mut broken = Vec::new();
+    for (room, place, line) in production_lines() {
+        let Some(own) = floor(&room) else {
+            broken.push(format!("{place}: {room} is missing in the list of rooms"));
+            continue;
+        };
+        if line.contains("crate::{") {
+            broken.push(format!("{place}: one import a room"));
+        }
+        for named in named_rooms(&line) {
+            if floor(named).is_some_and(|floor| floor > own) {
+                broken.push(format!("{place}: {room} is below {named}"));
             }
         }
     }
-    assert!(broken.is_empty(), "layers are crossed:\n{}", broken.join("\n"));
+    assert!(broken.is_empty(), "names point up:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn crates_and_neighbours_are_named_where_they_belong() {
+    let mut broken = Vec::new();
+    for (room, place, line) in production_lines() {
+        let of_crates = CRATES.iter().filter(|(_, rooms)| !rooms.contains(&room.as_str())).map(|(name, _)| *name);
+        let forbidden = FORBIDDEN.iter().filter(|(one, _)| *one == room).flat_map(|(_, words)| words.iter().copied());
+        let named = of_crates.chain(forbidden).filter(|word| line.contains(word));
+        broken.extend(named.map(|word| format!("{place}: {word}")));
+    }
+    assert!(broken.is_empty(), "named where it does not belong:\n{}", broken.join("\n"));
+}
+
+/// The map shows each room, from the top down as the list has them from the ground up.
+#[test]
+fn the_map_shows_every_room() {
+    let map = std::fs::read_to_string(root().join("src/lib.rs")).expect("the map can be read");
+    let drawn: Vec<_> =
+        map.lines().skip_while(|line| *line != "//! ```text").take_while(|line| *line != "//! ```").collect();
+    let words: Vec<_> = drawn.iter().flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).collect();
+    let missing: Vec<_> = ROOMS.iter().filter(|room| !words.contains(room)).collect();
+    assert!(missing.is_empty(), "not on the map of src/lib.rs: {missing:?}");
 }
 
 #[test]

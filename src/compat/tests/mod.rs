@@ -31,6 +31,12 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::model::config_file::{Format, canonical_file};
+use crate::model::config_lookup::{Lookup, Released, Unreadable};
+use crate::model::grant::Sight;
+use crate::model::signature::AppKeys;
+use crate::model::time::Timestamp;
+use crate::view::{LiveMember, Proof};
+use crate::watch::{Hub, WatchKey};
 
 const HOLD: Duration = Duration::from_secs(55);
 const TOKEN: &str = "a-valid-token";

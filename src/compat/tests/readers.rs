@@ -1,6 +1,7 @@
 //! Who may read, where nodes are found, and what is not a route.
 
 use axum::Extension;
+use tokio::time::Instant;
 
 use super::*;
 use crate::connections::PeerCertificate;

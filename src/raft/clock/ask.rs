@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::format::types::NodeId;
 use crate::model::time::Timestamp;
+use crate::peer::PeerProgress;
 use crate::raft::members::other_members;
 use crate::raft::node::Node;
-use crate::raft::peer::PeerProgress;
 
 /// Time limits: for all that are in reach, and for the others once a majority has answered: the leader before this one may
 /// be among them, and stand still.

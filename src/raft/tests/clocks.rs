@@ -45,7 +45,10 @@ async fn stamps_do_not_jump_when_a_node_with_a_wrong_clock_leads() {
         let passed = u64::try_from(began.elapsed().as_millis()).expect("seconds");
         let shown = latest.0 - first.0;
         // A follower knows the time to within 50 ms or a round trip, and the next leader goes on from there.
-        assert!(shown <= passed + passed / 50 + 1000, "{shown} ms on the stamps, {passed} ms passed, wrong by {wrong_by}");
+        assert!(
+            shown <= passed + passed / 50 + 1000,
+            "{shown} ms on the stamps, {passed} ms passed, wrong by {wrong_by}"
+        );
         // A stamp that is handed on loses the time from the leader to the apply.
         assert!(shown + 2000 >= asked, "{shown} ms on the stamps, {asked} ms passed, wrong by {wrong_by}");
         for node in &trio.nodes {

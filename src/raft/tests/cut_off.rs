@@ -8,10 +8,10 @@ use tokio::time::{Instant, sleep};
 
 use super::trio::{LIMIT, Trio, eventually};
 use crate::catalog::{Command, InstanceHealth, Op};
+use crate::peer::BeatsAnswer;
 use crate::raft::beats;
 use crate::raft::leading::{self, Carried};
 use crate::raft::node::{Node, NodeError};
-use crate::raft::peer::BeatsAnswer;
 
 /// What callers are promised, and what a busy machine adds to it.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);

@@ -10,7 +10,7 @@
 //! | S02 tricks with the path | `requests` |
 //! | S03 methods | `requests`, `compat::tests::readers` |
 //! | S04 starts without a good secret | `start::a_cluster_does_not_start_without_a_good_secret` |
-//! | S05, S06 strangers at the peer port, peers at the client port | `sockets`, `raft::peer::tests::doors` |
+//! | S05, S06 strangers at the peer port, peers at the client port | `sockets`, `peer::tests::doors` |
 //! | S07 logins: odd ones, timing, 10 000 guesses, at the same time, long passwords | `secrets`, `exhaustion::logins` |
 //! | S08 pages | `requests`, `rules::lists` |
 //! | S09 every route by everybody who may not | `api::tests::matrix`, `compat::tests::matrix` |

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::harness::{LIMIT, Names, Node, eventually, secret};
 use crate::metrics::Metrics;
-use crate::raft::peer::{BEATS_PER_CALL_MAX, BeatsAnswer, CallError, ForwardAnswer, Peers, ReadIndexAnswer};
+use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer, CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 
 const DONE: Result<ForwardAnswer, CallError> = Ok(ForwardAnswer::Done { log_index: 0 });
 

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 
 use super::harness::{LIMIT, Names, Node, credentials, eventually, introduce, secret};
 use crate::format::codec;
-use crate::raft::peer::handshake::PROTOCOL_VERSION;
-use crate::raft::peer::limits::{HANDSHAKE_FRAME_BYTES_MAX, STRANGERS_PER_ADDRESS};
-use crate::raft::peer::wire::Wire;
-use crate::raft::peer::{Build, CallError, Hello, IntroduceError, Introductions, Refusal, RefusalReason, Welcome};
+use crate::peer::handshake::PROTOCOL_VERSION;
+use crate::peer::limits::{HANDSHAKE_FRAME_BYTES_MAX, STRANGERS_PER_ADDRESS};
+use crate::peer::wire::Wire;
+use crate::peer::{Build, CallError, Hello, IntroduceError, Introductions, Refusal, RefusalReason, Welcome};
 
 /// As a node from before TLS begins.
 const PREAMBLE: &[u8] = b"THUBAN\x00\x01\x01";
@@ -120,7 +120,7 @@ async fn a_huge_or_garbled_frame_after_the_handshake_ends_the_connection() {
 
 /// A connection whose handshake is done; what is written to it is taken from a peer.
 async fn authenticated(node: &Node, purpose: u8) -> Wire {
-    use crate::raft::peer::handshake::{Purpose, dial_as};
+    use crate::peer::handshake::{Purpose, dial_as};
     let purpose = [Purpose::Control, Purpose::Append][usize::from(purpose) - 1];
     let (connection, _) = dial_as(&*Names::of(9), &secret(), &node.address, 1, purpose).await.expect("welcome");
     connection.into_wire()

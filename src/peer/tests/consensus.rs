@@ -8,7 +8,7 @@ use openraft::raft::VoteRequest;
 use super::harness::{LIMIT, Node, TestRaft, addresses, cluster, eventually, leader_of, leads};
 use super::memory::MemoryPort;
 use crate::format::types::{Member, Proposal, Vote};
-use crate::raft::peer::{ForwardAnswer, PeerNetwork};
+use crate::peer::{ForwardAnswer, PeerNetwork};
 
 /// Writes numbered commands and waits for all of them.
 async fn write(raft: &TestRaft, numbers: std::ops::Range<u32>) -> u64 {

@@ -25,11 +25,11 @@ use super::memory::MemoryPort;
 use crate::format::codec;
 use crate::format::types::{CommittedLeaderId, Entry, LogId, Member, Proposal, SnapshotMeta, TypeConfig, Vote};
 use crate::metrics::Metrics;
-use crate::raft::peer::append::{Parking, Route, Session};
-use crate::raft::peer::frame::Connection;
-use crate::raft::peer::handshake::{Purpose, dial_as, receive};
-use crate::raft::peer::messages::read_append;
-use crate::raft::peer::{PeerClient, PeerNetwork, Peers, SnapshotPort, snapshot};
+use crate::peer::append::{Parking, Route, Session};
+use crate::peer::frame::Connection;
+use crate::peer::handshake::{Purpose, dial_as, receive};
+use crate::peer::messages::read_append;
+use crate::peer::{PeerClient, PeerNetwork, Peers, SnapshotPort, snapshot};
 
 fn log_id(index: u64) -> LogId {
     LogId::new(CommittedLeaderId::new(5), index)

@@ -18,8 +18,8 @@ use super::memory::{MemoryLog, MemoryMachine, MemoryPort};
 use crate::catalog::history::Thing;
 use crate::format::types::{Member, NodeId, Proposal, TypeConfig};
 use crate::metrics::Metrics;
-use crate::raft::peer::handshake::{Purpose, dial_as};
-use crate::raft::peer::{
+use crate::peer::handshake::{Purpose, dial_as};
+use crate::peer::{
     BeatsAnswer, Build, Credentials, ForwardAnswer, Hello, IntroduceError, Introductions, LeaderWord, PeerNetwork,
     PeerProgress, PeerServer, PeerService, Peers, ReadIndexAnswer, Refusal, RefusalReason, Subscribed, Welcome,
 };

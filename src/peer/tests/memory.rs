@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::format::codec;
 use crate::format::types::{Entry, LogId, SnapshotMeta, StoredMembership, TypeConfig, Vote};
-use crate::raft::peer::SnapshotPort;
+use crate::peer::SnapshotPort;
 
 #[derive(Clone, Default)]
 pub(super) struct MemoryLog(Arc<Mutex<Kept>>);

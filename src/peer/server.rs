@@ -30,7 +30,7 @@ use crate::catalog::history::Thing;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
-use crate::raft::uptime;
+use crate::uptime;
 
 /// After an accept that failed (out of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

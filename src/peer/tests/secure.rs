@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use super::doors::read_to_close;
 use super::harness::{LIMIT, Names, Node, SECRET, credentials, eventually, introduce, secret};
 use crate::format::codec;
-use crate::raft::peer::handshake::{Purpose, dial_as};
-use crate::raft::peer::wire::Wire;
-use crate::raft::peer::{Credentials, IntroduceError, Introductions, Peers, Refusal, Welcome};
+use crate::peer::handshake::{Purpose, dial_as};
+use crate::peer::wire::Wire;
+use crate::peer::{Credentials, IntroduceError, Introductions, Peers, Refusal, Welcome};
 
 async fn listen() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -1,6 +1,6 @@
-//! The config clients' view of this node: what the compat surface reads, taken from the applied
-//! state and nowhere else.
+//! The applied state of a running node, read for config clients.
 
+use super::{ConfigSource, LiveMember, Proof, Reader};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use crate::catalog::Credential;
 use crate::catalog::access::Holder;
 use crate::catalog::asked::SEEING;
 use crate::catalog::audit::AuditNote;
-use crate::compat::{ConfigSource, LiveMember, Proof, Reader};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released, Unreadable};

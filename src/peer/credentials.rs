@@ -56,7 +56,7 @@ impl Credentials {
     }
 
     /// Where connections to peers begin; without an address the system chooses.
-    pub(in crate::raft) fn dialling_from(self, dials_from: Option<IpAddr>) -> Self {
+    pub(crate) fn dialling_from(self, dials_from: Option<IpAddr>) -> Self {
         Credentials { dials_from, ..self }
     }
 
