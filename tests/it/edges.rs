@@ -88,10 +88,22 @@ async fn a_large_write_through_a_follower_costs_no_leader() {
     let (leader, follower) = (cluster.leader().await, cluster.followers().await[0]);
     links.iter().for_each(|link| link.set_rate(THIN));
     let api = cluster.api(follower);
-    let code = api.try_send(Method::POST, "/config/v1/configfiles", Some(&files(1))).await.map(|answer| answer.code());
-    assert!(matches!(code, Ok(200_000 | 504_001)), "{code:?}");
+    let large = async || {
+        let answer = api.try_send(Method::POST, "/config/v1/configfiles", Some(&files(1))).await;
+        answer.map(|answer| answer.code()).map_err(|error| error.to_string())
+    };
+    let first = large().await;
+    assert!(matches!(first, Ok(200_000 | 504_001)), "{first:?}");
     eventually(LIMIT, "a small write follows", || try_write(&api, "after")).await;
     assert_eq!(cluster.leader().await, leader, "nobody missed the leader");
+    if first == Ok(504_001) {
+        // The outcome is unknown: on a busy machine the forward may have ended before the leader had all of it.
+        eventually(LIMIT, "the large write is taken", || async {
+            let again = large().await;
+            if matches!(again, Ok(200_000 | 400_201)) { Ok(()) } else { Err(format!("{again:?}")) }
+        })
+        .await;
+    }
     has_drafts(&api).await;
 }
 
