@@ -19,8 +19,8 @@ use tokio::time::timeout;
 
 use super::lease;
 use super::node::Node;
-use crate::uptime;
 use crate::format::types::{NodeId, Vote};
+use crate::uptime;
 
 /// The election time-out where all are near.
 const TIMEOUT_MIN: Duration = Duration::from_millis(400);
@@ -46,11 +46,13 @@ pub(super) struct Elections {
     /// The operator's, instead of a measured one.
     fixed: Option<Duration>,
     now_us: AtomicU64,
+    /// See [`decisive`].
+    round_trip_us: AtomicU64,
 }
 
 impl Elections {
     pub(super) fn new(fixed: Option<Duration>) -> Self {
-        let elections = Elections { fixed, now_us: AtomicU64::new(0) };
+        let elections = Elections { fixed, now_us: AtomicU64::default(), round_trip_us: AtomicU64::default() };
         elections.measure(Duration::ZERO);
         elections
     }
@@ -60,10 +62,17 @@ impl Elections {
         Duration::from_micros(self.now_us.load(Ordering::Relaxed))
     }
 
+    /// The round trip after which a majority has answered, as the last pings had it.
+    pub(super) fn round_trip(&self) -> Duration {
+        Duration::from_micros(self.round_trip_us.load(Ordering::Relaxed))
+    }
+
     fn measure(&self, round_trip: Duration) {
         let timeout =
             self.fixed.unwrap_or_else(|| (round_trip * ROUND_TRIPS + BEAT_PAUSE_MAX).clamp(TIMEOUT_MIN, TIMEOUT_MAX));
-        self.now_us.store(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.now_us.store(micros(timeout), Ordering::Relaxed);
+        self.round_trip_us.store(micros(round_trip), Ordering::Relaxed);
     }
 }
 

@@ -29,9 +29,14 @@ use crate::format::types::Proposal;
 
 /// Batches on their way: with two, one is on the disks while the next one is being applied.
 const BATCHES_MAX: usize = 2;
-/// Over a distance the next batch goes so long after the last one, and so many are on their way at most.
-const FAR_AFTER: Duration = Duration::from_millis(10);
-const BATCHES_FAR_MAX: usize = 64;
+/// The next batch goes so long after the last one, whatever has come back. Over a distance a round trip is longer than
+/// this; where all are near only a large entry or a disk that stalls is, and small batches would cost processor alone.
+const OVERTAKE_AFTER_FAR: Duration = Duration::from_millis(10);
+const OVERTAKE_AFTER_NEAR: Duration = Duration::from_millis(50);
+/// The round trip to a majority from which on it is far.
+const FAR_ROUND_TRIP: Duration = Duration::from_millis(5);
+/// Batches on their way at most, with those that did not wait.
+const BATCHES_OVERTAKING_MAX: usize = 64;
 /// Proposals of one batch, and their bytes, but for the first one: the append of a batch is one frame to a
 /// peer, or a few.
 const BATCH_PROPOSALS_MAX: usize = 1024;
@@ -80,7 +85,7 @@ impl Gatherer {
             if !gathered.take_in(Waiting { proposal, answer }, Instant::now()) {
                 return Carried::Busy;
             }
-            gathered.next_batch(Instant::now())
+            gathered.next_batch(Instant::now(), overtake_after(node))
         };
         if let Some(batch) = batch {
             // On a task of its own: a caller that goes away must not take the others along.
@@ -95,7 +100,7 @@ impl Gatherer {
             loop {
                 let count = batch.len();
                 self.send_watching_the_lease(&node, batch).await;
-                match self.0.lock().end_batch(count, Instant::now()) {
+                match self.0.lock().end_batch(count, Instant::now(), overtake_after(&node)) {
                     Some(next) => batch = next,
                     None => return,
                 }
@@ -107,8 +112,8 @@ impl Gatherer {
         let mut sending = std::pin::pin!(send_batch(&node.inner().raft, batch));
         tokio::select! {
             () = &mut sending => return,
-            () = sleep(FAR_AFTER) => {
-                let next = self.0.lock().next_batch(Instant::now());
+            () = sleep(overtake_after(node)) => {
+                let next = self.0.lock().next_batch(Instant::now(), overtake_after(node));
                 if let Some(next) = next {
                     tokio::spawn(self.clone().send(node.clone(), next));
                 }
@@ -124,6 +129,11 @@ impl Gatherer {
             }
         }
     }
+}
+
+fn overtake_after(node: &Node) -> Duration {
+    let is_far = node.inner().elections.round_trip() >= FAR_ROUND_TRIP;
+    if is_far { OVERTAKE_AFTER_FAR } else { OVERTAKE_AFTER_NEAR }
 }
 
 impl Gathered {
@@ -162,17 +172,18 @@ impl Gathered {
 
     /// What goes after a batch of `count` proposals has ended. What is still too little for that goes after the other
     /// one.
-    fn end_batch(&mut self, count: usize, now: Instant) -> Option<Vec<Waiting>> {
+    fn end_batch(&mut self, count: usize, now: Instant, overtake_after: Duration) -> Option<Vec<Waiting>> {
         self.batches -= 1;
         self.under_way -= count;
-        self.next_batch(now)
+        self.next_batch(now, overtake_after)
     }
 
-    fn next_batch(&mut self, now: Instant) -> Option<Vec<Waiting>> {
-        let is_far = self.batches > 0 && self.sent.is_some_and(|sent| now - sent >= FAR_AFTER);
-        let goes = match is_far {
-            true => self.batches < BATCHES_FAR_MAX,
-            false => self.batches < BATCHES_MAX && self.waiting.len() >= self.under_way,
+    fn next_batch(&mut self, now: Instant, overtake_after: Duration) -> Option<Vec<Waiting>> {
+        let overtakes = self.batches > 0 && self.sent.is_some_and(|sent| now - sent >= overtake_after);
+        let goes = if overtakes {
+            self.batches < BATCHES_OVERTAKING_MAX
+        } else {
+            self.batches < BATCHES_MAX && self.waiting.len() >= self.under_way
         };
         if self.waiting.is_empty() || !goes {
             return None;
@@ -247,14 +258,14 @@ mod tests {
         let now = gathered.sent.unwrap_or_else(Instant::now);
         let sent = all.into_iter().filter_map(|one| {
             assert!(gathered.take_in(one, Instant::now()), "there is room");
-            gathered.next_batch(now).map(|batch| batch.len())
+            gathered.next_batch(now, OVERTAKE_AFTER_NEAR).map(|batch| batch.len())
         });
         sent.collect()
     }
 
     fn end(gathered: &mut Gathered, count: usize) -> Option<usize> {
         let now = gathered.sent.unwrap_or_else(Instant::now);
-        gathered.end_batch(count, now).map(|batch| batch.len())
+        gathered.end_batch(count, now, OVERTAKE_AFTER_NEAR).map(|batch| batch.len())
     }
 
     #[test]
@@ -290,12 +301,12 @@ mod tests {
             for one in all.drain(..count) {
                 assert!(gathered.take_in(one, now), "there is room");
             }
-            gathered.next_batch(now + at).map(|batch| batch.len())
+            gathered.next_batch(now + at, OVERTAKE_AFTER_FAR).map(|batch| batch.len())
         };
         assert_eq!([next(1, Duration::ZERO), next(1, Duration::ZERO)], [Some(1), Some(1)]);
-        assert_eq!(next(1, FAR_AFTER / 2), None, "two are on their way");
-        assert_eq!([next(0, FAR_AFTER), next(2, FAR_AFTER * 3 / 2)], [Some(1), None]);
-        assert_eq!(next(0, FAR_AFTER * 2), Some(2), "none has come back");
+        assert_eq!(next(1, OVERTAKE_AFTER_FAR / 2), None, "two are on their way");
+        assert_eq!([next(0, OVERTAKE_AFTER_FAR), next(2, OVERTAKE_AFTER_FAR * 3 / 2)], [Some(1), None]);
+        assert_eq!(next(0, OVERTAKE_AFTER_FAR * 2), Some(2), "none has come back");
     }
 
     #[test]
@@ -306,7 +317,7 @@ mod tests {
         let mut sizes = Vec::new();
         let mut ended = 0;
         let now = Instant::now();
-        while let Some(batch) = gathered.end_batch(ended, now) {
+        while let Some(batch) = gathered.end_batch(ended, now, OVERTAKE_AFTER_NEAR) {
             ended = batch.len();
             sizes.push(ended);
         }
