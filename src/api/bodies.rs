@@ -28,6 +28,9 @@ pub(super) async fn read_body_within(request: Request, bytes_max: usize) -> Resu
     let carried = Carried::of(&request);
     let mut body = request.into_body();
     let announced = body.size_hint().lower();
+    let is_announced = body.size_hint().exact().is_some();
+    // Small bodies take no share of the budget.
+    let carried = carried.filter(|_| !is_announced || announced > limits::BODY_BYTES_FREE as u64);
     if announced > bytes_max as u64 {
         return Err(too_large(body, bytes_max));
     }
@@ -39,7 +42,6 @@ pub(super) async fn read_body_within(request: Request, bytes_max: usize) -> Resu
         },
         None => None,
     };
-    let is_announced = body.size_hint().exact().is_some();
     let limited = Limited::new(&mut body, bytes_max);
     let collect = async {
         match held.as_mut().filter(|_| !is_announced) {

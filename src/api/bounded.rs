@@ -57,20 +57,34 @@ struct Buffer<'a> {
     measure: &'a Measure,
 }
 
-impl Write for Buffer<'_> {
-    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        let (length, capacity) = (self.bytes.len() + part.len(), self.bytes.capacity());
+impl Buffer<'_> {
+    /// Makes room for `length` bytes in all: doubled, but never beyond the bound.
+    #[cold]
+    fn grow(&mut self, length: usize) -> io::Result<()> {
         if length > self.measure.bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        if length > capacity {
-            // Doubled, but never beyond the bound.
-            let capacity = length.max(self.measure.bytes_max.min(2 * capacity));
-            self.bytes.reserve_exact(capacity - self.bytes.len());
+        let capacity = length.max(self.measure.bytes_max.min(2 * self.bytes.capacity()));
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        Ok(())
+    }
+}
+
+impl Write for Buffer<'_> {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.write_all(part).map(|()| part.len())
+    }
+
+    /// Called for every token of the JSON text.
+    #[inline]
+    fn write_all(&mut self, part: &[u8]) -> io::Result<()> {
+        let length = self.bytes.len() + part.len();
+        if length > self.bytes.capacity().min(self.measure.bytes_max) {
+            self.grow(length)?;
         }
         self.bytes.extend_from_slice(part);
         self.measure.bytes.set(length);
-        Ok(part.len())
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::HttpBody;
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::request::Parts;
@@ -105,7 +106,8 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
         let address = client_address(request.headers(), request.extensions(), trusted_proxies);
         Carried::new(budget, Origin::of_any(address), is_read)
     });
-    if let Some(carried) = &carried {
+    // It counts the body, and nobody asks for it where there is none.
+    if let Some(carried) = carried.as_ref().filter(|_| !request.body().is_end_stream()) {
         request.extensions_mut().insert(carried.clone());
     }
     let name = id.text();

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::peer::LeaderWord;
+use crate::peer::LeaderWord;
 
 /// Contacts whose committed index is not applied yet; more of them count as the newest one.
 const PENDING_MAX: usize = 64;
@@ -116,6 +116,11 @@ impl Freshness {
 
     pub(super) fn is_doubted_in(&self, term: u64) -> bool {
         self.known.lock().doubted == Some(term)
+    }
+
+    /// [`Freshness::as_of`] as it was when it was last asked for or moved: never later than it is.
+    pub(super) fn known_as_of(&self) -> Option<Duration> {
+        self.known.lock().as_of
     }
 
     /// With so much applied here.
