@@ -35,8 +35,9 @@ const CLIENTS_PER_VALUE: usize = 4;
 /// Operations of a client; those of a value have to fit the judge, and to last as long as the fault.
 const OPERATIONS_PER_CLIENT: u32 = 30;
 const PACE_MIN: Duration = Duration::from_millis(150);
-/// Writes that have to be acknowledged before and after each step of a fault.
-const FLOW: usize = 20;
+/// Writes of one worker that have to be acknowledged before and after each step of a fault. Over the thinnest link each may
+/// wait behind a large publish, for five seconds and more.
+const FLOW: usize = 5;
 const FLOW_LIMIT: Duration = Duration::from_secs(60);
 const LEAD_LIMIT: Duration = Duration::from_secs(20);
 
