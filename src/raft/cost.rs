@@ -30,8 +30,9 @@ const GROUP_MAX: Cost = Cost { bytes: 256 * 1024, items: 256 };
 /// small entries would pay for dearly.
 const LARGE: Cost = Cost { bytes: 64 * 1024, items: 64 };
 
-/// From here on a group of small ones is applied where no other task waits for it.
-const LONG: Cost = Cost { bytes: 64 * 1024, items: 256 };
+/// From here on a group of small entries is applied where no other task waits for it. Below, the change of threads costs
+/// more than the wait: a group of 256 writes of 200 bytes has some 120 KiB and takes a millisecond or two.
+const LONG_BYTES: usize = 192 * 1024;
 
 /// A group gives the catalog back after this time, and goes on after those who wait: a fifth of what a
 /// reader has to bear, since one more entry may come to its end, on a processor that others use as well.
@@ -51,11 +52,7 @@ impl Cost {
     }
 
     fn is_large(self) -> bool {
-        self.reaches(LARGE)
-    }
-
-    fn reaches(self, limit: Cost) -> bool {
-        self.bytes >= limit.bytes || self.items >= limit.items
+        self.bytes >= LARGE.bytes || self.items >= LARGE.items
     }
 
     fn fits(self) -> bool {
@@ -143,7 +140,7 @@ impl Group {
 
     /// Whether other tasks must not wait for it.
     pub(super) fn is_long(&self) -> bool {
-        self.is_beside || self.cost.reaches(LONG)
+        self.is_beside || self.cost.bytes >= LONG_BYTES
     }
 }
 
