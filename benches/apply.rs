@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream;
 use openraft::EntryPayload;
 use openraft::storage::RaftStateMachine;
-use thuban::catalog::{Asked, Command, Credential, Op, RequestId};
+use thuban::catalog::{AuthorizedCommand, Command, Credential, Op, RequestId};
 use thuban::format::level::{Level, LevelRange};
 use thuban::format::types::{CommittedLeaderId, Entry, LogId};
 use thuban::metrics::Metrics;
@@ -180,7 +180,7 @@ fn token() -> TokenHash {
 fn asked(itself: bool, command: Command) -> Command {
     let request = "0123456789abcdef0123456789abcdef".to_owned();
     let address = Some([10, 0, 0, 1].into());
-    Command::Asked(Box::new(Asked {
+    Command::Authorized(Box::new(AuthorizedCommand {
         credential: Credential::Token(token()),
         address,
         request,

@@ -76,7 +76,7 @@
 //! `?consistency=local` the node answers from what it has. A look-up reads the catalog where it stands;
 //! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]), when it is its
 //! caller's turn (`operations::turns`): the catalog's maps are persistent ones, so a view is made in no time and keeps
-//! nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by side (`catalog::ledger`) and
+//! nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by side (`catalog::list_index`) and
 //! touch the things of their page alone; a page by key begins in the sorted map behind the row that the one before
 //! ended with ([`catalog::page`]). What is shown of a row is made as it is written, up to a bound of the whole answer
 //! (`api::bounded`). Config clients always read the node's own state; what keeps them from stepping back are the ids
@@ -141,7 +141,7 @@
 //! thread walks one RocksDB view and hands the layout of a snapshot to the answer, piece by piece
 //! (`raft::backup`); nothing is written on the node, and writes go on. `thuban restore` makes it into a new cluster
 //! ([`offline`]), once, on one node: what is drawn for that cluster is in the file that is left there, and a directory of
-//! each of its nodes is made from that file. The state goes through [`catalog::rebirth`] on the way: sessions and nodes
+//! each of its nodes is made from that file. The state goes through [`catalog::rekey`] on the way: sessions and nodes
 //! are left behind, versions and the log index go up, and release keys and notification ids are those of this cluster
 //! alone, also where another one is made of the same backup. `thuban recover` goes the same way from the directory of
 //! the node that is left. What clients name that no node of their cluster knows (`raft::horizon`) is as if it were not
@@ -193,10 +193,10 @@
 //! A caller is what its token, or its certificate, stands for: a user or a service token, with grants
 //! ([`model::grant`]: a role on a scope, and a role is a set of verbs). [`operations::caller`] looks that up once a
 //! request, and believes no token while the node has not been as fresh as `--token-trust-ms` asks for. A write
-//! goes on as [`catalog::asked::Asked`]: the command, and who asked for it. Apply judges each item by the
+//! goes on as [`catalog::authorization::AuthorizedCommand`]: the command, and who asked for it. Apply judges each item by the
 //! grants of that moment, where its ids and names are resolved; what the caller does not see is as if it
 //! were missing. What nobody asked for is the cluster's own and is not judged. Reads carry a
-//! [`model::grant::Sight`] into the catalog, which leaves out what it does not show: lists, counts,
+//! [`model::grant::ReadScope`] into the catalog, which leaves out what it does not show: lists, counts,
 //! details, releases, explain and discovery. What belongs to the cluster as a whole (members, settings,
 //! users, backups) is a verb in the row of its route.
 //!
@@ -209,7 +209,7 @@
 //!
 //! # The path of an audit row
 //!
-//! A request's command carries who asked (`catalog::asked`); each item that apply judged is a deed, and the deeds
+//! A request's command carries who asked (`catalog::authorization`); each item that apply judged is a deed, and the deeds
 //! of an entry are one stored row ([`catalog::audit`]), in the batch of the change itself. What is no command, a
 //! failed login say, waits as a note on its node (`raft::notes`) and is proposed with others, once a second at
 //! most. Of the rows memory holds only how many items each has, so that apply can prune; a list walks them in the
@@ -218,7 +218,7 @@
 //! # The path of a page
 //!
 //! A browser shows a cookie of the console's own; [`console`] makes a caller of it ([`operations::caller`]), and who has
-//! none is asked to sign in. A page reads the catalog with its caller's sight, as a list of the API does; a form carries
+//! none is asked to sign in. A page reads the catalog within what its caller may read, as a list of the API does; a form carries
 //! a token that only its page knew and ends in the same operation as a request of the API: checked, judged and audited
 //! there. So a button may be shown in vain, but nothing is done that the caller may not do. What the form of a rule or of
 //! a smaller thing asks for comes from the schema that its route is described with (`console::sheet`), so that nothing
@@ -242,7 +242,7 @@
 //! With `--otlp-endpoint` a request is a span, which [`api::track`] begins; its id is the id of the trace, unless the caller
 //! names a trace, whose id then is that of the request. What it waits for are spans in it: the proposal, the leader's part
 //! in it, the read index. The leader knows of which trace the draft of another node is by the id of the HTTP request
-//! that apply writes into the audit trail ([`catalog::asked`]), and of which span by the id of the draft itself
+//! that apply writes into the audit trail ([`catalog::authorization`]), and of which span by the id of the draft itself
 //! (`traces::mark`): so the formats know nothing of traces. Ended spans wait in a bounded queue for one task
 //! (`traces::shipping`) that posts them; where there is no room, they are counted and forgotten. Whom it trusts there, and
 //! what token it shows, it reads from files (`traces::collector`), again and again.

@@ -52,7 +52,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         alias: query.name("alias"),
         alias_namespace: query.name("alias_namespace"),
         owner: query.text("owner"),
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
     };
     let page = query.page()?;
     let reach = app.node.state().catalog().aliases.reach(&page);

@@ -28,7 +28,7 @@ use crate::catalog::page::Page;
 use crate::catalog::{Catalog, Command, Op, Outcome};
 use crate::model::code::{Code, Refusal, info_of};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, Format, Tag};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::text::NameFilter;
 use crate::openapi::Param;
@@ -84,11 +84,11 @@ impl Selection {
     }
 
     /// What is meant and seen, by group and name.
-    fn find(&self, catalog: &Catalog, sight: Sight) -> Result<Vec<Arc<ConfigFile>>, ApiError> {
+    fn find(&self, catalog: &Catalog, read_scope: ReadScope) -> Result<Vec<Arc<ConfigFile>>, ApiError> {
         let exact = |text: &String| NameFilter::Exact(text.clone());
         let one_group = Some(&self.groups).filter(|groups| groups.len() == 1).and_then(|groups| groups.first());
         let (namespace, group) = (Some(exact(&self.namespace)), one_group.map(exact));
-        let filter = FileFilter { namespace, group, sight, ..FileFilter::default() };
+        let filter = FileFilter { namespace, group, read_scope, ..FileFilter::default() };
         let mut files = catalog.configs.list_files(&filter, &Page::ALL).rows;
         files.retain(|file| {
             (self.groups.is_empty() || self.groups.contains(&file.key.group))
@@ -121,7 +121,7 @@ pub(super) async fn export(
     Object(selection): Object<Selection>,
 ) -> Result<Response, ApiError> {
     selection.check()?;
-    let find = move |catalog: &Catalog| selection.find(catalog, caller.sight()).map(|files| (selection, files));
+    let find = move |catalog: &Catalog| selection.find(catalog, caller.read_scope()).map(|files| (selection, files));
     let archive = app.scan(FAR, find, |found| {
         let (selection, files) = found?;
         let bundled = |file: &Arc<ConfigFile>| Bundled {
@@ -320,7 +320,7 @@ pub(super) async fn copy(
         return Err(ApiError::new(Code::InvalidParameter, "to_group is for one group: give it in groups"));
     }
     let by = caller.clone();
-    let find = move |catalog: &Catalog| match from.find(catalog, by.sight()) {
+    let find = move |catalog: &Catalog| match from.find(catalog, by.read_scope()) {
         // Clients know of a file, not of its draft.
         Err(_) if from.find(catalog, by.client_sight()).is_ok() => {
             Err(ApiError::new(Code::NotAllowedAccess, "this needs read"))

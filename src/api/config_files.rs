@@ -66,7 +66,7 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
     let key = key(&query)?;
     let (file, status) = {
         let catalog = app.node.state().catalog();
-        let seen = caller.sight().sees(&key.namespace, &key.group);
+        let seen = caller.read_scope().sees(&key.namespace, &key.group);
         let file = catalog.configs.file(&key).filter(|_| seen).cloned().ok_or(Code::NotFoundResource)?;
         let status = FileStatus::of(&file, &catalog);
         (file, status)
@@ -86,7 +86,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         group: query.name("group"),
         file: query.name("name"),
         content: query.text("content"),
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
         ..FileFilter::default()
     };
     let (with_content, page) = (query.flag("brief")? == Some(false), query.page()?);

@@ -41,7 +41,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         name: query.name("group").or_else(|| query.name("name")),
         business: query.text("business"),
         department: query.text("department"),
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
     };
     let page = query.page()?;
     let reach = app.node.state().catalog().configs.reach_of_groups();

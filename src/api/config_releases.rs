@@ -218,9 +218,9 @@ pub(super) async fn history(
     _: Fresh,
     caller: Caller,
 ) -> Result<Response, ApiError> {
-    let (key, sight, page) = (key(&query)?, caller.sight(), query.page()?);
+    let (key, read_scope, page) = (key(&query)?, caller.read_scope(), query.page()?);
     let find = move |catalog: &Catalog| {
-        if !sight.sees(&key.namespace, &key.group) {
+        if !read_scope.sees(&key.namespace, &key.group) {
             return Ok((Listed::amount(0), Some(0)));
         }
         let removed_through = catalog.configs.removed_through_version(&key);
@@ -303,7 +303,7 @@ pub(super) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
             None => catalog.configs.active_release(&key).cloned(),
         }
     };
-    let seen = caller.sight().sees(&key.namespace, &key.group);
+    let seen = caller.read_scope().sees(&key.namespace, &key.group);
     let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
     let is_in_memory = release.content.text().is_some();
     let show = move |app: &App| {
@@ -330,7 +330,7 @@ pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         content: None,
         release: query.name("release_name").or_else(|| query.name("name")),
         only_active: query.flag("only_active")?.unwrap_or(false),
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
     };
     let (with_content, page) = (query.flag("brief")? == Some(false), query.page()?);
     let find = move |catalog: &Catalog| {
@@ -351,13 +351,13 @@ pub(super) async fn versions(
     _: Fresh,
     caller: Caller,
 ) -> Result<Response, ApiError> {
-    let (key, sight) = (key(&query)?, caller.sight());
+    let (key, read_scope) = (key(&query)?, caller.read_scope());
     let with_content = query.flag("brief")? == Some(false);
     let is_paged = with_content || ["offset", "limit", "order", "after"].iter().any(|key| query.get(key).is_some());
     let unpaged = Page::first(limits::VERSIONS_UNPAGED_MAX);
     let page = if is_paged { query.page()? } else { unpaged };
     let find = move |catalog: &Catalog| {
-        if !sight.sees(&key.namespace, &key.group) {
+        if !read_scope.sees(&key.namespace, &key.group) {
             return (Listed::amount(0), Some(0));
         }
         let rows = catalog.configs.versions_of(&key);

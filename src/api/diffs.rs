@@ -86,10 +86,10 @@ pub(super) async fn of_file(
     _: Fresh,
     caller: Caller,
 ) -> Result<Response, ApiError> {
-    let (key, sight, (from, to)) = (config_releases::key(&query)?, caller.sight(), sides(&query));
+    let (key, read_scope, (from, to)) = (config_releases::key(&query)?, caller.read_scope(), sides(&query));
     let (reader, named) = (app.clone(), key.clone());
     let find = move |catalog: &Catalog| {
-        if !sight.sees(&key.namespace, &key.group) {
+        if !read_scope.sees(&key.namespace, &key.group) {
             return Err(Code::NotFoundResource.into());
         }
         Ok((text_of(catalog, &key, &from)?, text_of(catalog, &key, &to)?))
@@ -162,9 +162,9 @@ pub(super) async fn of_rule(
     _: Fresh,
     caller: Caller,
 ) -> Result<Response, ApiError> {
-    let (wanted, sight, (from, to)) = (rules::OneRule::of(&query)?, caller.sight(), sides(&query));
+    let (wanted, read_scope, (from, to)) = (rules::OneRule::of(&query)?, caller.read_scope(), sides(&query));
     let find = move |catalog: &Catalog| {
-        let rule = wanted.find(catalog, family, &sight)?;
+        let rule = wanted.find(catalog, family, &read_scope)?;
         Ok((rule_of(catalog, &rule, &from)?, rule_of(catalog, &rule, &to)?))
     };
     app.scan(FAR, find, |found: Result<_, Refusal>| {

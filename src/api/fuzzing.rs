@@ -37,7 +37,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::explain::{Sketch, explain};
-use crate::model::grant::{Grant, Grants, Role, Sight, Verb};
+use crate::model::grant::{Grant, Grants, ReadScope, Role, Verb};
 use crate::model::instance::InstanceDraft;
 use crate::model::limits::{BATCH_ITEMS_MAX, PAGE_ROWS_MAX};
 use crate::model::namespace::NamespaceDraft;
@@ -65,14 +65,15 @@ type Handler = fn(&mut Desk, &[u8]) -> Answer;
 #[derive(Clone)]
 pub(crate) struct Desk {
     bench: Bench,
-    sight: Sight,
+    read_scope: ReadScope,
 }
 
 impl Desk {
     /// Before a catalog with something of every kind in it.
     pub(crate) fn prepared() -> Desk {
         let administrator = Grants::new([Grant::of(Role::Admin)]);
-        let mut desk = Desk { bench: founded(Level::NEWEST), sight: Sight::new(&administrator, &[Verb::Read]) };
+        let mut desk =
+            Desk { bench: founded(Level::NEWEST), read_scope: ReadScope::new(&administrator, &[Verb::Read]) };
         for (number, request) in PREPARED.iter().enumerate() {
             assert!(desk.serve(request.as_bytes()), "request {number} of the preparation is refused: {request}");
         }
@@ -145,9 +146,9 @@ impl Desk {
             b'e' => {
                 let sketch: Sketch = parse_object(body)?;
                 sketch.check()?;
-                let sketch = resolved(&self.bench.catalog, sketch, &self.sight);
-                let candidates = candidates(&self.bench.catalog, family, &sketch, sketch.draft, &self.sight);
-                let rollouts = rollouts(&self.bench.catalog, family, &sketch, &self.sight);
+                let sketch = resolved(&self.bench.catalog, sketch, &self.read_scope);
+                let candidates = candidates(&self.bench.catalog, family, &sketch, sketch.draft, &self.read_scope);
+                let rollouts = rollouts(&self.bench.catalog, family, &sketch, &self.read_scope);
                 let explanation = explain(family, &sketch, &candidates).with_grays(&sketch, &rollouts);
                 Ok(envelope::single("explanation", &explanation))
             }
@@ -273,7 +274,7 @@ const ROUTES: &[(u8, Handler)] = &[
     (b'm', |_, body| parse_object::<Nothing>(body).map(|_| done())),
     (b'n', |desk, body| {
         let request: discover::Request = parse_object(body)?;
-        discover::answer_of(&desk.bench.catalog, request, desk.sight.clone())
+        discover::answer_of(&desk.bench.catalog, request, desk.read_scope.clone())
     }),
     (b'o', |desk, query| {
         let query = Query::parse(&String::from_utf8_lossy(query));
@@ -281,7 +282,7 @@ const ROUTES: &[(u8, Handler)] = &[
         assert!(page.limit <= PAGE_ROWS_MAX);
         let (_, _) = (query.ports("port")?, query.flag("healthy")?);
         let metadata = query.pairs("keys", "values")?;
-        let filter = ServiceFilter { name: query.name("name"), metadata, sight: desk.sight.clone(), ..ServiceFilter::default() };
+        let filter = ServiceFilter { name: query.name("name"), metadata, read_scope: desk.read_scope.clone(), ..ServiceFilter::default() };
         let listed = desk.bench.catalog.services.list(&filter, &desk.bench.catalog.instances, &page);
         assert!(listed.rows.len() <= page.limit && listed.rows.len() <= listed.amount);
         Ok(done())

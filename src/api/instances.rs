@@ -89,7 +89,7 @@ fn filter(query: &Query, caller: &Caller) -> Result<InstanceFilter, ApiError> {
         priority: query.number("priority")?,
         weight: query.number("weight")?,
         metadata: query.pairs("keys", "values").map_err(unpaired)?,
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
     })
 }
 
@@ -110,12 +110,12 @@ pub(super) const COUNT: Doc =
     DOC.says("The number of instances, in `amount`.").gives(Shape::list::<InstanceView>("instances"));
 
 pub(super) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
-    let sight = caller.sight();
-    if sight.is_whole() {
+    let read_scope = caller.read_scope();
+    if read_scope.is_whole() {
         let amount = app.node.state().catalog().instances.counts().total;
         return Ok(answer(&Listed::amount(amount)));
     }
-    let filter = InstanceFilter { sight, ..InstanceFilter::default() };
+    let filter = InstanceFilter { read_scope, ..InstanceFilter::default() };
     let find = move |catalog: &Catalog| catalog.instances.list(&filter, &Page::new(0, 0));
     app.scan(FAR, find, |listed| answer(&listed)).await
 }
@@ -155,7 +155,7 @@ pub(super) async fn labels(
     caller: Caller,
 ) -> Result<Response, ApiError> {
     let (namespace, name) = (query.required("namespace")?.to_owned(), query.required("service")?.to_owned());
-    if !caller.sight().sees(&namespace, &name) {
+    if !caller.read_scope().sees(&namespace, &name) {
         return Err(Code::NotFoundService.into());
     }
     let reach = app.node.state().catalog().instances.of_service(&namespace, &name).total;

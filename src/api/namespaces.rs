@@ -33,13 +33,14 @@ pub(super) const LIST: Doc =
     DOC.says("A page of namespaces.").query(&[FILTERS, PAGING]).gives(Shape::list::<NamespaceView>("namespaces"));
 
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
-    let sight = caller.sight();
-    let filter = NamespaceFilter { name: query.name("name"), owner: query.text("owner"), sight: sight.clone() };
+    let read_scope = caller.read_scope();
+    let filter =
+        NamespaceFilter { name: query.name("name"), owner: query.text("owner"), read_scope: read_scope.clone() };
     let page = query.page()?;
-    let reach = if sight.is_whole() { app.node.state().catalog().namespaces.len() } else { FAR };
+    let reach = if read_scope.is_whole() { app.node.state().catalog().namespaces.len() } else { FAR };
     let find = move |catalog: &Catalog| {
         let count = |namespace: Arc<Namespace>| {
-            let (services, instances) = catalog.counts_in(&namespace.name, &sight);
+            let (services, instances) = catalog.counts_in(&namespace.name, &read_scope);
             (services, instances, namespace)
         };
         catalog.namespaces.list(&filter, &page).map(count)

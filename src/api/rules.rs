@@ -22,7 +22,7 @@ use crate::catalog::page::Listed;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
 use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::release::RuleReleaseDraft;
@@ -65,7 +65,7 @@ async fn answer_list(
         namespace: query.name("namespace"),
         service: query.name("service"),
         enable: query.flag("enable")?,
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
     };
     let page = query.page()?;
     let reach = app.node.state().catalog().rules.of(family).reach(&filter, &page);
@@ -135,7 +135,7 @@ pub(super) async fn list_releases(
         rule_id: query.text("id").or_else(|| query.text("rule_id")),
         rule_name: query.text("rule_name"),
         only_active: query.flag("only_active")?.unwrap_or(false),
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
     };
     let with_rule = query.flag("brief")? == Some(false);
     let page = query.page()?;
@@ -239,11 +239,11 @@ impl OneRule {
         Ok(OneRule { id, name, namespace })
     }
 
-    pub(super) fn find(&self, catalog: &Catalog, family: Family, sight: &Sight) -> Result<Arc<Rule>, Refusal> {
+    pub(super) fn find(&self, catalog: &Catalog, family: Family, read_scope: &ReadScope) -> Result<Arc<Rule>, Refusal> {
         let book = catalog.rules.of(family);
         let named = self.name.iter().flat_map(|name| book.all_named(name));
         let fits = |rule: &&Arc<Rule>| {
-            rule.is_seen_by(sight)
+            rule.is_seen_by(read_scope)
                 && self.name.as_ref().is_none_or(|name| *name == rule.name)
                 && self.namespace.as_ref().is_none_or(|namespace| *namespace == rule.namespace)
         };
@@ -252,8 +252,8 @@ impl OneRule {
             None => named.filter(fits).collect(),
         };
         // One that is seen by its name is meant before those that are seen by what they act on.
-        if found.iter().any(|rule| sight.sees(&rule.namespace, &rule.name)) {
-            found.retain(|rule| sight.sees(&rule.namespace, &rule.name));
+        if found.iter().any(|rule| read_scope.sees(&rule.namespace, &rule.name)) {
+            found.retain(|rule| read_scope.sees(&rule.namespace, &rule.name));
         }
         match &found[..] {
             [rule] => Ok(Arc::clone(rule)),
@@ -274,9 +274,9 @@ pub(super) async fn history(
     _: Fresh,
     caller: Caller,
 ) -> Result<Response, ApiError> {
-    let (wanted, sight, page) = (OneRule::of(&query)?, caller.sight(), query.page()?);
+    let (wanted, read_scope, page) = (OneRule::of(&query)?, caller.read_scope(), query.page()?);
     let find = move |catalog: &Catalog| {
-        let rule = wanted.find(catalog, family, &sight)?;
+        let rule = wanted.find(catalog, family, &read_scope)?;
         let events = catalog.history.numbered(&Thing::Rule(family, rule.id.clone()));
         Ok((Listed::cut(events.iter(), &page), Some(rule.removed_through)))
     };

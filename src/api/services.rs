@@ -77,7 +77,7 @@ fn filter(query: &Query, caller: &Caller) -> Result<ServiceFilter, ApiError> {
         owner: query.text("owner"),
         metadata: query.pairs("keys", "values")?,
         instances,
-        sight: caller.sight(),
+        read_scope: caller.read_scope(),
     })
 }
 
@@ -98,7 +98,8 @@ pub(super) const ALL: Doc = DOC
 
 pub(super) async fn all(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     let namespace = NameFilter::Exact(query.required("namespace")?.to_owned());
-    let filter = ServiceFilter { namespace: Some(namespace), sight: caller.sight(), ..ServiceFilter::default() };
+    let filter =
+        ServiceFilter { namespace: Some(namespace), read_scope: caller.read_scope(), ..ServiceFilter::default() };
     answer(&app, filter, query.page_of_all()?).await
 }
 
@@ -106,7 +107,7 @@ pub(super) const COUNT: Doc =
     DOC.says("The number of services, in `amount`.").gives(Shape::list::<ServiceView>("services"));
 
 pub(super) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
-    answer(&app, ServiceFilter { sight: caller.sight(), ..ServiceFilter::default() }, Page::new(0, 0)).await
+    answer(&app, ServiceFilter { read_scope: caller.read_scope(), ..ServiceFilter::default() }, Page::new(0, 0)).await
 }
 
 async fn answer(app: &App, filter: ServiceFilter, page: Page) -> Result<Response, ApiError> {

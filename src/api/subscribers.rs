@@ -83,7 +83,7 @@ pub(super) async fn of_file(
     caller: Caller,
 ) -> Result<Response, ApiError> {
     let (key, page) = (config_releases::key(&query)?, query.page()?);
-    let is_seen = caller.sight().sees(&key.namespace, &key.group);
+    let is_seen = caller.read_scope().sees(&key.namespace, &key.group);
     let is_there = app.node.state().catalog().configs.file(&key).is_some();
     if !(is_seen && is_there) {
         return Err(Code::NotFoundResource.into());
@@ -99,7 +99,7 @@ pub(super) async fn of_rule(
     caller: Caller,
 ) -> Result<Response, ApiError> {
     let (wanted, page) = (OneRule::of(&query)?, query.page()?);
-    let rule = wanted.find(&app.node.state().catalog(), family, &caller.sight())?;
+    let rule = wanted.find(&app.node.state().catalog(), family, &caller.read_scope())?;
     answer(&app, Thing::Rule(family, rule.id.clone()), page).await
 }
 

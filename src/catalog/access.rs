@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::asked::Credential;
-use super::change::Journal;
+use super::authorization::Credential;
+use super::change::ChangeSet;
 use super::logins::Logins;
 use super::page::{Listed, Page, Place, Placed, place_of};
 use super::row::{FIRST_VERSION, Key, Row, Table};
@@ -222,37 +222,37 @@ impl Access {
         self.service_tokens.len()
     }
 
-    pub(super) fn put_user(&mut self, user: User, journal: &mut Journal) -> Arc<User> {
-        journal.put(&user);
+    pub(super) fn put_user(&mut self, user: User, change_set: &mut ChangeSet) -> Arc<User> {
+        change_set.put(&user);
         self.load_user(user)
     }
 
-    pub(super) fn remove_user(&mut self, user: &User, journal: &mut Journal) {
-        journal.delete(user);
+    pub(super) fn remove_user(&mut self, user: &User, change_set: &mut ChangeSet) {
+        change_set.delete(user);
         self.users.remove(&user.id);
         self.names.remove(&user.name);
     }
 
-    pub(super) fn put_token(&mut self, token: Token, journal: &mut Journal) {
-        journal.put(&token);
+    pub(super) fn put_token(&mut self, token: Token, change_set: &mut ChangeSet) {
+        change_set.put(&token);
         self.load_token(token);
     }
 
     /// Ends logins, in this order.
-    pub(super) fn retire(&mut self, over: Vec<Arc<Token>>, journal: &mut Journal) {
+    pub(super) fn retire(&mut self, over: Vec<Arc<Token>>, change_set: &mut ChangeSet) {
         for token in over {
-            journal.delete(&*token);
+            change_set.delete(&*token);
             self.tokens.remove(&token.hash);
         }
     }
 
-    pub(super) fn put_service_token(&mut self, token: ServiceToken, journal: &mut Journal) -> Arc<ServiceToken> {
-        journal.put(&token);
+    pub(super) fn put_service_token(&mut self, token: ServiceToken, change_set: &mut ChangeSet) -> Arc<ServiceToken> {
+        change_set.put(&token);
         self.load_service_token(token)
     }
 
-    pub(super) fn remove_service_token(&mut self, token: &ServiceToken, journal: &mut Journal) {
-        journal.delete(token);
+    pub(super) fn remove_service_token(&mut self, token: &ServiceToken, change_set: &mut ChangeSet) {
+        change_set.delete(token);
         self.service_tokens.remove(&token.name);
         self.forget_hashes(token);
     }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Catalog;
-use super::change::{Change, Entity, Journal, Outcome};
+use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::ledger::{Entry, Ledger, Wish};
+use super::list_index::{Entry, ListIndex, Wish};
 use super::names::Names;
 use super::page::{Listed, Page, Place, Placed, place_of};
 use super::row::{Key, Row, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::is_stale;
 use crate::model::text::{NameFilter, names_owner};
 use crate::model::time::Timestamp;
@@ -115,7 +115,7 @@ impl Row for Cl5Counter {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aliases {
     by_name: Names<Arc<ServiceAlias>>,
-    all: Ledger<ServiceAlias>,
+    all: ListIndex<ServiceAlias>,
     /// How many aliases a service has.
     of_service: Names<usize>,
     cl5: Cl5Counter,
@@ -131,7 +131,7 @@ pub struct AliasFilter {
     /// One of the owners.
     pub owner: Option<String>,
     /// Whether the service may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 impl Placed for ServiceAlias {
@@ -163,7 +163,7 @@ impl Aliases {
 
     /// Newest change first, then by id.
     pub fn list(&self, filter: &AliasFilter, page: &Page) -> Listed<Arc<ServiceAlias>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let wishes = Wish::all([
@@ -173,9 +173,9 @@ impl Aliases {
             (NAMESPACE, &filter.namespace),
         ]);
         let rest = |alias: &ServiceAlias| {
-            names_owner(&alias.owners, &filter.owner) && filter.sight.sees(&alias.namespace, &alias.service)
+            names_owner(&alias.owners, &filter.owner) && filter.read_scope.sees(&alias.namespace, &alias.service)
         };
-        let asks_more = filter.owner.is_some() || !filter.sight.is_whole();
+        let asks_more = filter.owner.is_some() || !filter.read_scope.is_whole();
         let listed = |page: &Page| self.all.list(&wishes, asks_more.then_some(rest), page);
         let wanted = |alias: &Arc<ServiceAlias>| {
             rest(alias)
@@ -204,15 +204,15 @@ impl Aliases {
         }
     }
 
-    fn insert(&mut self, alias: ServiceAlias, journal: &mut Journal) -> Arc<ServiceAlias> {
-        journal.put(&alias);
-        journal.changed(Change::service(&alias.alias_namespace, &alias.alias));
+    fn insert(&mut self, alias: ServiceAlias, change_set: &mut ChangeSet) -> Arc<ServiceAlias> {
+        change_set.put(&alias);
+        change_set.changed(Change::service(&alias.alias_namespace, &alias.alias));
         self.load(alias)
     }
 
-    fn remove(&mut self, alias: &ServiceAlias, journal: &mut Journal) {
-        journal.delete(alias);
-        journal.changed(Change::service(&alias.alias_namespace, &alias.alias));
+    fn remove(&mut self, alias: &ServiceAlias, change_set: &mut ChangeSet) {
+        change_set.delete(alias);
+        change_set.changed(Change::service(&alias.alias_namespace, &alias.alias));
         self.all.remove(&alias.id);
         self.unlink(alias);
     }
@@ -242,30 +242,30 @@ impl Aliases {
 }
 
 impl Catalog {
-    pub(super) fn write_alias(&mut self, ctx: &Ctx, op: Op, draft: &AliasDraft, journal: &mut Journal) -> Outcome {
+    pub(super) fn write_alias(&mut self, ctx: &Ctx, op: Op, draft: &AliasDraft, change_set: &mut ChangeSet) -> Outcome {
         match (op, self.aliases.named_by(draft)) {
-            (Op::Create, _) => self.create_alias(ctx, draft, journal).unwrap_or_else(Outcome::from),
+            (Op::Create, _) => self.create_alias(ctx, draft, change_set).unwrap_or_else(Outcome::from),
             (Op::Update, None) => Code::NotFoundServiceAlias.into(),
-            (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, journal).unwrap_or_else(Outcome::from),
+            (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, change_set).unwrap_or_else(Outcome::from),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Alias(old))
             }
             (Op::Delete, Some(old)) => {
-                self.aliases.remove(&old, journal);
+                self.aliases.remove(&old, change_set);
                 Outcome::done(Entity::Alias(old))
             }
         }
     }
 
-    fn create_alias(&mut self, ctx: &Ctx, draft: &AliasDraft, journal: &mut Journal) -> Result<Outcome, Refusal> {
+    fn create_alias(&mut self, ctx: &Ctx, draft: &AliasDraft, change_set: &mut ChangeSet) -> Result<Outcome, Refusal> {
         let (namespace, service) =
             (draft.namespace.clone().unwrap_or_default(), draft.service.clone().unwrap_or_default());
         self.check_source(&namespace, &service)?;
         let alias_namespace = draft.alias_namespace().to_owned();
         let alias = match draft.kind.unwrap_or_default() {
             AliasType::Default => draft.alias.clone().unwrap_or_default(),
-            AliasType::Cl5Sid => self.next_cl5_name(&alias_namespace, journal)?,
+            AliasType::Cl5Sid => self.next_cl5_name(&alias_namespace, change_set)?,
         };
         if let Some(taken) = self.aliases.get(&alias_namespace, &alias).cloned() {
             return Ok(Outcome { entity: Entity::Alias(taken), ..Code::ExistedResource.into() });
@@ -274,7 +274,7 @@ impl Catalog {
         if is_id_taken || self.services.get(&alias_namespace, &alias).is_some() {
             return Err(Code::ExistedResource.into());
         }
-        self.namespaces.ensure(ctx, &alias_namespace, journal);
+        self.namespaces.ensure(ctx, &alias_namespace, change_set);
         let alias = ServiceAlias {
             id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
             alias,
@@ -287,9 +287,9 @@ impl Catalog {
             ctime: ctx.time,
             mtime: ctx.time,
             service_token: draft.service_token.clone().unwrap_or_default(),
-            revision: ctx.draw_revision(journal.level()),
+            revision: ctx.draw_revision(change_set.level()),
         };
-        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, journal))))
+        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, change_set))))
     }
 
     fn update_alias(
@@ -297,7 +297,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<ServiceAlias>,
         draft: &AliasDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
         if is_stale(&draft.revision, &old.revision) {
             return Ok(Outcome::stale(Entity::Alias(old.clone())));
@@ -315,8 +315,8 @@ impl Catalog {
             return Ok(Outcome::unchanged(Entity::Alias(old.clone())));
         }
         alias.mtime = ctx.time;
-        alias.revision = ctx.draw_revision(journal.level());
-        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, journal))))
+        alias.revision = ctx.draw_revision(change_set.level());
+        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, change_set))))
     }
 
     /// What an alias may stand for: a service, and not another alias.
@@ -331,14 +331,14 @@ impl Catalog {
     }
 
     /// The next generated name that nobody has taken by hand.
-    fn next_cl5_name(&mut self, namespace: &str, journal: &mut Journal) -> Result<String, Refusal> {
+    fn next_cl5_name(&mut self, namespace: &str, change_set: &mut ChangeSet) -> Result<String, Refusal> {
         let layout = CL5_LAYOUTS.iter().find(|(known, _)| *known == namespace).map(|(_, layout)| *layout);
         let layout = layout.ok_or_else(|| Refusal::from(Code::InvalidNamespaceWithAlias))?;
         loop {
             self.aliases.cl5 = self.aliases.cl5.next();
             let name = self.aliases.cl5.name(layout);
             if self.aliases.get(namespace, &name).is_none() && self.services.get(namespace, &name).is_none() {
-                journal.put(&self.aliases.cl5);
+                change_set.put(&self.aliases.cl5);
                 return Ok(name);
             }
         }

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub use listing::{Filter, Gathered, Walk};
 
-use super::asked::{Asked, Asker};
-use super::change::{Deed, Journal, Outcome};
+use super::authorization::{AuthorizedCommand, Principal};
+use super::change::{AuditedItem, ChangeSet, Outcome};
 use super::command::Command;
 use super::ctx::Ctx;
 use super::page::{Place, Placed, highest_first};
@@ -189,10 +189,10 @@ impl AuditRow {
     }
 
     /// The same of what was asked for; takes the id of the request out of it.
-    pub(super) fn of_asked(ctx: &Ctx, asker: &Asker, asked: &mut Asked) -> AuditRow {
-        let user = match asker {
-            Asker::Holder(holder) => holder.name.clone(),
-            Asker::Cluster | Asker::Stranger | Asker::Gone => cut(ctx.by.clone()),
+    pub(super) fn of_asked(ctx: &Ctx, principal: &Principal, asked: &mut AuthorizedCommand) -> AuditRow {
+        let user = match principal {
+            Principal::Holder(holder) => holder.name.clone(),
+            Principal::Cluster | Principal::Stranger | Principal::Gone => cut(ctx.by.clone()),
         };
         // A login is known by the token that it gives out.
         let token = match &asked.command {
@@ -263,8 +263,8 @@ impl AuditRow {
 }
 
 impl AuditItem {
-    fn of(deed: Deed) -> AuditItem {
-        let Deed { kind, namespace, name, code, before, after } = deed;
+    fn of(deed: AuditedItem) -> AuditItem {
+        let AuditedItem { kind, namespace, name, code, before, after } = deed;
         AuditItem {
             kind: Cow::Borrowed(kind),
             namespace: cut(namespace),
@@ -279,7 +279,7 @@ impl AuditItem {
 
 /// An item for each deed, and one for all refusals of a kind: whoever is refused a hundred times in one batch pushes no
 /// hundred rows out of the trail. None of them where they are muted.
-fn told(deeds: Vec<Deed>, mutes_refusals: bool) -> Vec<AuditItem> {
+fn told(deeds: Vec<AuditedItem>, mutes_refusals: bool) -> Vec<AuditItem> {
     let is_refused = |code: Code| matches!(code, Code::NotAllowedAccess | Code::TokenNotExisted);
     let mut items: Vec<AuditItem> = Vec::with_capacity(deeds.len());
     for deed in deeds.into_iter().filter(|deed| !(mutes_refusals && is_refused(deed.code))) {
@@ -310,13 +310,13 @@ impl Catalog {
     }
 
     /// Writes down what the entry did under `head`, unless it is of instances and nobody wants to know.
-    pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, journal: &mut Journal) {
-        let deeds = journal.take_deeds();
+    pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, change_set: &mut ChangeSet) {
+        let deeds = change_set.take_deeds();
         let is_wanted = !is_of_instances || self.tells_of_instances();
-        if deeds.is_empty() || journal.level() < Level::TRUST || !is_wanted {
+        if deeds.is_empty() || change_set.level() < Level::TRUST || !is_wanted {
             return;
         }
-        let mut items: Vec<_> = match journal.level() >= Level::RIGHTS {
+        let mut items: Vec<_> = match change_set.level() >= Level::RIGHTS {
             true => told(deeds, head.mutes_refusals),
             false => deeds.into_iter().map(AuditItem::of).collect(),
         };
@@ -325,15 +325,15 @@ impl Catalog {
         }
         while items.len() > limits::AUDIT_ROW_ITEMS_MAX {
             let further = items.split_off(limits::AUDIT_ROW_ITEMS_MAX);
-            self.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, journal);
+            self.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, change_set);
         }
-        self.trail.add(AuditRow { items, ..head }, journal);
+        self.trail.add(AuditRow { items, ..head }, change_set);
     }
 
-    pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, journal: &mut Journal) -> Outcome {
-        if journal.level() >= Level::TRUST {
+    pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, change_set: &mut ChangeSet) -> Outcome {
+        if change_set.level() >= Level::TRUST {
             for note in notes.into_iter().take(limits::AUDIT_NOTES_MAX) {
-                self.trail.add(AuditRow::of_note(ctx.time, note), journal);
+                self.trail.add(AuditRow::of_note(ctx.time, note), change_set);
             }
         }
         Outcome::default()
@@ -363,10 +363,10 @@ impl Trail {
         self.first + self.items.len() as u64
     }
 
-    fn add(&mut self, row: AuditRow, journal: &mut Journal) {
+    fn add(&mut self, row: AuditRow, change_set: &mut ChangeSet) {
         let row = AuditRow { number: self.next(), ..row };
         self.count(row.written, u8::try_from(row.items.len()).unwrap_or(u8::MAX));
-        journal.write_down(row);
+        change_set.write_down(row);
     }
 
     fn count(&mut self, written: Timestamp, items: u8) {
@@ -393,14 +393,14 @@ impl Trail {
     }
 
     /// Removes what is too old or too much, a bounded number at a time.
-    pub(super) fn prune(&mut self, now: Timestamp, settings: &Settings, journal: &mut Journal) {
+    pub(super) fn prune(&mut self, now: Timestamp, settings: &Settings, change_set: &mut ChangeSet) {
         for _ in 0..limits::AUDIT_PRUNED_PER_ENTRY_MAX {
             let is_old = self.days.front().is_some_and(|(day, _)| day + settings.audit_kept_days < now.day());
             let is_surplus = self.rows > settings.audit_kept_rows;
             if self.items.len() <= 1 || !(is_old || is_surplus) {
                 return;
             }
-            journal.forget(Edit { key: key(self.first).to_vec(), value: None });
+            change_set.forget(Edit { key: key(self.first).to_vec(), value: None });
             self.forget_first();
         }
     }

@@ -4,8 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::asked::Aim;
 use super::audit::AuditRow;
+use super::authorization::AuthTarget;
 use super::row::{Edit, Row};
 use crate::format::level::Level;
 use crate::model::access::User;
@@ -148,12 +148,12 @@ impl Change {
 
 /// Collects, during one apply, the rows that change and what watchers should hear.
 #[derive(Debug, Default)]
-pub struct Journal {
+pub struct ChangeSet {
     /// At which rows are written.
     level: Level,
     edits: Vec<Edit>,
     changes: Vec<Change>,
-    deeds: Vec<Deed>,
+    deeds: Vec<AuditedItem>,
     /// The item that is done now is asked for again, and told of then.
     comes_again: bool,
     audit: Vec<AuditRow>,
@@ -166,7 +166,7 @@ pub struct Journal {
 
 /// What became of one thing that somebody asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deed {
+pub struct AuditedItem {
     pub kind: &'static str,
     pub namespace: String,
     pub name: String,
@@ -176,9 +176,9 @@ pub struct Deed {
     pub after: String,
 }
 
-impl Journal {
+impl ChangeSet {
     pub(super) fn at(level: Level) -> Self {
-        Journal { level, ..Journal::default() }
+        ChangeSet { level, ..ChangeSet::default() }
     }
 
     pub(super) fn level(&self) -> Level {
@@ -230,17 +230,17 @@ impl Journal {
     }
 
     /// Remembers what was asked for, and what came of it.
-    pub(super) fn did(&mut self, aim: Aim, outcome: &Outcome) {
+    pub(super) fn did(&mut self, aim: AuthTarget, outcome: &Outcome) {
         if std::mem::take(&mut self.comes_again) {
             return;
         }
-        let Aim { kind, namespace, name, before, .. } = aim;
+        let AuthTarget { kind, namespace, name, before, .. } = aim;
         let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
-        self.deeds.push(Deed { kind, namespace, name, code: outcome.code, before, after });
+        self.deeds.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
     }
 
     /// What was remembered of this entry, once.
-    pub(super) fn take_deeds(&mut self) -> Vec<Deed> {
+    pub(super) fn take_deeds(&mut self) -> Vec<AuditedItem> {
         std::mem::take(&mut self.deeds)
     }
 
@@ -275,7 +275,7 @@ impl Journal {
     }
 
     pub(super) fn into_applied(self, outcomes: Vec<Outcome>) -> Applied {
-        let Journal { edits, changes, audit, unread, .. } = self;
+        let ChangeSet { edits, changes, audit, unread, .. } = self;
         Applied { outcomes, edits, changes, audit, unread, duplicate: false }
     }
 }

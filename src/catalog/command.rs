@@ -8,8 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::asked::Asked;
 use super::audit::AuditNote;
+use super::authorization::AuthorizedCommand;
 use super::nodes::NodeRecord;
 use super::releases::Due;
 use super::retention::Overfull;
@@ -98,7 +98,8 @@ pub enum Command {
     /// Instances that the leader saw unhealthy for longer than the settings allow.
     RemoveDeadInstances(Vec<DeadInstance>),
     /// What somebody asked for, judged by what they may do when it is applied.
-    Asked(Box<Asked>),
+    #[serde(rename = "Asked")]
+    Authorized(Box<AuthorizedCommand>),
     Users(Op, Vec<UserDraft>),
     /// With `replaces`, only in place of that one.
     ChangePassword {
@@ -165,8 +166,8 @@ impl Command {
             Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
             Command::WebhooksTold(_) => Level::CUSTODY,
             Command::ConfigTemplates(..) => Level::CUSTODY,
-            Command::Asked(asked) if asked.mutes_refusals => asked.command.level().max(Level::RIGHTS),
-            Command::Asked(asked) => asked.command.level().max(Level::TRUST),
+            Command::Authorized(asked) if asked.mutes_refusals => asked.command.level().max(Level::RIGHTS),
+            Command::Authorized(asked) => asked.command.level().max(Level::TRUST),
             Command::Note(notes) if notes.iter().any(|note| !note.namespace.is_empty()) => Level::RIGHTS,
             Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
             _ => Level::FIRST,
@@ -202,7 +203,7 @@ impl Command {
             | Command::AccessKeys(op, _)
             | Command::Webhooks(op, _)
             | Command::Instances(op, _) => op.adds(),
-            Command::Asked(asked) => asked.command.adds(),
+            Command::Authorized(asked) => asked.command.adds(),
             Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,
             Command::RuleReleases(_, op, _) | Command::ConfigReleases(op, _) => op.adds(),
             Command::Bootstrap { .. }
@@ -234,7 +235,7 @@ impl Command {
     /// Things that it is about: a measure of the work that it makes, and not more than that.
     pub fn items(&self) -> usize {
         match self {
-            Command::Asked(asked) => asked.command.items(),
+            Command::Authorized(asked) => asked.command.items(),
             Command::Namespaces(_, items) => items.len(),
             Command::Services(_, items) => items.len(),
             Command::ConfigGroups(_, items) => items.len(),
@@ -308,7 +309,7 @@ impl Command {
             Command::SignOut { .. } => "logout",
             Command::InstanceHealth(_) => "health",
             Command::RemoveDeadInstances(_) => "remove",
-            Command::Asked(asked) => asked.command.action(asked.itself),
+            Command::Authorized(asked) => asked.command.action(asked.itself),
             Command::Bootstrap { .. } => "found",
             Command::Announce(_) => "announce",
             Command::Forget { .. } => "forget",
@@ -353,7 +354,7 @@ impl Command {
                 &[Verb::Manage]
             }
             Command::Webhooks(..) | Command::Settings(_) => &[Verb::Operate],
-            Command::Asked(asked) => asked.command.verbs(asked.itself),
+            Command::Authorized(asked) => asked.command.verbs(asked.itself),
             Command::ChangePassword { .. }
             | Command::EndSessions(_)
             | Command::SignIn { .. }

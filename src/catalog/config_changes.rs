@@ -12,7 +12,7 @@ use std::sync::Arc;
 use md5::{Digest, Md5};
 
 use super::Catalog;
-use super::change::{Entity, Journal, Outcome};
+use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::history::Thing;
@@ -38,16 +38,16 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &ConfigGroupDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         let old = self.configs.group(&draft.namespace, &draft.name).cloned();
         match (op, old) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => {
-                self.namespaces.ensure(ctx, &draft.namespace, journal);
-                let mut group = new_group(ctx, &draft.namespace, &draft.name, journal.level());
+                self.namespaces.ensure(ctx, &draft.namespace, change_set);
+                let mut group = new_group(ctx, &draft.namespace, &draft.name, change_set.level());
                 draft.lay_over(&mut group);
-                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, change_set)))
             }
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => {
@@ -60,18 +60,18 @@ impl Catalog {
                     return Outcome::unchanged(Entity::ConfigGroup(old));
                 }
                 group.modified = ctx.stamp();
-                group.revision = ctx.draw_revision(journal.level());
-                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, journal)))
+                group.revision = ctx.draw_revision(change_set.level());
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, change_set)))
             }
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigGroup(old))
             }
             (Op::Delete, Some(old)) => {
                 if self.configs.files_in_group(&old.namespace, &old.name).next().is_some() {
                     return Refusal::new(Code::ExistedResource, "the group still has config files").into();
                 }
-                self.configs.remove_group(&old, journal);
+                self.configs.remove_group(&old, change_set);
                 Outcome::done(Entity::ConfigGroup(old))
             }
         }
@@ -82,13 +82,13 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &ConfigFileDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.configs.file(&draft.key()).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => match refuse_unfit(None, draft) {
                 Some(refused) => refused,
-                None => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, journal))),
+                None => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, change_set))),
             },
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
@@ -96,30 +96,35 @@ impl Catalog {
             }
             (Op::Update, Some(old)) => match refuse_unfit(Some(&old), draft) {
                 Some(refused) => refused,
-                None => match self.update_config_file(ctx, &old, draft, journal) {
+                None => match self.update_config_file(ctx, &old, draft, change_set) {
                     Some(file) => Outcome::done(Entity::ConfigFile(file)),
                     None => Outcome::unchanged(Entity::ConfigFile(old)),
                 },
             },
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigFile(old))
             }
-            (Op::Delete, Some(old)) => self.delete_config_file(&old, journal),
+            (Op::Delete, Some(old)) => self.delete_config_file(&old, change_set),
         }
     }
 
-    fn create_config_file(&mut self, ctx: &Ctx, draft: &ConfigFileDraft, journal: &mut Journal) -> Arc<ConfigFile> {
-        let file = edited(ctx, None, draft, journal.level());
-        self.ensure_group(ctx, &file.key, journal);
-        self.configs.put_file(file, journal)
+    fn create_config_file(
+        &mut self,
+        ctx: &Ctx,
+        draft: &ConfigFileDraft,
+        change_set: &mut ChangeSet,
+    ) -> Arc<ConfigFile> {
+        let file = edited(ctx, None, draft, change_set.level());
+        self.ensure_group(ctx, &file.key, change_set);
+        self.configs.put_file(file, change_set)
     }
 
     /// Makes namespace and group on the fly.
-    fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, journal: &mut Journal) {
-        self.namespaces.ensure(ctx, &key.namespace, journal);
+    fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, change_set: &mut ChangeSet) {
+        self.namespaces.ensure(ctx, &key.namespace, change_set);
         if self.configs.group(&key.namespace, &key.group).is_none() {
-            self.configs.put_group(new_group(ctx, &key.namespace, &key.group, journal.level()), journal);
+            self.configs.put_group(new_group(ctx, &key.namespace, &key.group, change_set.level()), change_set);
         }
     }
 
@@ -129,35 +134,40 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<ConfigFile>,
         draft: &ConfigFileDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Option<Arc<ConfigFile>> {
-        let file = edited(ctx, Some(old), draft, journal.level());
-        (file != **old).then(|| self.configs.put_file(file, journal))
+        let file = edited(ctx, Some(old), draft, change_set.level());
+        (file != **old).then(|| self.configs.put_file(file, change_set))
     }
 
-    fn delete_config_file(&mut self, old: &Arc<ConfigFile>, journal: &mut Journal) -> Outcome {
+    fn delete_config_file(&mut self, old: &Arc<ConfigFile>, change_set: &mut ChangeSet) -> Outcome {
         let was_visible = self.configs.active_release(&old.key).is_some() || self.configs.has_gray(&old.key);
         for release in self.configs.versions_of(&old.key) {
-            self.configs.remove_release(&release, journal);
+            self.configs.remove_release(&release, change_set);
         }
-        self.configs.remove_file(old, journal);
-        self.history.forget(&Thing::File(old.key.clone()), journal);
+        self.configs.remove_file(old, change_set);
+        self.history.forget(&Thing::File(old.key.clone()), change_set);
         if was_visible {
-            self.configs.mark(&old.key, journal);
+            self.configs.mark(&old.key, change_set);
         }
         Outcome::done(Entity::ConfigFile(old.clone()))
     }
 
-    pub(super) fn publish_config(&mut self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
+    pub(super) fn publish_config(
+        &mut self,
+        ctx: &Ctx,
+        draft: &ConfigReleaseDraft,
+        change_set: &mut ChangeSet,
+    ) -> Outcome {
         let Some(file) = self.configs.file(&draft.key()).cloned() else {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
         let refused = self.refuse_other_published(&file.key, draft.given_md5());
-        let refused = refused.or_else(|| self.refuse_release(ctx, draft, journal));
-        let refused = refused.or_else(|| refuse_unjudged(&file, draft, journal));
+        let refused = refused.or_else(|| self.refuse_release(ctx, draft, change_set));
+        let refused = refused.or_else(|| refuse_unjudged(&file, draft, change_set));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
-            None => self.release(ctx, ConfigFile::clone(&file), draft, journal),
+            None => self.release(ctx, ConfigFile::clone(&file), draft, change_set),
         }
     }
 
@@ -166,12 +176,12 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         publish: &ConfigPublish,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         let key = publish.file.key();
         let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
         let refused = self.refuse_other_published(&key, expected);
-        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release, journal)) {
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release, change_set)) {
             return refused;
         }
         let old = self.configs.file(&key).cloned();
@@ -181,13 +191,13 @@ impl Catalog {
         if let Some(refused) = refuse_unfit(old.as_deref(), &publish.file) {
             return refused;
         }
-        let file = edited(ctx, old.as_ref(), &publish.file, journal.level());
-        let refused = refuse_unjudged(&file, &publish.release, journal);
+        let file = edited(ctx, old.as_ref(), &publish.file, change_set.level());
+        let refused = refuse_unjudged(&file, &publish.release, change_set);
         if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
             return refused;
         }
-        self.ensure_group(ctx, &key, journal);
-        self.release(ctx, file, &publish.release, journal)
+        self.ensure_group(ctx, &key, change_set);
+        self.release(ctx, file, &publish.release, change_set)
     }
 
     /// Compare-and-set on what clients see.
@@ -197,14 +207,14 @@ impl Catalog {
         current.is_none_or(|release| release.md5 != expected).then(|| refusal().into())
     }
 
-    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, journal: &Journal) -> Option<Outcome> {
+    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, change_set: &ChangeSet) -> Option<Outcome> {
         let key = draft.key();
         // What comes later is judged when it does.
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { self.configs.active_grays(&key) };
         let verdict = publishable(draft.release_type(), draft.audience(), active_grays > 0)
-            .and_then(|()| journal.admits_gray(draft.release_type(), active_grays))
-            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), journal));
+            .and_then(|()| change_set.admits_gray(draft.release_type(), active_grays))
+            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), change_set));
         if let Err(refusal) = verdict {
             return Some(refusal.into());
         }
@@ -213,8 +223,14 @@ impl Catalog {
         Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
     }
 
-    fn release(&mut self, ctx: &Ctx, file: ConfigFile, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Outcome {
-        let version = self.configs.next_version(&file.key, journal);
+    fn release(
+        &mut self,
+        ctx: &Ctx,
+        file: ConfigFile,
+        draft: &ConfigReleaseDraft,
+        change_set: &mut ChangeSet,
+    ) -> Outcome {
+        let version = self.configs.next_version(&file.key, change_set);
         let mut release = ConfigRelease {
             id: ctx.draw_number(),
             name: draft.given_name().unwrap_or_default().to_owned(),
@@ -241,10 +257,10 @@ impl Catalog {
         let is_now = later(ctx, draft.publish_at()).is_none();
         let file = ConfigFile { released: if is_now { Some(ctx.stamp()) } else { file.released.clone() }, ..file };
         let comment = release.description.clone();
-        let written = |catalog: &mut Catalog, journal: &mut Journal| {
-            catalog.configs.put_file(file, journal);
+        let written = |catalog: &mut Catalog, change_set: &mut ChangeSet| {
+            catalog.configs.put_file(file, change_set);
         };
-        self.begin_release(ctx, release, draft.publish_at(), &comment, journal, written)
+        self.begin_release(ctx, release, draft.publish_at(), &comment, change_set, written)
     }
 
     /// Whom a draft names: by release name, else by id.
@@ -264,10 +280,10 @@ impl Catalog {
         ctx: &Ctx,
         op: ReleaseOp,
         draft: &ConfigReleaseDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         let target = self.named_release(draft);
-        self.change_release_of(ctx, op, target, draft.into(), journal)
+        self.change_release_of(ctx, op, target, draft.into(), change_set)
     }
 }
 
@@ -298,10 +314,10 @@ fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
 }
 
 /// What was judged is what is published, or nothing is.
-fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, journal: &mut Journal) -> Option<Outcome> {
+fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, change_set: &mut ChangeSet) -> Option<Outcome> {
     let judged = draft.judged.as_ref().filter(|judged| !judged.is_of(file))?;
-    if judged.comes_again && journal.level() >= Level::CUSTODY {
-        journal.leave_out();
+    if judged.comes_again && change_set.level() >= Level::CUSTODY {
+        change_set.leave_out();
     }
     let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
     Some(Outcome { overtaken: true, ..refusal.into() })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::page::{Place, Placed, place_of};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::text::NameFilter;
 
 /// Which groups a list wants.
@@ -16,7 +16,7 @@ pub struct GroupFilter {
     pub business: Option<String>,
     pub department: Option<String>,
     /// Whether it may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 /// Which files, or releases of which files, a list wants.
@@ -30,7 +30,7 @@ pub struct FileFilter {
     pub release: Option<NameFilter>,
     pub only_active: bool,
     /// Whether the group may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 impl FileFilter {
@@ -38,7 +38,7 @@ impl FileFilter {
         NameFilter::passes(&self.namespace, &key.namespace)
             && NameFilter::passes(&self.group, &key.group)
             && NameFilter::passes(&self.file, &key.file)
-            && self.sight.sees(&key.namespace, &key.group)
+            && self.read_scope.sees(&key.namespace, &key.group)
     }
 
     /// The group whose files alone are wanted.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::archive::Archived;
 use super::contents;
-use super::ledger::Entry;
+use super::list_index::Entry;
 use super::row::{Key, Row, Table};
 use crate::format::level::Level;
 use crate::format::pack;

@@ -10,13 +10,13 @@ use memchr::memmem;
 
 use super::Corrupt;
 use super::archive::Archive;
-use super::change::{Change, Journal};
+use super::change::{Change, ChangeSet};
 use super::config_active::ActiveConfigs;
 pub use super::config_filters::{FileFilter, GroupFilter};
 use super::config_filters::{newest_file_first, newest_release_first};
 use super::config_rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
 use super::contents::{Contents, StoredContent};
-use super::ledger::{Ledger, Wish};
+use super::list_index::{ListIndex, Wish};
 use super::names::Names;
 use super::page::{Listed, Page, Place, cut_sorted};
 use super::sealed::Sealed;
@@ -44,7 +44,7 @@ enum Waiting {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Configs {
     groups: Names<Arc<ConfigGroup>>,
-    files: Ledger<ConfigFile>,
+    files: ListIndex<ConfigFile>,
     releases: Archive<ConfigRelease>,
     contents: Contents,
     sealed: Sealed,
@@ -139,11 +139,11 @@ impl Configs {
 
     /// Newest change first, then by name.
     pub fn list_groups(&self, filter: &GroupFilter, page: &Page) -> Listed<Arc<ConfigGroup>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let wanted = |group: &&Arc<ConfigGroup>| {
-            filter.sight.sees(&group.namespace, &group.name)
+            filter.read_scope.sees(&group.namespace, &group.name)
                 && NameFilter::passes(&filter.namespace, &group.namespace)
                 && NameFilter::passes(&filter.name, &group.name)
                 && filter
@@ -166,7 +166,7 @@ impl Configs {
 
     /// Newest change first, then by key. A filter that names a group walks that alone.
     pub fn list_files(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigFile>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let part = filter.content.as_deref().map(memmem::Finder::new);
@@ -179,8 +179,8 @@ impl Configs {
             return cut_sorted(of_group.collect(), newest_file_first, page);
         }
         let wishes = Wish::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
-        let wanted = |file: &ConfigFile| filter.sight.sees(&file.key.namespace, &file.key.group) && has_part(file);
-        let wants_all = filter.sight.is_whole() && part.is_none();
+        let wanted = |file: &ConfigFile| filter.read_scope.sees(&file.key.namespace, &file.key.group) && has_part(file);
+        let wants_all = filter.read_scope.is_whole() && part.is_none();
         let listed = |page: &Page| self.files.list(&wishes, (!wants_all).then_some(wanted), page);
         let is_wanted = |file: &Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
         let onward =
@@ -191,7 +191,7 @@ impl Configs {
     /// Newest change first, then by key and highest version. A filter that names a file walks its
     /// releases alone.
     pub fn list_releases(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigRelease>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let wanted = |release: &&Arc<ConfigRelease>| {
@@ -273,50 +273,50 @@ impl Configs {
 
     // ---- the ways in which anything here changes ----
 
-    pub(super) fn put_group(&mut self, group: ConfigGroup, journal: &mut Journal) -> Arc<ConfigGroup> {
-        journal.put(&group);
+    pub(super) fn put_group(&mut self, group: ConfigGroup, change_set: &mut ChangeSet) -> Arc<ConfigGroup> {
+        change_set.put(&group);
         self.load_group(group)
     }
 
-    pub(super) fn put_file(&mut self, mut file: ConfigFile, journal: &mut Journal) -> Arc<ConfigFile> {
-        file.content = self.contents.keep(true, &file.content, journal);
-        journal.put(&file);
+    pub(super) fn put_file(&mut self, mut file: ConfigFile, change_set: &mut ChangeSet) -> Arc<ConfigFile> {
+        file.content = self.contents.keep(true, &file.content, change_set);
+        change_set.put(&file);
         let file = Arc::new(file);
         if let Some(old) = self.insert_file(file.clone()) {
-            self.contents.let_go(&old.content, journal);
+            self.contents.let_go(&old.content, change_set);
         }
         file
     }
 
-    pub(super) fn remove_group(&mut self, group: &ConfigGroup, journal: &mut Journal) {
-        journal.delete(group);
+    pub(super) fn remove_group(&mut self, group: &ConfigGroup, change_set: &mut ChangeSet) {
+        change_set.delete(group);
         self.groups.remove(&group.namespace, &group.name);
     }
 
-    pub(super) fn remove_file(&mut self, file: &ConfigFile, journal: &mut Journal) {
-        journal.delete(file);
+    pub(super) fn remove_file(&mut self, file: &ConfigFile, change_set: &mut ChangeSet) {
+        change_set.delete(file);
         if let Some(old) = self.files.remove(&file.key) {
             self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
-            self.contents.let_go(&old.content, journal);
+            self.contents.let_go(&old.content, change_set);
         }
     }
 
-    pub(super) fn put_release(&mut self, mut release: ConfigRelease, journal: &mut Journal) -> Arc<ConfigRelease> {
-        release.content = self.contents.keep(release.active, &release.content, journal);
-        journal.put(&release);
+    pub(super) fn put_release(&mut self, mut release: ConfigRelease, change_set: &mut ChangeSet) -> Arc<ConfigRelease> {
+        release.content = self.contents.keep(release.active, &release.content, change_set);
+        change_set.put(&release);
         let (release, old) = self.insert_release(release);
         if let Some(old) = old {
-            self.contents.let_go(&old.content, journal);
+            self.contents.let_go(&old.content, change_set);
         }
         release
     }
 
-    pub(super) fn remove_release(&mut self, release: &ConfigRelease, journal: &mut Journal) {
-        journal.delete(release);
+    pub(super) fn remove_release(&mut self, release: &ConfigRelease, change_set: &mut ChangeSet) {
+        change_set.delete(release);
         self.active.remove(release);
         if let Some(old) = self.releases.remove(&release.key, &release.name) {
             self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
-            self.contents.let_go(&old.content, journal);
+            self.contents.let_go(&old.content, change_set);
         }
     }
 
@@ -324,23 +324,23 @@ impl Configs {
     ///
     /// In a cluster that began again from an earlier state ([`super::rebirth`]) it is above all that the
     /// cluster before may have given to a file which that state did not know.
-    pub(super) fn next_version(&mut self, key: &ConfigKey, journal: &mut Journal) -> u64 {
-        let floor = if journal.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };
+    pub(super) fn next_version(&mut self, key: &ConfigKey, change_set: &mut ChangeSet) -> u64 {
+        let floor = if change_set.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };
         let seen = self.versions_seen(key);
-        self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, journal)
+        self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, change_set)
     }
 
     /// Retention removed releases up to this version.
-    pub(super) fn removed_through(&mut self, key: &ConfigKey, version: u64, journal: &mut Journal) {
+    pub(super) fn removed_through(&mut self, key: &ConfigKey, version: u64, change_set: &mut ChangeSet) {
         let seen = self.versions_seen(key);
         let removed_through = seen.removed_through.max(version);
-        self.put_versions(key, Versions { removed_through, ..seen }, journal);
+        self.put_versions(key, Versions { removed_through, ..seen }, change_set);
     }
 
-    fn put_versions(&mut self, key: &ConfigKey, seen: Versions, journal: &mut Journal) -> u64 {
+    fn put_versions(&mut self, key: &ConfigKey, seen: Versions, change_set: &mut ChangeSet) -> u64 {
         let Versions { highest, removed_through } = seen;
         let row = ConfigVersion { key: key.clone(), version: highest, removed_through, birth: String::new() };
-        journal.put(&row);
+        change_set.put(&row);
         self.load_version(row);
         highest
     }
@@ -349,11 +349,11 @@ impl Configs {
     ///
     /// Ids stay below 2^31 because clients decode them as signed 32-bit numbers; at one publish a
     /// second that lasts 68 years, and the counter would rather stand still than wrap.
-    pub(super) fn mark(&mut self, key: &ConfigKey, journal: &mut Journal) {
+    pub(super) fn mark(&mut self, key: &ConfigKey, change_set: &mut ChangeSet) {
         let notification_id = self.newest_notification_id.saturating_add(1).min(i32::MAX as u32);
         let row = ConfigMark { key: key.canonical(), notification_id };
-        journal.put(&row);
-        journal.changed(Change::Config(key.clone()));
+        change_set.put(&row);
+        change_set.changed(Change::Config(key.clone()));
         self.load_mark(row);
     }
 

@@ -17,7 +17,7 @@ use imbl::OrdMap;
 use serde::{Deserialize, Serialize};
 
 use super::Corrupt;
-use super::change::Journal;
+use super::change::ChangeSet;
 use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::data_key::key_of;
 use crate::format::level::Level;
@@ -140,23 +140,23 @@ impl Contents {
 
     /// One more has this content from now on, and looks at its text all the time or does not. Its row is written if it
     /// has none and needs one, and read if it alone has the text.
-    pub(super) fn keep(&mut self, is_reader: bool, content: &Content, journal: &mut Journal) -> Content {
-        let has_rows = journal.level() >= Level::SETTINGS;
+    pub(super) fn keep(&mut self, is_reader: bool, content: &Content, change_set: &mut ChangeSet) -> Content {
+        let has_rows = change_set.level() >= Level::SETTINGS;
         let shared = self.share(is_reader || !has_rows, content).unwrap_or_default();
         let Some(entry) = self.all.get_mut(shared.digest()) else { return shared };
         if has_rows && !entry.has_row {
             entry.has_row = true;
-            journal.put(&StoredContent { content: entry.content.clone() });
+            change_set.put(&StoredContent { content: entry.content.clone() });
         }
         if entry.holders == 1 && shared.text().is_none() && !shared.is_reference() {
-            journal.read(shared.clone());
+            change_set.read(shared.clone());
         }
         self.forget_text(shared.digest());
         shared
     }
 
     /// One who had this content has it no more.
-    pub(super) fn let_go(&mut self, content: &Content, journal: &mut Journal) {
+    pub(super) fn let_go(&mut self, content: &Content, change_set: &mut ChangeSet) {
         let Some(entry) = self.all.get_mut(content.digest()) else { return };
         entry.users = entry.users.saturating_sub(1);
         if !content.is_reference() {
@@ -170,7 +170,7 @@ impl Contents {
         if let Some(entry) = self.all.remove(content.digest())
             && entry.has_row
         {
-            journal.delete(&StoredContent { content: entry.content });
+            change_set.delete(&StoredContent { content: entry.content });
         }
     }
 

@@ -56,7 +56,7 @@ impl Ctx {
     }
 
     /// The next number of this entry, for things that clients know by number: unique because the
-    /// log index is, and below 2^53 for 2^43 entries, see [`super::rebirth::index_after`].
+    /// log index is, and below 2^53 for 2^43 entries, see [`super::rekey::index_after`].
     pub fn draw_number(&self) -> u64 {
         let position = self.drawn.replace(self.drawn.get() + 1);
         self.index * NUMBERS_PER_ENTRY + u64::from(position)

@@ -1,6 +1,6 @@
 //! For [`crate::fuzzing`]: a catalog that says when it and its rows part, and the reading of single rows.
 
-use super::rebirth::Rebirth;
+use super::rekey::Rebirth;
 use super::testing::Bench;
 use super::*;
 use crate::model::access::{PasswordHash, TokenHash};
@@ -24,7 +24,14 @@ pub(crate) fn token() -> TokenHash {
 pub(crate) fn asked(command: Command, itself: bool) -> Command {
     let credential = Credential::Token(token());
     let address = Some([192, 0, 2, 1].into());
-    Command::Asked(Box::new(Asked { credential, address, request: "r".into(), itself, mutes_refusals: false, command }))
+    Command::Authorized(Box::new(AuthorizedCommand {
+        credential,
+        address,
+        request: "r".into(),
+        itself,
+        mutes_refusals: false,
+        command,
+    }))
 }
 
 /// Panics where the rows make another catalog than the one in memory.
@@ -62,7 +69,7 @@ pub(crate) fn read_row(row: &[u8]) -> bool {
         Table::User => round_trip::<User>(value),
         Table::ServiceToken => round_trip::<ServiceToken>(value),
         Table::Token => round_trip::<Token>(value),
-        Table::Request => round_trip::<Remembered>(value),
+        Table::Request => round_trip::<SeenRequest>(value),
         Table::Namespace => round_trip::<Namespace>(value),
         Table::Service => round_trip::<Service>(value),
         Table::Alias => round_trip::<ServiceAlias>(value),

@@ -11,7 +11,7 @@ use imbl::{OrdMap, Vector};
 use serde::{Deserialize, Serialize};
 
 use super::Corrupt;
-use super::change::Journal;
+use super::change::ChangeSet;
 use super::page::{Place, Placed, highest_first};
 use super::row::{Key, Row, Table};
 use crate::format::level::Level;
@@ -109,13 +109,13 @@ impl History {
     }
 
     /// Below [`Level::ROLLOUT`] there is no history.
-    pub(super) fn add(&mut self, thing: Thing, event: Event, journal: &mut Journal) {
-        if journal.level() < Level::ROLLOUT {
+    pub(super) fn add(&mut self, thing: Thing, event: Event, change_set: &mut ChangeSet) {
+        if change_set.level() < Level::ROLLOUT {
             return;
         }
         let number = self.stories.get(&thing).map_or(0, Story::next);
         let row = HistoryRow { thing, number, event: Arc::new(event) };
-        journal.put(&row);
+        change_set.put(&row);
         let thing = Arc::new(row.thing);
         let story = self.stories.entry(thing.clone()).or_default();
         story.events.push_back(row.event);
@@ -124,15 +124,15 @@ impl History {
         {
             let number = story.first;
             story.first += 1;
-            journal.delete(&HistoryRow { thing: Thing::clone(&thing), number, event });
+            change_set.delete(&HistoryRow { thing: Thing::clone(&thing), number, event });
         }
     }
 
     /// The thing is gone.
-    pub(super) fn forget(&mut self, thing: &Thing, journal: &mut Journal) {
+    pub(super) fn forget(&mut self, thing: &Thing, change_set: &mut ChangeSet) {
         let Some(story) = self.stories.remove(thing) else { return };
         for (number, event) in (story.first..).zip(story.events) {
-            journal.delete(&HistoryRow { thing: thing.clone(), number, event });
+            change_set.delete(&HistoryRow { thing: thing.clone(), number, event });
         }
     }
 

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::change::Journal;
-use super::fold::Fold;
-use super::ledger::{Entry, Ledger, Wish};
+use super::change::ChangeSet;
+use super::list_index::{Entry, ListIndex, Wish};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
-use crate::model::grant::Sight;
+use super::set_digest::SetDigest;
+use crate::model::grant::ReadScope;
 use crate::model::instance::Instance;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
@@ -102,12 +102,12 @@ const HOSTS_SEARCHED_MAX: usize = 8;
 struct OfService {
     by_id: OrdMap<Arc<str>, Arc<Instance>>,
     counts: InstanceCounts,
-    fold: Fold,
+    fold: SetDigest,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Instances {
-    all: Ledger<Instance>,
+    all: ListIndex<Instance>,
     /// Only services that have instances,
     by_service: Names<OfService>,
     /// and their namespaces.
@@ -139,7 +139,7 @@ pub struct InstanceFilter {
     /// All pairs have to be there.
     pub metadata: Vec<(String, String)>,
     /// Whether the service may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 impl Placed for Instance {
@@ -150,7 +150,7 @@ impl Placed for Instance {
 
 impl InstanceFilter {
     fn matches(&self, instance: &Instance) -> bool {
-        self.sight.sees(&instance.namespace, &instance.service)
+        self.read_scope.sees(&instance.namespace, &instance.service)
             && NameFilter::passes(&self.namespace, &instance.namespace)
             && NameFilter::passes(&self.service, &instance.service)
             && wants(&self.id, &instance.id)
@@ -207,7 +207,7 @@ impl Instances {
     }
 
     /// What changes with every change of an instance of the service, and with nothing else.
-    pub fn fold(&self, namespace: &str, service: &str) -> Fold {
+    pub fn fold(&self, namespace: &str, service: &str) -> SetDigest {
         self.service(namespace, service).map(|service| service.fold).unwrap_or_default()
     }
 
@@ -237,7 +237,7 @@ impl Instances {
     /// Newest change first, then by id. A filter that names one instance looks it up, one that names a
     /// service walks that alone.
     pub fn list(&self, filter: &InstanceFilter, page: &Page) -> Listed<Arc<Instance>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let matches = |instance: &&Arc<Instance>| filter.matches(instance);
@@ -268,7 +268,7 @@ impl Instances {
 
     /// How many instances [`Instances::list`] walks at most.
     pub fn reach(&self, filter: &InstanceFilter, page: &Page) -> usize {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return 0;
         }
         match (&filter.id, &filter.namespace, &filter.service) {
@@ -297,13 +297,13 @@ impl Instances {
         self.by_service.get(namespace, service)
     }
 
-    pub(super) fn insert(&mut self, instance: Instance, journal: &mut Journal) -> Arc<Instance> {
-        journal.put(&instance);
+    pub(super) fn insert(&mut self, instance: Instance, change_set: &mut ChangeSet) -> Arc<Instance> {
+        change_set.put(&instance);
         self.load(instance)
     }
 
-    pub(super) fn remove(&mut self, instance: &Instance, journal: &mut Journal) {
-        journal.delete(instance);
+    pub(super) fn remove(&mut self, instance: &Instance, change_set: &mut ChangeSet) {
+        change_set.delete(instance);
         self.unlink(instance);
     }
 
@@ -313,7 +313,7 @@ impl Instances {
         let (left, counts) = (self.by_service.or_default(namespace, service), InstanceCounts::of(instance));
         left.by_id.remove(instance.id.as_str());
         left.counts -= counts;
-        left.fold.toggle(Fold::of(&instance.id, &instance.revision));
+        left.fold.toggle(SetDigest::of(&instance.id, &instance.revision));
         if left.by_id.is_empty() {
             self.by_service.remove(namespace, service);
         }
@@ -333,7 +333,7 @@ impl Instances {
         let (namespace, counts) = (instance.namespace.as_str(), InstanceCounts::of(&instance));
         let service = self.by_service.or_default(namespace, &instance.service);
         service.counts += counts;
-        service.fold.toggle(Fold::of(&instance.id, &instance.revision));
+        service.fold.toggle(SetDigest::of(&instance.id, &instance.revision));
         service.by_id.insert(instance.id.as_str().into(), instance.clone());
         *in_place(&mut self.of_namespace, namespace) += counts;
         self.counts += counts;

@@ -15,11 +15,11 @@ pub mod access;
 mod access_changes;
 pub mod access_keys;
 pub mod active;
-mod aims;
 pub mod aliases;
 mod archive;
-pub mod asked;
 pub mod audit;
+mod auth_targets;
+pub mod authorization;
 pub mod change;
 pub mod command;
 mod config_active;
@@ -30,31 +30,31 @@ pub mod configs;
 pub mod contents;
 mod counts;
 pub mod ctx;
-mod dots;
-pub mod fold;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod history;
+mod idempotency;
 mod instance_changes;
 pub mod instances;
-mod ledger;
+mod list_index;
 mod logins;
 mod names;
 pub mod namespaces;
 pub mod nodes;
 pub mod page;
 mod queue;
-pub mod rebirth;
+pub mod rekey;
 pub mod releases;
-mod requests;
+mod reserved_names;
 pub mod retention;
 pub mod row;
 mod rule_changes;
 pub mod rules;
 mod sealed;
+mod segment;
 pub mod services;
+pub mod set_digest;
 mod settings;
-mod sheet;
 pub mod templates;
 pub mod webhooks;
 pub mod would_refuse;
@@ -66,7 +66,7 @@ mod tests;
 
 use std::fmt;
 
-pub use change::{Applied, Change, Entity, Journal, Outcome};
+pub use change::{Applied, Change, ChangeSet, Entity, Outcome};
 pub use command::{Command, DeadInstance, InstanceHealth, Op};
 pub use ctx::{Ctx, RequestId};
 pub use row::{Edit, Row, Table};
@@ -92,17 +92,17 @@ use crate::model::webhook::Webhook;
 use access::Access;
 use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
-use asked::{Aim, Asker, Job, Place};
-pub use asked::{Asked, Credential};
 use audit::{AuditRow, Trail};
+use authorization::{AuthCheck, AuthTarget, Principal, ResourceScope};
+pub use authorization::{AuthorizedCommand, Credential};
 use config_rows::{ConfigMark, ConfigVersion};
 use configs::Configs;
 use contents::StoredContent;
 use history::{History, HistoryRow};
+use idempotency::{Requests, SeenRequest};
 use instances::Instances;
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
-use requests::{Remembered, Requests};
 use rules::Rules;
 use services::Services;
 use templates::Templates;
@@ -144,187 +144,187 @@ impl Catalog {
     /// Applies one command. A request id that was applied before is recognised and changes nothing:
     /// its reply was given when it was applied.
     pub fn apply(&mut self, ctx: &Ctx, command: Command) -> Applied {
-        let mut journal = Journal::at(self.level());
+        let mut change_set = ChangeSet::at(self.level());
         let ctx = &ctx.not_before(self.requests.clock());
-        if !self.requests.remember(ctx, &mut journal) {
+        if !self.requests.remember(ctx, &mut change_set) {
             return Applied { duplicate: true, ..Applied::default() };
         }
         let outcomes = match command {
-            Command::Asked(asked) => self.dispatch_asked(ctx, *asked, &mut journal),
-            command => self.dispatch_own(ctx, command, &mut journal),
+            Command::Authorized(asked) => self.dispatch_asked(ctx, *asked, &mut change_set),
+            command => self.dispatch_own(ctx, command, &mut change_set),
         };
-        self.tell_webhooks(ctx, &mut journal);
+        self.tell_webhooks(ctx, &mut change_set);
         if self.level() >= Level::TRUST {
-            self.trail.prune(ctx.time, &self.settings, &mut journal);
+            self.trail.prune(ctx.time, &self.settings, &mut change_set);
         }
-        journal.into_applied(outcomes)
+        change_set.into_applied(outcomes)
     }
 
     /// What somebody asked for, judged by what they may do now.
-    fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: Asked, journal: &mut Journal) -> Vec<Outcome> {
-        let asker = self.asker(&asked.credential, ctx);
-        let (head, itself) = (AuditRow::of_asked(ctx, &asker, &mut asked), asked.itself);
-        let outcomes = self.dispatch(ctx, &asker, itself, asked.command, journal);
-        self.write_down(head, itself, journal);
+    fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: AuthorizedCommand, change_set: &mut ChangeSet) -> Vec<Outcome> {
+        let principal = self.principal(&asked.credential, ctx);
+        let (head, itself) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.itself);
+        let outcomes = self.dispatch(ctx, &principal, itself, asked.command, change_set);
+        self.write_down(head, itself, change_set);
         outcomes
     }
 
     /// What the cluster does by itself, and what was asked for before it was said by whom.
-    fn dispatch_own(&mut self, ctx: &Ctx, command: Command, journal: &mut Journal) -> Vec<Outcome> {
+    fn dispatch_own(&mut self, ctx: &Ctx, command: Command, change_set: &mut ChangeSet) -> Vec<Outcome> {
         let is_of_instances = matches!(command, Command::InstanceHealth(_) | Command::RemoveDeadInstances(_));
         let head = AuditRow::of_entry(ctx, command.action(false));
-        let outcomes = self.dispatch(ctx, &Asker::Cluster, false, command, journal);
-        self.write_down(head, is_of_instances, journal);
+        let outcomes = self.dispatch(ctx, &Principal::Cluster, false, command, change_set);
+        self.write_down(head, is_of_instances, change_set);
         outcomes
     }
 
     /// What is done to the items of a command, by whom it may be done, and what each of them is about.
     #[rustfmt::skip] // one row a command
-    fn dispatch(&mut self, ctx: &Ctx, asker: &Asker, itself: bool, command: Command, journal: &mut Journal) -> Vec<Outcome> {
+    fn dispatch(&mut self, ctx: &Ctx, principal: &Principal, itself: bool, command: Command, change_set: &mut ChangeSet) -> Vec<Outcome> {
         let verbs = command.verbs(itself);
-        if command.is_own() && !matches!(asker, Asker::Cluster) {
+        if command.is_own() && !matches!(principal, Principal::Cluster) {
             return vec![Code::NotAllowedAccess.into()];
         }
-        let job = |op| Job { asker, verbs, missing: asked::missing(op) };
-        let job_of_instance = |op| Job {
-            missing: if op == Op::Update { Code::NotFoundInstance.into() } else { asked::missing(op) },
+        let job = |op| AuthCheck { principal, verbs, missing: authorization::missing(op) };
+        let job_of_instance = |op| AuthCheck {
+            missing: if op == Op::Update { Code::NotFoundInstance.into() } else { authorization::missing(op) },
             ..job(op)
         };
         match command {
-            Command::Namespaces(op, items) => self.each_judged(&job(op), items, journal,
+            Command::Namespaces(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_namespace(op, item),
-                |catalog, item, journal| catalog.write_namespace(ctx, op, &item, journal)),
-            Command::Services(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.write_namespace(ctx, op, &item, change_set)),
+            Command::Services(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_service(op, item),
-                |catalog, item, journal| catalog.write_service(ctx, op, &item, journal)),
+                |catalog, item, change_set| catalog.write_service(ctx, op, &item, change_set)),
             Command::Aliases(op, items) => self.each_judged(
-                &Job { missing: if op == Op::Update { Code::NotFoundServiceAlias.into() } else { asked::missing(op) }, ..job(op) },
-                items, journal,
+                &AuthCheck { missing: if op == Op::Update { Code::NotFoundServiceAlias.into() } else { authorization::missing(op) }, ..job(op) },
+                items, change_set,
                 |catalog, item| catalog.aim_of_alias(op, item),
-                |catalog, item, journal| catalog.write_alias(ctx, op, &item, journal)),
-            Command::Rules(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.write_alias(ctx, op, &item, change_set)),
+            Command::Rules(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_rule(op, item),
-                |catalog, item, journal| catalog.write_rule(ctx, op, &item, journal)),
+                |catalog, item, change_set| catalog.write_rule(ctx, op, &item, change_set)),
             Command::PublishRules(family, items) => self.each_judged(&job(Op::Update),
-                self.named_for(asker, family, items), journal,
+                self.named_for(principal, family, items), change_set,
                 |catalog, item| catalog.aim_of_rule_publication(family, item),
-                |catalog, item, journal| catalog.publish_rule(ctx, family, &item, journal)),
-            Command::RuleReleases(family, op, items) => self.each_judged(&Job { missing: asked::missing_release(op), ..job(Op::Update) },
-                self.named_for(asker, family, items), journal,
+                |catalog, item, change_set| catalog.publish_rule(ctx, family, &item, change_set)),
+            Command::RuleReleases(family, op, items) => self.each_judged(&AuthCheck { missing: authorization::missing_release(op), ..job(Op::Update) },
+                self.named_for(principal, family, items), change_set,
                 |catalog, item| catalog.aim_of_rule_release(family, item),
-                |catalog, item, journal| catalog.change_release(ctx, family, op, &item, journal)),
-            Command::ConfigGroups(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.change_release(ctx, family, op, &item, change_set)),
+            Command::ConfigGroups(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_group(op, item),
-                |catalog, item, journal| catalog.write_config_group(ctx, op, &item, journal)),
-            Command::ConfigFiles(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.write_config_group(ctx, op, &item, change_set)),
+            Command::ConfigFiles(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_file(op, item),
-                |catalog, item, journal| catalog.write_config_file(ctx, op, &item, journal)),
-            Command::ConfigPublish(items) => self.each_judged(&job(Op::Update), items, journal,
+                |catalog, item, change_set| catalog.write_config_file(ctx, op, &item, change_set)),
+            Command::ConfigPublish(items) => self.each_judged(&job(Op::Update), items, change_set,
                 |catalog, item| catalog.aim_of_config_release(item),
-                |catalog, item, journal| catalog.publish_config(ctx, &item, journal)),
-            Command::ConfigCreateAndPublish(items) => self.each_judged(&job(Op::Update), items, journal,
+                |catalog, item, change_set| catalog.publish_config(ctx, &item, change_set)),
+            Command::ConfigCreateAndPublish(items) => self.each_judged(&job(Op::Update), items, change_set,
                 |catalog, item| catalog.aim_of_publication(item),
-                |catalog, item, journal| catalog.create_and_publish_config(ctx, &item, journal)),
-            Command::ConfigRollback(items) => self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, asker, journal),
-            Command::ConfigDeleteReleases(items) => self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, asker, journal),
-            Command::ConfigStopGray(items) => self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, asker, journal),
-            Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, asker, journal),
-            Command::ConfigTemplates(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.create_and_publish_config(ctx, &item, change_set)),
+            Command::ConfigRollback(items) => self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, principal, change_set),
+            Command::ConfigDeleteReleases(items) => self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, principal, change_set),
+            Command::ConfigStopGray(items) => self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, principal, change_set),
+            Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, principal, change_set),
+            Command::ConfigTemplates(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_template(item),
-                |catalog, item, journal| catalog.write_config_template(ctx, op, &item, journal)),
-            Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, journal,
+                |catalog, item, change_set| catalog.write_config_template(ctx, op, &item, change_set)),
+            Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, change_set,
                 |catalog, item| catalog.aim_of_instance(op, item),
-                |catalog, item, journal| catalog.write_instance(ctx, op, &item, journal)),
-            Command::InstancesDeleteHost(items) => self.each_judged(&job_of_instance(Op::Delete), items, journal,
+                |catalog, item, change_set| catalog.write_instance(ctx, op, &item, change_set)),
+            Command::InstancesDeleteHost(items) => self.each_judged(&job_of_instance(Op::Delete), items, change_set,
                 |catalog, item| catalog.aim_of_host(item),
-                |catalog, item, journal| catalog.delete_instances_of_host(&item, journal)),
-            Command::InstancesIsolateHost(items) => self.each_judged(&job_of_instance(Op::Update), items, journal,
+                |catalog, item, change_set| catalog.delete_instances_of_host(&item, change_set)),
+            Command::InstancesIsolateHost(items) => self.each_judged(&job_of_instance(Op::Update), items, change_set,
                 |catalog, item| catalog.aim_of_host(item),
-                |catalog, item, journal| catalog.isolate_instances_of_host(ctx, &item, journal)),
-            Command::Users(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.isolate_instances_of_host(ctx, &item, change_set)),
+            Command::Users(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_user(&item.name),
-                |catalog, item, journal| catalog.write_user(ctx, op, &item, journal)),
-            Command::ServiceTokens(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.write_user(ctx, op, &item, change_set)),
+            Command::ServiceTokens(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_token(&item.name),
-                |catalog, item, journal| catalog.write_service_token(ctx, op, item, journal)),
-            Command::ChangeTokens(items) => self.each_judged(&job(Op::Update), items, journal,
+                |catalog, item, change_set| catalog.write_service_token(ctx, op, item, change_set)),
+            Command::ChangeTokens(items) => self.each_judged(&job(Op::Update), items, change_set,
                 |catalog, item| catalog.aim_of_token(&item.name),
-                |catalog, item, journal| catalog.change_service_token(ctx, &item, journal)),
-            Command::EndSessions(ids) => self.each_judged(&job(Op::Delete), ids, journal,
+                |catalog, item, change_set| catalog.change_service_token(ctx, &item, change_set)),
+            Command::EndSessions(ids) => self.each_judged(&job(Op::Delete), ids, change_set,
                 |catalog, id| catalog.aim_of_session(id),
-                |catalog, id, journal| catalog.end_session(asker, &id, journal)),
-            Command::AccessKeys(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, id, change_set| catalog.end_session(principal, &id, change_set)),
+            Command::AccessKeys(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_access_key(item),
-                |catalog, item, journal| catalog.write_access_key(ctx, op, &item, journal)),
-            Command::Webhooks(op, items) => self.each_judged(&job(op), items, journal,
+                |catalog, item, change_set| catalog.write_access_key(ctx, op, &item, change_set)),
+            Command::Webhooks(op, items) => self.each_judged(&job(op), items, change_set,
                 |catalog, item| catalog.aim_of_webhook(item),
-                |catalog, item, journal| catalog.write_webhook(ctx, op, &item, journal)),
-            Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, journal)),
+                |catalog, item, change_set| catalog.write_webhook(ctx, op, &item, change_set)),
+            Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, change_set)),
             Command::ChangePassword { name, password_hash, replaces } => {
                 // One's own needs no more than the old one.
-                let is_own = matches!(asker, Asker::Holder(holder) if holder.name == name && replaces.is_some());
+                let is_own = matches!(principal, Principal::Holder(holder) if holder.name == name && replaces.is_some());
                 let verbs: &[Verb] = if is_own { &[] } else { &[Verb::Manage] };
-                self.each_judged(&Job { verbs, ..job(Op::Update) }, vec![password_hash], journal,
+                self.each_judged(&AuthCheck { verbs, ..job(Op::Update) }, vec![password_hash], change_set,
                     |catalog, _| catalog.aim_of_user(&name),
-                    |catalog, hash, journal| catalog.change_password(ctx, &name, hash, replaces.as_ref(), journal))
+                    |catalog, hash, change_set| catalog.change_password(ctx, &name, hash, replaces.as_ref(), change_set))
             }
             Command::Settings(change) => {
                 let is_of_judgement = change.is_of_judgement() && self.level() >= Level::RIGHTS;
                 let verbs = if is_of_judgement { &[Verb::Operate, Verb::Manage] } else { verbs };
-                self.each_judged(&Job { verbs, ..job(Op::Update) }, vec![change], journal,
-                    |catalog, _| Aim::of_cluster("settings", "").at(Place::Cluster, &catalog.settings.revision),
-                    |catalog, change, journal| catalog.change_settings(ctx, &change, journal))
+                self.each_judged(&AuthCheck { verbs, ..job(Op::Update) }, vec![change], change_set,
+                    |catalog, _| AuthTarget::of_cluster("settings", "").at(ResourceScope::Cluster, &catalog.settings.revision),
+                    |catalog, change, change_set| catalog.change_settings(ctx, &change, change_set))
             }
             Command::SignIn { hash, user_id, password, from } => {
-                let outcome = self.access.sign_in(ctx, hash, user_id, &password, from, journal);
-                journal.did(Aim::of_cluster("user", &ctx.by), &outcome);
+                let outcome = self.access.sign_in(ctx, hash, user_id, &password, from, change_set);
+                change_set.did(AuthTarget::of_cluster("user", &ctx.by), &outcome);
                 vec![outcome]
             }
             // Who holds the token may end it, whoever that is.
             Command::SignOut { hash } => {
-                let outcome = self.access.sign_out(&hash, journal);
-                journal.did(Aim::of_cluster("user", &ctx.by), &outcome);
+                let outcome = self.access.sign_out(&hash, change_set);
+                change_set.did(AuthTarget::of_cluster("user", &ctx.by), &outcome);
                 vec![outcome]
             }
             Command::Bootstrap { cluster_id, admin, level } => {
                 let cluster = Cluster { cluster_id, founded: ctx.time, level };
-                vec![self.bootstrap(ctx, cluster, admin, journal)]
+                vec![self.bootstrap(ctx, cluster, admin, change_set)]
             }
-            Command::Raise { level } => vec![self.nodes.raise(level, journal)],
-            Command::Announce(node) => vec![self.nodes.announce(node, journal)],
-            Command::Forget { node_id } => vec![self.nodes.forget(node_id, journal)],
+            Command::Raise { level } => vec![self.nodes.raise(level, change_set)],
+            Command::Announce(node) => vec![self.nodes.announce(node, change_set)],
+            Command::Forget { node_id } => vec![self.nodes.forget(node_id, change_set)],
             Command::InstanceHealth(items) => each(items, |item| {
                 let aim = self.aim_told_of_instance(&item.id);
-                let outcome = self.change_health(ctx, &item, journal);
-                aim.into_iter().for_each(|aim| journal.did(aim, &outcome));
+                let outcome = self.change_health(ctx, &item, change_set);
+                aim.into_iter().for_each(|aim| change_set.did(aim, &outcome));
                 outcome
             }),
             Command::RemoveDeadInstances(items) => each(items, |item| {
                 let aim = self.aim_told_of_instance(&item.id);
-                let outcome = self.remove_dead_instance(&item, journal);
-                aim.into_iter().for_each(|aim| journal.did(aim, &outcome));
+                let outcome = self.remove_dead_instance(&item, change_set);
+                aim.into_iter().for_each(|aim| change_set.did(aim, &outcome));
                 outcome
             }),
             Command::PublishDue(items) => each(items, |item| {
                 let aim = self.aim_of_due(&item);
-                let outcome = self.publish_due(ctx, &item, journal);
-                journal.did(aim, &outcome);
+                let outcome = self.publish_due(ctx, &item, change_set);
+                change_set.did(aim, &outcome);
                 outcome
             }),
-            Command::Note(notes) => vec![self.note(ctx, notes, journal)],
-            Command::PruneReleases(overfull) => vec![self.prune(&overfull, journal)],
-            Command::Asked(_) => vec![Code::BadRequest.into()],
+            Command::Note(notes) => vec![self.note(ctx, notes, change_set)],
+            Command::PruneReleases(overfull) => vec![self.prune(&overfull, change_set)],
+            Command::Authorized(_) => vec![Code::BadRequest.into()],
         }
     }
 
     /// The first entry of a cluster that counts; any later one changes nothing.
-    fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: Founder, journal: &mut Journal) -> Outcome {
+    fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: Founder, change_set: &mut ChangeSet) -> Outcome {
         if self.nodes.cluster_id().is_some() {
             return Code::NoNeedUpdate.into();
         }
-        self.nodes.found(cluster, journal);
-        self.access.put_user(admin.into(), journal);
-        self.namespaces.ensure(ctx, namespaces::DEFAULT, journal);
+        self.nodes.found(cluster, change_set);
+        self.access.put_user(admin.into(), change_set);
+        self.namespaces.ensure(ctx, namespaces::DEFAULT, change_set);
         Outcome::default()
     }
 
@@ -397,7 +397,7 @@ impl Catalog {
             Table::User => drop(self.access.load_user(User::read(value)?)),
             Table::ServiceToken => drop(self.access.load_service_token(ServiceToken::read(value)?)),
             Table::Token => self.access.load_token(Token::read(value)?),
-            Table::Request => self.requests.load(Remembered::read(value)?),
+            Table::Request => self.requests.load(SeenRequest::read(value)?),
             Table::Namespace => drop(self.namespaces.load(Namespace::read(value)?)),
             Table::Service => drop(self.services.load(Service::read(value)?)),
             Table::Alias => drop(self.aliases.load(ServiceAlias::read(value)?)),

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{Change, Entity, Journal, Outcome};
+use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::fold::Fold;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
+use super::set_digest::SetDigest;
 use crate::model::code::Code;
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::is_stale;
 use crate::model::namespace::{Namespace, NamespaceDraft};
 use crate::model::text::{NameFilter, names_owner};
@@ -31,7 +31,7 @@ impl Row for Namespace {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Namespaces {
     by_name: OrdMap<Arc<str>, Arc<Namespace>>,
-    fold: Fold,
+    fold: SetDigest,
 }
 
 /// Which namespaces a list wants.
@@ -40,7 +40,7 @@ pub struct NamespaceFilter {
     pub name: Option<NameFilter>,
     pub owner: Option<String>,
     /// Whether it may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 impl Placed for Namespace {
@@ -68,27 +68,27 @@ impl Namespaces {
     }
 
     /// Changes with every change of a namespace.
-    pub fn fold(&self) -> Fold {
+    pub fn fold(&self) -> SetDigest {
         self.fold
     }
 
     /// Newest first, then by name.
     pub fn list(&self, filter: &NamespaceFilter, page: &Page) -> Listed<Arc<Namespace>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let wanted = |namespace: &&Arc<Namespace>| {
             NameFilter::passes(&filter.name, &namespace.name)
-                && filter.sight.sees_namespace(&namespace.name)
+                && filter.read_scope.sees_namespace(&namespace.name)
                 && names_owner(&namespace.owners, &filter.owner)
         };
         cut_sorted(self.all().filter(wanted).collect(), newest_first, page)
     }
 
     /// Makes the namespace on the fly where it is missing: any write that needs one may.
-    pub(super) fn ensure(&mut self, ctx: &Ctx, name: &str, journal: &mut Journal) {
+    pub(super) fn ensure(&mut self, ctx: &Ctx, name: &str, change_set: &mut ChangeSet) {
         if !self.by_name.contains_key(name) {
-            self.insert(Self::new_namespace(ctx, name), journal);
+            self.insert(Self::new_namespace(ctx, name), change_set);
         }
     }
 
@@ -102,9 +102,9 @@ impl Namespaces {
         }
     }
 
-    fn insert(&mut self, namespace: Namespace, journal: &mut Journal) -> Arc<Namespace> {
-        journal.put(&namespace);
-        journal.changed(Change::Namespaces);
+    fn insert(&mut self, namespace: Namespace, change_set: &mut ChangeSet) -> Arc<Namespace> {
+        change_set.put(&namespace);
+        change_set.changed(Change::Namespaces);
         self.load(namespace)
     }
 
@@ -112,16 +112,16 @@ impl Namespaces {
         let namespace = Arc::new(namespace);
         let old = self.by_name.insert(namespace.name.as_str().into(), namespace.clone());
         for changed in old.iter().chain([&namespace]) {
-            self.fold.toggle(Fold::of(&changed.name, &changed.revision));
+            self.fold.toggle(SetDigest::of(&changed.name, &changed.revision));
         }
         namespace
     }
 
-    fn remove(&mut self, namespace: &Namespace, journal: &mut Journal) {
-        journal.delete(namespace);
-        journal.changed(Change::Namespaces);
+    fn remove(&mut self, namespace: &Namespace, change_set: &mut ChangeSet) {
+        change_set.delete(namespace);
+        change_set.changed(Change::Namespaces);
         self.by_name.remove(namespace.name.as_str());
-        self.fold.toggle(Fold::of(&namespace.name, &namespace.revision));
+        self.fold.toggle(SetDigest::of(&namespace.name, &namespace.revision));
     }
 }
 
@@ -136,22 +136,22 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &NamespaceDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.namespaces.get(&draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::Namespace(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => {
                 let mut namespace = Namespaces::new_namespace(ctx, &draft.name);
                 draft.lay_over(&mut namespace);
-                Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, journal)))
+                Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, change_set)))
             }
             (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, journal),
+            (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, change_set),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Namespace(old))
             }
-            (Op::Delete, Some(old)) => self.delete_namespace(&old, journal),
+            (Op::Delete, Some(old)) => self.delete_namespace(&old, change_set),
         }
     }
 
@@ -160,7 +160,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<Namespace>,
         draft: &NamespaceDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::Namespace(old.clone()));
@@ -172,10 +172,10 @@ impl Catalog {
         }
         namespace.mtime = ctx.time;
         namespace.revision = ctx.draw_id();
-        Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, journal)))
+        Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, change_set)))
     }
 
-    fn delete_namespace(&mut self, old: &Arc<Namespace>, journal: &mut Journal) -> Outcome {
+    fn delete_namespace(&mut self, old: &Arc<Namespace>, change_set: &mut ChangeSet) -> Outcome {
         if self.services.count_in(&old.name) > 0 || self.aliases.has_any_in(&old.name) {
             return Code::NamespaceExistedServices.into();
         }
@@ -185,7 +185,7 @@ impl Catalog {
         if self.rules.has_any_in(&old.name) {
             return Code::NamespaceExistedGovernanceRules.into();
         }
-        self.namespaces.remove(old, journal);
+        self.namespaces.remove(old, change_set);
         Outcome::done(Entity::Namespace(old.clone()))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Journal, Outcome};
+use super::change::{ChangeSet, Outcome};
 use super::row::{Key, Row, Table};
 use crate::format::level::{Level, LevelRange};
 use crate::model::code::Code;
@@ -93,41 +93,41 @@ impl Nodes {
         self.by_id.get(&node_id)
     }
 
-    pub(super) fn found(&mut self, cluster: Cluster, journal: &mut Journal) {
-        journal.put(&cluster);
+    pub(super) fn found(&mut self, cluster: Cluster, change_set: &mut ChangeSet) {
+        change_set.put(&cluster);
         self.cluster = Some(cluster);
     }
 
     /// One step up; anything else was decided on an older state and changes nothing.
-    pub(super) fn raise(&mut self, level: Level, journal: &mut Journal) -> Outcome {
+    pub(super) fn raise(&mut self, level: Level, change_set: &mut ChangeSet) -> Outcome {
         match &mut self.cluster {
             Some(cluster) if level.0 == cluster.level.0 + 1 => {
                 cluster.level = level;
-                journal.put(&*cluster);
+                change_set.put(&*cluster);
                 Outcome::default()
             }
             _ => Code::NoNeedUpdate.into(),
         }
     }
 
-    pub(super) fn announce(&mut self, node: NodeRecord, journal: &mut Journal) -> Outcome {
+    pub(super) fn announce(&mut self, node: NodeRecord, change_set: &mut ChangeSet) -> Outcome {
         match self.by_id.get(&node.node_id) {
             Some(known) if *known == node => return Code::NoNeedUpdate.into(),
             Some(known) if known.removed || known.instance != node.instance => return Code::DataConflict.into(),
             _ => {}
         }
-        journal.put(&node);
+        change_set.put(&node);
         self.by_id.insert(node.node_id, node);
         Outcome::default()
     }
 
-    pub(super) fn forget(&mut self, node_id: u64, journal: &mut Journal) -> Outcome {
+    pub(super) fn forget(&mut self, node_id: u64, change_set: &mut ChangeSet) -> Outcome {
         let node = self
             .by_id
             .entry(node_id)
             .or_insert_with(|| NodeRecord::new(node_id, String::new(), String::new(), String::new()));
         node.removed = true;
-        journal.put(node);
+        change_set.put(node);
         Outcome::default()
     }
 

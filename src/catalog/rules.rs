@@ -9,12 +9,12 @@ use imbl::OrdMap;
 
 use super::active::Active;
 use super::archive::{Archive, Archived};
-use super::change::{Change, Journal};
-use super::ledger::{Entry, Ledger, Wish};
+use super::change::{Change, ChangeSet};
+use super::list_index::{Entry, ListIndex, Wish};
 use super::names::Names;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::release::ReleaseState;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::RuleRelease;
@@ -106,7 +106,7 @@ impl Default for Rules {
 /// The rules of one family with their releases.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleBook {
-    rules: Ledger<Rule>,
+    rules: ListIndex<Rule>,
     by_name: Names<Arc<Rule>>,
     /// By id of the rule.
     releases: Archive<RuleRelease>,
@@ -124,7 +124,7 @@ pub struct RuleFilter {
     pub service: Option<NameFilter>,
     pub enable: Option<bool>,
     /// Whether it may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 impl Placed for Rule {
@@ -146,7 +146,7 @@ impl RuleFilter {
             && self.enable.is_none_or(|enable| enable == rule.enable)
             && NameFilter::passes(&self.name, &rule.name)
             && NameFilter::passes(&self.namespace, &rule.namespace)
-            && rule.is_seen_by(&self.sight)
+            && rule.is_seen_by(&self.read_scope)
             && self
                 .service
                 .as_ref()
@@ -161,7 +161,7 @@ pub struct ReleaseFilter {
     pub rule_name: Option<String>,
     pub only_active: bool,
     /// Whether the rule may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 impl Rules {
@@ -221,7 +221,7 @@ impl RuleBook {
 
     /// Newest change first, then by id.
     pub fn list(&self, filter: &RuleFilter, page: &Page) -> Listed<Arc<Rule>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let one = match (&filter.id, &filter.namespace, &filter.name) {
@@ -244,7 +244,7 @@ impl RuleBook {
 
     /// How many rules [`RuleBook::list`] walks at most.
     pub fn reach(&self, filter: &RuleFilter, page: &Page) -> usize {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return 0;
         }
         match (&filter.id, &filter.namespace, &filter.name) {
@@ -282,13 +282,13 @@ impl RuleBook {
 
     /// Of one rule highest version first; of all of them newest change first.
     pub fn list_releases(&self, filter: &ReleaseFilter, page: &Page) -> Listed<Arc<RuleRelease>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         if filter.rule_id.is_none() && filter.rule_name.is_none() {
             let all = self.releases_by_id.values();
             let wanted = all.filter(|release| {
-                (!filter.only_active || release.active) && self.is_seen(&release.rule, &filter.sight)
+                (!filter.only_active || release.active) && self.is_seen(&release.rule, &filter.read_scope)
             });
             return cut_sorted(wanted.collect(), newest_change_first, page);
         }
@@ -300,7 +300,7 @@ impl RuleBook {
         let of_rules = rules.into_iter().flat_map(|id| self.releases_of(id));
         let wanted = of_rules.filter(|release| {
             (!filter.only_active || release.active)
-                && self.is_seen(&release.rule, &filter.sight)
+                && self.is_seen(&release.rule, &filter.read_scope)
                 && filter
                     .rule_name
                     .as_ref()
@@ -310,17 +310,17 @@ impl RuleBook {
     }
 
     /// By what the rule is called now, or was when it was released, and by what it acts on, or acted on then.
-    pub fn is_seen(&self, released: &Rule, sight: &Sight) -> bool {
-        sight.is_whole()
+    pub fn is_seen(&self, released: &Rule, read_scope: &ReadScope) -> bool {
+        read_scope.is_whole()
             || match self.get(&released.id) {
-                Some(rule) => rule.is_seen_by(sight) || released.is_felt_by(sight),
-                None => released.is_seen_by(sight),
+                Some(rule) => rule.is_seen_by(read_scope) || released.is_felt_by(read_scope),
+                None => released.is_seen_by(read_scope),
             }
     }
 
     /// How many releases [`RuleBook::list_releases`] walks at most.
     pub fn reach_of_releases(&self, filter: &ReleaseFilter) -> usize {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return 0;
         }
         let count = |id: &str| self.releases.len_of(id);
@@ -347,42 +347,42 @@ impl RuleBook {
             }
             (None, None) => return None,
         };
-        let seen = rule.filter(|rule| rule.is_seen_by(&filter.sight));
+        let seen = rule.filter(|rule| rule.is_seen_by(&filter.read_scope));
         Some(seen.map_or(0, |rule| rule.removed_through))
     }
 
     // ---- the ways in which anything here changes ----
 
-    pub(super) fn put_rule(&mut self, rule: Rule, journal: &mut Journal) -> Arc<Rule> {
-        journal.put(&rule);
+    pub(super) fn put_rule(&mut self, rule: Rule, change_set: &mut ChangeSet) -> Arc<Rule> {
+        change_set.put(&rule);
         self.load_rule(rule)
     }
 
     /// The rule goes, and its releases with it.
-    pub(super) fn remove_rule(&mut self, rule: &Rule, journal: &mut Journal) {
+    pub(super) fn remove_rule(&mut self, rule: &Rule, change_set: &mut ChangeSet) {
         let releases: Vec<_> = self.releases_of(&rule.id).cloned().collect();
         for release in releases {
-            self.remove_release(&release, journal);
+            self.remove_release(&release, change_set);
         }
-        journal.delete(rule);
+        change_set.delete(rule);
         self.by_name.remove(&rule.namespace, &rule.name);
         self.rules.remove(&rule.id);
     }
 
-    pub(super) fn put_release(&mut self, release: RuleRelease, journal: &mut Journal) -> Arc<RuleRelease> {
-        journal.put(&release);
+    pub(super) fn put_release(&mut self, release: RuleRelease, change_set: &mut ChangeSet) -> Arc<RuleRelease> {
+        change_set.put(&release);
         let was_active = self.release(&release.rule.id, &release.name).is_some_and(|old| old.active);
         let release = self.load_release(release);
         if was_active || release.active {
-            journal.changed(Change::Rules(release.rule.family(), release.rule.ends()));
+            change_set.changed(Change::Rules(release.rule.family(), release.rule.ends()));
         }
         release
     }
 
-    pub(super) fn remove_release(&mut self, release: &RuleRelease, journal: &mut Journal) {
-        journal.delete(release);
+    pub(super) fn remove_release(&mut self, release: &RuleRelease, change_set: &mut ChangeSet) {
+        change_set.delete(release);
         if release.active {
-            journal.changed(Change::Rules(release.rule.family(), release.rule.ends()));
+            change_set.changed(Change::Rules(release.rule.family(), release.rule.ends()));
         }
         self.active.remove(release);
         self.releases_by_id.remove(release.id.as_str());
@@ -390,10 +390,10 @@ impl RuleBook {
     }
 
     /// Retention removed releases up to this version.
-    pub(super) fn removed_through(&mut self, rule_id: &str, version: u64, journal: &mut Journal) {
+    pub(super) fn removed_through(&mut self, rule_id: &str, version: u64, change_set: &mut ChangeSet) {
         if let Some(rule) = self.get(rule_id).cloned() {
             let removed_through = rule.removed_through.max(version);
-            self.put_rule(Rule { removed_through, ..Rule::clone(&rule) }, journal);
+            self.put_rule(Rule { removed_through, ..Rule::clone(&rule) }, change_set);
         }
     }
 

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{Change, Entity, Journal, Outcome};
+use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::fold::Fold;
 use super::instances::{InstanceCounts, InstanceNeeds, Instances};
-use super::ledger::{Entry, Ledger, Wish};
+use super::list_index::{Entry, ListIndex, Wish};
 use super::names::{Names, in_place};
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
+use super::set_digest::SetDigest;
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::is_stale;
 use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::{NameFilter, names_owner};
@@ -68,8 +68,8 @@ impl Entry for Service {
 pub struct Services {
     by_name: Names<Arc<Service>>,
     /// By namespace.
-    folds: OrdMap<Arc<str>, Fold>,
-    all: Ledger<Service>,
+    folds: OrdMap<Arc<str>, SetDigest>,
+    all: ListIndex<Service>,
 }
 
 /// Which services a list wants; an absent part wants all.
@@ -90,7 +90,7 @@ pub struct ServiceFilter {
     /// What the instances of the service have to have.
     pub instances: InstanceNeeds,
     /// Whether it may be seen.
-    pub sight: Sight,
+    pub read_scope: ReadScope,
 }
 
 impl ServiceFilter {
@@ -105,7 +105,7 @@ impl ServiceFilter {
             && equal(&self.cmdb_mod3, &service.cmdb_mod3)
             && names_owner(&service.owners, &self.owner)
             && self.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
-            && self.sight.sees(&service.namespace, &service.name)
+            && self.read_scope.sees(&service.namespace, &service.name)
             && instances.satisfy(&service.namespace, &service.name, &self.instances)
     }
 }
@@ -121,7 +121,7 @@ impl Services {
     }
 
     /// Changes with every change of a service in the namespace, or in any.
-    pub fn fold_of(&self, namespace: Option<&str>) -> Fold {
+    pub fn fold_of(&self, namespace: Option<&str>) -> SetDigest {
         match namespace {
             Some(namespace) => self.folds.get(namespace).copied().unwrap_or_default(),
             None => self.folds.values().copied().sum(),
@@ -143,7 +143,7 @@ impl Services {
     /// Newest change first, then by id. A filter that names one service looks it up, one that names a
     /// small namespace walks that alone.
     pub fn list(&self, filter: &ServiceFilter, instances: &Instances, page: &Page) -> Listed<Arc<Service>> {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return Listed::default();
         }
         let matches = |service: &Service| filter.matches(service, instances);
@@ -180,7 +180,7 @@ impl Services {
 
     /// How many services, and instances where it asks for those, [`Services::list`] walks at most.
     pub fn reach(&self, filter: &ServiceFilter, instances: &Instances, page: &Page) -> usize {
-        if filter.sight.is_blind() {
+        if filter.read_scope.is_blind() {
             return 0;
         }
         let (services, of_them) = match (&filter.namespace, &filter.name) {
@@ -211,15 +211,15 @@ impl Services {
         }
     }
 
-    fn insert(&mut self, service: Service, journal: &mut Journal) -> Arc<Service> {
-        journal.put(&service);
-        journal.changed(Change::service(&service.namespace, &service.name));
+    fn insert(&mut self, service: Service, change_set: &mut ChangeSet) -> Arc<Service> {
+        change_set.put(&service);
+        change_set.changed(Change::service(&service.namespace, &service.name));
         self.load(service)
     }
 
-    fn remove(&mut self, service: &Arc<Service>, journal: &mut Journal) {
-        journal.delete(&**service);
-        journal.changed(Change::service(&service.namespace, &service.name));
+    fn remove(&mut self, service: &Arc<Service>, change_set: &mut ChangeSet) {
+        change_set.delete(&**service);
+        change_set.changed(Change::service(&service.namespace, &service.name));
         self.all.remove(&service.id);
         self.unlink(service);
     }
@@ -234,7 +234,7 @@ impl Services {
 
     /// Takes a service into what clients compare, or out of it.
     fn toggle(&mut self, service: &Service) {
-        in_place(&mut self.folds, &service.namespace).toggle(Fold::of(&service.id, &service.revision));
+        in_place(&mut self.folds, &service.namespace).toggle(SetDigest::of(&service.id, &service.revision));
     }
 
     pub(super) fn load(&mut self, service: Service) -> Arc<Service> {
@@ -257,27 +257,33 @@ fn newest_first(one: &Arc<Service>, other: &Arc<Service>) -> Ordering {
 
 impl Catalog {
     /// Services of a namespace, and their instances, as far as they are seen.
-    pub fn counts_in(&self, namespace: &str, sight: &Sight) -> (usize, InstanceCounts) {
-        if sight.is_whole() {
+    pub fn counts_in(&self, namespace: &str, read_scope: &ReadScope) -> (usize, InstanceCounts) {
+        if read_scope.is_whole() {
             return (self.services.count_in(namespace), self.instances.of_namespace(namespace));
         }
-        let seen = self.services.all_in(Some(namespace)).filter(|service| sight.sees(namespace, &service.name));
+        let seen = self.services.all_in(Some(namespace)).filter(|service| read_scope.sees(namespace, &service.name));
         seen.fold((0, InstanceCounts::default()), |(services, mut counts), service| {
             counts += self.instances.of_service(namespace, &service.name);
             (services + 1, counts)
         })
     }
 
-    pub(super) fn write_service(&mut self, ctx: &Ctx, op: Op, draft: &ServiceDraft, journal: &mut Journal) -> Outcome {
+    pub(super) fn write_service(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &ServiceDraft,
+        change_set: &mut ChangeSet,
+    ) -> Outcome {
         match op {
-            Op::Create => self.create_service(ctx, draft, journal),
+            Op::Create => self.create_service(ctx, draft, change_set),
             Op::Update => match self.services.named_by(draft) {
                 None => Code::NotFoundResource.into(),
-                Some(old) => self.update_service(ctx, &old, draft, journal),
+                Some(old) => self.update_service(ctx, &old, draft, change_set),
             },
             Op::Delete => match self.services.named_by(draft) {
                 None => Outcome::default(),
-                Some(old) if journal.is_overtaken(&draft.revision, &old.revision) => {
+                Some(old) if change_set.is_overtaken(&draft.revision, &old.revision) => {
                     Outcome::stale(Entity::Service(old))
                 }
                 Some(old) if self.instances.of_service(&old.namespace, &old.name).total > 0 => {
@@ -287,14 +293,14 @@ impl Catalog {
                     Outcome { entity: Entity::Service(old), ..Code::ServiceExistedAlias.into() }
                 }
                 Some(old) => {
-                    self.services.remove(&old, journal);
+                    self.services.remove(&old, change_set);
                     Outcome::done(Entity::Service(old))
                 }
             },
         }
     }
 
-    fn create_service(&mut self, ctx: &Ctx, draft: &ServiceDraft, journal: &mut Journal) -> Outcome {
+    fn create_service(&mut self, ctx: &Ctx, draft: &ServiceDraft, change_set: &mut ChangeSet) -> Outcome {
         let (Some(namespace), Some(name)) = (&draft.namespace, &draft.name) else {
             return Code::InvalidServiceName.into();
         };
@@ -305,7 +311,7 @@ impl Catalog {
         if self.aliases.get(namespace, name).is_some() {
             return Refusal::new(Code::ExistedResource, "an alias has this name").into();
         }
-        self.namespaces.ensure(ctx, namespace, journal);
+        self.namespaces.ensure(ctx, namespace, change_set);
         let mut service = Service {
             id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
             name: name.clone(),
@@ -317,7 +323,7 @@ impl Catalog {
             ..Service::default()
         };
         draft.lay_over(&mut service);
-        Outcome::done(Entity::Service(self.services.insert(service, journal)))
+        Outcome::done(Entity::Service(self.services.insert(service, change_set)))
     }
 
     /// Makes the service on the fly where it is missing: a registration may. Refused where the name is
@@ -327,7 +333,7 @@ impl Catalog {
         ctx: &Ctx,
         namespace: &str,
         name: &str,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Result<(), Refusal> {
         if self.services.get(namespace, name).is_some() {
             return Ok(());
@@ -336,7 +342,7 @@ impl Catalog {
             return Err(Code::NotAllowAliasCreateInstance.into());
         }
         let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
-        self.create_service(ctx, &ServiceDraft { namespace, name, ..ServiceDraft::default() }, journal);
+        self.create_service(ctx, &ServiceDraft { namespace, name, ..ServiceDraft::default() }, change_set);
         Ok(())
     }
 
@@ -345,7 +351,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<Service>,
         draft: &ServiceDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::Service(old.clone()));
@@ -357,6 +363,6 @@ impl Catalog {
         draft.lay_over(&mut service);
         service.mtime = ctx.time;
         service.revision = ctx.draw_id();
-        Outcome::done(Entity::Service(self.services.insert(service, journal)))
+        Outcome::done(Entity::Service(self.services.insert(service, change_set)))
     }
 }

@@ -1,7 +1,7 @@
 //! Replicated settings: one row, and what their change changes.
 
 use super::Catalog;
-use super::change::{Entity, Journal, Outcome};
+use super::change::{ChangeSet, Entity, Outcome};
 use super::ctx::Ctx;
 use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;
@@ -39,7 +39,12 @@ impl Row for Settings {
 impl Catalog {
     /// What follows from other settings follows later: releases that are too many now go with the next
     /// change of what they belong to, or when the leader comes by.
-    pub(super) fn change_settings(&mut self, ctx: &Ctx, change: &SettingsChange, journal: &mut Journal) -> Outcome {
+    pub(super) fn change_settings(
+        &mut self,
+        ctx: &Ctx,
+        change: &SettingsChange,
+        change_set: &mut ChangeSet,
+    ) -> Outcome {
         if is_stale(&change.revision, &self.settings.revision) {
             return Outcome::stale(Entity::None);
         }
@@ -48,8 +53,8 @@ impl Catalog {
         if settings == self.settings {
             return Code::NoNeedUpdate.into();
         }
-        settings.revision = ctx.draw_revision_since(Level::RIGHTS, journal.level());
-        journal.put(&settings);
+        settings.revision = ctx.draw_revision_since(Level::RIGHTS, change_set.level());
+        change_set.put(&settings);
         self.settings = settings;
         Outcome::default()
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::Catalog;
-use super::change::{Entity, Journal, Outcome};
+use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
@@ -54,8 +54,8 @@ impl Templates {
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }
 
-    fn insert(&mut self, template: ConfigTemplate, journal: &mut Journal) -> Arc<ConfigTemplate> {
-        journal.put(&template);
+    fn insert(&mut self, template: ConfigTemplate, change_set: &mut ChangeSet) -> Arc<ConfigTemplate> {
+        change_set.put(&template);
         self.load(template)
     }
 
@@ -65,8 +65,8 @@ impl Templates {
         template
     }
 
-    fn remove(&mut self, template: &ConfigTemplate, journal: &mut Journal) {
-        journal.delete(template);
+    fn remove(&mut self, template: &ConfigTemplate, change_set: &mut ChangeSet) {
+        change_set.delete(template);
         self.by_name.remove(template.name.as_str());
     }
 }
@@ -82,27 +82,32 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &ConfigTemplateDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.templates.get(&draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigTemplate(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => self.create_config_template(ctx, draft, journal),
+            (Op::Create, None) => self.create_config_template(ctx, draft, change_set),
             (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, journal),
+            (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, change_set),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if journal.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigTemplate(old))
             }
             (Op::Delete, Some(old)) => {
-                self.templates.remove(&old, journal);
+                self.templates.remove(&old, change_set);
                 Outcome::done(Entity::ConfigTemplate(old))
             }
         }
     }
 
-    fn create_config_template(&mut self, ctx: &Ctx, draft: &ConfigTemplateDraft, journal: &mut Journal) -> Outcome {
+    fn create_config_template(
+        &mut self,
+        ctx: &Ctx,
+        draft: &ConfigTemplateDraft,
+        change_set: &mut ChangeSet,
+    ) -> Outcome {
         if self.templates.len() >= limits::CONFIG_TEMPLATES_MAX {
-            return journal.too_many("templates", limits::CONFIG_TEMPLATES_MAX, Code::BadRequest).into();
+            return change_set.too_many("templates", limits::CONFIG_TEMPLATES_MAX, Code::BadRequest).into();
         }
         let mut template = ConfigTemplate {
             id: ctx.draw_number(),
@@ -114,7 +119,7 @@ impl Catalog {
             ..ConfigTemplate::default()
         };
         draft.lay_over(&mut template);
-        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, journal)))
+        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, change_set)))
     }
 
     fn update_config_template(
@@ -122,7 +127,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<ConfigTemplate>,
         draft: &ConfigTemplateDraft,
-        journal: &mut Journal,
+        change_set: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::ConfigTemplate(old.clone()));
@@ -134,6 +139,6 @@ impl Catalog {
         }
         template.modified = ctx.stamp();
         template.revision = ctx.draw_id();
-        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, journal)))
+        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, change_set)))
     }
 }

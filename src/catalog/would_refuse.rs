@@ -2,7 +2,7 @@
 //! they act, or from before their authors lost a right. They go on working; an administrator is told of them.
 
 use super::Catalog;
-use super::asked::refused_at;
+use super::authorization::refused_at;
 use super::page::{Listed, Page, Place, Placed, place_of};
 use crate::model::access::CLUSTER;
 use crate::model::grant::{Grants, Verb};

@@ -15,7 +15,7 @@ use axum::http::{
 
 use super::{Surface, answer::Refusal, ask::Ask};
 use crate::model::config_lookup::Released;
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::signature::{self, AppKeys, Flaw, KeyMark, Signature};
 use crate::view::{ConfigSource, Proof};
 
@@ -77,7 +77,7 @@ pub(super) enum Admitted {
     Named {
         proof: Proof,
         address: Option<IpAddr>,
-        sight: Sight,
+        read_scope: ReadScope,
     },
 }
 
@@ -109,8 +109,8 @@ impl<S: ConfigSource> Surface<S> {
     }
 
     fn admit_named(&self, proof: Proof, address: Option<IpAddr>) -> Option<Admitted> {
-        let sight = self.source.sight_of(&proof, address)?;
-        Some(Admitted::Named { proof, address, sight })
+        let read_scope = self.source.sight_of(&proof, address)?;
+        Some(Admitted::Named { proof, address, read_scope })
     }
 
     /// One who brings no token.
@@ -147,7 +147,7 @@ impl<S: ConfigSource> Surface<S> {
     /// one was judged; those that it falls back on may have keys of their own.
     pub(super) fn keep_seen(&self, admitted: &Admitted, namespaces: &mut Vec<String>, app_id: &str) {
         match admitted {
-            Admitted::Named { sight, .. } => namespaces.retain(|namespace| sight.sees(namespace, app_id)),
+            Admitted::Named { read_scope, .. } => namespaces.retain(|namespace| read_scope.sees(namespace, app_id)),
             Admitted::Freely => {}
             Admitted::Signed(_) | Admitted::Unsigned => {
                 let mut is_wanted = true;
@@ -161,8 +161,8 @@ impl<S: ConfigSource> Surface<S> {
     /// Whether a reader who was let in a while ago still would be: keys and tokens come and go. What came
     /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
     pub(super) fn admits_still(&self, admitted: &Admitted, (app_id, namespaces): Wanted<'_>) -> Result<(), Refusal> {
-        if let Admitted::Named { proof, address, sight } = admitted {
-            let is_as_it_was = self.source.sight_of(proof, *address).as_ref() == Some(sight);
+        if let Admitted::Named { proof, address, read_scope } = admitted {
+            let is_as_it_was = self.source.sight_of(proof, *address).as_ref() == Some(read_scope);
             return if is_as_it_was { Ok(()) } else { Err(Refusal::Unauthorized) };
         }
         namespaces.iter().try_for_each(|namespace| self.admits_in(admitted, app_id, namespace))

@@ -19,7 +19,7 @@ use crate::data_key::DataKey;
 use crate::keyring::Keyring;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::grant::{Grant, Grants, Role, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
@@ -88,10 +88,10 @@ impl ConfigSource for Still {
         vec![LiveMember { node_id: 1, compat: "n1:8890".into() }]
     }
 
-    fn sight_of(&self, proof: &Proof, _: Option<IpAddr>) -> Option<Sight> {
+    fn sight_of(&self, proof: &Proof, _: Option<IpAddr>) -> Option<ReadScope> {
         let reader = Grant { role: Role::Reader, namespace: "default".into(), name: "*".into() };
         matches!(proof, Proof::Token(token) if token == TOKEN)
-            .then(|| Sight::new(&Grants::new([reader]), &[Verb::Read]))
+            .then(|| ReadScope::new(&Grants::new([reader]), &[Verb::Read]))
     }
 
     fn may_have_sealed(&self, _: &Proof, _: Option<IpAddr>, _: &str, _: &str) -> bool {

@@ -24,7 +24,7 @@ use crate::catalog::{Catalog, Op, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigReleaseDraft, Format};
 use crate::model::content::Content;
-use crate::model::grant::{Sight, Verb};
+use crate::model::grant::{ReadScope, Verb};
 use crate::model::limits;
 use crate::model::properties::{self, Pairs};
 use crate::model::release::ReleaseOp;
@@ -109,21 +109,21 @@ pub(super) async fn tree(State(console): State<Console>, visitor: Visitor, query
 }
 
 async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<TreePage, Refusal> {
-    let sight = visitor.caller.sight();
+    let read_scope = visitor.caller.read_scope();
     let exactly = |key| query.given(key).map(NameFilter::Exact);
     let filter = FileFilter {
         namespace: exactly("namespace"),
         group: exactly("group"),
         file: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
         content: query.given("content"),
-        sight: sight.clone(),
+        read_scope: read_scope.clone(),
         ..FileFilter::default()
     };
     let rows = Pager::page_of(&query);
     let find = move |catalog: &Catalog| {
         let files = catalog.configs.list_files(&filter, &rows).map(|file| FileRow::of(catalog, &file));
         let templates = catalog.templates.list(&None, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
-        (branches(catalog, &sight), files, templates.iter().map(|template| template.name.clone()).collect())
+        (branches(catalog, &read_scope), files, templates.iter().map(|template| template.name.clone()).collect())
     };
     let (branches, files, templates) = console.scan(FAR, find, |found| found).await?;
     let pager = Pager::new("/ui/config", &query, &files);
@@ -132,16 +132,16 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<T
 }
 
 /// Namespaces that have groups, as many as fit on a page.
-fn branches(catalog: &Catalog, sight: &Sight) -> Vec<Branch> {
+fn branches(catalog: &Catalog, read_scope: &ReadScope) -> Vec<Branch> {
     let all = &Rows::new(0, limits::PAGE_ROWS_MAX);
     let namespaces =
-        catalog.namespaces.list(&NamespaceFilter { sight: sight.clone(), ..Default::default() }, &Rows::ALL);
+        catalog.namespaces.list(&NamespaceFilter { read_scope: read_scope.clone(), ..Default::default() }, &Rows::ALL);
     let mut branches: Vec<_> = namespaces.rows.iter().filter(|one| catalog.configs.has_groups_in(&one.name)).collect();
     branches.sort_by(|one, other| one.name.cmp(&other.name));
     let branch = |namespace: &String| {
         let filter = GroupFilter {
             namespace: Some(NameFilter::Exact(namespace.clone())),
-            sight: sight.clone(),
+            read_scope: read_scope.clone(),
             ..GroupFilter::default()
         };
         let groups = catalog.configs.list_groups(&filter, all).rows.into_iter();
@@ -238,9 +238,9 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
     let frame = visitor.frame(Section::Config);
     let edits = visitor.may(Verb::Edit, &key.namespace, &key.group);
     let releases_them = visitor.may(Verb::Release, &key.namespace, &key.group);
-    let (sight, wanted) = (visitor.caller.sight(), key.clone());
+    let (read_scope, wanted) = (visitor.caller.read_scope(), key.clone());
     let find = move |catalog: &Catalog| {
-        let file = catalog.configs.file(&wanted).filter(|_| sight.sees(&wanted.namespace, &wanted.group));
+        let file = catalog.configs.file(&wanted).filter(|_| read_scope.sees(&wanted.namespace, &wanted.group));
         let file = file.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
         let in_force = catalog.configs.active_release(&wanted).cloned();
         Ok((of(catalog, frame, file, edits, releases_them), file.clone(), in_force))

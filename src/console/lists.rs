@@ -75,14 +75,14 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
     let (frame, edits) = (visitor.frame(Section::Overview), visitor.may_somewhere(Verb::Edit));
     let filter = NamespaceFilter {
         name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
-        sight: visitor.caller.sight(),
+        read_scope: visitor.caller.read_scope(),
         ..NamespaceFilter::default()
     };
-    let (page_of, sight) = (Pager::page_of(&query), visitor.caller.sight());
+    let (page_of, read_scope) = (Pager::page_of(&query), visitor.caller.read_scope());
     let find = move |catalog: &Catalog| {
         catalog.namespaces.list(&filter, &page_of).map(|namespace| Row {
             about: vec![
-                catalog.counts_in(&namespace.name, &sight).0.to_string(),
+                catalog.counts_in(&namespace.name, &read_scope).0.to_string(),
                 namespace.comment.clone(),
                 namespace.owners.clone(),
                 namespace.mtime.text(),

@@ -15,7 +15,7 @@ use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::page::Page as Rows;
 use crate::catalog::rules::RuleFilter;
 use crate::catalog::services::ServiceFilter;
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::rule::Family;
 use crate::operations::FAR;
 use crate::raft::status::ClusterStatus;
@@ -60,9 +60,9 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
         true => Some(console.node.cluster_survey().await),
         false => None,
     };
-    let sight = visitor.caller.sight();
+    let read_scope = visitor.caller.read_scope();
     let texts = frame.t;
-    let find = move |catalog: &Catalog| counts(texts, catalog, &sight);
+    let find = move |catalog: &Catalog| counts(texts, catalog, &read_scope);
     let counts = console.scan(FAR, find, |counts| counts).await.unwrap_or_default();
     let changes = match frame.manages {
         true => newest(&console, CHANGES_SHOWN).await.ok(),
@@ -72,12 +72,12 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 }
 
 /// What the visitor sees of each kind.
-fn counts(t: &'static Texts, catalog: &Catalog, sight: &Sight) -> Vec<Count> {
-    let (none, sight) = (&Rows::new(0, 0), || sight.clone());
-    let namespaces = catalog.namespaces.list(&NamespaceFilter { sight: sight(), ..Default::default() }, none);
-    let services = ServiceFilter { sight: sight(), ..Default::default() };
+fn counts(t: &'static Texts, catalog: &Catalog, read_scope: &ReadScope) -> Vec<Count> {
+    let (none, read_scope) = (&Rows::new(0, 0), || read_scope.clone());
+    let namespaces = catalog.namespaces.list(&NamespaceFilter { read_scope: read_scope(), ..Default::default() }, none);
+    let services = ServiceFilter { read_scope: read_scope(), ..Default::default() };
     let services = catalog.services.list(&services, &catalog.instances, none);
-    let files = catalog.configs.list_files(&FileFilter { sight: sight(), ..Default::default() }, none);
+    let files = catalog.configs.list_files(&FileFilter { read_scope: read_scope(), ..Default::default() }, none);
     let counted = |what, link: &str, amount| Count { what, link: link.to_owned(), amount };
     let mut counts = vec![
         counted(t.namespaces, "/ui/namespaces", namespaces.amount),
@@ -85,7 +85,8 @@ fn counts(t: &'static Texts, catalog: &Catalog, sight: &Sight) -> Vec<Count> {
         counted(t.config_files, "/ui/config", files.amount),
     ];
     counts.extend(Family::ALL.iter().map(|family| {
-        let listed = catalog.rules.of(*family).list(&RuleFilter { sight: sight(), ..Default::default() }, none);
+        let listed =
+            catalog.rules.of(*family).list(&RuleFilter { read_scope: read_scope(), ..Default::default() }, none);
         counted(super::texts::family(t, *family), &format!("/ui/rules/{}", family.kind()), listed.amount)
     }));
     counts

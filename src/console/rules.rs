@@ -21,7 +21,7 @@ use crate::catalog::history::Thing;
 use crate::catalog::rules::RuleFilter;
 use crate::catalog::{Catalog, Entity, Op, Outcome};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::{Sight, Verb};
+use crate::model::grant::{ReadScope, Verb};
 use crate::model::release::ReleaseOp;
 use crate::model::rule::matching::ALL;
 use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
@@ -122,7 +122,7 @@ pub(super) async fn list(
         name: glob("name"),
         namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
         service: query.given("service").map(|text| NameFilter::parse(&text)),
-        sight: visitor.caller.sight(),
+        read_scope: visitor.caller.read_scope(),
         ..RuleFilter::default()
     };
     let rows = Pager::page_of(&query);
@@ -238,14 +238,14 @@ fn unsaved(visitor: &Visitor, family: Family, typed: Typed) -> RulePage {
 }
 
 /// The rule that a path names, as far as its visitor sees it.
-fn find(catalog: &Catalog, family: Family, id: &str, sight: &Sight) -> Result<Arc<Rule>, Refusal> {
-    let rule = catalog.rules.of(family).get(id).filter(|rule| rule.is_seen_by(sight));
+fn find(catalog: &Catalog, family: Family, id: &str, read_scope: &ReadScope) -> Result<Arc<Rule>, Refusal> {
+    let rule = catalog.rules.of(family).get(id).filter(|rule| rule.is_seen_by(read_scope));
     rule.cloned().ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such rule"))
 }
 
 /// Refuses who may not do this to a rule that it sees; of others the operation says that there is none.
 fn check(console: &Console, visitor: &Visitor, verb: Verb, family: Family, id: &str) -> Result<(), Refusal> {
-    match find(&console.node.state().view(), family, id, &visitor.caller.sight()) {
+    match find(&console.node.state().view(), family, id, &visitor.caller.read_scope()) {
         Ok(rule) => visitor.check(verb, &rule.namespace, &rule.name),
         Err(_) => Ok(()),
     }
@@ -273,7 +273,7 @@ async fn shown(
 ) -> Result<RulePage, Refusal> {
     let page = {
         let catalog = console.node.state().view();
-        let rule = find(&catalog, family, id, &visitor.caller.sight())?;
+        let rule = find(&catalog, family, id, &visitor.caller.read_scope())?;
         RulePage::of(&catalog, visitor, &rule, query)
     };
     let holders = Holders::of(console, &Thing::Rule(family, id.to_owned())).await;
@@ -345,7 +345,7 @@ pub(super) async fn delete(
         return form.visitor.barred(&console, &refusal);
     }
     let named = shown(&console, &form.visitor, family, &id, &Fields::default()).await;
-    let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.sight()) {
+    let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.read_scope()) {
         Ok(rule) => {
             let draft = read_rule(family, &serde_json::json!({ "id": rule.id }).to_string());
             one(console.rules(&form.visitor.caller, Op::Delete, vec![draft]).await)

@@ -14,7 +14,7 @@ use crate::catalog::configs::FileFilter;
 use crate::catalog::page::Page as Rows;
 use crate::catalog::rules::RuleFilter;
 use crate::catalog::services::ServiceFilter;
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::rule::Family;
 use crate::model::text::NameFilter;
 use crate::operations::FAR;
@@ -40,11 +40,11 @@ struct Page {
 
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     let frame = visitor.frame(Section::Overview);
-    let (t, sight, text) = (frame.t, visitor.caller.sight(), query.get("q").to_owned());
+    let (t, read_scope, text) = (frame.t, visitor.caller.read_scope(), query.get("q").to_owned());
     if text.is_empty() {
         return page(&Page { frame, query, hits: Vec::new(), more: 0 });
     }
-    let find = move |catalog: &Catalog| found(t, catalog, &sight, NameFilter::parse(&rules::searched(&text)));
+    let find = move |catalog: &Catalog| found(t, catalog, &read_scope, NameFilter::parse(&rules::searched(&text)));
     match console.scan(FAR, find, |found| found).await {
         Ok((hits, more)) => page(&Page { frame, query, hits, more }),
         Err(refusal) => failed(visitor.texts, &refusal),
@@ -57,12 +57,14 @@ pub(super) fn rule_link(family: Family, id: &str) -> String {
     format!("/ui/rules/{}/{id}", family.kind())
 }
 
-fn found(t: &'static texts::Texts, catalog: &Catalog, sight: &Sight, name: NameFilter) -> (Vec<Hit>, usize) {
-    let (rows, sight) = (&Rows::new(0, SHOWN), || sight.clone());
+fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, name: NameFilter) -> (Vec<Hit>, usize) {
+    let (rows, read_scope) = (&Rows::new(0, SHOWN), || read_scope.clone());
     let name = || Some(name.clone());
-    let services = ServiceFilter { name: name(), sight: sight(), ..ServiceFilter::default() };
+    let services = ServiceFilter { name: name(), read_scope: read_scope(), ..ServiceFilter::default() };
     let services = catalog.services.list(&services, &catalog.instances, rows);
-    let files = catalog.configs.list_files(&FileFilter { file: name(), sight: sight(), ..FileFilter::default() }, rows);
+    let files = catalog
+        .configs
+        .list_files(&FileFilter { file: name(), read_scope: read_scope(), ..FileFilter::default() }, rows);
     let mut amount = services.amount + files.amount;
     let mut hits: Vec<_> = services
         .rows
@@ -74,8 +76,10 @@ fn found(t: &'static texts::Texts, catalog: &Catalog, sight: &Sight, name: NameF
         })
         .collect();
     for family in Family::ALL {
-        let listed =
-            catalog.rules.of(*family).list(&RuleFilter { name: name(), sight: sight(), ..RuleFilter::default() }, rows);
+        let listed = catalog
+            .rules
+            .of(*family)
+            .list(&RuleFilter { name: name(), read_scope: read_scope(), ..RuleFilter::default() }, rows);
         amount += listed.amount;
         hits.extend(listed.rows.iter().map(|rule| Hit {
             kind: texts::family(t, *family),

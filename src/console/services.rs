@@ -18,7 +18,7 @@ use crate::catalog::rules::RuleFilter;
 use crate::catalog::services::ServiceFilter;
 use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::{Sight, Verb};
+use crate::model::grant::{ReadScope, Verb};
 use crate::model::instance::{InstanceDraft, Location};
 use crate::model::limits;
 use crate::model::rule::Family;
@@ -77,7 +77,7 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<L
     let filter = ServiceFilter {
         name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
         namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
-        sight: visitor.caller.sight(),
+        read_scope: visitor.caller.read_scope(),
         ..ServiceFilter::default()
     };
     let rows = Pager::page_of(&query);
@@ -155,22 +155,28 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
 }
 
 async fn shown(console: &Console, visitor: &Visitor, query: &Fields) -> Result<ServicePage, Refusal> {
-    let (frame, sight) = (visitor.frame(Section::Services), visitor.caller.sight());
+    let (frame, read_scope) = (visitor.frame(Section::Services), visitor.caller.read_scope());
     let edits = visitor.may(Verb::Edit, query.get("namespace"), query.get("name"));
     let query = query.clone();
-    let find = move |catalog: &Catalog| whole(catalog, frame, &sight, &query, edits);
+    let find = move |catalog: &Catalog| whole(catalog, frame, &read_scope, &query, edits);
     console.scan(crate::operations::FAR, find, |page| page).await?
 }
 
-fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: bool) -> Result<ServicePage, Refusal> {
+fn whole(
+    catalog: &Catalog,
+    frame: Frame,
+    read_scope: &ReadScope,
+    query: &Fields,
+    edits: bool,
+) -> Result<ServicePage, Refusal> {
     let (namespace, name) = (query.get("namespace"), query.get("name"));
-    let service = catalog.services.get(namespace, name).filter(|_| sight.sees(namespace, name));
+    let service = catalog.services.get(namespace, name).filter(|_| read_scope.sees(namespace, name));
     let service = service.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such service"))?;
     let exactly = |text: &str| Some(NameFilter::Exact(text.to_owned()));
     let instances = InstanceFilter {
         namespace: exactly(namespace),
         service: exactly(name),
-        sight: sight.clone(),
+        read_scope: read_scope.clone(),
         ..InstanceFilter::default()
     };
     let instances = catalog.instances.list(&instances, &Pager::page_of(query)).map(|instance| InstanceRow {
@@ -188,12 +194,12 @@ fn whole(catalog: &Catalog, frame: Frame, sight: &Sight, query: &Fields, edits: 
     let aliases = AliasFilter {
         service: exactly(name),
         namespace: exactly(namespace),
-        sight: sight.clone(),
+        read_scope: read_scope.clone(),
         ..AliasFilter::default()
     };
     let aliases = catalog.aliases.list(&aliases, &Rows::new(0, limits::PAGE_ROWS_MAX));
     let about = |family: &Family| {
-        let filter = RuleFilter { service: exactly(name), sight: sight.clone(), ..RuleFilter::default() };
+        let filter = RuleFilter { service: exactly(name), read_scope: read_scope.clone(), ..RuleFilter::default() };
         let book = catalog.rules.of(*family);
         let listed = book.list(&filter, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
         let of_it = listed.into_iter().filter(|rule| rule.ends().iter().any(|end| end.covers(namespace, name)));

@@ -139,17 +139,17 @@ impl Sort {
     fn there(self, console: &Console, visitor: &Visitor, named: &Fields) -> Option<Value> {
         const SECRETS: [&str; 6] = ["secret", "password", "password_hash", "hash", "previous", "service_token"];
         let (name, catalog) = (named.get("name"), console.node.state().view());
-        let (namespace, sight) = (named.get("namespace"), visitor.caller.sight());
-        let is_seen = sight.sees(namespace, name);
+        let (namespace, read_scope) = (named.get("namespace"), visitor.caller.read_scope());
+        let is_seen = read_scope.sees(namespace, name);
         let there = match self {
             Sort::Namespaces => {
-                serde_json::to_value(catalog.namespaces.get(name).filter(|_| sight.sees_namespace(name))?)
+                serde_json::to_value(catalog.namespaces.get(name).filter(|_| read_scope.sees_namespace(name))?)
             }
             Sort::Services => serde_json::to_value(catalog.services.get(namespace, name).filter(|_| is_seen)?),
             Sort::Groups => serde_json::to_value(catalog.configs.group(namespace, name).filter(|_| is_seen)?),
             Sort::Aliases => {
                 let alias = catalog.aliases.get(named.get("alias_namespace"), named.get("alias"))?;
-                serde_json::to_value(Some(alias).filter(|alias| sight.sees(&alias.namespace, &alias.service))?)
+                serde_json::to_value(Some(alias).filter(|alias| read_scope.sees(&alias.namespace, &alias.service))?)
             }
             Sort::Templates => serde_json::to_value(catalog.templates.get(name)?),
             Sort::Users => serde_json::to_value(catalog.access.user_named(name)?),

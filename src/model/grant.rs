@@ -292,53 +292,53 @@ impl JsonSchema for Grants {
 /// What somebody sees of the registry: everything, or what the grants let them read. Asked by every
 /// list, so that seeing everything costs nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Sight {
+pub enum ReadScope {
     #[default]
     Everything,
     Of(Grants, &'static [Verb]),
 }
 
-impl Sight {
+impl ReadScope {
     /// What one sees who has any of these verbs on it.
-    pub fn new(grants: &Grants, verbs: &'static [Verb]) -> Sight {
+    pub fn new(grants: &Grants, verbs: &'static [Verb]) -> ReadScope {
         match verbs.iter().any(|verb| grants.may_everywhere(*verb)) {
-            true => Sight::Everything,
-            false => Sight::Of(grants.clone(), verbs),
+            true => ReadScope::Everything,
+            false => ReadScope::Of(grants.clone(), verbs),
         }
     }
 
     pub fn is_whole(&self) -> bool {
-        matches!(self, Sight::Everything)
+        matches!(self, ReadScope::Everything)
     }
 
     /// Whoever has none of the verbs anywhere: each of its lists is empty.
     pub fn is_blind(&self) -> bool {
         match self {
-            Sight::Everything => false,
-            Sight::Of(grants, verbs) => !verbs.iter().any(|verb| grants.may_somewhere(*verb)),
+            ReadScope::Everything => false,
+            ReadScope::Of(grants, verbs) => !verbs.iter().any(|verb| grants.may_somewhere(*verb)),
         }
     }
 
     pub fn sees(&self, namespace: &str, name: &str) -> bool {
         match self {
-            Sight::Everything => true,
-            Sight::Of(grants, verbs) => verbs.iter().any(|verb| grants.may(*verb, namespace, name)),
+            ReadScope::Everything => true,
+            ReadScope::Of(grants, verbs) => verbs.iter().any(|verb| grants.may(*verb, namespace, name)),
         }
     }
 
     /// Something that a pair of a namespace and a name stands for, where `*` stands for every one.
     pub fn touches(&self, namespace: &str, name: &str) -> bool {
         match self {
-            Sight::Everything => true,
-            Sight::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_touch(*verb, namespace, name)),
+            ReadScope::Everything => true,
+            ReadScope::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_touch(*verb, namespace, name)),
         }
     }
 
     /// A namespace is seen by whom something in it may be seen.
     pub fn sees_namespace(&self, namespace: &str) -> bool {
         match self {
-            Sight::Everything => true,
-            Sight::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_within(*verb, namespace)),
+            ReadScope::Everything => true,
+            ReadScope::Of(grants, verbs) => verbs.iter().any(|verb| grants.may_within(*verb, namespace)),
         }
     }
 }
@@ -421,11 +421,12 @@ mod tests {
 
     #[test]
     fn sight_is_whole_or_what_the_grants_let_read() {
-        let sight = Sight::new(&grants(&[(Role::Client, "prod", "pay"), (Role::Reader, "test", "*")]), &[Verb::Read]);
-        assert!(!sight.is_whole() && sight.sees("test", "x") && !sight.sees("prod", "pay"));
-        assert!(sight.sees_namespace("test") && !sight.sees_namespace("prod"));
-        assert!(Sight::new(&Grants::all(Role::Reader), &[Verb::Read]).is_whole());
-        assert!(!Sight::new(&Grants::default(), &[Verb::Read]).sees("a", "b"));
+        let read_scope =
+            ReadScope::new(&grants(&[(Role::Client, "prod", "pay"), (Role::Reader, "test", "*")]), &[Verb::Read]);
+        assert!(!read_scope.is_whole() && read_scope.sees("test", "x") && !read_scope.sees("prod", "pay"));
+        assert!(read_scope.sees_namespace("test") && !read_scope.sees_namespace("prod"));
+        assert!(ReadScope::new(&Grants::all(Role::Reader), &[Verb::Read]).is_whole());
+        assert!(!ReadScope::new(&Grants::default(), &[Verb::Read]).sees("a", "b"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::part::Part;
 use super::reborn::{RebornFile, RebornHeader};
 use crate::catalog::Catalog;
-use crate::catalog::rebirth::{Rebirth, index_after, notification_start};
+use crate::catalog::rekey::{Rebirth, index_after, notification_start};
 use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::format::level::Level;

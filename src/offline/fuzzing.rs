@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::survey::survey;
 use crate::catalog::Catalog;
-use crate::catalog::rebirth::Rebirth;
+use crate::catalog::rekey::Rebirth;
 use crate::raft::machine::PROGRESS_KEY;
 use crate::store;
 

@@ -3,7 +3,7 @@
 //!
 //! The node takes everything in its log for done, acknowledged or not: it has the only copy. It then
 //! goes on under the id of a new cluster, which the members of the old one turn away, should they come
-//! back, and with versions and ids that nobody has seen ([`crate::catalog::rebirth`]).
+//! back, and with versions and ids that nobody has seen ([`crate::catalog::rekey`]).
 //!
 //! Each step may be cut short by a crash. The new cluster id comes first: from then on nobody of the
 //! old cluster listens to this node, and what it does to itself is its own affair. Then the tail of the

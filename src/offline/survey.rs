@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::reborn;
 use crate::catalog::nodes::Cluster;
-use crate::catalog::rebirth::notification_id_of;
+use crate::catalog::rekey::notification_id_of;
 use crate::catalog::{Row, Table};
 use crate::format::codec;
 use crate::format::header::StateHeader;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::inspect::{Inspection, Kind, inspect};
 use super::restore::Restore;
 use crate::catalog::nodes::NodeRecord;
-use crate::catalog::rebirth::{INDEX_LEAP, LEAP};
+use crate::catalog::rekey::{INDEX_LEAP, LEAP};
 use crate::catalog::{Command, Op, RequestId};
 use crate::format::codec;
 use crate::format::header::StateHeader;

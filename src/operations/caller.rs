@@ -6,12 +6,12 @@ use sha2::{Digest, Sha256};
 
 use super::{Operations, turns};
 use crate::catalog::access::Holder;
-use crate::catalog::asked::{SEEING, refused};
 use crate::catalog::audit::AuditNote;
-use crate::catalog::{Asked, Command, Credential, Outcome};
+use crate::catalog::authorization::{SEEING, refused};
+use crate::catalog::{AuthorizedCommand, Command, Credential, Outcome};
 use crate::model::access::TokenHash;
 use crate::model::code::{Code, Refusal};
-use crate::model::grant::{Grants, Sight, Verb};
+use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::origin::Sender;
 use crate::raft::Lane;
 
@@ -36,8 +36,8 @@ impl Caller {
     }
 
     /// What the caller sees in lists and look-ups.
-    pub fn sight(&self) -> Sight {
-        Sight::new(&self.grants, &[Verb::Read])
+    pub fn read_scope(&self) -> ReadScope {
+        ReadScope::new(&self.grants, &[Verb::Read])
     }
 
     /// Whether the caller may edit the files of a group, and so have what those say that are kept encrypted.
@@ -46,8 +46,8 @@ impl Caller {
     }
 
     /// What the caller sees where it asks as a client.
-    pub fn client_sight(&self) -> Sight {
-        Sight::new(&self.grants, SEEING)
+    pub fn client_sight(&self) -> ReadScope {
+        ReadScope::new(&self.grants, SEEING)
     }
 
     /// The same caller by what this node knows now, if it is still let in.
@@ -76,8 +76,8 @@ impl Caller {
     }
 
     /// A command of this caller.
-    pub fn asks(&self, command: Command) -> Asked {
-        Asked {
+    pub fn asks(&self, command: Command) -> AuthorizedCommand {
+        AuthorizedCommand {
             credential: self.credential.clone(),
             address: self.address,
             request: self.request.clone(),
@@ -117,12 +117,12 @@ impl Operations {
 
     /// Has something done that somebody asked for. One outcome per item; a token that was retired meanwhile
     /// refuses all of it.
-    pub async fn ask(&self, by: &str, asked: Asked) -> Result<Vec<Outcome>, Refusal> {
+    pub async fn ask(&self, by: &str, asked: AuthorizedCommand) -> Result<Vec<Outcome>, Refusal> {
         if let Some(refused) = self.refused_anywhere(by, &asked).await? {
             return Ok(refused);
         }
         let is_told = self.node.tells_refusals_of(by);
-        let outcomes = self.node.ask(by, Asked { mutes_refusals: !is_told, ..asked }).await?;
+        let outcomes = self.node.ask(by, AuthorizedCommand { mutes_refusals: !is_told, ..asked }).await?;
         let refused = outcomes.iter().filter(|outcome| outcome.code == Code::NotAllowedAccess).count();
         if refused > 0 {
             self.node.count_refusals(by, refused as u64, is_told);
@@ -134,7 +134,7 @@ impl Operations {
     }
 
     /// An outcome for each item of what its caller may do nowhere, which the log does not have to know.
-    async fn refused_anywhere(&self, by: &str, asked: &Asked) -> Result<Option<Vec<Outcome>>, Refusal> {
+    async fn refused_anywhere(&self, by: &str, asked: &AuthorizedCommand) -> Result<Option<Vec<Outcome>>, Refusal> {
         let verbs = asked.command.verbs(asked.itself);
         let lacks = || {
             let holder = self.holder(&asked.credential, asked.address)?;
@@ -162,7 +162,7 @@ impl Operations {
     }
 
     /// Has one thing done: refused where it is.
-    pub async fn ask_one(&self, by: &str, asked: Asked) -> Result<Code, Refusal> {
+    pub async fn ask_one(&self, by: &str, asked: AuthorizedCommand) -> Result<Code, Refusal> {
         match self.ask(by, asked).await?.into_iter().next() {
             Some(refused) if !refused.code.is_success() => Err(Refusal::new(refused.code, refused.detail)),
             done => Ok(done.map_or(Code::ExecuteSuccess, |outcome| outcome.code)),

@@ -6,7 +6,7 @@ use crate::catalog::page::Page;
 use crate::catalog::rules::RuleFilter;
 use crate::model::code::Refusal;
 use crate::model::explain::{Candidate, Explanation, Rollout, Sketch, explain as judge};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::rule::Family;
 use crate::model::text::NameFilter;
 
@@ -21,12 +21,12 @@ impl Operations {
         answer: impl FnOnce(&Explanation<'_>) -> A + Send + 'static,
     ) -> Result<A, Refusal> {
         sketch.check()?;
-        let sight = caller.sight();
+        let read_scope = caller.read_scope();
         let find = move |catalog: &Catalog| {
-            let sketch = resolved(catalog, sketch, &sight);
-            let judged = candidates(catalog, family, &sketch, sketch.draft, &sight);
-            let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &sight));
-            let rollouts = rollouts(catalog, family, &sketch, &sight);
+            let sketch = resolved(catalog, sketch, &read_scope);
+            let judged = candidates(catalog, family, &sketch, sketch.draft, &read_scope);
+            let saved = sketch.diff.then(|| candidates(catalog, family, &sketch, true, &read_scope));
+            let rollouts = rollouts(catalog, family, &sketch, &read_scope);
             (sketch, judged, saved, rollouts)
         };
         // Many rules have many expressions to compile.
@@ -43,9 +43,9 @@ impl Operations {
 
 /// One called by its alias is called by its name from here on, as rules know no aliases. An alias of a service that the
 /// caller does not see is as if it were not there.
-pub(crate) fn resolved(catalog: &Catalog, mut sketch: Sketch, sight: &Sight) -> Sketch {
+pub(crate) fn resolved(catalog: &Catalog, mut sketch: Sketch, read_scope: &ReadScope) -> Sketch {
     let alias = catalog.aliases.get(&sketch.namespace, &sketch.service);
-    if let Some(alias) = alias.filter(|alias| sight.sees(&alias.namespace, &alias.service)) {
+    if let Some(alias) = alias.filter(|alias| read_scope.sees(&alias.namespace, &alias.service)) {
         (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
     }
     sketch
@@ -57,26 +57,27 @@ pub(crate) fn candidates(
     family: Family,
     sketch: &Sketch,
     as_saved: bool,
-    sight: &Sight,
+    read_scope: &ReadScope,
 ) -> Vec<Candidate> {
     let book = catalog.rules.of(family);
     if as_saved {
         let service = Some(NameFilter::Exact(sketch.service.clone()));
-        let saved = book.list(&RuleFilter { service, sight: sight.clone(), ..RuleFilter::default() }, &Page::ALL);
+        let saved =
+            book.list(&RuleFilter { service, read_scope: read_scope.clone(), ..RuleFilter::default() }, &Page::ALL);
         return saved.rows.into_iter().map(Candidate::saved).collect();
     }
     let seen = book.active().of_service(&sketch.namespace, &sketch.service, |key| sketch.client_label(key));
-    let seen = seen.iter().filter(|release| book.is_seen(&release.rule, sight));
+    let seen = seen.iter().filter(|release| book.is_seen(&release.rule, read_scope));
     seen.map(|release| Candidate::released(release)).collect()
 }
 
 /// What some clients of the service see and others do not. None of what is saved: nobody sees that.
-pub(crate) fn rollouts(catalog: &Catalog, family: Family, sketch: &Sketch, sight: &Sight) -> Vec<Rollout> {
+pub(crate) fn rollouts(catalog: &Catalog, family: Family, sketch: &Sketch, read_scope: &ReadScope) -> Vec<Rollout> {
     if sketch.draft {
         return Vec::new();
     }
     let book = catalog.rules.of(family);
     let mut rollouts = book.active().rollouts(&sketch.namespace, &sketch.service);
-    rollouts.retain(|rollout| rollout.grays.iter().all(|release| book.is_seen(&release.rule, sight)));
+    rollouts.retain(|rollout| rollout.grays.iter().all(|release| book.is_seen(&release.rule, read_scope)));
     rollouts
 }

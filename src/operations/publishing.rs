@@ -17,7 +17,7 @@ use crate::model::config_file::{
     ConfigFile, ConfigFileDraft, ConfigKey, ConfigPublish, ConfigReleaseDraft, Format, Judged,
 };
 use crate::model::content::Content;
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::well_formed::{self, Fault};
 
@@ -96,8 +96,13 @@ struct Outlook {
 
 impl Outlook {
     /// `None` where there is nothing to judge, or nothing that the caller may see.
-    fn of(key: &ConfigKey, draft: Option<&ConfigFileDraft>, catalog: &Catalog, sight: &Sight) -> Option<Outlook> {
-        let there = catalog.configs.file(key).filter(|_| sight.sees(&key.namespace, &key.group));
+    fn of(
+        key: &ConfigKey,
+        draft: Option<&ConfigFileDraft>,
+        catalog: &Catalog,
+        read_scope: &ReadScope,
+    ) -> Option<Outlook> {
+        let there = catalog.configs.file(key).filter(|_| read_scope.sees(&key.namespace, &key.group));
         let given = draft.and_then(ConfigFileDraft::given_format);
         let format = match (given, there) {
             (Some(given), _) => given,
@@ -180,8 +185,8 @@ impl Operations {
         items: Items<ConfigFileDraft>,
     ) -> Result<(Items<ConfigFileDraft>, Vec<Vec<String>>), Refusal> {
         let outlooks: Vec<_> = {
-            let (catalog, sight) = (self.node.state().catalog(), caller.sight());
-            let of = |draft: &ConfigFileDraft| Outlook::of(&draft.key(), Some(draft), &catalog, &sight);
+            let (catalog, read_scope) = (self.node.state().catalog(), caller.read_scope());
+            let of = |draft: &ConfigFileDraft| Outlook::of(&draft.key(), Some(draft), &catalog, &read_scope);
             items.iter().map(|item| item.as_ref().ok().and_then(of)).collect()
         };
         let drafts = items.iter().map(|item| item.as_ref().ok());
@@ -291,15 +296,15 @@ async fn judge<T: Publication>(
     items: Vec<(usize, T)>,
     (force, is_last): (bool, bool),
 ) -> Result<Vec<(usize, Result<T, Refusal>)>, Refusal> {
-    let mut sight = caller.sight();
+    let mut read_scope = caller.read_scope();
     // Whether a file is encrypted is for who writes it to know, see `sealed`.
     if items.iter().any(|(_, item)| item.file().is_some() || !force) {
         operations.node.await_linearizable().await?;
-        sight = caller.again(operations)?.sight();
+        read_scope = caller.again(operations)?.read_scope();
     }
     let (outlooks, level): (Vec<_>, Level) = {
         let catalog = operations.node.state().catalog();
-        let of = |(_, item): &(usize, T)| Outlook::of(&item.key(), item.file(), &catalog, &sight);
+        let of = |(_, item): &(usize, T)| Outlook::of(&item.key(), item.file(), &catalog, &read_scope);
         (items.iter().map(of).collect(), catalog.level())
     };
     let weights =

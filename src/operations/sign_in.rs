@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::passwords::NotChecked;
 use super::{Caller, Operations, token_hash};
-use crate::catalog::{Asked, Command, Credential};
+use crate::catalog::{AuthorizedCommand, Command, Credential};
 use crate::format::level::Level;
 use crate::model::access::{User, Whence};
 use crate::model::code::{Code, Refusal};
@@ -81,7 +81,7 @@ impl Operations {
         let is_kept = self.node.state().catalog().level() >= Level::RIGHTS;
         let from = if is_kept { Whence { address, agent } } else { Whence::default() };
         let command = Command::SignIn { hash: token_hash(&token), user_id: user.id.clone(), password, from };
-        let asked = Asked {
+        let asked = AuthorizedCommand {
             credential: Credential::Login,
             address,
             request: request.clone(),

@@ -1,7 +1,7 @@
 //! Items to a command, and to what became of each.
 
 use super::{Caller, Operations};
-use crate::catalog::{Asked, Command, Outcome};
+use crate::catalog::{AuthorizedCommand, Command, Outcome};
 use crate::model::access_key::ClearSecret;
 use crate::model::code::{Code, Refusal};
 
@@ -83,7 +83,7 @@ impl Operations {
         let (accepted, parted) = Parted::of(items);
         let applied = match accepted.is_empty() {
             true => Vec::new(),
-            false => self.ask(&caller.name, Asked { itself, ..caller.asks(command(accepted)) }).await?,
+            false => self.ask(&caller.name, AuthorizedCommand { itself, ..caller.asks(command(accepted)) }).await?,
         };
         let outcomes = parted.whole(applied);
         self.count(&outcomes);

@@ -36,7 +36,7 @@ use super::stuck::Standstills;
 use super::threads::Threads;
 use super::trail::tell_of;
 use super::vigil::Vigil;
-use crate::catalog::{Asked, Command, Outcome, RequestId};
+use crate::catalog::{AuthorizedCommand, Command, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::format::types::{NodeId, TypeConfig};
 use crate::keyring::Keyring;
@@ -303,9 +303,9 @@ impl Node {
 
     /// [`Node::propose`] for somebody: judged, item by item, when it is applied. Before the level at which
     /// there is more than one kind of caller, the command alone.
-    pub async fn ask(&self, by: &str, asked: Asked) -> Result<Vec<Outcome>, NodeError> {
+    pub async fn ask(&self, by: &str, asked: AuthorizedCommand) -> Result<Vec<Outcome>, NodeError> {
         let command = match self.state().level() >= Level::TRUST {
-            true => Command::Asked(Box::new(asked)),
+            true => Command::Authorized(Box::new(asked)),
             false => asked.bare(),
         };
         self.propose(by, command).await

@@ -54,7 +54,7 @@ impl Draft {
     /// The id of the HTTP request that asked for it, if one did. Reads all of it.
     pub fn asked_by(&self) -> Option<String> {
         match parts(&self.bytes).ok()?.command {
-            Command::Asked(asked) => Some(asked.request),
+            Command::Authorized(asked) => Some(asked.request),
             _ => None,
         }
     }
@@ -118,7 +118,7 @@ fn parts(draft: &[u8]) -> Result<Parts<'_>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::{Asked, Credential};
+    use crate::catalog::{AuthorizedCommand, Credential};
 
     #[test]
     fn what_is_stamped_comes_out_again() {
@@ -158,7 +158,7 @@ mod tests {
     /// On a thread with the stack that those have which serve peers.
     #[test]
     fn commands_within_commands_are_not_followed_to_the_end_of_the_stack() {
-        let asked = |command| Asked {
+        let asked = |command| AuthorizedCommand {
             credential: Credential::Login,
             address: None,
             request: String::new(),
@@ -167,7 +167,8 @@ mod tests {
             command,
         };
         let innermost = Command::Forget { node_id: 1 };
-        let (inner, shell) = (pack::to_bytes(&innermost), pack::to_bytes(&Command::Asked(asked(innermost).into())));
+        let (inner, shell) =
+            (pack::to_bytes(&innermost), pack::to_bytes(&Command::Authorized(asked(innermost).into())));
         let shell = shell.strip_suffix(&inner[..]).expect("the command is the last field");
         let nested = |times: usize| [&[0; REQUEST_BYTES + 1][..], &shell.repeat(times), &inner].concat();
         let read = Draft::read(nested(1).into()).expect("as every request has it");

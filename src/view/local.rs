@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::catalog::Credential;
 use crate::catalog::access::Holder;
-use crate::catalog::asked::SEEING;
 use crate::catalog::audit::AuditNote;
+use crate::catalog::authorization::SEEING;
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
-use crate::model::grant::{Sight, Verb};
+use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::operations::token_hash;
@@ -88,12 +88,12 @@ impl ConfigSource for LocalView {
         live.map(|member| LiveMember { node_id: member.id, compat: member.compat }).collect()
     }
 
-    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<Sight> {
+    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<ReadScope> {
         if !self.node.trusts_tokens(self.token_trust) {
             return None;
         }
         let holder = self.node.state().access().holder_of(&credential(proof), self.node.now())?;
-        holder.is_for(address).then(|| Sight::new(&holder.grants, SEEING))
+        holder.is_for(address).then(|| ReadScope::new(&holder.grants, SEEING))
     }
 
     fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
@@ -86,7 +86,7 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     fn live_members(&self) -> Vec<LiveMember>;
 
     /// What somebody may read, where the proof may be used from the address; `None` for one that is none.
-    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<Sight>;
+    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<ReadScope>;
 
     /// Whether somebody may have what an encrypted file says: a client, and who may edit it.
     fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;

@@ -15,10 +15,10 @@ use crate::api::bounded::{self, Measure, Rows};
 use crate::api::error::ApiError;
 use crate::api::view::{InstanceView, NamespaceView, RuleView, ServiceView};
 use crate::catalog::Catalog;
-use crate::catalog::fold::Fold;
 use crate::catalog::instances::InstanceCounts;
+use crate::catalog::set_digest::SetDigest;
 use crate::model::code::Code;
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
 use crate::model::rule::release::RuleRelease;
@@ -60,11 +60,11 @@ impl Found {
                 unless_known(question, fold.text(), || instances(catalog, question, &service))
             }
             Wanted::Namespaces => {
-                unless_known(question, catalog.namespaces.fold().text(), || namespaces(catalog, &question.sight))
+                unless_known(question, catalog.namespaces.fold().text(), || namespaces(catalog, &question.read_scope))
             }
             Wanted::Rules(family, policy) => {
                 let label = |key: &str| question.label(key);
-                let mut releases = match question.sight.sees(&service.0, &service.1) {
+                let mut releases = match question.read_scope.sees(&service.0, &service.1) {
                     true => catalog.rules.of(family).active().of_service(&service.0, &service.1, label),
                     false => Vec::new(),
                 };
@@ -78,7 +78,7 @@ impl Found {
 
     /// How many things [`Found::read`] walks at most: none for a client that knows the revision.
     pub(super) fn reach(catalog: &Catalog, question: &Question) -> usize {
-        let unless_known = |fold: Fold, reach: usize| if fold.text() == question.revision { 0 } else { reach };
+        let unless_known = |fold: SetDigest, reach: usize| if fold.text() == question.revision { 0 } else { reach };
         let service = question.resolve(catalog);
         match question.wanted {
             Wanted::Services => {
@@ -121,7 +121,7 @@ fn unless_known(question: &Question, revision: String, content: impl FnOnce() ->
 
 fn services(catalog: &Catalog, question: &Question) -> Content {
     let wanted = |service: &&Arc<Service>| {
-        question.sight.sees(&service.namespace, &service.name)
+        question.read_scope.sees(&service.namespace, &service.name)
             && question.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
     };
     let counted =
@@ -130,10 +130,14 @@ fn services(catalog: &Catalog, question: &Question) -> Content {
 }
 
 /// Of the service and of all its instances.
-fn fold_of_instances(catalog: &Catalog, question: &Question, (namespace, name): &Identity) -> Result<Fold, ApiError> {
-    let service = catalog.services.get(namespace, name).filter(|_| question.sight.sees(namespace, name));
+fn fold_of_instances(
+    catalog: &Catalog,
+    question: &Question,
+    (namespace, name): &Identity,
+) -> Result<SetDigest, ApiError> {
+    let service = catalog.services.get(namespace, name).filter(|_| question.read_scope.sees(namespace, name));
     let service = service.ok_or(Code::NotFoundResource)?;
-    let folds = [Fold::of(&service.id, &service.revision), catalog.instances.fold(namespace, name)];
+    let folds = [SetDigest::of(&service.id, &service.revision), catalog.instances.fold(namespace, name)];
     Ok(folds.into_iter().sum())
 }
 
@@ -142,12 +146,12 @@ fn instances(catalog: &Catalog, question: &Question, (namespace, name): &Identit
     Content::Instances(catalog.instances.all_of(namespace, name).filter(wanted).cloned().collect())
 }
 
-fn namespaces(catalog: &Catalog, sight: &Sight) -> Content {
+fn namespaces(catalog: &Catalog, read_scope: &ReadScope) -> Content {
     let counted = |namespace: &Arc<Namespace>| {
-        let (services, instances) = catalog.counts_in(&namespace.name, sight);
+        let (services, instances) = catalog.counts_in(&namespace.name, read_scope);
         (services, instances, namespace.clone())
     };
-    let seen = catalog.namespaces.all().filter(|namespace| sight.sees_namespace(&namespace.name));
+    let seen = catalog.namespaces.all().filter(|namespace| read_scope.sees_namespace(&namespace.name));
     Content::Namespaces(seen.map(counted).collect())
 }
 
@@ -265,7 +269,7 @@ impl Serialize for Answer<'_> {
         map.serialize_entry("service", &ServiceEcho { namespace, name, revision })?;
         map.serialize_entry("applied_index", &found.applied_index)?;
         let is_other = found.service.1 != *name || found.service.0 != *namespace;
-        if is_other && question.sight.sees(&found.service.0, &found.service.1) {
+        if is_other && question.read_scope.sees(&found.service.0, &found.service.1) {
             map.serialize_entry("aliasFor", &Target { namespace: &found.service.0, name: &found.service.1 })?;
         }
         match &found.content {

@@ -144,9 +144,9 @@ impl Hold {
     /// Refuses a caller whose token is not believed any more, and takes over what the caller may see by now.
     fn again(&mut self) -> Result<(), ApiError> {
         self.caller = self.caller.again(&self.app)?;
-        let sight = self.caller.client_sight();
-        if sight != self.question.sight {
-            Arc::make_mut(&mut self.question).sight = sight;
+        let read_scope = self.caller.client_sight();
+        if read_scope != self.question.read_scope {
+            Arc::make_mut(&mut self.question).read_scope = read_scope;
         }
         Ok(())
     }
@@ -180,9 +180,9 @@ impl Hold {
 pub(super) fn answer_of(
     catalog: &Catalog,
     request: Request,
-    sight: crate::model::grant::Sight,
+    read_scope: crate::model::grant::ReadScope,
 ) -> Result<Response, ApiError> {
-    let question = request.question(Some("192.0.2.1".into()), sight)?;
+    let question = request.question(Some("192.0.2.1".into()), read_scope)?;
     assert!(question.keys(&question.resolve(catalog)).len() <= 5, "a question waits for few things");
     let found = Found::read(catalog, &question, 1)?;
     let (found, answer) = found.answered(&question);
@@ -207,7 +207,7 @@ async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Resp
 fn note(app: &App, question: &Question, (namespace, service): &Identity, releases: &[Arc<RuleRelease>]) {
     let Wanted::Rules(family, None) = question.wanted else { return };
     // To who does not see it, it is not there.
-    if !question.sight.sees(namespace, service) {
+    if !question.read_scope.sees(namespace, service) {
         return;
     }
     let client = Client {

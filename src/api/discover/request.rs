@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::catalog::active::ends_of;
 use crate::model::code::Code;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::limits;
 use crate::model::name;
 use crate::model::rule::Family;
@@ -124,7 +124,7 @@ pub(super) struct Question {
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) only_healthy: bool,
     /// What the client may know of.
-    pub(super) sight: Sight,
+    pub(super) read_scope: ReadScope,
     labels: BTreeMap<String, String>,
     /// The program that asks, and from where.
     pub(super) agent: String,
@@ -146,7 +146,7 @@ impl Request {
         self.applied_index.0
     }
 
-    pub(super) fn question(self, address: Option<String>, sight: Sight) -> Result<Question, ApiError> {
+    pub(super) fn question(self, address: Option<String>, read_scope: ReadScope) -> Result<Question, ApiError> {
         let unknown = || ApiError::new(Code::InvalidDiscoverResource, "type names nothing that can be discovered");
         let named = |(word, number, ..): &(&str, u64, &str, Wanted)| match &self.r#type {
             Some(TypeName::Word(asked)) => asked == word || asked.parse() == Ok(*number),
@@ -178,7 +178,7 @@ impl Request {
             revision,
             metadata,
             only_healthy,
-            sight,
+            read_scope,
             labels,
             agent: String::new(),
             origin: Origin::UNKNOWN,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Releasable, Standing, Wish, free, says_of_itself};
 use crate::catalog::Catalog;
-use crate::catalog::asked::{self, Asker, Job};
-use crate::catalog::change::{Entity, Journal, Outcome};
+use crate::catalog::authorization::{self, AuthCheck, Principal};
+use crate::catalog::change::{ChangeSet, Entity, Outcome};
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
@@ -72,25 +72,25 @@ impl Releasable for ConfigRelease {
         free(name, |name| catalog.configs.release(&self.key, name).is_none())
     }
 
-    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
-        catalog.configs.next_version(&self.key, journal)
+    fn take_version(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> u64 {
+        catalog.configs.next_version(&self.key, change_set)
     }
 
-    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
-        catalog.configs.put_release(self, journal)
+    fn keep(self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> Arc<Self> {
+        catalog.configs.put_release(self, change_set)
     }
 
-    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.configs.remove_release(self, journal);
+    fn discard(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
+        catalog.configs.remove_release(self, change_set);
     }
 
-    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.configs.mark(&self.key, journal);
-        self.retain(catalog, journal);
+    fn shown(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
+        catalog.configs.mark(&self.key, change_set);
+        self.retain(catalog, change_set);
     }
 
-    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.retain_config_releases(&self.key, journal);
+    fn retain(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
+        catalog.retain_config_releases(&self.key, change_set);
     }
 }
 
@@ -101,16 +101,16 @@ impl Catalog {
         ctx: &Ctx,
         op: ReleaseOp,
         items: Vec<ConfigReleaseDraft>,
-        asker: &Asker,
-        journal: &mut Journal,
+        principal: &Principal,
+        change_set: &mut ChangeSet,
     ) -> Vec<Outcome> {
-        let job = Job { asker, verbs: &[Verb::Release], missing: asked::missing_release(op) };
+        let job = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
         self.each_judged(
             &job,
             items,
-            journal,
+            change_set,
             |catalog, item| catalog.aim_of_config_release(item),
-            |catalog, item, journal| catalog.change_config_release(ctx, op, &item, journal),
+            |catalog, item, change_set| catalog.change_config_release(ctx, op, &item, change_set),
         )
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Releasable, Standing, Wish, free, says_of_itself};
 use crate::catalog::Catalog;
-use crate::catalog::change::{Entity, Journal};
+use crate::catalog::change::{ChangeSet, Entity};
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
@@ -69,28 +69,28 @@ impl Releasable for RuleRelease {
         free(format!("v{version}"), |name| book.release(&self.rule.id, name).is_none())
     }
 
-    fn take_version(&self, catalog: &mut Catalog, journal: &mut Journal) -> u64 {
+    fn take_version(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> u64 {
         let book = catalog.rules.of_mut(self.rule.family());
         let Some(rule) = book.get(&self.rule.id).cloned() else { return self.version + 1 };
         let versions = rule.versions + 1;
-        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, journal);
+        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, change_set);
         versions
     }
 
-    fn keep(self, catalog: &mut Catalog, journal: &mut Journal) -> Arc<Self> {
-        catalog.rules.of_mut(self.rule.family()).put_release(self, journal)
+    fn keep(self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> Arc<Self> {
+        catalog.rules.of_mut(self.rule.family()).put_release(self, change_set)
     }
 
-    fn discard(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.rules.of_mut(self.rule.family()).remove_release(self, journal);
+    fn discard(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
+        catalog.rules.of_mut(self.rule.family()).remove_release(self, change_set);
     }
 
     /// Who watches the rule is told where it is kept.
-    fn shown(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        self.retain(catalog, journal);
+    fn shown(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
+        self.retain(catalog, change_set);
     }
 
-    fn retain(&self, catalog: &mut Catalog, journal: &mut Journal) {
-        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, journal);
+    fn retain(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
+        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, change_set);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::trust::{asked, asked_by, grant, token_of};
 use super::*;
-use crate::catalog::asked::{Asked, Credential};
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter, Gathered, Walk, key};
+use crate::catalog::authorization::{AuthorizedCommand, Credential};
 use crate::model::grant::Role;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
@@ -90,8 +90,8 @@ fn what_was_asked_for_is_written_down_item_by_item() {
     let address = Some("192.0.2.7".parse().expect("an address"));
     let credential = Credential::Token(token_of("eva"));
     let request = "r-1".to_owned();
-    let ask = Asked { credential, address, request, itself: false, mutes_refusals: false, command };
-    let applied = bench.apply(Command::Asked(Box::new(ask)));
+    let ask = AuthorizedCommand { credential, address, request, itself: false, mutes_refusals: false, command };
+    let applied = bench.apply(Command::Authorized(Box::new(ask)));
     assert_eq!(applied.audit.len(), 1, "one stored row an entry");
     let trail = bench.trail();
     let rows: Vec<_> = trail.iter().map(shown).collect();

@@ -9,7 +9,7 @@ use super::*;
 use crate::catalog::configs::GroupFilter;
 use crate::catalog::instances::InstanceFilter;
 use crate::catalog::page::Listed;
-use crate::model::grant::{Grants, Sight, Verb};
+use crate::model::grant::{Grants, ReadScope, Verb};
 
 fn filters() -> Vec<Option<NameFilter>> {
     let texts = ["pay-7", "PAY-7", "*7*", "pay*", "*1", "*"].map(|text| Some(NameFilter::parse(text)));
@@ -109,15 +109,15 @@ fn a_business_is_found_by_a_part_of_it_in_either_case() {
 #[test]
 fn who_sees_nothing_is_answered_without_a_walk() {
     let catalog = bench().catalog;
-    let sight = || Sight::new(&Grants::default(), &[Verb::Read]);
+    let read_scope = || ReadScope::new(&Grants::default(), &[Verb::Read]);
     let page = Page::new(0, 10);
-    let instances = InstanceFilter { ports: [80].into(), sight: sight(), ..InstanceFilter::default() };
+    let instances = InstanceFilter { ports: [80].into(), read_scope: read_scope(), ..InstanceFilter::default() };
     assert_eq!(catalog.instances.list(&instances, &page), Listed::default());
     assert_eq!(catalog.instances.reach(&instances, &page), 0);
-    let services = ServiceFilter { sight: sight(), ..ServiceFilter::default() };
+    let services = ServiceFilter { read_scope: read_scope(), ..ServiceFilter::default() };
     assert_eq!(catalog.services.list(&services, &catalog.instances, &page), Listed::default());
     assert_eq!(catalog.services.reach(&services, &catalog.instances, &page), 0);
-    assert!(catalog.instances.reach(&InstanceFilter { sight: Sight::Everything, ..instances }, &page) > 0);
+    assert!(catalog.instances.reach(&InstanceFilter { read_scope: ReadScope::Everything, ..instances }, &page) > 0);
 }
 
 /// A walk that nobody waits for stops, and no other one does.

@@ -14,7 +14,7 @@ mod lists;
 mod logins;
 mod objects;
 mod properties;
-mod rebirth;
+mod rekey;
 mod releases;
 mod retention;
 mod rights;

@@ -8,7 +8,7 @@ use super::trust::{asked, grant};
 use super::*;
 use crate::catalog::rules::RuleFilter;
 use crate::model::access::UserDraft;
-use crate::model::grant::{Grants, Role, Sight, Verb};
+use crate::model::grant::{Grants, ReadScope, Role, Verb};
 use crate::model::release::{GivenTime, ReleaseOp};
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Family, RuleDraft, RuleHead};
@@ -130,7 +130,7 @@ fn a_rule_is_seen_by_who_feels_it() {
         assert_eq!(bench.by("admin", save(Op::Create, rule(name, "dev", &fields))), [200000]);
     }
     let grants = Grants::new([grant(Role::Reader, "prod", "pay*")]);
-    let filter = RuleFilter { sight: Sight::new(&grants, &[Verb::Read]), ..RuleFilter::default() };
+    let filter = RuleFilter { read_scope: ReadScope::new(&grants, &[Verb::Read]), ..RuleFilter::default() };
     let seen = bench.catalog.rules.of(Family::RateLimit).list(&filter, &Page::ALL).rows;
     let mut names: Vec<_> = seen.iter().map(|rule| rule.name.as_str()).collect();
     names.sort_unstable();
@@ -216,9 +216,9 @@ fn refusals_of_a_batch_are_one_row_and_a_delete_of_nothing_is_none() {
 fn muted_refusals_leave_no_row_and_what_was_done_does() {
     let mut bench = bench_at(Level::RIGHTS);
     let command = Command::Services(Op::Create, vec![service("dev", "a"), service("prod", "a")]);
-    let Command::Asked(mut muted) = asked("eva", command) else { panic!("asked for") };
+    let Command::Authorized(mut muted) = asked("eva", command) else { panic!("asked for") };
     muted.mutes_refusals = true;
-    let command = Command::Asked(muted);
+    let command = Command::Authorized(muted);
     assert_eq!(command.level(), Level::RIGHTS);
     let audit = bench.apply(command).audit;
     let events: Vec<_> =

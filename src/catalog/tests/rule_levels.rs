@@ -131,7 +131,7 @@ fn what_is_said_of_rules_has_the_level_of_their_family() {
         let both = vec![rule(Family::Routing, "x"), rule(family, "y")];
         let credential = Credential::Token(TokenHash("t".into()));
         let asked = |command| {
-            let asked = Asked {
+            let asked = AuthorizedCommand {
                 credential,
                 address: None,
                 request: String::new(),
@@ -139,7 +139,7 @@ fn what_is_said_of_rules_has_the_level_of_their_family() {
                 mutes_refusals: false,
                 command,
             };
-            Command::Asked(Box::new(asked))
+            Command::Authorized(Box::new(asked))
         };
         let pruned = Overfull { files: Vec::new(), rules: vec![(Family::Routing, "x".into()), (family, "y".into())] };
         let rows = [

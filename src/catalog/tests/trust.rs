@@ -2,7 +2,7 @@
 
 use super::rules::{of_rule, rule_for};
 use super::*;
-use crate::catalog::asked::{Asked, Credential};
+use crate::catalog::authorization::{AuthorizedCommand, Credential};
 use crate::model::access::UserDraft;
 use crate::model::grant::{Grant, Grants, Role};
 use crate::model::release::ReleaseOp;
@@ -23,7 +23,7 @@ pub(super) fn asked(by: &str, command: Command) -> Command {
 
 pub(super) fn asked_by(by: &str, itself: bool, command: Command) -> Command {
     let credential = Credential::Token(token_of(by));
-    Command::Asked(Box::new(Asked {
+    Command::Authorized(Box::new(AuthorizedCommand {
         credential,
         address: None,
         request: String::new(),
@@ -155,7 +155,7 @@ fn a_service_token_is_what_it_was_made_for() {
     let register = |name: &str| {
         let command = Command::Instances(Op::Create, vec![super::instances::instance("prod", name, "h", 80)]);
         let credential = Credential::Token(token_of("ci"));
-        Command::Asked(Box::new(Asked {
+        Command::Authorized(Box::new(AuthorizedCommand {
             credential,
             address: None,
             request: String::new(),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::instances::instance;
 use super::rules::{gray, rule};
 use super::*;
-use crate::catalog::rebirth::Rebirth;
+use crate::catalog::rekey::Rebirth;
 use crate::catalog::webhooks::WebhookEvent;
 use crate::format::pack;
 use crate::model::access_key::SealedSecret;

@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, io::Write};
 
 use super::access_keys::{Keys, NOW, ONE, get, serving, signed};
 use super::*;
-use crate::model::grant::{Grants, Sight, Verb};
+use crate::model::grant::{Grants, ReadScope, Verb};
 
 /// A route, a call of it, and whether it reads configuration.
 const ROWS: [(&str, &str, bool); 7] = [
@@ -61,10 +61,10 @@ impl Reader {
         }
     }
 
-    fn sight(self) -> Sight {
+    fn read_scope(self) -> ReadScope {
         match self {
-            Reader::BlindToken => Sight::new(&Grants::default(), &[Verb::Discover]),
-            _ => Sight::Everything,
+            Reader::BlindToken => ReadScope::new(&Grants::default(), &[Verb::Discover]),
+            _ => ReadScope::Everything,
         }
     }
 
@@ -103,7 +103,7 @@ async fn every_route_answers_every_kind_of_reader_as_it_should() {
             for (route, path, is_guarded) in ROWS {
                 for reader in Reader::ALL {
                     cells += 1;
-                    *served.source.0.sight.lock() = reader.sight();
+                    *served.source.0.read_scope.lock() = reader.read_scope();
                     let got = get(&served, path, &reader.headers(path)).await;
                     let expected = match is_guarded {
                         true => reader.status(path, reader.is_let_in(keys, auth_required)),

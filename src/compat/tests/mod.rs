@@ -32,7 +32,7 @@ use tower::ServiceExt;
 use super::*;
 use crate::model::config_file::{Format, canonical_file};
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::view::{LiveMember, Proof};
@@ -64,7 +64,7 @@ struct Node {
     is_at_horizon: AtomicBool,
     keys: Mutex<BTreeMap<String, AppKeys>>,
     /// What the holder of the token may read.
-    sight: Mutex<Sight>,
+    read_scope: Mutex<ReadScope>,
     /// Whether the holder of the token may have what is sealed, and whether this node can open it.
     is_client: AtomicBool,
     has_key: AtomicBool,
@@ -97,7 +97,7 @@ impl Fake {
             questions: AtomicU64::default(),
             is_at_horizon: AtomicBool::default(),
             keys: Mutex::default(),
-            sight: Mutex::default(),
+            read_scope: Mutex::default(),
             is_client: AtomicBool::default(),
             has_key: AtomicBool::default(),
             now: AtomicU64::default(),
@@ -224,12 +224,12 @@ impl ConfigSource for Fake {
         self.0.members.lock().clone()
     }
 
-    fn sight_of(&self, proof: &Proof, _: Option<IpAddr>) -> Option<Sight> {
+    fn sight_of(&self, proof: &Proof, _: Option<IpAddr>) -> Option<ReadScope> {
         let is_known = match proof {
             Proof::Token(token) => token == TOKEN,
             Proof::Certificate(name) => name == NAMED,
         };
-        is_known.then(|| self.0.sight.lock().clone())
+        is_known.then(|| self.0.read_scope.lock().clone())
     }
 
     fn may_have_sealed(&self, _: &Proof, _: Option<IpAddr>, _: &str, _: &str) -> bool {

@@ -50,7 +50,7 @@ async fn authorization_is_judged_on_every_path_that_reads() {
 /// The certificate of the connection is a token where one is demanded, and nothing elsewhere: it may name nobody.
 #[tokio::test(start_paused = true)]
 async fn a_certificate_counts_where_readers_have_to_prove_who_they_are() {
-    let of_others = Sight::new(&Grants::default(), &[Verb::Discover]);
+    let of_others = ReadScope::new(&Grants::default(), &[Verb::Discover]);
     let rows = [
         (false, NAMED, None, StatusCode::OK),
         (false, "nobody", None, StatusCode::OK),
@@ -72,7 +72,7 @@ async fn a_certificate_counts_where_readers_have_to_prove_who_they_are() {
             assert_eq!(got.status, expected, "{path} {auth_required} {name} {token:?}");
         }
         // By the grants of whom it names.
-        *served.source.0.sight.lock() = of_others.clone();
+        *served.source.0.read_scope.lock() = of_others.clone();
         let blind = ask(router, Method::GET, PATHS[0], &headers, peer).await.status;
         let is_judged = expected == StatusCode::OK && auth_required;
         assert_eq!(blind, if is_judged { StatusCode::NOT_FOUND } else { expected }, "{auth_required} {name} {token:?}");
@@ -87,7 +87,7 @@ async fn a_token_reads_what_it_was_granted() {
     served.source.publish("eu", "application", "of=eu");
     let grants = |namespace: &str, name: &str| {
         let grant = Grant { role: Role::Client, namespace: namespace.to_owned(), name: name.to_owned() };
-        Sight::new(&Grants::new([grant]), &[Verb::Discover])
+        ReadScope::new(&Grants::new([grant]), &[Verb::Discover])
     };
     let rows = [
         (grants("*", "*"), "eu", Some("eu")),
@@ -97,8 +97,8 @@ async fn a_token_reads_what_it_was_granted() {
         (grants("eu", "app"), "default", None),
         (grants("*", "other"), "eu", None),
     ];
-    for (sight, cluster, found) in rows {
-        *served.source.0.sight.lock() = sight;
+    for (read_scope, cluster, found) in rows {
+        *served.source.0.read_scope.lock() = read_scope;
         let headers = [("authorization", TOKEN)];
         let got = served.get_with(&format!("/configs/app/{cluster}/application"), &headers).await;
         match found {

@@ -6,7 +6,7 @@ use std::fmt;
 use super::matching::ALL;
 use super::shape::{End, Side};
 use super::{Body, Rule};
-use crate::model::grant::Sight;
+use crate::model::grant::ReadScope;
 
 /// The ends of the calls that a rule acts on, by what they are to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,13 +89,13 @@ impl Rule {
     }
 
     /// Seen by who sees it by its name, or something that it acts on.
-    pub fn is_seen_by(&self, sight: &Sight) -> bool {
-        sight.sees(&self.namespace, &self.name) || self.is_felt_by(sight)
+    pub fn is_seen_by(&self, read_scope: &ReadScope) -> bool {
+        read_scope.sees(&self.namespace, &self.name) || self.is_felt_by(read_scope)
     }
 
     /// Whether it acts on something of what is seen.
-    pub fn is_felt_by(&self, sight: &Sight) -> bool {
-        self.effect().ends().any(|end| sight.touches(&end.namespace, &end.service))
+    pub fn is_felt_by(&self, read_scope: &ReadScope) -> bool {
+        self.effect().ends().any(|end| read_scope.touches(&end.namespace, &end.service))
     }
 }
 

@@ -1,5 +1,5 @@
-//! The memory of request ids, which makes a repeated proposal harmless: a node that lost the leader
-//! in the middle of a forward may send the same command again.
+//! Idempotency table: ids of recent commands, so that a command that is proposed again is applied once. A node that
+//! loses the leader in the middle of a forward sends the same command again.
 //!
 //! An id is remembered for [`limits::REQUEST_MEMORY_MS`], which is longer than any node goes on
 //! repeating, and the number is bounded. The newest one also keeps the clock of the log.
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use hashbrown::HashTable;
 use serde::{Deserialize, Serialize};
 
-use super::change::Journal;
+use super::change::ChangeSet;
 use super::ctx::{Ctx, RequestId};
 use super::queue::Queue;
 use super::row::{Edit, Key, Row, Table, numbered_key};
@@ -35,7 +35,7 @@ const STEP_MAX_US: u64 = 1_000_000;
 const STEP_MIN_US: u64 = 8;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Remembered {
+pub(super) struct SeenRequest {
     /// Index of the entry, big-endian so that rows come back in order.
     index: [u8; 8],
     time: Timestamp,
@@ -45,7 +45,7 @@ pub(super) struct Remembered {
     clock_us: u64,
 }
 
-impl Row for Remembered {
+impl Row for SeenRequest {
     const TABLE: Table = Table::Request;
     fn name(&self, key: &mut Key) {
         key.part(self.index);
@@ -128,25 +128,25 @@ impl Requests {
     }
 
     /// False if the request was applied before.
-    pub(super) fn remember(&mut self, ctx: &Ctx, journal: &mut Journal) -> bool {
+    pub(super) fn remember(&mut self, ctx: &Ctx, change_set: &mut ChangeSet) -> bool {
         if self.knows(ctx.request) {
             return false;
         }
-        let clock_us = if journal.level() >= Level::SETTINGS {
+        let clock_us = if change_set.level() >= Level::SETTINGS {
             let clock_us = self.clock_at(ctx.time);
-            self.forget_aged(clock_us, journal);
+            self.forget_aged(clock_us, change_set);
             clock_us
         } else {
-            self.forget_old(ctx.time, journal);
+            self.forget_old(ctx.time, change_set);
             0
         };
-        let row = Remembered { index: ctx.index.to_be_bytes(), time: ctx.time, request: ctx.request, clock_us };
-        journal.put(&row);
+        let row = SeenRequest { index: ctx.index.to_be_bytes(), time: ctx.time, request: ctx.request, clock_us };
+        change_set.put(&row);
         self.load(row);
         true
     }
 
-    pub(super) fn load(&mut self, row: Remembered) {
+    pub(super) fn load(&mut self, row: SeenRequest) {
         let moment = Moment { index: u64::from_be_bytes(row.index), clock_us: row.clock_us };
         if self.in_order.is_empty() {
             (self.oldest, self.newest) = (moment, moment);
@@ -171,31 +171,31 @@ impl Requests {
         self.newest.clock_us + passed_us.clamp(STEP_MIN_US, STEP_MAX_US)
     }
 
-    fn forget_aged(&mut self, clock_us: u64, journal: &mut Journal) {
+    fn forget_aged(&mut self, clock_us: u64, change_set: &mut ChangeSet) {
         for _ in 0..FORGOTTEN_PER_ENTRY_MAX {
             let age_ms = clock_us.saturating_sub(self.oldest.clock_us) / 1000;
             let is_surplus = self.in_order.len() >= limits::REQUEST_MEMORY_MAX && age_ms >= limits::REQUEST_AGE_MS_MIN;
             if self.in_order.is_empty() || (age_ms <= limits::REQUEST_MEMORY_MS && !is_surplus) {
                 return;
             }
-            self.forget_oldest(journal);
+            self.forget_oldest(change_set);
         }
     }
 
     /// The way of the first level: all that is old goes at once.
-    fn forget_old(&mut self, now: Timestamp, journal: &mut Journal) {
+    fn forget_old(&mut self, now: Timestamp, change_set: &mut ChangeSet) {
         while let Some(oldest) = self.times.front() {
             let expired = oldest.plus_ms(limits::REQUEST_MEMORY_MS) < now;
             if !expired && self.in_order.len() < limits::REQUEST_MEMORY_MAX {
                 return;
             }
-            self.forget_oldest(journal);
+            self.forget_oldest(change_set);
         }
     }
 
-    fn forget_oldest(&mut self, journal: &mut Journal) {
+    fn forget_oldest(&mut self, change_set: &mut ChangeSet) {
         let Some(oldest) = self.in_order.pop_front() else { return };
-        journal.forget(Edit { key: numbered_key(Table::Request, self.oldest.index).to_vec(), value: None });
+        change_set.forget(Edit { key: numbered_key(Table::Request, self.oldest.index).to_vec(), value: None });
         if let Ok(entry) = self.known.find_entry(oldest.hash(), |number| *number == self.forgotten) {
             entry.remove();
         }
@@ -236,11 +236,11 @@ mod tests {
         fn entry(&mut self, passed_us: u64, request: u128) -> Option<Vec<Edit>> {
             self.index += 1;
             self.now_us += passed_us;
-            let mut journal = Journal::at(self.level);
+            let mut change_set = ChangeSet::at(self.level);
             let time = Timestamp(self.now_us / 1000).max(self.requests.clock());
             let ctx = Ctx::new(self.index, time, [0; 16], RequestId(request), "t");
-            let is_new = self.requests.remember(&ctx, &mut journal);
-            let edits = journal.into_applied(Vec::new()).edits;
+            let is_new = self.requests.remember(&ctx, &mut change_set);
+            let edits = change_set.into_applied(Vec::new()).edits;
             for edit in &edits {
                 match &edit.value {
                     Some(value) => drop(self.rows.insert(edit.key.clone(), value.clone())),
@@ -265,7 +265,7 @@ mod tests {
         fn reloaded(&self) -> Requests {
             let mut requests = Requests::default();
             for value in self.rows.values() {
-                requests.load(Remembered::read(value).expect("a row that was written"));
+                requests.load(SeenRequest::read(value).expect("a row that was written"));
             }
             requests
         }

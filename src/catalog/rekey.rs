@@ -1,5 +1,4 @@
-//! A cluster that begins again from an earlier state: restored from a backup, or recovered from one
-//! node that was left.
+//! Rekeying of a state for a new cluster: one restored from a backup, or recovered from a single node.
 //!
 //! Its clients may hold what the state does not know any more: versions, notification ids and log
 //! indexes that were given out after it. None of them may be given out again for something else, and

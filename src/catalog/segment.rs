@@ -1,18 +1,18 @@
-//! A sheet: things that follow one another in a list, backwards, with the texts that lists ask for.
+//! A segment of a list index: things that follow one another in a list, backwards, with the texts that lists ask for.
 //!
 //! What is removed leaves a gap, and moves nothing. What is inserted is mostly the newest of all, and put
-//! behind the rest. Gaps are closed when most of a sheet is gaps, or where they would be in the way.
+//! behind the rest. Gaps are closed when most of a segment is gaps, or where they would be in the way.
 
 use std::cmp::Reverse;
 use std::mem;
 use std::sync::Arc;
 
-use super::ledger::{Entry, Wish};
+use super::list_index::{Entry, Wish};
 use super::page::{Listed, Page};
 use crate::model::texts::{SLOTS_MAX, Slots, Texts};
 use crate::model::time::Timestamp;
 
-pub(super) struct Sheet<T> {
+pub(super) struct Segment<T> {
     /// None is a gap.
     things: Vec<Option<Arc<T>>>,
     /// Where there is none.
@@ -22,25 +22,25 @@ pub(super) struct Sheet<T> {
     columns: Box<[Texts]>,
 }
 
-impl<T> Clone for Sheet<T> {
+impl<T> Clone for Segment<T> {
     fn clone(&self) -> Self {
         let (things, columns) = (self.things.clone(), self.columns.clone());
-        Sheet { things, held: self.held, newest: self.newest, columns }
+        Segment { things, held: self.held, newest: self.newest, columns }
     }
 }
 
-impl<T: Entry> Default for Sheet<T> {
+impl<T: Entry> Default for Segment<T> {
     fn default() -> Self {
         let columns = (0..T::COLUMNS).map(|_| Texts::default()).collect();
-        Sheet { things: Vec::new(), held: Slots::default(), newest: Timestamp::default(), columns }
+        Segment { things: Vec::new(), held: Slots::default(), newest: Timestamp::default(), columns }
     }
 }
 
-impl<T: Entry> Sheet<T> {
+impl<T: Entry> Segment<T> {
     pub(super) fn new(thing: Arc<T>) -> Self {
-        let mut sheet = Sheet::default();
-        sheet.insert(0, thing);
-        sheet
+        let mut segment = Segment::default();
+        segment.insert(0, thing);
+        segment
     }
 
     pub(super) fn len(&self) -> usize {
@@ -100,13 +100,13 @@ impl<T: Entry> Sheet<T> {
     }
 
     /// Puts what another holds behind its own.
-    pub(super) fn append(&mut self, mut other: Sheet<T>) {
+    pub(super) fn append(&mut self, mut other: Segment<T>) {
         let all = other.held;
         self.take_from(&mut other, all);
     }
 
     /// Cuts off the half that is first in the list.
-    pub(super) fn split(&mut self) -> Sheet<T> {
+    pub(super) fn split(&mut self) -> Segment<T> {
         let mut newer = mem::take(self);
         let older = Slots::first(newer.things.len() / 2).and(newer.held);
         self.take_from(&mut newer, older);
@@ -114,7 +114,7 @@ impl<T: Entry> Sheet<T> {
         newer
     }
 
-    fn take_from(&mut self, other: &mut Sheet<T>, slots: Slots) {
+    fn take_from(&mut self, other: &mut Segment<T>, slots: Slots) {
         self.close_gaps();
         for (texts, others) in self.columns.iter_mut().zip(&other.columns) {
             texts.append(others, slots);

@@ -1,9 +1,9 @@
-//! Who asked for a command, and whether they may have what it does: the one place where writes are
-//! judged. Each item on its own, when it is applied, by the grants of that moment, and by what its ids and
-//! names stand for then: nothing gets around it by an id, a move, an alias, or a node that is behind.
+//! Authorization of commands: the only place where writes are judged. Each item is judged when it is applied, by the
+//! grants of that moment and by what its ids and names stand for then, so an id, a move, an alias or a node that is
+//! behind cannot get around it.
 //!
-//! What a caller does not see is as if it were missing, and what is refused changes nothing. A command
-//! that nobody asked for is the cluster's own, and is not judged.
+//! A thing that the caller may not read is answered as missing, and a refused item changes nothing. A command without
+//! a caller is the cluster's own and is not judged.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use super::access::Holder;
 use super::change::{Entity, Outcome};
 use super::command::{Command, Op};
 use super::ctx::Ctx;
-use super::{Catalog, Journal};
+use super::{Catalog, ChangeSet};
 use crate::format::level::Level;
 use crate::model::access::{PasswordHash, TokenHash, Whence};
 use crate::model::code::{Code, Refusal};
@@ -22,9 +22,9 @@ use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::rule::{Effect, End, Family};
 
-/// A command as somebody asked for it.
+/// A command with its caller: the credential, the address and the id of the HTTP request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct AuthorizedCommand {
     pub credential: Credential,
     /// Of the client, as far as it is known.
     pub address: Option<IpAddr>,
@@ -38,7 +38,7 @@ pub struct Asked {
     pub command: Command,
 }
 
-impl Asked {
+impl AuthorizedCommand {
     /// The command as it was before anybody was named with it.
     pub fn bare(self) -> Command {
         match self.command {
@@ -70,9 +70,9 @@ impl Credential {
     }
 }
 
-/// Who stands behind a command when it is applied.
+/// The holder of a command's credential at the moment of apply.
 #[derive(Debug)]
-pub(super) enum Asker {
+pub(super) enum Principal {
     /// The cluster itself.
     Cluster,
     /// Nobody yet: a login.
@@ -85,9 +85,9 @@ pub(super) enum Asker {
 /// Seeing a thing, in one way or another.
 pub const SEEING: &[Verb] = &[Verb::Read, Verb::Discover];
 
-/// What a verb is about.
+/// The scope of a permission check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ResourceScope {
     /// A thing in a namespace.
     Thing {
         namespace: String,
@@ -97,39 +97,39 @@ pub(super) enum Place {
     Cluster,
 }
 
-impl Place {
-    pub(super) fn thing(namespace: &str, name: &str) -> Place {
-        Place::Thing { namespace: namespace.to_owned(), name: name.to_owned() }
+impl ResourceScope {
+    pub(super) fn thing(namespace: &str, name: &str) -> ResourceScope {
+        ResourceScope::Thing { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     fn lets(&self, grants: &Grants, verb: Verb) -> bool {
         match self {
-            Place::Thing { namespace, name } => grants.may(verb, namespace, name),
-            Place::Namespace(namespace) => grants.may_in(verb, namespace),
-            Place::Cluster => grants.may_everywhere(verb),
+            ResourceScope::Thing { namespace, name } => grants.may(verb, namespace, name),
+            ResourceScope::Namespace(namespace) => grants.may_in(verb, namespace),
+            ResourceScope::Cluster => grants.may_everywhere(verb),
         }
     }
 
     fn shows(&self, grants: &Grants) -> bool {
         match self {
-            Place::Thing { .. } => SEEING.iter().any(|verb| self.lets(grants, *verb)),
-            Place::Namespace(namespace) => SEEING.iter().any(|verb| grants.may_within(*verb, namespace)),
-            Place::Cluster => true,
+            ResourceScope::Thing { .. } => SEEING.iter().any(|verb| self.lets(grants, *verb)),
+            ResourceScope::Namespace(namespace) => SEEING.iter().any(|verb| grants.may_within(*verb, namespace)),
+            ResourceScope::Cluster => true,
         }
     }
 }
 
-/// What an item is about: the thing as it stands, and where the item puts it.
+/// Authorization target of one item: the existing thing, if any, and the scopes it is created in or moved to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Aim {
+pub(super) struct AuthTarget {
     /// What kind of thing it is, and what it is called where the deed is written down.
     pub(super) kind: &'static str,
     pub(super) namespace: String,
     pub(super) name: String,
     /// Where the thing that it names is, if there is one.
-    pub(super) stands: Option<Place>,
+    pub(super) stands: Option<ResourceScope>,
     /// Where something is made, or moved to.
-    pub(super) goes: Vec<Place>,
+    pub(super) goes: Vec<ResourceScope>,
     /// The revision of what is there, or what stands for one.
     pub(super) before: String,
     /// Where it acts besides, as it is and as it becomes: judged as the place is.
@@ -140,40 +140,40 @@ pub(super) struct Aim {
     pub(super) takes: Option<Vec<Effect>>,
 }
 
-impl Aim {
-    pub(super) fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> Aim {
+impl AuthTarget {
+    pub(super) fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> AuthTarget {
         let (namespace, name) = (namespace.into(), name.into());
-        Aim { kind, namespace, name, ..Aim::default() }
+        AuthTarget { kind, namespace, name, ..AuthTarget::default() }
     }
 
     /// What belongs to the cluster as a whole.
-    pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> Aim {
-        Aim { stands: Some(Place::Cluster), ..Aim::new(kind, "", name) }
+    pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> AuthTarget {
+        AuthTarget { stands: Some(ResourceScope::Cluster), ..AuthTarget::new(kind, "", name) }
     }
 
     /// What is there, in the revision that it has.
-    pub(super) fn at(self, place: Place, before: impl Into<String>) -> Aim {
-        Aim { stands: Some(place), before: before.into(), ..self }
+    pub(super) fn at(self, place: ResourceScope, before: impl Into<String>) -> AuthTarget {
+        AuthTarget { stands: Some(place), before: before.into(), ..self }
     }
 
-    pub(super) fn to(mut self, place: Place) -> Aim {
+    pub(super) fn to(mut self, place: ResourceScope) -> AuthTarget {
         self.goes.push(place);
         self
     }
 }
 
-impl Aim {
-    fn is_shown(&self, place: &Place, grants: &Grants) -> bool {
+impl AuthTarget {
+    fn is_shown(&self, place: &ResourceScope, grants: &Grants) -> bool {
         let feels = |end: &End| SEEING.iter().any(|verb| grants.may_touch(*verb, &end.namespace, &end.service));
         place.shows(grants) || self.felt.as_ref().is_some_and(|effect| effect.ends().any(feels))
     }
 }
 
-/// How the items of a command are judged.
-pub(super) struct Job<'a> {
-    pub(super) asker: &'a Asker,
+/// The check of the items of one command.
+pub(super) struct AuthCheck<'a> {
+    pub(super) principal: &'a Principal,
     pub(super) verbs: &'a [Verb],
-    /// What is answered of a thing that the asker does not see.
+    /// What is answered of a thing that the principal does not see.
     pub(super) missing: Outcome,
 }
 
@@ -200,28 +200,28 @@ pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
 
 impl Catalog {
     /// Who asks, and by which name that is written down.
-    pub(super) fn asker(&self, credential: &Credential, ctx: &Ctx) -> Asker {
+    pub(super) fn principal(&self, credential: &Credential, ctx: &Ctx) -> Principal {
         let holder = match credential {
-            Credential::Login => return Asker::Stranger,
+            Credential::Login => return Principal::Stranger,
             Credential::Token(hash) => self.access.holder(hash, ctx.time),
             Credential::Certificate(name) => self.access.holder_named(name),
         };
-        holder.map_or(Asker::Gone, Asker::Holder)
+        holder.map_or(Principal::Gone, Principal::Holder)
     }
 
-    /// A rule that is named without its namespace is the one of that name that the asker sees.
+    /// A rule that is named without its namespace is the one of that name that the principal sees.
     pub(super) fn named_for(
         &self,
-        asker: &Asker,
+        principal: &Principal,
         family: Family,
         mut drafts: Vec<RuleReleaseDraft>,
     ) -> Vec<RuleReleaseDraft> {
-        let Asker::Holder(holder) = asker else { return drafts };
+        let Principal::Holder(holder) = principal else { return drafts };
         for draft in drafts.iter_mut().filter(|draft| draft.given_namespace().is_none()) {
             let name = draft.given_rule_name().filter(|_| draft.given_rule_id().is_none());
             let Some(name) = name.map(str::to_owned) else { continue };
             let book = self.rules.of(family);
-            let mut seen = book.all_named(&name).filter(|rule| Place::of_rule(rule).shows(&holder.grants));
+            let mut seen = book.all_named(&name).filter(|rule| ResourceScope::of_rule(rule).shows(&holder.grants));
             let meant = match (seen.next(), seen.next()) {
                 (Some(one), None) => Some(one),
                 (Some(_), Some(_)) => None,
@@ -235,31 +235,31 @@ impl Catalog {
         drafts
     }
 
-    /// Does to each item what `apply` does, if the asker may have that done where the item aims at.
+    /// Does to each item what `apply` does, if the principal may have that done where the item aims at.
     pub(super) fn each_judged<T>(
         &mut self,
-        job: &Job<'_>,
+        job: &AuthCheck<'_>,
         items: Vec<T>,
-        journal: &mut Journal,
-        aim: impl Fn(&Catalog, &T) -> Aim,
-        mut apply: impl FnMut(&mut Catalog, T, &mut Journal) -> Outcome,
+        change_set: &mut ChangeSet,
+        aim: impl Fn(&Catalog, &T) -> AuthTarget,
+        mut apply: impl FnMut(&mut Catalog, T, &mut ChangeSet) -> Outcome,
     ) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(items.len());
         for item in items {
-            if let Asker::Cluster = job.asker {
-                outcomes.push(apply(self, item, journal));
+            if let Principal::Cluster = job.principal {
+                outcomes.push(apply(self, item, change_set));
                 continue;
             }
-            let (aim, edits) = (aim(self, &item), journal.edit_count());
-            let outcome = match job.asker {
-                Asker::Cluster | Asker::Stranger => Code::NotAllowedAccess.into(),
-                Asker::Gone => Code::TokenNotExisted.into(),
-                Asker::Holder(holder) => match judge(&holder.grants, job, &aim) {
+            let (aim, edits) = (aim(self, &item), change_set.edit_count());
+            let outcome = match job.principal {
+                Principal::Cluster | Principal::Stranger => Code::NotAllowedAccess.into(),
+                Principal::Gone => Code::TokenNotExisted.into(),
+                Principal::Holder(holder) => match judge(&holder.grants, job, &aim) {
                     Some(refused) => refused,
                     None => match self.refuse_dots(&aim) {
                         Some(refused) => refused.into(),
                         None => {
-                            let outcome = apply(self, item, journal);
+                            let outcome = apply(self, item, change_set);
                             self.shown(outcome, &holder.grants)
                         }
                     },
@@ -267,9 +267,9 @@ impl Catalog {
             };
             // Who deletes what is not there has done nothing that could be told.
             let is_nothing =
-                job.missing.code.is_success() && outcome.code.is_success() && journal.edit_count() == edits;
-            if !is_nothing || journal.level() < Level::RIGHTS {
-                journal.did(aim, &outcome);
+                job.missing.code.is_success() && outcome.code.is_success() && change_set.edit_count() == edits;
+            if !is_nothing || change_set.level() < Level::RIGHTS {
+                change_set.did(aim, &outcome);
             }
             outcomes.push(outcome);
         }
@@ -284,30 +284,30 @@ impl Catalog {
     }
 
     /// Where a thing stands.
-    pub(super) fn place_of(&self, entity: &Entity) -> Option<Place> {
+    pub(super) fn place_of(&self, entity: &Entity) -> Option<ResourceScope> {
         match entity {
             Entity::None => None,
-            Entity::Namespace(namespace) => Some(Place::Namespace(namespace.name.clone())),
-            Entity::Service(service) => Some(Place::thing(&service.namespace, &service.name)),
-            Entity::Alias(alias) => Some(Place::thing(&alias.namespace, &alias.service)),
-            Entity::Rule(rule) => Some(Place::thing(&rule.namespace, &rule.name)),
-            Entity::RuleRelease(release) => Some(Place::of_rule(self.rule_of(release))),
-            Entity::ConfigGroup(group) => Some(Place::thing(&group.namespace, &group.name)),
-            Entity::ConfigFile(file) => Some(Place::thing(&file.key.namespace, &file.key.group)),
-            Entity::ConfigRelease(release) => Some(Place::thing(&release.key.namespace, &release.key.group)),
-            Entity::Instance(instance) => Some(Place::thing(&instance.namespace, &instance.service)),
+            Entity::Namespace(namespace) => Some(ResourceScope::Namespace(namespace.name.clone())),
+            Entity::Service(service) => Some(ResourceScope::thing(&service.namespace, &service.name)),
+            Entity::Alias(alias) => Some(ResourceScope::thing(&alias.namespace, &alias.service)),
+            Entity::Rule(rule) => Some(ResourceScope::thing(&rule.namespace, &rule.name)),
+            Entity::RuleRelease(release) => Some(ResourceScope::of_rule(self.rule_of(release))),
+            Entity::ConfigGroup(group) => Some(ResourceScope::thing(&group.namespace, &group.name)),
+            Entity::ConfigFile(file) => Some(ResourceScope::thing(&file.key.namespace, &file.key.group)),
+            Entity::ConfigRelease(release) => Some(ResourceScope::thing(&release.key.namespace, &release.key.group)),
+            Entity::Instance(instance) => Some(ResourceScope::thing(&instance.namespace, &instance.service)),
             Entity::ConfigTemplate(_)
             | Entity::User(_)
             | Entity::ServiceToken(_)
             | Entity::AccessKey(_)
-            | Entity::Webhook(_) => Some(Place::Cluster),
+            | Entity::Webhook(_) => Some(ResourceScope::Cluster),
         }
     }
 }
 
 /// `None` if it may be done.
-fn judge(grants: &Grants, job: &Job<'_>, aim: &Aim) -> Option<Outcome> {
-    let may = |place: &Place| job.verbs.iter().all(|verb| place.lets(grants, *verb));
+fn judge(grants: &Grants, job: &AuthCheck<'_>, aim: &AuthTarget) -> Option<Outcome> {
+    let may = |place: &ResourceScope| job.verbs.iter().all(|verb| place.lets(grants, *verb));
     if let Some(place) = aim.stands.as_ref().filter(|place| !may(place)) {
         return Some(if aim.is_shown(place, grants) { refused(job.verbs) } else { job.missing.clone() });
     }

@@ -1,9 +1,9 @@
-//! Names that paths have no room for. Whoever sends a request takes `.` and `..` out of its path, so that a config
-//! client never asks for what is called so. Nothing new gets such a name, from [`Level::CUSTODY`] on; what has one
-//! stays, and is read, changed and deleted as anything else.
+//! Reserved names. HTTP clients take `.` and `..` out of a path, so a config client can never ask for a thing of that
+//! name. From [`Level::CUSTODY`] on nothing new gets one; a thing that has one stays, and is read, changed and deleted
+//! as any other.
 
 use super::Catalog;
-use super::asked::{Aim, Place};
+use super::authorization::{AuthTarget, ResourceScope};
 use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};
 
@@ -13,17 +13,17 @@ fn is_dots(name: &str) -> bool {
 
 impl Catalog {
     /// Why something is not made where it is to go.
-    pub(super) fn refuse_dots(&self, aim: &Aim) -> Option<Refusal> {
+    pub(super) fn refuse_dots(&self, aim: &AuthTarget) -> Option<Refusal> {
         let is_checked = self.level() >= Level::CUSTODY;
         aim.goes.iter().filter(|_| is_checked).find_map(|place| self.refuse_dots_in(aim.kind, place))
     }
 
-    fn refuse_dots_in(&self, kind: &str, place: &Place) -> Option<Refusal> {
+    fn refuse_dots_in(&self, kind: &str, place: &ResourceScope) -> Option<Refusal> {
         let refuse = |code, field| Some(Refusal::new(code, format!("{field} may not be . or ..")));
         let (namespace, name) = match place {
-            Place::Thing { namespace, name } => (namespace, name.as_str()),
-            Place::Namespace(namespace) => (namespace, ""),
-            Place::Cluster => return None,
+            ResourceScope::Thing { namespace, name } => (namespace, name.as_str()),
+            ResourceScope::Namespace(namespace) => (namespace, ""),
+            ResourceScope::Cluster => return None,
         };
         if is_dots(namespace) && self.namespaces.get(namespace).is_none() {
             return refuse(Code::InvalidNamespaceName, "namespace");

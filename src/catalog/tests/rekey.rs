@@ -9,7 +9,7 @@ use super::properties::some_command;
 use super::rules::{gray, of_rule, rule};
 use super::*;
 use crate::catalog::configs::FileFilter;
-use crate::catalog::rebirth::{INDEX_LEAP, LEAP, Rebirth, index_after, notification_start};
+use crate::catalog::rekey::{INDEX_LEAP, LEAP, Rebirth, index_after, notification_start};
 use crate::model::rule::Family;
 
 /// Where notification ids begin.

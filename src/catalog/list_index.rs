@@ -1,7 +1,7 @@
-//! Things of one kind by key, and in the order of their list: newest change first, then by key.
+//! List index: things of one kind by key, and in the order of their list, newest change first, then by key.
 //!
 //! A list that wants names asks for all of them, and a hundred thousand things lie all over memory. So the list
-//! is one of [sheets](Sheet), on which the texts that lists ask for lie one behind the other; it touches the
+//! is one of [segments](Segment), on which the texts that lists ask for lie one behind the other; it touches the
 //! things of its page alone. A hundred thousand names take less than two milliseconds, wherever the page is.
 //!
 //! The list stands here from its end on, so that what has just changed is put behind all others and moves none.
@@ -16,7 +16,7 @@ use imbl::OrdMap;
 
 use super::abandoned::is_abandoned;
 use super::page::{Listed, Page};
-use super::sheet::Sheet;
+use super::segment::Segment;
 use crate::model::text::NameFilter;
 use crate::model::texts::{SLOTS_MAX, Search, Slots, Texts};
 use crate::model::time::Timestamp;
@@ -62,45 +62,45 @@ impl<'a> Wish<'a> {
 }
 
 /// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
-pub(super) struct Ledger<T: Entry> {
+pub(super) struct ListIndex<T: Entry> {
     by_key: OrdMap<Arc<T::Key>, Arc<T>>,
     /// Each from its place on, up to that of the next.
-    sheets: OrdMap<Place<T::Key>, Arc<Sheet<T>>>,
-    /// What stands from here on is on a sheet by itself: the one that nearly every change is put on.
+    segments: OrdMap<Place<T::Key>, Arc<Segment<T>>>,
+    /// What stands from here on is on a segment by itself: the one that nearly every change is put on.
     from: Place<T::Key>,
-    newest: Arc<Sheet<T>>,
+    newest: Arc<Segment<T>>,
 }
 
 /// How far from the end of the list a thing stands; none is before all of them.
 type Place<K> = Option<(Timestamp, Reverse<Arc<K>>)>;
 
-impl<T: Entry> Default for Ledger<T> {
+impl<T: Entry> Default for ListIndex<T> {
     fn default() -> Self {
-        Ledger { by_key: OrdMap::new(), sheets: OrdMap::new(), from: None, newest: Arc::default() }
+        ListIndex { by_key: OrdMap::new(), segments: OrdMap::new(), from: None, newest: Arc::default() }
     }
 }
 
-impl<T: Entry> Clone for Ledger<T> {
+impl<T: Entry> Clone for ListIndex<T> {
     fn clone(&self) -> Self {
-        let (by_key, sheets) = (self.by_key.clone(), self.sheets.clone());
-        Ledger { by_key, sheets, from: self.from.clone(), newest: self.newest.clone() }
+        let (by_key, segments) = (self.by_key.clone(), self.segments.clone());
+        ListIndex { by_key, segments, from: self.from.clone(), newest: self.newest.clone() }
     }
 }
 
-/// What is on which sheet depends on how it came there, and does not count.
-impl<T: Entry + PartialEq> PartialEq for Ledger<T> {
+/// What is on which segment depends on how it came there, and does not count.
+impl<T: Entry + PartialEq> PartialEq for ListIndex<T> {
     fn eq(&self, other: &Self) -> bool {
         self.by_key == other.by_key && self.in_list_order().eq(other.in_list_order())
     }
 }
 
-impl<T: Entry + std::fmt::Debug> std::fmt::Debug for Ledger<T> {
+impl<T: Entry + std::fmt::Debug> std::fmt::Debug for ListIndex<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.in_list_order()).finish()
     }
 }
 
-impl<T: Entry> Ledger<T> {
+impl<T: Entry> ListIndex<T> {
     pub(super) fn get(&self, key: &T::Key) -> Option<&Arc<T>> {
         self.by_key.get(key)
     }
@@ -140,22 +140,22 @@ impl<T: Entry> Ledger<T> {
     }
 
     fn in_list_order(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.all_sheets().flat_map(|sheet| sheet.things().rev())
+        self.all_segments().flat_map(|segment| segment.things().rev())
     }
 
-    fn all_sheets(&self) -> impl Iterator<Item = &Arc<Sheet<T>>> {
-        iter::once(&self.newest).chain(self.sheets.values().rev())
+    fn all_segments(&self) -> impl Iterator<Item = &Arc<Segment<T>>> {
+        iter::once(&self.newest).chain(self.segments.values().rev())
     }
 
     /// Those that have what is wished for and are wanted for the rest; an absent rest wants all.
     pub(super) fn list(&self, wishes: &[Wish<'_>], rest: Option<impl Fn(&T) -> bool>, page: &Page) -> Listed<Arc<T>> {
         let wants_all = wishes.is_empty() && rest.is_none();
         let mut listed = Listed::amount(0);
-        for sheet in self.all_sheets() {
+        for segment in self.all_segments() {
             if is_abandoned() {
                 break;
             }
-            sheet.list(wishes, rest.as_ref(), page, &mut listed);
+            segment.list(wishes, rest.as_ref(), page, &mut listed);
             if wants_all && listed.amount >= page.end() {
                 listed.amount = self.len();
                 break;
@@ -164,7 +164,7 @@ impl<T: Entry> Ledger<T> {
         listed
     }
 
-    /// How many things [`Ledger::list`] walks at most.
+    /// How many things [`ListIndex::list`] walks at most.
     pub(super) fn reach(&self, is_filtered: bool, page: &Page) -> usize {
         if is_filtered { self.len() } else { page.end().min(self.len()) }
     }
@@ -176,13 +176,13 @@ impl<T: Entry> Ledger<T> {
             let Some((from, further)) = put(newest, &place, entry) else { return };
             newest.shrink();
             let (from, full) = (mem::replace(&mut self.from, from), mem::replace(&mut self.newest, Arc::new(further)));
-            self.sheets.insert(from, full);
-        } else if let Some((_, sheet)) = self.sheets.get_prev_mut(&place) {
-            if let Some((from, further)) = put(Arc::make_mut(sheet), &place, entry) {
-                self.sheets.insert(from, Arc::new(further));
+            self.segments.insert(from, full);
+        } else if let Some((_, segment)) = self.segments.get_prev_mut(&place) {
+            if let Some((from, further)) = put(Arc::make_mut(segment), &place, entry) {
+                self.segments.insert(from, Arc::new(further));
             }
         } else {
-            self.sheets.insert(None, Arc::new(Sheet::new(entry)));
+            self.segments.insert(None, Arc::new(Segment::new(entry)));
         }
     }
 
@@ -197,46 +197,50 @@ impl<T: Entry> Ledger<T> {
             }
             return;
         }
-        let (from, sheet) = self.sheets.get_prev_mut(&place).expect("what is there is listed");
-        let sheet = Arc::make_mut(sheet);
-        sheet.remove(entry);
-        if sheet.is_sparse() {
+        let (from, segment) = self.segments.get_prev_mut(&place).expect("what is there is listed");
+        let segment = Arc::make_mut(segment);
+        segment.remove(entry);
+        if segment.is_sparse() {
             let from = from.clone();
-            sheet.close_gaps();
+            segment.close_gaps();
             self.unite(&from);
         }
     }
 
-    /// Puts what is left of a sheet on the one before, if there is room to spare.
+    /// Puts what is left of a segment on the one before, if there is room to spare.
     fn unite(&mut self, from: &Place<T::Key>) {
-        let len = self.sheets.get(from).map_or(0, |sheet| sheet.len());
+        let len = self.segments.get(from).map_or(0, |segment| segment.len());
         if len == 0 {
-            self.sheets.remove(from);
+            self.segments.remove(from);
             return;
         }
-        let before = self.sheets.range::<_, Place<T::Key>>((Bound::Unbounded, Bound::Excluded(from))).next_back();
+        let before = self.segments.range::<_, Place<T::Key>>((Bound::Unbounded, Bound::Excluded(from))).next_back();
         let with_room = before.filter(|(_, before)| before.len() + len <= SLOTS_MAX * 3 / 4);
         let Some(before) = with_room.map(|(before, _)| before.clone()) else { return };
-        if let (Some(sheet), Some(before)) = (self.sheets.remove(from), self.sheets.get_mut(&before)) {
-            Arc::make_mut(before).append(Arc::unwrap_or_clone(sheet));
+        if let (Some(segment), Some(before)) = (self.segments.remove(from), self.segments.get_mut(&before)) {
+            Arc::make_mut(before).append(Arc::unwrap_or_clone(segment));
         }
     }
 }
 
-/// Puts an entry on the sheet that it belongs on. If that is full, there is a further sheet behind it then.
-fn put<T: Entry>(sheet: &mut Sheet<T>, place: &Place<T::Key>, entry: Arc<T>) -> Option<(Place<T::Key>, Sheet<T>)> {
-    let slot = sheet.slot_for(&entry);
-    if !sheet.is_full() {
-        sheet.insert(slot, entry);
+/// Puts an entry on the segment that it belongs on. If that is full, there is a further segment behind it then.
+fn put<T: Entry>(
+    segment: &mut Segment<T>,
+    place: &Place<T::Key>,
+    entry: Arc<T>,
+) -> Option<(Place<T::Key>, Segment<T>)> {
+    let slot = segment.slot_for(&entry);
+    if !segment.is_full() {
+        segment.insert(slot, entry);
         return None;
     }
     if slot == SLOTS_MAX {
-        return Some((place.clone(), Sheet::new(entry)));
+        return Some((place.clone(), Segment::new(entry)));
     }
-    let mut newer = sheet.split();
-    let first = newer.things().next().expect("half of a full sheet is something");
+    let mut newer = segment.split();
+    let first = newer.things().next().expect("half of a full segment is something");
     let from = Some((first.mtime(), Reverse(first.shared_key())));
-    let half = if *place < from { sheet } else { &mut newer };
+    let half = if *place < from { segment } else { &mut newer };
     let slot = half.slot_for(&entry);
     half.insert(slot, entry);
     Some((from, newer))
@@ -310,7 +314,7 @@ mod tests {
     }
 
     /// The same by every filter, on every page.
-    fn assert_same(ledger: &Ledger<Thing>, model: &Model) {
+    fn assert_same(ledger: &ListIndex<Thing>, model: &Model) {
         assert_eq!(ledger.len(), model.len());
         assert!(ledger.onward(&0).map(|thing| &**thing).eq(model.values()), "the same by key");
         let filter = |text| Some(NameFilter::parse(text));
@@ -342,8 +346,8 @@ mod tests {
         }
     }
 
-    fn rebuilt(model: &Model) -> Ledger<Thing> {
-        let mut ledger = Ledger::default();
+    fn rebuilt(model: &Model) -> ListIndex<Thing> {
+        let mut ledger = ListIndex::default();
         model.values().for_each(|thing| assert_eq!(ledger.insert(Arc::new(thing.clone())), None));
         ledger
     }
@@ -355,7 +359,7 @@ mod tests {
         fn a_ledger_is_a_sorted_list_and_its_clones_stay_what_they_were(
             steps in prop::collection::vec(some_step(), 1..40),
         ) {
-            let (mut ledger, mut model, mut seen) = (Ledger::default(), Model::new(), Vec::new());
+            let (mut ledger, mut model, mut seen) = (ListIndex::default(), Model::new(), Vec::new());
             for step in steps {
                 match step {
                     Step::Insert { from, many, every, stamp, names } => {
@@ -381,19 +385,19 @@ mod tests {
         }
     }
 
-    /// What was updated and removed again and again lies on no more sheets than half full ones would be.
+    /// What was updated and removed again and again lies on no more segments than half full ones would be.
     #[test]
     fn sheets_that_empty_are_put_together() {
-        let mut ledger = Ledger::default();
+        let mut ledger = ListIndex::default();
         let thing = |id: u16, stamp: u64| Arc::new(Thing { id, stamp, names: vec!["pay"] });
         let (things, mut number) = (5_000, 0_u64);
         for stamp in 0..60_000 {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             ledger.insert(thing((number >> 33) as u16 % things, stamp));
         }
-        let slots = ledger.all_sheets().count() * SLOTS_MAX;
+        let slots = ledger.all_segments().count() * SLOTS_MAX;
         assert!(slots < 2 * ledger.len(), "{slots} slots for {} things", ledger.len());
         (0..things).for_each(|id| drop(ledger.remove(&id)));
-        assert_eq!((ledger.len(), ledger.all_sheets().count()), (0, 1));
+        assert_eq!((ledger.len(), ledger.all_segments().count()), (0, 1));
     }
 }

@@ -1,12 +1,12 @@
-//! What each kind of item is about: the thing that it names by id or by name, and where it puts it. The
-//! look-ups are those of the change itself, so that what is judged is what is changed.
+//! Authorization targets by kind of item: the thing that it names by id or by name, and the scope it puts it in. The
+//! look-ups are those of the change itself, so that the thing judged is the thing changed.
 //!
 //! The names of kinds, and the way a name is put together, are written into the audit trail, whose rows are hashed: other
 //! words belong to another level (`tests::words`).
 
 use super::Catalog;
-use super::asked::{Aim, Place};
 use super::audit::AuditNote;
+use super::authorization::{AuthTarget, ResourceScope};
 use super::command::{Command, Op};
 use super::history::Thing;
 use super::releases::Due;
@@ -25,9 +25,9 @@ use crate::model::rule::{Effect, End, Family, Rule, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::webhook::WebhookDraft;
 
-impl Place {
-    pub(super) fn of_rule(rule: &Rule) -> Place {
-        Place::thing(&rule.namespace, &rule.name)
+impl ResourceScope {
+    pub(super) fn of_rule(rule: &Rule) -> ResourceScope {
+        ResourceScope::thing(&rule.namespace, &rule.name)
     }
 }
 
@@ -36,8 +36,9 @@ fn text(field: &Option<String>) -> &str {
 }
 
 impl Catalog {
-    pub(super) fn aim_of_namespace(&self, op: Op, draft: &NamespaceDraft) -> Aim {
-        let (aim, place) = (Aim::new("namespace", &draft.name, &draft.name), Place::Namespace(draft.name.clone()));
+    pub(super) fn aim_of_namespace(&self, op: Op, draft: &NamespaceDraft) -> AuthTarget {
+        let (aim, place) =
+            (AuthTarget::new("namespace", &draft.name, &draft.name), ResourceScope::Namespace(draft.name.clone()));
         match self.namespaces.get(&draft.name) {
             Some(namespace) if op != Op::Create => aim.at(place, &namespace.revision),
             _ if op == Op::Create => aim.to(place),
@@ -45,64 +46,64 @@ impl Catalog {
         }
     }
 
-    pub(super) fn aim_of_service(&self, op: Op, draft: &ServiceDraft) -> Aim {
+    pub(super) fn aim_of_service(&self, op: Op, draft: &ServiceDraft) -> AuthTarget {
         let (namespace, name) = (text(&draft.namespace), text(&draft.name));
         if op == Op::Create {
-            return Aim::new("service", namespace, name).to(Place::thing(namespace, name));
+            return AuthTarget::new("service", namespace, name).to(ResourceScope::thing(namespace, name));
         }
         match self.services.named_by(draft) {
-            Some(service) => Aim::new("service", &service.namespace, &service.name)
-                .at(Place::thing(&service.namespace, &service.name), &service.revision),
-            None => Aim::new("service", namespace, name),
+            Some(service) => AuthTarget::new("service", &service.namespace, &service.name)
+                .at(ResourceScope::thing(&service.namespace, &service.name), &service.revision),
+            None => AuthTarget::new("service", namespace, name),
         }
     }
 
     /// An alias belongs to its service: who makes one needs both, the service and the name that it takes.
-    pub(super) fn aim_of_alias(&self, op: Op, draft: &AliasDraft) -> Aim {
-        let mut aim = Aim::new("alias", draft.alias_namespace(), text(&draft.alias));
+    pub(super) fn aim_of_alias(&self, op: Op, draft: &AliasDraft) -> AuthTarget {
+        let mut aim = AuthTarget::new("alias", draft.alias_namespace(), text(&draft.alias));
         if op == Op::Create {
-            aim = aim.to(Place::thing(draft.alias_namespace(), text(&draft.alias)));
+            aim = aim.to(ResourceScope::thing(draft.alias_namespace(), text(&draft.alias)));
         } else if let Some(alias) = self.aliases.named_by(draft) {
-            aim = Aim::new("alias", &alias.alias_namespace, &alias.alias)
-                .at(Place::thing(&alias.namespace, &alias.service), &alias.revision);
+            aim = AuthTarget::new("alias", &alias.alias_namespace, &alias.alias)
+                .at(ResourceScope::thing(&alias.namespace, &alias.service), &alias.revision);
         }
         match &draft.service {
-            Some(service) if op != Op::Delete => aim.to(Place::thing(text(&draft.namespace), service)),
+            Some(service) if op != Op::Delete => aim.to(ResourceScope::thing(text(&draft.namespace), service)),
             _ => aim,
         }
     }
 
-    pub(super) fn aim_of_instance(&self, op: Op, draft: &InstanceDraft) -> Aim {
+    pub(super) fn aim_of_instance(&self, op: Op, draft: &InstanceDraft) -> AuthTarget {
         let (namespace, service) = draft.service_name();
         let id = draft.instance_id();
         if op == Op::Create {
-            return Aim::new("instance", namespace, id).to(Place::thing(namespace, service));
+            return AuthTarget::new("instance", namespace, id).to(ResourceScope::thing(namespace, service));
         }
         match self.instances.get(&id).filter(|instance| draft.names(instance)) {
-            Some(instance) => Aim::new("instance", &instance.namespace, id)
-                .at(Place::thing(&instance.namespace, &instance.service), &instance.revision),
-            None => Aim::new("instance", namespace, id),
+            Some(instance) => AuthTarget::new("instance", &instance.namespace, id)
+                .at(ResourceScope::thing(&instance.namespace, &instance.service), &instance.revision),
+            None => AuthTarget::new("instance", namespace, id),
         }
     }
 
     /// Of an instance that heartbeats tell of, if the trail is to have it: very many may come at once.
-    pub(super) fn aim_told_of_instance(&self, id: &str) -> Option<Aim> {
+    pub(super) fn aim_told_of_instance(&self, id: &str) -> Option<AuthTarget> {
         self.tells_of_instances().then(|| match self.instances.get(id) {
-            Some(instance) => Aim::new("instance", &instance.namespace, id)
-                .at(Place::thing(&instance.namespace, &instance.service), &instance.revision),
-            None => Aim::new("instance", "", id),
+            Some(instance) => AuthTarget::new("instance", &instance.namespace, id)
+                .at(ResourceScope::thing(&instance.namespace, &instance.service), &instance.revision),
+            None => AuthTarget::new("instance", "", id),
         })
     }
 
-    pub(super) fn aim_of_host(&self, draft: &InstanceDraft) -> Aim {
+    pub(super) fn aim_of_host(&self, draft: &InstanceDraft) -> AuthTarget {
         let (namespace, service) = draft.service_name();
         let name = format!("{service} on {}", text(&draft.host));
-        Aim::new("instance", namespace, name).at(Place::thing(namespace, service), "")
+        AuthTarget::new("instance", namespace, name).at(ResourceScope::thing(namespace, service), "")
     }
 
-    pub(super) fn aim_of_group(&self, op: Op, draft: &ConfigGroupDraft) -> Aim {
+    pub(super) fn aim_of_group(&self, op: Op, draft: &ConfigGroupDraft) -> AuthTarget {
         let (namespace, name) = (&draft.namespace, &draft.name);
-        let (aim, place) = (Aim::new("configgroup", namespace, name), Place::thing(namespace, name));
+        let (aim, place) = (AuthTarget::new("configgroup", namespace, name), ResourceScope::thing(namespace, name));
         match self.configs.group(namespace, name) {
             _ if op == Op::Create => aim.to(place),
             Some(group) => aim.at(place, &group.revision),
@@ -110,14 +111,14 @@ impl Catalog {
         }
     }
 
-    pub(super) fn aim_of_file(&self, op: Op, draft: &ConfigFileDraft) -> Aim {
+    pub(super) fn aim_of_file(&self, op: Op, draft: &ConfigFileDraft) -> AuthTarget {
         let key = draft.key();
-        let (aim, place) = (aim_at_key(&key), Place::thing(&key.namespace, &key.group));
+        let (aim, place) = (aim_at_key(&key), ResourceScope::thing(&key.namespace, &key.group));
         match self.configs.file(&key) {
             _ if op == Op::Create => aim.to(place),
             Some(file) => {
                 let takes = op == Op::Delete && self.level() >= Level::RIGHTS && self.has_in_force_or_planned(&key);
-                Aim { takes: takes.then(Vec::new), ..aim.at(place, &file.revision) }
+                AuthTarget { takes: takes.then(Vec::new), ..aim.at(place, &file.revision) }
             }
             None => aim,
         }
@@ -128,66 +129,66 @@ impl Catalog {
         self.configs.releases_of(key).any(|release| release.state().is_in_force_or_planned())
     }
 
-    pub(super) fn aim_of_template(&self, draft: &ConfigTemplateDraft) -> Aim {
-        let aim = Aim::of_cluster("configtemplate", &draft.name);
+    pub(super) fn aim_of_template(&self, draft: &ConfigTemplateDraft) -> AuthTarget {
+        let aim = AuthTarget::of_cluster("configtemplate", &draft.name);
         let revision = self.templates.get(&draft.name).map(|template| template.revision.clone());
-        Aim { before: revision.unwrap_or_default(), ..aim }
+        AuthTarget { before: revision.unwrap_or_default(), ..aim }
     }
 
     /// Making and publishing at once: both verbs are asked for.
-    pub(super) fn aim_of_publication(&self, publish: &ConfigPublish) -> Aim {
+    pub(super) fn aim_of_publication(&self, publish: &ConfigPublish) -> AuthTarget {
         let key = publish.file.key();
         let before = self.version_in_force(&key);
-        Aim { before, ..aim_at_key(&key).to(Place::thing(&key.namespace, &key.group)) }
+        AuthTarget { before, ..aim_at_key(&key).to(ResourceScope::thing(&key.namespace, &key.group)) }
     }
 
     /// A release belongs to its file, whether or not there is one of that name.
-    pub(super) fn aim_of_config_release(&self, draft: &ConfigReleaseDraft) -> Aim {
+    pub(super) fn aim_of_config_release(&self, draft: &ConfigReleaseDraft) -> AuthTarget {
         let key = draft.key();
         let is_there = self.configs.file(&key).is_some() || !self.configs.versions_of(&key).is_empty();
-        let (aim, place) = (aim_at_key(&key), Place::thing(&key.namespace, &key.group));
+        let (aim, place) = (aim_at_key(&key), ResourceScope::thing(&key.namespace, &key.group));
         if is_there { aim.at(place, self.version_in_force(&key)) } else { aim }
     }
 
     /// What was to be published later.
-    pub(super) fn aim_of_due(&self, due: &Due) -> Aim {
+    pub(super) fn aim_of_due(&self, due: &Due) -> AuthTarget {
         match &due.thing {
             Thing::File(key) => {
-                aim_at_key(key).at(Place::thing(&key.namespace, &key.group), self.version_in_force(key))
+                aim_at_key(key).at(ResourceScope::thing(&key.namespace, &key.group), self.version_in_force(key))
             }
             Thing::Rule(family, id) => match self.rules.of(*family).get(id) {
                 Some(rule) => self.aim_at_rule(rule),
-                None => Aim::new(family.element(), "", id),
+                None => AuthTarget::new(family.element(), "", id),
             },
         }
     }
 
-    pub(super) fn aim_of_user(&self, name: &str) -> Aim {
+    pub(super) fn aim_of_user(&self, name: &str) -> AuthTarget {
         let revision = self.access.user_named(name).map(|user| user.revision.clone());
-        Aim::of_cluster("user", name).at(Place::Cluster, revision.unwrap_or_default())
+        AuthTarget::of_cluster("user", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
-    pub(super) fn aim_of_token(&self, name: &str) -> Aim {
+    pub(super) fn aim_of_token(&self, name: &str) -> AuthTarget {
         let revision = self.access.service_token(name).map(|token| token.revision.clone());
-        Aim::of_cluster("token", name).at(Place::Cluster, revision.unwrap_or_default())
+        AuthTarget::of_cluster("token", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
-    pub(super) fn aim_of_access_key(&self, draft: &AccessKeyDraft) -> Aim {
+    pub(super) fn aim_of_access_key(&self, draft: &AccessKeyDraft) -> AuthTarget {
         let revision = self.access_keys.get(&draft.app_id, &draft.name).map(|key| key.revision.clone());
         let name = format!("{}/{}", draft.app_id, draft.name);
-        Aim::of_cluster("accesskey", name).at(Place::Cluster, revision.unwrap_or_default())
+        AuthTarget::of_cluster("accesskey", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
     /// A login, by whose it is.
-    pub(super) fn aim_of_session(&self, id: &str) -> Aim {
+    pub(super) fn aim_of_session(&self, id: &str) -> AuthTarget {
         let name = self.access.session(id).map(|(_, user)| user.name.clone());
-        Aim::of_cluster("session", name.unwrap_or_default())
+        AuthTarget::of_cluster("session", name.unwrap_or_default())
     }
 
     /// Webhooks are the cluster's.
-    pub(super) fn aim_of_webhook(&self, draft: &WebhookDraft) -> Aim {
+    pub(super) fn aim_of_webhook(&self, draft: &WebhookDraft) -> AuthTarget {
         let before = self.webhooks.get(&draft.name).map(|hook| hook.revision.clone()).unwrap_or_default();
-        Aim::of_cluster("webhook", &draft.name).at(Place::Cluster, before)
+        AuthTarget::of_cluster("webhook", &draft.name).at(ResourceScope::Cluster, before)
     }
 
     /// What the trail has of a batch that was refused as a whole: what its first item is about.
@@ -197,7 +198,7 @@ impl Catalog {
         AuditNote { namespace: aim.namespace, ..note }
     }
 
-    fn aim_of_first(&self, command: &Command) -> Option<Aim> {
+    fn aim_of_first(&self, command: &Command) -> Option<AuthTarget> {
         Some(match command {
             Command::Namespaces(op, items) => self.aim_of_namespace(*op, items.first()?),
             Command::Services(op, items) => self.aim_of_service(*op, items.first()?),
@@ -223,7 +224,7 @@ impl Catalog {
             Command::ChangeTokens(items) => self.aim_of_token(&items.first()?.name),
             Command::AccessKeys(_, items) => self.aim_of_access_key(items.first()?),
             Command::Webhooks(_, items) => self.aim_of_webhook(items.first()?),
-            Command::Settings(_) => Aim::of_cluster("settings", ""),
+            Command::Settings(_) => AuthTarget::of_cluster("settings", ""),
             _ => return None,
         })
     }
@@ -232,55 +233,55 @@ impl Catalog {
         self.configs.active_release(key).map(|release| release.version.to_string()).unwrap_or_default()
     }
 
-    pub(super) fn aim_of_rule(&self, op: Op, draft: &RuleDraft) -> Aim {
+    pub(super) fn aim_of_rule(&self, op: Op, draft: &RuleDraft) -> AuthTarget {
         let (head, kind) = (&draft.head, draft.body.family().element());
         let (namespace, name) = (text(&head.namespace), text(&head.name));
         if op == Op::Create {
             let acts = draft.rule(String::new(), String::new(), Stamp::default(), self.level()).ok();
-            let aim = Aim::new(kind, namespace, name).to(Place::thing(namespace, name));
-            return Aim { acts: self.effects(acts.as_ref()), ..aim };
+            let aim = AuthTarget::new(kind, namespace, name).to(ResourceScope::thing(namespace, name));
+            return AuthTarget { acts: self.effects(acts.as_ref()), ..aim };
         }
-        let Some(rule) = self.rule_named_by(op, draft) else { return Aim::new(kind, namespace, name) };
-        let aim = self.felt(Aim::new(kind, &rule.namespace, &rule.name), &rule);
-        let aim = aim.at(Place::of_rule(&rule), &rule.revision);
+        let Some(rule) = self.rule_named_by(op, draft) else { return AuthTarget::new(kind, namespace, name) };
+        let aim = self.felt(AuthTarget::new(kind, &rule.namespace, &rule.name), &rule);
+        let aim = aim.at(ResourceScope::of_rule(&rule), &rule.revision);
         if op == Op::Delete {
-            return Aim { takes: self.taken_with(&rule), ..aim };
+            return AuthTarget { takes: self.taken_with(&rule), ..aim };
         }
         let mut changed = Rule::clone(&rule);
         let acts = draft.lay_over(&mut changed, self.level()).is_ok().then_some(&changed);
         let namespace = head.namespace.as_deref().unwrap_or(&rule.namespace);
-        let aim = aim.to(Place::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)));
-        Aim { acts: self.effects(acts), ..aim }
+        let aim = aim.to(ResourceScope::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)));
+        AuthTarget { acts: self.effects(acts), ..aim }
     }
 
-    pub(super) fn aim_of_rule_publication(&self, family: Family, draft: &RuleReleaseDraft) -> Aim {
+    pub(super) fn aim_of_rule_publication(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
         match self.rule_to_publish(family, draft) {
-            Ok(rule) => Aim {
+            Ok(rule) => AuthTarget {
                 acts: self.effects([&*rule].into_iter().chain(self.rule_in_force(&rule))),
                 ..self.aim_at_rule(&rule)
             },
-            Err(_) => Aim::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
+            Err(_) => AuthTarget::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
 
     /// Judged by what the release was made of, and by what clients have in place of it.
-    pub(super) fn aim_of_rule_release(&self, family: Family, draft: &RuleReleaseDraft) -> Aim {
+    pub(super) fn aim_of_rule_release(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
         match self.release_named_by(family, draft) {
             Ok(Some(release)) => {
                 let earlier = draft.to_previous.unwrap_or_default().then(|| self.earlier_normal(&*release)).flatten();
                 let earlier = earlier.as_ref().map(|release| &*release.rule);
                 let judged = [&*release.rule].into_iter().chain(self.rule_in_force(&release.rule)).chain(earlier);
-                Aim { acts: self.effects(judged), ..self.aim_at_rule(self.rule_of(&release)) }
+                AuthTarget { acts: self.effects(judged), ..self.aim_at_rule(self.rule_of(&release)) }
             }
-            Ok(None) | Err(_) => Aim::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
+            Ok(None) | Err(_) => AuthTarget::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
 
-    fn aim_at_rule(&self, rule: &Rule) -> Aim {
+    fn aim_at_rule(&self, rule: &Rule) -> AuthTarget {
         let normal = self.rules.of(rule.family()).active().normal(&rule.id);
         let version = normal.map(|release| release.version.to_string()).unwrap_or_default();
-        let aim = self.felt(Aim::new(rule.family().element(), &rule.namespace, &rule.name), rule);
-        aim.at(Place::of_rule(rule), version)
+        let aim = self.felt(AuthTarget::new(rule.family().element(), &rule.namespace, &rule.name), rule);
+        aim.at(ResourceScope::of_rule(rule), version)
     }
 
     /// The rule as its normal release in force has it.
@@ -304,8 +305,8 @@ impl Catalog {
         })
     }
 
-    fn felt(&self, aim: Aim, rule: &Rule) -> Aim {
-        Aim { felt: (self.level() >= Level::RIGHTS).then(|| rule.effect()), ..aim }
+    fn felt(&self, aim: AuthTarget, rule: &Rule) -> AuthTarget {
+        AuthTarget { felt: (self.level() >= Level::RIGHTS).then(|| rule.effect()), ..aim }
     }
 
     /// What clients lose with a rule: where its releases act that they see, or are to see.
@@ -322,6 +323,6 @@ impl Catalog {
     }
 }
 
-fn aim_at_key(key: &ConfigKey) -> Aim {
-    Aim::new("configfile", &key.namespace, format!("{}/{}", key.group, key.file))
+fn aim_at_key(key: &ConfigKey) -> AuthTarget {
+    AuthTarget::new("configfile", &key.namespace, format!("{}/{}", key.group, key.file))
 }
