@@ -54,7 +54,7 @@
 //! (`api::layers`) has the token looked up (one place, [`operations::caller`]); `api::extract::Batch` parses each item on
 //! its own, and [`operations`] checks it as far as that is possible without state. What is acceptable becomes ONE
 //! [`catalog::Command`] (`operations::write`) and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
-//! on it and appends it, with what else came during a round trip (`raft::gather`), and only while a
+//! on it and appends it, with what else came during a round trip (`raft::batching`), and only while a
 //! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
 //! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority
 //! has it on disk, which the followers are told with the entries that come next, or at once where none do
@@ -144,14 +144,14 @@
 //! each of its nodes is made from that file. The state goes through [`catalog::rekey`] on the way: sessions and nodes
 //! are left behind, versions and the log index go up, and release keys and notification ids are those of this cluster
 //! alone, also where another one is made of the same backup. `thuban recover` goes the same way from the directory of
-//! the node that is left. What clients name that no node of their cluster knows (`raft::horizon`) is as if it were not
+//! the node that is left. What clients name that no node of their cluster knows (`raft::read_barrier`) is as if it were not
 //! named.
 //!
 //! # The path of a heartbeat
 //!
 //! `POST /v1/Heartbeat` on any node, of one instance or of each of a batch: the node gathers what its clients send
 //! for 30 ms and hands it to the leader in one call; the client is answered when the leader has it. There it stays
-//! in memory (`raft::beats`) and never reaches the log. Twice a second the leader looks at those who might have been
+//! in memory (`raft::heartbeats`) and never reaches the log. Twice a second the leader looks at those who might have been
 //! silent for three times their ttl by now, each of whom has a place on an agenda; only who became unhealthy, or has
 //! beaten again, is proposed, many in one command. Where very many change at once, as a zone dies or comes back,
 //! the rest of them is waited for, six seconds at most, and they are one entry. Who stays away for as long as it
@@ -204,16 +204,16 @@
 //!
 //! `thuban reset-password` on a stopped node changes no row: what one node has by itself would make its state
 //! differ. It leaves an order with the hash in the directory (`store::order`), and the node, once it has a
-//! leader, proposes it as the cluster's own (`raft::reset`). The order names the hash that it replaces, so it
+//! leader, proposes it as the cluster's own (`raft::password_reset`). The order names the hash that it replaces, so it
 //! takes effect once and undoes nothing.
 //!
 //! # The path of an audit row
 //!
 //! A request's command carries who asked (`catalog::authorization`); each item that apply judged is a deed, and the deeds
 //! of an entry are one stored row ([`catalog::audit`]), in the batch of the change itself. What is no command, a
-//! failed login say, waits as a note on its node (`raft::notes`) and is proposed with others, once a second at
+//! failed login say, waits as a note on its node (`raft::audit_buffer`) and is proposed with others, once a second at
 //! most. Of the rows memory holds only how many items each has, so that apply can prune; a list walks them in the
-//! store, newest first, on a blocking thread (`raft::trail`).
+//! store, newest first, on a blocking thread (`raft::audit_reader`).
 //!
 //! # The path of a page
 //!
@@ -300,7 +300,7 @@
 //!   takes, and is not ready.
 //! * No change of the membership is begun after which the voters that answer could not go on
 //!   (`raft::members`).
-//! * A node whose state hash is not that of the others stops serving, for good (`raft::divergence`).
+//! * A node whose state hash is not that of the others stops serving, for good (`raft::consistency_check`).
 //! * `enable_leader_restore` stays off: a restarted leader is elected anew (see
 //!   `store::power_loss_test` for what happens otherwise).
 //! * Every wait, queue and body has a limit; they are in [`model::limits`], [`config`] and
@@ -313,12 +313,12 @@
 //! * A peer is waited for while a byte moves: any entry passes a link of 64 KiB/s. Raft's own calls wait for no other
 //!   ones, and a large forward for nobody (`peer::limits`).
 //! * The log is not larger than four times what makes a snapshot due and what is kept behind one: a peer that needs
-//!   more of it gets a snapshot (`raft::keeping`).
+//!   more of it gets a snapshot (`raft::compaction`).
 //! * Nobody is declared unhealthy before its whole window has passed under the present leader, and none
 //!   of it while that leader was stalled or cut off; a verdict is proposed in the term in which it was
 //!   found, or not at all.
 //! * What runs short is refused before it is used up, and for as long as it is short only: disk, memory and quota
-//!   (`raft::room`), the log's past (`raft::keeping`), places for connections ([`connections`]). None of
+//!   (`raft::capacity`), the log's past (`raft::compaction`), places for connections ([`connections`]). None of
 //!   them ends a node.
 //! * No secret of an access key is proposed, written or logged in clear; a node that cannot read a key takes it for one
 //!   that nobody has signed with.

@@ -21,7 +21,7 @@ use crate::model::code::Code;
 use crate::model::grant::Verb;
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
-use crate::raft::Lane;
+use crate::raft::RateClass;
 
 /// One thing that somebody asked for, and what came of it.
 #[derive(Serialize, JsonSchema)]
@@ -175,13 +175,13 @@ impl App {
         let name = format!("{} {route}", request.method());
         let note = AuditNote::refused("route", &name, code);
         if let Some(caller) = caller {
-            return self.node.note(Lane::Refused, caller.signs(note));
+            return self.node.note(RateClass::Refused, caller.signs(note));
         }
         let note = AuditNote {
             address: client_address(request.headers(), request.extensions(), &self.settings.trusted_proxies),
             request: crate::request_id::of(request.extensions()),
             ..note
         };
-        self.node.note(Lane::Stranger, note);
+        self.node.note(RateClass::Stranger, note);
     }
 }

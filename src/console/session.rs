@@ -21,7 +21,7 @@ use crate::catalog::audit::AuditNote;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::operations::{Caller, token_hash};
-use crate::raft::Lane;
+use crate::raft::RateClass;
 
 const SESSION: &str = "thuban_session";
 const LANGUAGE: &str = "thuban_language";
@@ -113,7 +113,7 @@ impl Visitor {
     /// The answer to a form of who may not do what it asks for, and the trail has it.
     pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
         let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
-        console.node.note(Lane::Refused, self.caller.signs(note));
+        console.node.note(RateClass::Refused, self.caller.signs(note));
         super::frame::undone(self.texts, refusal)
     }
 

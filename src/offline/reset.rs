@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::catalog::{Row, Table};
 use crate::format::level::LevelRange;
 use crate::model::access::{PasswordHash, User};
-use crate::raft::reset::PasswordReset;
+use crate::raft::password_reset::PasswordReset;
 use crate::store::Peek;
 
 /// Leaves the order. The user has to be known to this directory; the error says who is.

@@ -8,7 +8,7 @@ use crate::catalog::page::{Listed, Page};
 use crate::catalog::would_refuse::WouldRefuse;
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
-use crate::raft::Lane;
+use crate::raft::RateClass;
 
 impl Operations {
     /// A page of the trail, newest first, made into an answer where it was found.
@@ -42,7 +42,7 @@ impl Operations {
 
     /// Writes down what a caller has had done that is no command, and what came of it.
     pub fn note_done(&self, caller: &Caller, action: &str, (kind, name): (&str, &str), code: Code) {
-        self.node.note(Lane::Done, caller.signs(AuditNote::of(action, kind, name, code)));
+        self.node.note(RateClass::Done, caller.signs(AuditNote::of(action, kind, name, code)));
     }
 
     /// Writes down a failed login: the name only where it is that of a user, or the trail would show what
@@ -56,6 +56,6 @@ impl Operations {
             request: request.to_owned(),
             ..AuditNote::of("login", "user", name, code)
         };
-        self.node.note(Lane::Stranger, note);
+        self.node.note(RateClass::Stranger, note);
     }
 }

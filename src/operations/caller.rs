@@ -13,7 +13,7 @@ use crate::model::access::TokenHash;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::origin::Sender;
-use crate::raft::Lane;
+use crate::raft::RateClass;
 
 /// Who makes a request.
 #[derive(Clone, Debug)]
@@ -157,7 +157,7 @@ impl Operations {
             count: u32::try_from(count).unwrap_or(u32::MAX),
             ..self.node.state().catalog().note_of_refused(&asked.command, asked.itself)
         };
-        self.node.note(Lane::Refused, note);
+        self.node.note(RateClass::Refused, note);
         Ok(Some(vec![refused(verbs); count]))
     }
 

@@ -6,7 +6,7 @@
 //! see [`HELD_MAX`].
 //!
 //! An entry is opened before its group is made, which is how its items are known, and why nothing is decoded while the
-//! catalog is locked. What bounds the bytes of a message or of a read of the log is no cost: `raft::gather`, `store`.
+//! catalog is locked. What bounds the bytes of a message or of a read of the log is no cost: `raft::batching`, `store`.
 
 use std::collections::VecDeque;
 use std::io;

@@ -19,8 +19,8 @@ use anyhow::{Context, anyhow};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::introductions::Acquaintances;
 use super::node::Node;
+use super::peer_admission::KnownPeers;
 use crate::format::types::{Member, NodeId};
 use crate::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
 
@@ -31,7 +31,7 @@ const MEET_LOG_PAUSE: Duration = Duration::from_secs(5);
 /// What it takes to form a cluster.
 pub(super) struct Formation {
     pub(super) node: Node,
-    pub(super) acquaintances: Arc<Acquaintances>,
+    pub(super) acquaintances: Arc<KnownPeers>,
     pub(super) initial_cluster: BTreeMap<NodeId, String>,
     /// A majority of the list is enough.
     pub(super) with_majority: bool,

@@ -8,13 +8,13 @@ use openraft::errors::{ClientWriteError, LinearizableReadError, RaftError};
 use openraft::impls::ProgressResponder;
 use tracing::{Instrument, Span};
 
-use super::beats;
+use super::capacity::Growth;
 use super::clock;
-use super::errand::Errand;
+use super::forwarded::ForwardedRequest;
+use super::heartbeats;
 use super::members;
 use super::node::{Attempt, Node};
 use super::proposal::{self, Draft};
-use super::room::Growth;
 use super::subscribers;
 use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
@@ -27,7 +27,7 @@ pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>
 
 /// How an errand ended, if this node leads.
 #[derive(Debug)]
-pub(super) enum Carried {
+pub(super) enum ProposeOutcome {
     Done {
         log_index: u64,
     },
@@ -39,35 +39,35 @@ pub(super) enum Carried {
     Refused(Refusal),
 }
 
-pub(super) async fn carry_out(node: &Node, errand: Errand) -> Carried {
+pub(super) async fn carry_out(node: &Node, errand: ForwardedRequest) -> ProposeOutcome {
     match errand {
-        Errand::Propose(draft) => append(node, &draft).await,
+        ForwardedRequest::Propose(draft) => append(node, &draft).await,
         // Boxed: it is rare, and its size would be that of every proposal otherwise.
-        Errand::Membership(change) => Box::pin(members::change(node, change)).await,
+        ForwardedRequest::Membership(change) => Box::pin(members::change(node, change)).await,
     }
 }
 
 /// Proposes what this node decided as the leader: one attempt, here or nowhere.
-pub(super) async fn propose_here(node: &Node, command: Command) -> Carried {
+pub(super) async fn propose_here(node: &Node, command: Command) -> ProposeOutcome {
     append(node, &Draft::new(RequestId(rand::random()), "cluster", &command)).await
 }
 
 /// Proposes what this node found out as the leader of `term`: appended in that term, or not at all.
-pub(super) async fn propose_in_term(node: &Node, term: u64, command: Command) -> Carried {
+pub(super) async fn propose_in_term(node: &Node, term: u64, command: Command) -> ProposeOutcome {
     let draft = Draft::new(RequestId(rand::random()), "cluster", &command);
     if let Err(refusal) = admit(node, &draft) {
-        return Carried::Refused(refusal);
+        return ProposeOutcome::Refused(refusal);
     }
     let proposal = stamped(node, term, &draft).await;
     let (responder, written) = ProgressResponder::complete_only();
     let write = node.inner().raft.write(proposal).with_leader(CommittedLeaderId::new(term)).responder(responder);
     if let Err(fatal) = write.await {
-        return Carried::Unknown(fatal.to_string());
+        return ProposeOutcome::Unknown(fatal.to_string());
     }
     match written.await {
-        Ok(Ok(written)) => Carried::Done { log_index: written.log_id.index },
+        Ok(Ok(written)) => ProposeOutcome::Done { log_index: written.log_id.index },
         Ok(Err(error)) => write_error(RaftError::APIError(error)),
-        Err(_) => Carried::Unknown("the node is stopping".to_owned()),
+        Err(_) => ProposeOutcome::Unknown("the node is stopping".to_owned()),
     }
 }
 
@@ -90,10 +90,10 @@ pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
 
 /// Only while the lease holds: what a leader appends that is cut off stays in its log, and its caller
 /// without a clear answer.
-async fn append(node: &Node, draft: &Draft) -> Carried {
-    let Some(term) = node.leading_term() else { return Carried::NotLeader };
+async fn append(node: &Node, draft: &Draft) -> ProposeOutcome {
+    let Some(term) = node.leading_term() else { return ProposeOutcome::NotLeader };
     if let Err(refusal) = admit(node, draft) {
-        return Carried::Refused(refusal);
+        return ProposeOutcome::Refused(refusal);
     }
     let proposal = stamped(node, term, draft).await;
     node.inner().gatherer.append(node, proposal).await
@@ -114,17 +114,19 @@ async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
 }
 
 /// What an operator asked for cannot be done, or not now.
-pub(super) fn refused(text: impl Into<String>) -> Carried {
-    Carried::Refused(Refusal::new(Code::BadRequest, text))
+pub(super) fn refused(text: impl Into<String>) -> ProposeOutcome {
+    ProposeOutcome::Refused(Refusal::new(Code::BadRequest, text))
 }
 
-pub(super) fn write_error(error: WriteError) -> Carried {
+pub(super) fn write_error(error: WriteError) -> ProposeOutcome {
     match error {
-        RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => Carried::NotLeader,
-        RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => Carried::Unknown(forward.to_string()),
+        RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => ProposeOutcome::NotLeader,
+        RaftError::APIError(ClientWriteError::LogEntryDiscarded(forward)) => {
+            ProposeOutcome::Unknown(forward.to_string())
+        }
         RaftError::APIError(ClientWriteError::ChangeMembershipError(error)) => refused(error.to_string()),
         RaftError::APIError(ClientWriteError::PreconditionFailed(error)) => refused(error.to_string()),
-        RaftError::Fatal(fatal) => Carried::Unknown(fatal.to_string()),
+        RaftError::Fatal(fatal) => ProposeOutcome::Unknown(fatal.to_string()),
     }
 }
 
@@ -138,13 +140,13 @@ pub(super) async fn read_index(node: &Node) -> Result<u64, ReadIndexAnswer> {
     }
 }
 
-impl From<Carried> for Attempt {
-    fn from(carried: Carried) -> Self {
+impl From<ProposeOutcome> for Attempt {
+    fn from(carried: ProposeOutcome) -> Self {
         match carried {
-            Carried::Done { .. } => Attempt::Done,
-            Carried::NotLeader | Carried::Busy => Attempt::NotAppended,
-            Carried::Unknown(_) => Attempt::Unknown,
-            Carried::Refused(refusal) => Attempt::Refused(refusal),
+            ProposeOutcome::Done { .. } => Attempt::Done,
+            ProposeOutcome::NotLeader | ProposeOutcome::Busy => Attempt::NotAppended,
+            ProposeOutcome::Unknown(_) => Attempt::Unknown,
+            ProposeOutcome::Refused(refusal) => Attempt::Refused(refusal),
         }
     }
 }
@@ -159,26 +161,26 @@ pub(super) struct Service(pub(super) Node);
 
 impl PeerService for Service {
     async fn forward(&self, command: Bytes) -> ForwardAnswer {
-        let errand = match Errand::from_bytes(command) {
+        let errand = match ForwardedRequest::from_bytes(command) {
             Ok(errand) => errand,
             Err(error) => return refusal_answer(Refusal::new(Code::BadRequest, error.to_string())),
         };
         let span = match &errand {
-            Errand::Propose(draft) => traces::appending(draft.id(), || draft.asked_by()),
-            Errand::Membership(_) => Span::none(),
+            ForwardedRequest::Propose(draft) => traces::appending(draft.id(), || draft.asked_by()),
+            ForwardedRequest::Membership(_) => Span::none(),
         };
         match carry_out(&self.0, errand).instrument(span.clone()).await {
-            Carried::Done { log_index } => {
+            ProposeOutcome::Done { log_index } => {
                 traces::appended(&span, log_index);
                 ForwardAnswer::Done { log_index }
             }
-            Carried::NotLeader => ForwardAnswer::NotLeader { leader: self.0.leader() },
-            Carried::Unknown(text) => {
+            ProposeOutcome::NotLeader => ForwardAnswer::NotLeader { leader: self.0.leader() },
+            ProposeOutcome::Unknown(text) => {
                 traces::failed(&span);
                 ForwardAnswer::Unknown { text }
             }
-            Carried::Busy => ForwardAnswer::Overloaded,
-            Carried::Refused(refusal) => refusal_answer(refusal),
+            ProposeOutcome::Busy => ForwardAnswer::Overloaded,
+            ProposeOutcome::Refused(refusal) => refusal_answer(refusal),
         }
     }
 
@@ -219,6 +221,6 @@ impl PeerService for Service {
     }
 
     fn beats(&self, ids: &[String]) -> BeatsAnswer {
-        beats::take(&self.0, ids)
+        heartbeats::take(&self.0, ids)
     }
 }

@@ -5,7 +5,7 @@
 //! version before. From the moment the level is raised, such a binary is refused at every door: by its
 //! own data directory, and by its peers.
 
-use super::leading::{self, Carried};
+use super::leading::{self, ProposeOutcome};
 use super::node::Node;
 use crate::catalog::Command;
 use crate::format::level::Level;
@@ -44,7 +44,9 @@ pub(super) async fn raise_if_due(node: &Node) {
         return;
     }
     match leading::propose_here(node, Command::Raise { level: next }).await {
-        Carried::Done { .. } => tracing::info!(level = %next, "every member reads this level: it is the cluster's now"),
+        ProposeOutcome::Done { .. } => {
+            tracing::info!(level = %next, "every member reads this level: it is the cluster's now")
+        }
         other => tracing::warn!(level = %next, ?other, "the level of the cluster could not be raised yet"),
     }
 }

@@ -29,13 +29,13 @@ use sha2::{Digest, Sha256};
 use tokio::task::yield_now;
 
 use super::backup::header_of;
+use super::checkpoint_hashes::Checkpoints;
 use super::contents::{Texts, any_lacks_text};
 use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
-use super::hashes::Checkpoints;
 use super::news::{News, watch_keys};
 use super::state::{Applied, Reply, State};
+use super::state_size::Weight;
 use super::threads::at_length;
-use super::weight::Weight;
 use crate::catalog::{Catalog, Change, Edit};
 use crate::format::codec;
 use crate::format::level::Level;

@@ -16,8 +16,8 @@ use futures_util::future::join_all;
 use openraft::metrics::RaftMetrics;
 use openraft::{ChangeMembers, Instant as _, Membership};
 
-use super::errand::MembershipChange;
-use super::leading::{Carried, WriteError, refused, write_error};
+use super::forwarded::MembershipChange;
+use super::leading::{ProposeOutcome, WriteError, refused, write_error};
 use super::node::Node;
 use crate::format::types::{Member, NodeId, TypeConfig};
 use crate::peer::{IntroduceError, REACHABLE_WITHIN};
@@ -33,17 +33,17 @@ const PROMOTE_LAG_MAX: u64 = 1000;
 
 /// Carries out a change if this node leads. On a task of its own: a change of voters takes two steps, and
 /// a caller that gives up in between must not leave the cluster between them.
-pub(super) async fn change(node: &Node, change: MembershipChange) -> Carried {
+pub(super) async fn change(node: &Node, change: MembershipChange) -> ProposeOutcome {
     let node = node.clone();
     let carried = tokio::spawn(async move { change_in_turn(&node, change).await }).await;
-    carried.unwrap_or_else(|error| Carried::Unknown(error.to_string()))
+    carried.unwrap_or_else(|error| ProposeOutcome::Unknown(error.to_string()))
 }
 
 /// Only while the lease holds, as for a write: what a leader appends that is cut off has no clear outcome.
-async fn change_in_turn(node: &Node, change: MembershipChange) -> Carried {
+async fn change_in_turn(node: &Node, change: MembershipChange) -> ProposeOutcome {
     let _turn = node.inner().membership_turn.lock().await;
     if node.leading_term().is_none() {
-        return Carried::NotLeader;
+        return ProposeOutcome::NotLeader;
     }
     match change {
         MembershipChange::Add { node_id, peer } => add(node, node_id, peer).await,
@@ -86,12 +86,12 @@ impl Present {
         }
     }
 
-    fn unchanged(&self) -> Carried {
-        Carried::Done { log_index: self.last_log }
+    fn unchanged(&self) -> ProposeOutcome {
+        ProposeOutcome::Done { log_index: self.last_log }
     }
 }
 
-async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool) -> Carried {
+async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool) -> ProposeOutcome {
     let is_of_voters = matches!(&change, ChangeMembers::AddVoterIds(_) | ChangeMembers::RemoveVoters(_));
     match node.inner().raft.change_membership(change, retain).await {
         Ok(written) => {
@@ -100,7 +100,7 @@ async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool)
                 metrics.membership_config.log_id().as_ref() >= Some(&written.log_id)
             };
             let _ = node.inner().raft.wait(Some(SHOWN_WITHIN)).metrics(is_shown, "the membership is shown").await;
-            Carried::Done { log_index: written.log_id.index }
+            ProposeOutcome::Done { log_index: written.log_id.index }
         }
         Err(error) => unwritten(error, is_of_voters),
     }
@@ -108,15 +108,15 @@ async fn write(node: &Node, change: ChangeMembers<NodeId, Member>, retain: bool)
 
 /// A change of voters takes two steps, and the error does not say of which it is: of a leader that leads no more the
 /// first may have been taken, and the next leader takes the second.
-fn unwritten(error: WriteError, is_of_voters: bool) -> Carried {
+fn unwritten(error: WriteError, is_of_voters: bool) -> ProposeOutcome {
     match write_error(error) {
-        Carried::NotLeader if is_of_voters => Carried::Unknown("the lead was lost on the way".to_owned()),
+        ProposeOutcome::NotLeader if is_of_voters => ProposeOutcome::Unknown("the lead was lost on the way".to_owned()),
         other => other,
     }
 }
 
 /// A new node receives the log; a known one is reached at `peer` from now on and keeps its vote.
-async fn add(node: &Node, node_id: NodeId, peer: String) -> Carried {
+async fn add(node: &Node, node_id: NodeId, peer: String) -> ProposeOutcome {
     if node.state().catalog().nodes.get(node_id).is_some_and(|known| known.removed) {
         return refused(format!("node id {node_id} was removed before and is spent, take another"));
     }
@@ -143,7 +143,7 @@ async fn add(node: &Node, node_id: NodeId, peer: String) -> Carried {
 }
 
 /// A voter that is away, or far behind, would make every commit wait for the other ones.
-async fn promote(node: &Node, node_id: NodeId) -> Carried {
+async fn promote(node: &Node, node_id: NodeId) -> ProposeOutcome {
     let present = Present::of(node);
     let Some(address) = present.addresses.get(&node_id) else {
         return refused(format!("node {node_id} is not a member, add it first"));
@@ -165,7 +165,7 @@ async fn promote(node: &Node, node_id: NodeId) -> Carried {
         ));
     }
     if keeps_majority(&present.voters, &answering).is_err() {
-        return Carried::NotLeader;
+        return ProposeOutcome::NotLeader;
     }
     if let Err(why) = keeps_majority(&voters, &answering) {
         return refused(why);
@@ -193,7 +193,7 @@ fn has_caught_up(metrics: &RaftMetrics<TypeConfig>, node_id: NodeId) -> Result<(
 }
 
 /// The voters go on without the node, which is then no member at all.
-async fn remove(node: &Node, node_id: NodeId) -> Carried {
+async fn remove(node: &Node, node_id: NodeId) -> ProposeOutcome {
     let present = Present::of(node);
     if !present.addresses.contains_key(&node_id) {
         // It was one once: an earlier call has got as far as this, and its caller spends the id.
@@ -213,7 +213,7 @@ async fn remove(node: &Node, node_id: NodeId) -> Carried {
     }
     let answering = answering(node, &present.voters).await;
     if keeps_majority(&present.voters, &answering).is_err() {
-        return Carried::NotLeader;
+        return ProposeOutcome::NotLeader;
     }
     let left: BTreeSet<NodeId> = present.voters.iter().copied().filter(|voter| *voter != node_id).collect();
     if let Err(why) = keeps_majority(&left, &answering) {
@@ -245,7 +245,7 @@ fn keeps_majority(voters: &BTreeSet<NodeId>, answering: &BTreeSet<NodeId>) -> Re
     ))
 }
 
-async fn transfer(node: &Node, to: NodeId) -> Carried {
+async fn transfer(node: &Node, to: NodeId) -> ProposeOutcome {
     let present = Present::of(node);
     if !present.voters.contains(&to) {
         return refused(format!("node {to} is not a voter"));
@@ -257,7 +257,7 @@ async fn transfer(node: &Node, to: NodeId) -> Carried {
         return refused(format!("the state of node {to} is not that of the others, it may not lead"));
     }
     if let Err(error) = node.inner().raft.trigger().transfer_leader(to).await {
-        return Carried::Unknown(error.to_string());
+        return ProposeOutcome::Unknown(error.to_string());
     }
     match node.await_leader(TRANSFER_WITHIN, |leader| leader == Some(to)).await {
         true => present.unchanged(),
@@ -274,7 +274,7 @@ pub(super) async fn finish_change(node: &Node) {
     // One that is being carried out finishes by itself.
     let Ok(_turn) = node.inner().membership_turn.try_lock() else { return };
     match write(node, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
-        Carried::Done { .. } => tracing::info!("a change of voters that a lost leader had begun is finished"),
+        ProposeOutcome::Done { .. } => tracing::info!("a change of voters that a lost leader had begun is finished"),
         other => tracing::warn!(?other, "a change of voters is unfinished"),
     }
 }

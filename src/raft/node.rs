@@ -17,24 +17,24 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::attempts::Attempts;
+use super::audit_buffer::Notes;
+use super::audit_reader::tell_of;
+use super::batching::Batcher;
+use super::capacity::Room;
+use super::compaction::Compaction;
+use super::consistency_check::Divergence;
 use super::disk_check::DiskCheck;
-use super::divergence::Divergence;
 use super::election::Elections;
-use super::errand::Errand;
+use super::forwarded::ForwardedRequest;
 use super::freshness::Freshness;
-use super::gather::Gatherer;
-use super::keeping::Keeper;
 use super::leading;
 use super::machine::Machine;
-use super::notes::Notes;
 use super::poll::Poll;
 use super::proposal::Draft;
 use super::read_index::ReadIndexes;
-use super::room::Room;
 use super::state::State;
 use super::stuck::Standstills;
 use super::threads::Threads;
-use super::trail::tell_of;
 use super::vigil::Vigil;
 use crate::catalog::{AuthorizedCommand, Command, Outcome, RequestId};
 use crate::format::level::Level;
@@ -107,7 +107,7 @@ pub(super) struct Inner {
     pub(super) caught_up: AtomicBool,
     /// Wakes the chores that waited for it.
     pub(super) caught_up_now: Notify,
-    pub(super) gatherer: Gatherer,
+    pub(super) gatherer: Batcher,
     pub(super) freshness: Freshness,
     pub(super) elections: Elections,
     pub(super) poll: Poll,
@@ -121,7 +121,7 @@ pub(super) struct Inner {
     pub(super) backups: Arc<Semaphore>,
     pub(super) room: Room,
     pub(super) notes: Notes,
-    pub(super) keeper: tokio::sync::Mutex<Keeper>,
+    pub(super) keeper: tokio::sync::Mutex<Compaction>,
     keyring: Keyring,
     /// Held by the change of the membership that is being carried out here.
     pub(super) membership_turn: tokio::sync::Mutex<()>,
@@ -138,7 +138,7 @@ pub(super) struct Inner {
 /// Parts of a node that its settings decide.
 pub(super) struct Equipment {
     pub(super) room: Room,
-    pub(super) keeper: Keeper,
+    pub(super) keeper: Compaction,
     pub(super) keyring: Keyring,
     pub(super) elections: Elections,
     /// 0 for never.
@@ -179,7 +179,7 @@ impl Node {
             stopping: AtomicBool::new(false),
             caught_up: AtomicBool::new(false),
             caught_up_now: Notify::new(),
-            gatherer: Gatherer::default(),
+            gatherer: Batcher::default(),
             freshness: Freshness::new(),
             elections,
             poll: Poll::default(),
@@ -319,7 +319,7 @@ impl Node {
     ) -> Result<Vec<Outcome>, NodeError> {
         let draft = Draft::new(request, by, &command);
         leading::admit(self, &draft).map_err(NodeError::Refused)?;
-        let errand = Errand::Propose(draft);
+        let errand = ForwardedRequest::Propose(draft);
         let (_pending, reply) = self.state().replies.register(request);
         let mut attempts = Attempts::new();
         tokio::select! {
@@ -335,7 +335,7 @@ impl Node {
 
     /// Sends until the entry is committed, then waits for the reply, which ends this future from
     /// outside. Returns only when patience is at its end.
-    async fn send_until_applied(&self, errand: Errand, attempts: &mut Attempts) -> NodeError {
+    async fn send_until_applied(&self, errand: ForwardedRequest, attempts: &mut Attempts) -> NodeError {
         while attempts.go_on() {
             match timeout_at(attempts.deadline, self.attempt(&errand)).await {
                 Ok(Attempt::Done) => {
@@ -356,7 +356,7 @@ impl Node {
         if attempts.may_have_happened { NodeError::OutcomeUnknown } else { NodeError::NoLeader }
     }
 
-    pub(super) async fn attempt(&self, errand: &Errand) -> Attempt {
+    pub(super) async fn attempt(&self, errand: &ForwardedRequest) -> Attempt {
         match self.leader_in_touch() {
             None => Attempt::NotAppended,
             Some(leader) if leader == self.0.id => leading::carry_out(self, errand.clone()).await.into(),

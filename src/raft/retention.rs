@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::leading::{self, Carried};
+use super::leading::{self, ProposeOutcome};
 use super::node::Node;
 use crate::catalog::Command;
 
@@ -36,9 +36,9 @@ async fn prune_piece(node: &Node) -> bool {
     }
     let (files, rules) = (overfull.files.len(), overfull.rules.len());
     match timeout(COMMIT_WITHIN, leading::propose_here(node, Command::PruneReleases(overfull))).await {
-        Ok(Carried::Done { .. }) => tracing::info!(files, rules, "releases beyond what is kept are removed"),
+        Ok(ProposeOutcome::Done { .. }) => tracing::info!(files, rules, "releases beyond what is kept are removed"),
         // Where there is no room even for this: that is said elsewhere, and this would be said again and again.
-        Ok(Carried::Refused(refusal)) => {
+        Ok(ProposeOutcome::Refused(refusal)) => {
             tracing::debug!(?refusal, "the removal of surplus releases is not taken");
             return false;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::leading::{self, Carried};
+use super::leading::{self, ProposeOutcome};
 use super::node::Node;
 use crate::catalog::Command;
 
@@ -44,8 +44,8 @@ async fn publish_due(node: &Node, was_refused: bool) -> bool {
     }
     let count = due.len();
     match timeout(COMMIT_WITHIN, leading::propose_here(node, Command::PublishDue(due))).await {
-        Ok(Carried::Done { .. }) => tracing::info!(releases = count, "releases that were due are published"),
-        Ok(Carried::Refused(refusal)) => {
+        Ok(ProposeOutcome::Done { .. }) => tracing::info!(releases = count, "releases that were due are published"),
+        Ok(ProposeOutcome::Refused(refusal)) => {
             if !was_refused {
                 tracing::warn!(?refusal, releases = count, "releases that are due are not taken, and are tried again");
             }

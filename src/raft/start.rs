@@ -15,16 +15,16 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::chores;
-use super::divergence;
+use super::background;
+use super::capacity::{Room, RoomBounds};
+use super::compaction::{Compaction, LogBounds};
+use super::consistency_check;
 use super::election::Elections;
 use super::formation::Formation;
-use super::introductions::Acquaintances;
-use super::keeping::{Keeper, LogBounds};
 use super::leading::Service;
 use super::machine::Machine;
 use super::node::{ClusterRaft, Equipment, Node};
-use super::room::{Room, RoomBounds};
+use super::peer_admission::KnownPeers;
 use super::threads::{self, Threads};
 use super::transfer::Port;
 use crate::data_key::DataKey;
@@ -119,7 +119,7 @@ pub(super) async fn start_on(
     let machine = tokio::task::spawn_blocking(move || Machine::load(loading.0, loading.1, loading.2)).await??;
     refuse_half_recovered(&store, &machine)?;
     let machine = machine.with_checkpoints_every(setup.hash_check_entries);
-    let acquaintances = Arc::new(Acquaintances::new(
+    let acquaintances = Arc::new(KnownPeers::new(
         (setup.node_id, &setup.initial_cluster),
         (store.clone(), is_fresh),
         machine.state().clone(),
@@ -142,7 +142,7 @@ pub(super) async fn start_on(
     .context("consensus could not start")?;
     let equipment = Equipment {
         room: Room::new(setup.node_id, setup.room_bounds),
-        keeper: Keeper::new(setup.log_bounds),
+        keeper: Compaction::new(setup.log_bounds),
         keyring: Keyring::new(setup.data_keys),
         elections: Elections::new(setup.election_timeout),
         ready_behind: setup.ready_behind,
@@ -153,9 +153,12 @@ pub(super) async fn start_on(
         let server = PeerServer::new(raft, service, port, credentials, acquaintances.clone(), metrics);
         tasks.spawn(server.serve(threads::settle(listener)?, shutdown.clone()));
     }
-    let orders =
-        chores::Orders { api: setup.api, compat: setup.compat, admin_password_hash: setup.admin_password_hash };
-    divergence::recall(&node)?;
+    let orders = background::BackgroundSettings {
+        api: setup.api,
+        compat: setup.compat,
+        admin_password_hash: setup.admin_password_hash,
+    };
+    consistency_check::recall(&node)?;
     let must_meet = is_fresh && !setup.initial_cluster.is_empty();
     let formation = Formation {
         node: node.clone(),
@@ -170,7 +173,7 @@ pub(super) async fn start_on(
             if must_meet && let Err(error) = formation.form_or_join().await {
                 return error;
             }
-            chores::start(&joining, orders, &spawner, &until);
+            background::start(&joining, orders, &spawner, &until);
             await_caught_up(&joining).await;
             joining.set_caught_up();
             std::future::pending().await

@@ -10,8 +10,8 @@ use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
-use super::beats::Beats;
 use super::clock::Clock;
+use super::heartbeats::HeartbeatMonitor;
 use crate::catalog::access::Access;
 use crate::catalog::audit::AuditRow;
 use crate::catalog::{Catalog, Outcome, RequestId};
@@ -31,7 +31,7 @@ pub struct State {
     pub(super) catalog: RwLock<Catalog>,
     pub(super) applied: watch::Sender<Applied>,
     pub(super) replies: Replies,
-    pub(super) beats: Beats,
+    pub(super) beats: HeartbeatMonitor,
     pub(super) clock: Clock,
     /// A webhook changed, or something waits for one.
     pub(super) webhooks: watch::Sender<()>,
@@ -52,7 +52,7 @@ impl State {
             catalog: RwLock::new(catalog),
             applied: watch::Sender::new(applied),
             replies: Replies::default(),
-            beats: Beats::default(),
+            beats: HeartbeatMonitor::default(),
             clock,
             webhooks: watch::Sender::new(()),
             level,

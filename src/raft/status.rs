@@ -8,8 +8,8 @@ use openraft::ServerState;
 use openraft::async_runtime::WatchReceiver;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::errand::{Errand, MembershipChange};
-use super::keeping;
+use super::compaction;
+use super::forwarded::{ForwardedRequest, MembershipChange};
 use super::leading;
 use super::members::TRANSFER_WITHIN;
 use super::node::{Attempt, LEADER_PATIENCE, Node, NodeError, pause_before_retry};
@@ -194,7 +194,7 @@ impl Node {
     /// Waits for a leader as a write does. What a leader may have is given to nobody else: nothing recognises an
     /// order that comes a second time, when others may have been carried out after it.
     async fn lead_change(&self, change: MembershipChange) -> Result<(), ChangeError> {
-        let (errand, now) = (Errand::Membership(change), Instant::now());
+        let (errand, now) = (ForwardedRequest::Membership(change), Instant::now());
         let (patience, deadline) = (now + LEADER_PATIENCE, now + MEMBERSHIP_WITHIN);
         while Instant::now() < patience {
             match timeout_at(deadline, self.attempt_change(&errand)).await {
@@ -209,7 +209,7 @@ impl Node {
 
     /// Not given up when somebody else leads: that may be what the order brings about, and what came of it only the
     /// one that has it can tell.
-    async fn attempt_change(&self, errand: &Errand) -> Attempt {
+    async fn attempt_change(&self, errand: &ForwardedRequest) -> Attempt {
         match self.leader_in_touch() {
             None => Attempt::NotAppended,
             Some(leader) if leader == self.id() => leading::carry_out(self, errand.clone()).await.into(),
@@ -227,7 +227,7 @@ impl Node {
     /// Writes a snapshot of this node's state and purges the log behind it. Where that takes longer
     /// than a request may, it goes on by itself.
     pub async fn snapshot(&self) -> Result<(), NodeError> {
-        let work = tokio::spawn(keeping::write_now(self.clone()));
+        let work = tokio::spawn(compaction::write_now(self.clone()));
         match timeout(SNAPSHOT_WITHIN, work).await {
             Ok(Ok(written)) => written.map_err(NodeError::Refused),
             Ok(Err(_)) => Err(NodeError::OutcomeUnknown),

@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::keeping::LogBounds;
+use super::capacity::RoomBounds;
+use super::compaction::LogBounds;
 use super::node::Node;
-use super::room::RoomBounds;
 use super::start::{Setup, start_on};
 use super::threads::Threads;
 use crate::format::level::LevelRange;

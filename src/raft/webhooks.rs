@@ -8,7 +8,7 @@ use openraft::async_runtime::WatchReceiver;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::leading::{self, Carried};
+use super::leading::{self, ProposeOutcome};
 use super::node::Node;
 use crate::catalog::Command;
 use crate::model::webhook::WebhookTold;
@@ -38,7 +38,7 @@ impl Node {
     pub async fn write_down_told(&self, term: u64, told: Vec<WebhookTold>) -> bool {
         let proposal = leading::propose_in_term(self, term, Command::WebhooksTold(told));
         match timeout(COMMIT_WITHIN, proposal).await {
-            Ok(Carried::Done { .. }) => true,
+            Ok(ProposeOutcome::Done { .. }) => true,
             // What is missing is told elsewhere; the receivers are told again of what they know.
             Ok(other) => {
                 tracing::debug!(?other, "what webhooks were told is not written down yet");

@@ -16,7 +16,7 @@ use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::operations::token_hash;
-use crate::raft::Lane;
+use crate::raft::RateClass;
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
 use crate::subscribers::Client;
@@ -122,7 +122,7 @@ impl ConfigSource for LocalView {
 
     fn note_refused(&self, app_id: &str, address: Option<IpAddr>) {
         let note = AuditNote { address, ..AuditNote::refused("app", app_id, Code::NotAllowedAccess) };
-        self.node.note(Lane::Client, note);
+        self.node.note(RateClass::Client, note);
     }
 
     fn resolve_by_address(&self, lookup: &Lookup) -> Option<Arc<Released>> {

@@ -40,8 +40,8 @@ fn a_majority_of_those_that_would_vote_has_to_answer() {
 #[test]
 fn only_what_takes_one_step_is_certainly_not_done_where_the_lead_is_lost() {
     let lost = || RaftError::APIError(ClientWriteError::ForwardToLeader(ForwardToLeader::empty()));
-    assert!(matches!(unwritten(lost(), false), Carried::NotLeader));
-    assert!(matches!(unwritten(lost(), true), Carried::Unknown(_)));
+    assert!(matches!(unwritten(lost(), false), ProposeOutcome::NotLeader));
+    assert!(matches!(unwritten(lost(), true), ProposeOutcome::Unknown(_)));
 }
 
 /// The text of a refusal.

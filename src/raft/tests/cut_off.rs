@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 use super::trio::{LIMIT, Trio, eventually};
 use crate::catalog::{Command, InstanceHealth, Op};
 use crate::peer::BeatsAnswer;
-use crate::raft::beats;
-use crate::raft::leading::{self, Carried};
+use crate::raft::heartbeats;
+use crate::raft::leading::{self, ProposeOutcome};
 use crate::raft::node::{Node, NodeError};
 
 /// What callers are promised, and what a busy machine adds to it.
@@ -110,7 +110,7 @@ async fn no_acknowledged_heartbeat_is_forgotten_when_the_leader_is_cut_off() {
     trio.cut(leader.id());
     let cut = Instant::now();
     eventually("the leader takes no heartbeats", || {
-        (beats::take(leader, std::slice::from_ref(&id)) == BeatsAnswer::NotLeader).then_some(())
+        (heartbeats::take(leader, std::slice::from_ref(&id)) == BeatsAnswer::NotLeader).then_some(())
     })
     .await;
     let taken_for = cut.elapsed();
@@ -161,13 +161,13 @@ async fn a_verdict_of_another_term_is_not_appended() {
     let is_healthy = || leader.state().catalog().instances.get(&id).expect("registered").healthy;
     for other in [term - 1, term + 1] {
         let carried = leading::propose_in_term(leader, other, ill()).await;
-        assert!(matches!(carried, Carried::NotLeader), "{carried:?}");
+        assert!(matches!(carried, ProposeOutcome::NotLeader), "{carried:?}");
     }
     assert!(is_healthy());
     let follower = trio.others(leader)[0];
     let carried = leading::propose_in_term(follower, term, ill()).await;
-    assert!(matches!(carried, Carried::NotLeader), "{carried:?}");
+    assert!(matches!(carried, ProposeOutcome::NotLeader), "{carried:?}");
     let carried = leading::propose_in_term(leader, term, ill()).await;
-    assert!(matches!(carried, Carried::Done { .. }), "{carried:?}");
+    assert!(matches!(carried, ProposeOutcome::Done { .. }), "{carried:?}");
     assert!(!is_healthy());
 }

@@ -12,7 +12,7 @@ use crate::model::access::Founder;
 use crate::model::namespace::NamespaceDraft;
 use crate::model::time::Timestamp;
 use crate::peer::Checkpoint;
-use crate::raft::hashes::difference;
+use crate::raft::checkpoint_hashes::difference;
 use crate::raft::machine::Machine;
 use crate::raft::proposal::{Draft, stamp};
 use crate::store::Store;

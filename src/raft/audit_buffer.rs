@@ -1,8 +1,8 @@
-//! What a node saw that is no command, on its way into the audit trail: refusals at the door, failed logins,
+//! Audit buffer: events that are no commands, on their way into the audit trail: refused requests, failed logins,
 //! changes of the membership, backups.
 //!
 //! Notes wait on the node and are proposed together, at most once a second. A flood costs neither the log
-//! nor consensus more than that: what is alike is told of once with a count, and of each [`Lane`] only so
+//! nor consensus more than that: what is alike is told of once with a count, and of each [`RateClass`] only so
 //! many are told, whatever comes; the rest is a number in a note of its own. So a stranger who knocks all
 //! day can neither fill the trail nor push out of it what others did. A node that ends loses the notes of
 //! its last second.
@@ -13,8 +13,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
+use super::audit_reader::tell_of;
 use super::node::{Node, NodeError};
-use super::trail::tell_of;
 use crate::catalog::audit::{AuditNote, AuditRow};
 use crate::catalog::{Command, RequestId};
 use crate::format::level::Level;
@@ -34,7 +34,7 @@ const UNTOLD: &str = "untold";
 
 /// Who caused a note, which decides how many are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
+pub enum RateClass {
     /// Somebody who may do it has done it.
     Done,
     /// Somebody known was refused.
@@ -45,23 +45,23 @@ pub enum Lane {
     Client,
 }
 
-impl Lane {
-    const ALL: [Lane; 4] = [Lane::Done, Lane::Refused, Lane::Stranger, Lane::Client];
+impl RateClass {
+    const ALL: [RateClass; 4] = [RateClass::Done, RateClass::Refused, RateClass::Stranger, RateClass::Client];
 
     /// Notes a second beyond the burst: for strangers 14,400 a day, and as many for config clients.
     fn pace(self) -> f64 {
         match self {
-            Lane::Done => 1.0,
-            Lane::Refused | Lane::Stranger | Lane::Client => 1.0 / 6.0,
+            RateClass::Done => 1.0,
+            RateClass::Refused | RateClass::Stranger | RateClass::Client => 1.0 / 6.0,
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            Lane::Done => "done",
-            Lane::Refused => "refused",
-            Lane::Stranger => "stranger",
-            Lane::Client => "client",
+            RateClass::Done => "done",
+            RateClass::Refused => "refused",
+            RateClass::Stranger => "stranger",
+            RateClass::Client => "client",
         }
     }
 }
@@ -79,13 +79,13 @@ impl Purse {
         Purse { left: BURST, filled: Instant::now(), untold: 0 }
     }
 
-    fn fill(&mut self, lane: Lane, now: Instant) {
+    fn fill(&mut self, lane: RateClass, now: Instant) {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
         self.left = (self.left + passed * lane.pace()).min(BURST);
         self.filled = now;
     }
 
-    fn pays(&mut self, lane: Lane, now: Instant) -> bool {
+    fn pays(&mut self, lane: RateClass, now: Instant) -> bool {
         self.fill(lane, now);
         let pays = self.left >= 1.0;
         if pays {
@@ -98,7 +98,7 @@ impl Purse {
 #[derive(Debug)]
 struct Gathered {
     waiting: Vec<AuditNote>,
-    purses: [Purse; Lane::ALL.len()],
+    purses: [Purse; RateClass::ALL.len()],
     /// Of callers that were refused, by name: one of them takes nothing from the others.
     refused: HashMap<String, Purse>,
 }
@@ -107,7 +107,7 @@ impl Gathered {
     /// The purse of a caller that is refused.
     fn purse_of(&mut self, user: &str, now: Instant) -> &mut Purse {
         if !self.refused.contains_key(user) && self.refused.len() >= REFUSED_CALLERS_MAX {
-            self.refused.values_mut().for_each(|purse| purse.fill(Lane::Refused, now));
+            self.refused.values_mut().for_each(|purse| purse.fill(RateClass::Refused, now));
             self.refused.retain(|_, purse| purse.left < BURST);
         }
         let has_room = self.refused.len() < REFUSED_CALLERS_MAX;
@@ -118,20 +118,20 @@ impl Gathered {
     /// Whether a refusal of this caller would be told; nothing is paid.
     fn tells_refusal_of(&mut self, user: &str, now: Instant) -> bool {
         let Some(purse) = self.refused.get_mut(user) else { return true };
-        purse.fill(Lane::Refused, now);
+        purse.fill(RateClass::Refused, now);
         purse.left >= 1.0
     }
 
     /// True if the note waits now, by itself.
-    fn take(&mut self, lane: Lane, note: AuditNote, now: Instant) -> bool {
+    fn take(&mut self, lane: RateClass, note: AuditNote, now: Instant) -> bool {
         if let Some(known) = self.waiting.iter_mut().find(|known| is_alike(known, &note)) {
             known.count = known.count.saturating_add(note.count);
             return false;
         }
         let is_full = self.waiting.len() >= WAITING_MAX;
         let purse = match lane {
-            Lane::Refused => self.purse_of(&note.user, now),
-            Lane::Done | Lane::Stranger | Lane::Client => &mut self.purses[lane as usize],
+            RateClass::Refused => self.purse_of(&note.user, now),
+            RateClass::Done | RateClass::Stranger | RateClass::Client => &mut self.purses[lane as usize],
         };
         if is_full || !purse.pays(lane, now) {
             let untold = &mut self.purses[lane as usize].untold;
@@ -144,7 +144,7 @@ impl Gathered {
 
     /// What is to be proposed now, with a note of those that were left out.
     fn hand_over(&mut self, now: Instant, blank: &AuditNote) -> Vec<AuditNote> {
-        for (lane, purse) in Lane::ALL.into_iter().zip(&mut self.purses) {
+        for (lane, purse) in RateClass::ALL.into_iter().zip(&mut self.purses) {
             if purse.untold > 0 && self.waiting.len() < WAITING_MAX && purse.pays(lane, now) {
                 let count = std::mem::take(&mut purse.untold);
                 let (action, kind, name) = (UNTOLD.to_owned(), "audit".to_owned(), lane.word().to_owned());
@@ -174,14 +174,14 @@ pub(super) struct Notes(Mutex<Gathered>);
 
 impl Default for Notes {
     fn default() -> Self {
-        let purses = Lane::ALL.map(|_| Purse::full());
+        let purses = RateClass::ALL.map(|_| Purse::full());
         Notes(Mutex::new(Gathered { waiting: Vec::new(), purses, refused: HashMap::new() }))
     }
 }
 
 impl Node {
     /// Has a note written down, soon. Its time is now.
-    pub fn note(&self, lane: Lane, note: AuditNote) {
+    pub fn note(&self, lane: RateClass, note: AuditNote) {
         if self.state().level() < Level::TRUST {
             return;
         }
@@ -195,7 +195,7 @@ impl Node {
             return;
         }
         self.metrics().audit_merged.with_label_values(&[lane.word()]).inc();
-        if lane == Lane::Refused {
+        if lane == RateClass::Refused {
             self.metrics().audit_refusals_dropped.inc_by(shown.count.into());
         }
     }
@@ -209,7 +209,7 @@ impl Node {
     pub fn count_refusals(&self, user: &str, count: u64, is_told: bool) {
         let now = Instant::now();
         if is_told {
-            self.inner().notes.0.lock().purse_of(user, now).pays(Lane::Refused, now);
+            self.inner().notes.0.lock().purse_of(user, now).pays(RateClass::Refused, now);
         } else {
             self.metrics().audit_refusals_dropped.inc_by(count);
         }
@@ -268,9 +268,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_alike_is_told_once() {
         let (mut gathered, now) = (gathered(), Instant::now());
-        assert!(gathered.take(Lane::Stranger, note("a"), now));
-        assert!(!gathered.take(Lane::Stranger, AuditNote { request: "other".into(), ..note("a") }, now));
-        assert!(gathered.take(Lane::Stranger, note("b"), now));
+        assert!(gathered.take(RateClass::Stranger, note("a"), now));
+        assert!(!gathered.take(RateClass::Stranger, AuditNote { request: "other".into(), ..note("a") }, now));
+        assert!(gathered.take(RateClass::Stranger, note("b"), now));
         let told = gathered.hand_over(now, &AuditNote::default());
         let counts: Vec<_> = told.iter().map(|note| (note.name.as_str(), note.count)).collect();
         assert_eq!(counts, [("a", 2), ("b", 1)]);
@@ -286,9 +286,9 @@ mod tests {
         for second in 0..600_u64 {
             let now = began + Duration::from_secs(second);
             for number in 0..500 {
-                gathered.take(Lane::Stranger, note(&format!("{second} {number}")), now);
+                gathered.take(RateClass::Stranger, note(&format!("{second} {number}")), now);
             }
-            known += u32::from(gathered.take(Lane::Done, note(&format!("{second}")), now));
+            known += u32::from(gathered.take(RateClass::Done, note(&format!("{second}")), now));
             for note in gathered.hand_over(now, &AuditNote::default()) {
                 told += 1;
                 counted += note.count;
@@ -308,17 +308,18 @@ mod tests {
         let (mut gathered, began) = (gathered(), Instant::now());
         let of = |user: &str, name: &str| AuditNote { user: user.into(), ..note(name) };
         let told =
-            (0..1000).filter(|number| gathered.take(Lane::Refused, of("eve", &number.to_string()), began)).count();
+            (0..1000).filter(|number| gathered.take(RateClass::Refused, of("eve", &number.to_string()), began)).count();
         assert_eq!(told, 100);
         assert!(!gathered.tells_refusal_of("eve", began) && gathered.tells_refusal_of("ann", began));
-        assert!(gathered.take(Lane::Refused, of("ann", "x"), began));
+        assert!(gathered.take(RateClass::Refused, of("ann", "x"), began));
         let later = began + Duration::from_secs(60);
         gathered.hand_over(later, &AuditNote::default());
-        let told =
-            (0..1000).filter(|number| gathered.take(Lane::Refused, of("eve", &format!("b{number}")), later)).count();
+        let told = (0..1000)
+            .filter(|number| gathered.take(RateClass::Refused, of("eve", &format!("b{number}")), later))
+            .count();
         assert_eq!(told, 10);
         for number in 0..3 * REFUSED_CALLERS_MAX {
-            gathered.purse_of(&number.to_string(), later).pays(Lane::Refused, later);
+            gathered.purse_of(&number.to_string(), later).pays(RateClass::Refused, later);
         }
         assert!(gathered.refused.len() <= REFUSED_CALLERS_MAX + 1, "{}", gathered.refused.len());
     }
@@ -326,9 +327,9 @@ mod tests {
     #[tokio::test]
     async fn what_could_not_be_written_is_told_first() {
         let (mut gathered, now) = (gathered(), Instant::now());
-        gathered.take(Lane::Done, note("a"), now);
+        gathered.take(RateClass::Done, note("a"), now);
         let notes = gathered.hand_over(now, &AuditNote::default());
-        gathered.take(Lane::Done, note("b"), now);
+        gathered.take(RateClass::Done, note("b"), now);
         gathered.take_back(notes);
         let names: Vec<_> = gathered.hand_over(now, &AuditNote::default()).into_iter().map(|note| note.name).collect();
         assert_eq!(names, ["a", "b"]);

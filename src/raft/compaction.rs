@@ -1,5 +1,4 @@
-//! What a node keeps of the past: it writes snapshots, purges the log behind them, and gives the space
-//! back.
+//! Snapshotting and log compaction: a node writes snapshots, purges the log behind them, and gives the space back.
 //!
 //! A snapshot is written here and openraft is told of it when it is there: one that cannot be written,
 //! for want of space mostly, is an alarm and is tried again, where openraft would end consensus, and on
@@ -15,8 +14,8 @@ use std::time::Duration;
 use openraft::async_runtime::WatchReceiver;
 use tokio::time::{Instant, timeout};
 
+use super::capacity::LAST_PART;
 use super::node::Node;
-use super::room::LAST_PART;
 use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::store::blocking;
@@ -81,7 +80,7 @@ impl LogBounds {
 }
 
 /// What is remembered from one round to the next; held while a snapshot is written, so that two never are.
-pub(super) struct Keeper {
+pub(super) struct Compaction {
     bounds: LogBounds,
     /// Not before this, after a failure, and how long the pause was.
     retry: Option<(Instant, Duration)>,
@@ -90,9 +89,9 @@ pub(super) struct Keeper {
     is_overgrown: bool,
 }
 
-impl Keeper {
-    pub(super) fn new(bounds: LogBounds) -> Keeper {
-        Keeper { bounds, retry: None, urgent: Urgency::default(), is_overgrown: false }
+impl Compaction {
+    pub(super) fn new(bounds: LogBounds) -> Compaction {
+        Compaction { bounds, retry: None, urgent: Urgency::default(), is_overgrown: false }
     }
 
     /// One look: a snapshot where one is due, and what follows from it.

@@ -1,4 +1,4 @@
-//! What a node asks the leader to do on its behalf: carried by a forward, one hop.
+//! Requests that a node forwards to the leader, one hop.
 
 use std::io;
 
@@ -26,21 +26,21 @@ pub enum MembershipChange {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Errand {
+pub(super) enum ForwardedRequest {
     Propose(Draft),
     Membership(MembershipChange),
 }
 
-impl Errand {
+impl ForwardedRequest {
     pub(super) fn to_bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         match self {
-            Errand::Propose(draft) => {
+            ForwardedRequest::Propose(draft) => {
                 out.reserve(1 + draft.bytes.len());
                 out.put_u8(PROPOSE);
                 out.put_slice(&draft.bytes);
             }
-            Errand::Membership(change) => {
+            ForwardedRequest::Membership(change) => {
                 out.put_u8(MEMBERSHIP);
                 out.put_slice(&codec::to_bytes(change));
             }
@@ -48,10 +48,10 @@ impl Errand {
         out.freeze()
     }
 
-    pub(super) fn from_bytes(bytes: Bytes) -> io::Result<Errand> {
+    pub(super) fn from_bytes(bytes: Bytes) -> io::Result<ForwardedRequest> {
         match bytes.first() {
-            Some(&PROPOSE) => Draft::read(bytes.slice(1..)).map(Errand::Propose).map_err(unreadable),
-            Some(&MEMBERSHIP) => codec::from_bytes(&bytes[1..]).map(Errand::Membership),
+            Some(&PROPOSE) => Draft::read(bytes.slice(1..)).map(ForwardedRequest::Propose).map_err(unreadable),
+            Some(&MEMBERSHIP) => codec::from_bytes(&bytes[1..]).map(ForwardedRequest::Membership),
             other => Err(unreadable(format!("an errand of unknown kind {other:?}"))),
         }
     }

@@ -1,6 +1,5 @@
-//! What this node has not applied, and whether anyone of the cluster has: a client may name an id, a
-//! version or a log index that was given out elsewhere, by another cluster or by this one before it was
-//! restored.
+//! Read barrier for ids that this node does not know. A client may name an id, a version or a log index that another
+//! node gave out, or another cluster, or this one before it was restored.
 //!
 //! The question is that of a linearizable read. Once this node has applied all that the leader had when
 //! it was asked, what it does not know, no node of the cluster has ever shown to anyone.

@@ -1,4 +1,4 @@
-//! How many bytes the rows of the state are, exactly, without asking the database.
+//! State size: the exact bytes of the rows of the state, kept without asking the database.
 //!
 //! A change of a row has to know how large it was before. For each row its size is kept under a hash
 //! of its key: two keys of one hash among ten million rows are a matter of one in three hundred

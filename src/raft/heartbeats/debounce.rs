@@ -1,4 +1,4 @@
-//! Changes that come in floods are told together.
+//! Debounce: changes of health that come in floods are proposed together.
 //!
 //! The instances of a zone that dies fall silent over one pace of their heartbeats, and come back over one. Told
 //! as they are found, that would be an entry of the log every round, and as many answers to everybody who
@@ -18,18 +18,18 @@ const HELD_MAX: Duration = Duration::from_secs(6);
 
 /// The changes of one kind that are held back.
 #[derive(Default)]
-pub(super) struct Flood {
+pub(super) struct Debounce {
     since: Option<Instant>,
     seen: usize,
 }
 
-impl Flood {
+impl Debounce {
     /// Whether to wait for more than the `found` changes, among which are those that wait already.
     pub(super) fn rises(&mut self, found: usize, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         let grown = found.saturating_sub(self.seen);
         let rises = grown >= FLOOD && found < FULL && now - since < HELD_MAX;
-        *self = if rises { Flood { since: Some(since), seen: found } } else { Flood::default() };
+        *self = if rises { Debounce { since: Some(since), seen: found } } else { Debounce::default() };
         rises
     }
 }
@@ -40,7 +40,7 @@ mod tests {
 
     /// What is found each half second, and in which rounds it is told.
     fn told(found: &[usize]) -> Vec<usize> {
-        let (start, mut flood, mut held) = (Instant::now(), Flood::default(), 0);
+        let (start, mut flood, mut held) = (Instant::now(), Debounce::default(), 0);
         let mut told = Vec::new();
         for (round, more) in (0_u32..).zip(found) {
             held += more;

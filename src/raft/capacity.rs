@@ -1,4 +1,4 @@
-//! Whether there is room for more: on the disks and in the memory of the members, and below the quota.
+//! Capacity admission: disk and memory of the members, and the quota of the cluster.
 //!
 //! Each node looks at its own disk and memory and judges them, and tells the others when they ask ([`super::poll`]). A
 //! proposal that adds is refused while any voter in reach is short, as what the leader takes all of them have to keep. A

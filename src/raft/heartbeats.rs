@@ -1,14 +1,14 @@
-//! Heartbeats of instances: kept in the memory of the leader, never in the log. What is replicated is
-//! only who became unhealthy, or healthy again, or stayed away for so long that it is to be removed, by
-//! its own word, its service's or the settings', many in one command.
+//! Heartbeats of instances: kept in the memory of the leader, never in the log. Replicated are changes alone: an instance
+//! became unhealthy, became healthy again, or stayed away for longer than it, its service or the settings allow and is
+//! removed. One command carries many of them.
 //!
 //! A node gathers the heartbeats of its clients for a moment and sends them to the leader in one call;
 //! a client is answered when the leader has them. The leader finds out in rounds who has fallen silent
-//! ([`keeper`]), and tells of many at once ([`flood`]). It proposes in its own term only and is never forwarded:
+//! ([`failure_detector`]), and tells of many at once ([`debounce`]). It proposes in its own term only and is never forwarded:
 //! a verdict of a leader that was overtaken is worth nothing to the next one.
 
-mod flood;
-mod keeper;
+mod debounce;
+mod failure_detector;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use self::flood::Flood;
-use self::keeper::{Keeper, Seen, Verdict};
-use super::leading::{self, Carried};
+use self::debounce::Debounce;
+use self::failure_detector::{FailureDetector, Seen, Verdict};
+use super::leading::{self, ProposeOutcome};
 use super::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
 use crate::catalog::{Catalog, Command, DeadInstance, Entity, InstanceHealth, Outcome};
 use crate::format::level::Level;
@@ -36,14 +36,14 @@ const ROUND: Duration = Duration::from_millis(500);
 const LOOK_INSTANCES: usize = 1024;
 /// Changes in one command: with ids of the usual length a megabyte. As many of them as can be written into
 /// the audit trail by one entry.
-const CHANGES_PER_COMMAND: usize = flood::FULL;
+const CHANGES_PER_COMMAND: usize = debounce::FULL;
 /// How long a command may take before its changes are left to the next round.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a node knows of heartbeats.
 #[derive(Default)]
-pub(super) struct Beats {
-    keeper: Mutex<Keeper>,
+pub(super) struct HeartbeatMonitor {
+    keeper: Mutex<FailureDetector>,
     /// Rings when an unhealthy instance has beaten.
     back: Notify,
     gathering: Mutex<Option<Gathering>>,
@@ -55,7 +55,7 @@ struct Gathering {
     delivered: watch::Receiver<Option<Result<(), NodeError>>>,
 }
 
-impl Beats {
+impl HeartbeatMonitor {
     /// Takes note of the instances that a command registered or updated.
     pub(super) fn see_written<'a>(&self, outcomes: impl IntoIterator<Item = &'a Outcome>) {
         let mut written = outcomes.into_iter().filter_map(|outcome| match &outcome.entity {
@@ -171,8 +171,8 @@ pub(super) async fn watch_over(node: Node) {
 /// What is held back of the changes of each direction.
 #[derive(Default)]
 struct Floods {
-    silent: Flood,
-    back: Flood,
+    silent: Debounce,
+    back: Debounce,
 }
 
 async fn look_round(node: &Node, floods: &mut Floods) {
@@ -279,10 +279,12 @@ async fn propose(node: &Node, term: u64, changes: &[InstanceHealth]) {
     for part in changes.chunks(CHANGES_PER_COMMAND) {
         let command = leading::propose_in_term(node, term, Command::InstanceHealth(part.to_vec()));
         match timeout(COMMIT_WITHIN, command).await {
-            Ok(Carried::Done { .. }) => tell(node, part),
-            Ok(Carried::NotLeader) => return,
+            Ok(ProposeOutcome::Done { .. }) => tell(node, part),
+            Ok(ProposeOutcome::NotLeader) => return,
             // For want of room: that is said elsewhere, and this would be said again and again.
-            Ok(Carried::Refused(refusal)) => return tracing::debug!(?refusal, "changes of health are not taken"),
+            Ok(ProposeOutcome::Refused(refusal)) => {
+                return tracing::debug!(?refusal, "changes of health are not taken");
+            }
             Ok(other) => return tracing::warn!(?other, "changes of health could not be proposed"),
             Err(_) => return tracing::warn!("changes of health were not committed within {COMMIT_WITHIN:?}"),
         }
@@ -294,11 +296,11 @@ async fn remove(node: &Node, term: u64, dead: &[DeadInstance]) {
     for part in dead.chunks(CHANGES_PER_COMMAND) {
         let command = leading::propose_in_term(node, term, Command::RemoveDeadInstances(part.to_vec()));
         match timeout(COMMIT_WITHIN, command).await {
-            Ok(Carried::Done { .. }) => {
+            Ok(ProposeOutcome::Done { .. }) => {
                 tracing::info!(instances = part.len(), "instances without a heartbeat for too long were removed");
                 node.metrics().health_changes.with_label_values(&["removed"]).inc_by(part.len() as u64);
             }
-            Ok(Carried::NotLeader) => return,
+            Ok(ProposeOutcome::NotLeader) => return,
             Ok(other) => return tracing::warn!(?other, "dead instances could not be removed"),
             Err(_) => return tracing::warn!("dead instances were not removed within {COMMIT_WITHIN:?}"),
         }

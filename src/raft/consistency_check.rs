@@ -1,5 +1,5 @@
-//! Whether all members hold the same state. They compare hashes at fixed indexes ([`super::hashes`]), each
-//! node for itself, every few seconds.
+//! Consistency check: every few seconds each member compares its state hashes at fixed indexes
+//! ([`super::checkpoint_hashes`]) with those of the others.
 //!
 //! A node that finds itself wrong stops serving and does not start again: what it would answer is not what
 //! the cluster decided, and nobody knows since when or in how much. It goes on taking part in consensus,
@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
-use super::hashes::{self, Difference};
+use super::checkpoint_hashes::{self, Difference};
 use super::node::Node;
 use crate::format::types::NodeId;
 use crate::peer::PeerProgress;
@@ -120,7 +120,7 @@ async fn compare(node: &Node) {
     let said = node.inner().poll.said().into_iter().filter(|(id, _)| members.contains(id) && node.is_reachable(*id));
     let told = said.map(|(id, PeerProgress { checkpoints, .. })| (id, checkpoints));
     let known = told.chain([(node.id(), node.inner().machine.checkpoints())]).collect();
-    let found = hashes::difference(&membership.voter_ids().collect(), metrics.current_leader, &known);
+    let found = checkpoint_hashes::difference(&membership.voter_ids().collect(), metrics.current_leader, &known);
     if let Some(why) = take_in(node, found) {
         retire(node, why).await;
     }

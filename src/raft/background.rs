@@ -1,5 +1,5 @@
-//! What a node does unasked: found the cluster, announce itself, keep links to all members; and what
-//! it begins beside that: snapshots, a look at its room, the watch over the instances.
+//! Background tasks of a node: it founds the cluster, announces itself and keeps links to all members, and starts the
+//! tasks of snapshots, capacity, heartbeats and the rest.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::beats;
+use super::audit_buffer;
+use super::capacity;
 use super::clock;
-use super::divergence;
+use super::compaction;
+use super::consistency_check;
 use super::election;
-use super::keeping;
+use super::heartbeats;
 use super::lease;
 use super::levels;
 use super::members;
 use super::node::Node;
-use super::notes;
+use super::password_reset;
 use super::poll;
-use super::reset;
 use super::retention;
-use super::room;
 use super::schedule;
 use super::stuck;
 use crate::catalog::Command;
@@ -34,29 +34,29 @@ const ROUND: Duration = Duration::from_millis(200);
 /// How long the first leader waits to hear from all founders what they can speak.
 const FOUNDERS_WITHIN: Duration = Duration::from_secs(3);
 
-/// What the chores need to know.
-pub(super) struct Orders {
+/// Settings of the background tasks.
+pub(super) struct BackgroundSettings {
     pub(super) api: String,
     pub(super) compat: String,
     pub(super) admin_password_hash: String,
 }
 
-pub(super) fn start(node: &Node, orders: Orders, tasks: &TaskTracker, shutdown: &CancellationToken) {
+pub(super) fn start(node: &Node, orders: BackgroundSettings, tasks: &TaskTracker, shutdown: &CancellationToken) {
     run(keep_house(node.clone(), orders), tasks, shutdown);
     run(follow_members(node.clone()), tasks, shutdown);
     run(watch_leader(node.clone()), tasks, shutdown);
     run(lease::tell_of_leaders(node.clone()), tasks, shutdown);
     run(election::hold(node.clone()), tasks, shutdown);
     run(poll::keep_asking(node.clone()), tasks, shutdown);
-    run(keeping::keep(node.clone()), tasks, shutdown);
-    run(room::watch(node.clone()), tasks, shutdown);
-    run(divergence::watch(node.clone()), tasks, shutdown);
+    run(compaction::keep(node.clone()), tasks, shutdown);
+    run(capacity::watch(node.clone()), tasks, shutdown);
+    run(consistency_check::watch(node.clone()), tasks, shutdown);
     run(stuck::watch(node.clone()), tasks, shutdown);
-    run(beats::watch_over(node.clone()), tasks, shutdown);
+    run(heartbeats::watch_over(node.clone()), tasks, shutdown);
     run(retention::watch_over(node.clone()), tasks, shutdown);
     run(schedule::watch_over(node.clone()), tasks, shutdown);
-    run(reset::carry_out(node.clone()), tasks, shutdown);
-    run(notes::write_down(node.clone()), tasks, shutdown);
+    run(password_reset::carry_out(node.clone()), tasks, shutdown);
+    run(audit_buffer::write_down(node.clone()), tasks, shutdown);
 }
 
 fn run(chore: impl Future<Output = ()> + Send + 'static, tasks: &TaskTracker, shutdown: &CancellationToken) {
@@ -64,7 +64,7 @@ fn run(chore: impl Future<Output = ()> + Send + 'static, tasks: &TaskTracker, sh
     tasks.spawn(async move { until.run_until_cancelled(chore).await });
 }
 
-async fn keep_house(node: Node, orders: Orders) {
+async fn keep_house(node: Node, orders: BackgroundSettings) {
     let mut leads_since = None;
     loop {
         let leads = node.leader() == Some(node.id());
@@ -96,7 +96,7 @@ async fn follow_members(node: Node) {
 
 /// The first leader names the cluster and makes the administrator. It waits a moment for the other
 /// founders, so that a new cluster speaks what they can speak from its first entry on.
-async fn found(node: &Node, orders: &Orders, leads_since: Option<Instant>) {
+async fn found(node: &Node, orders: &BackgroundSettings, leads_since: Option<Instant>) {
     let Some(leads_since) = leads_since else { return };
     if node.state().catalog().nodes.cluster_id().is_some() {
         return;
@@ -118,7 +118,7 @@ async fn found(node: &Node, orders: &Orders, leads_since: Option<Instant>) {
 }
 
 /// Tells the others under which addresses clients reach this node.
-async fn announce(node: &Node, orders: &Orders) {
+async fn announce(node: &Node, orders: &BackgroundSettings) {
     let instance = node.store().identity().instance;
     let mut record = NodeRecord::new(node.id(), instance, orders.api.clone(), orders.compat.clone());
     if node.state().catalog().level() >= Level::SETTINGS {

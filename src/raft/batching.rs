@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::leading::{Carried, write_error};
+use super::leading::{ProposeOutcome, write_error};
 use super::node::{ClusterRaft, Node};
 use crate::format::types::Proposal;
 
@@ -51,7 +51,7 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 const LEASE_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Default)]
-pub(super) struct Gatherer(Arc<Mutex<Gathered>>);
+pub(super) struct Batcher(Arc<Mutex<Gathered>>);
 
 #[derive(Default)]
 struct Gathered {
@@ -67,7 +67,7 @@ struct Gathered {
 
 struct Waiting {
     proposal: Proposal,
-    answer: oneshot::Sender<Carried>,
+    answer: oneshot::Sender<ProposeOutcome>,
 }
 
 impl Waiting {
@@ -76,14 +76,14 @@ impl Waiting {
     }
 }
 
-impl Gatherer {
+impl Batcher {
     /// Appends a proposal with others that come at the same time; returns how that ended.
-    pub(super) async fn append(&self, node: &Node, proposal: Proposal) -> Carried {
+    pub(super) async fn append(&self, node: &Node, proposal: Proposal) -> ProposeOutcome {
         let (answer, carried) = oneshot::channel();
         let batch = {
             let mut gathered = self.0.lock();
             if !gathered.take_in(Waiting { proposal, answer }, Instant::now()) {
-                return Carried::Busy;
+                return ProposeOutcome::Busy;
             }
             gathered.next_batch(Instant::now(), overtake_after(node))
         };
@@ -91,7 +91,7 @@ impl Gatherer {
             // On a task of its own: a caller that goes away must not take the others along.
             tokio::spawn(self.clone().send(node.clone(), batch));
         }
-        carried.await.unwrap_or_else(|_| Carried::Unknown("the node is stopping".to_owned()))
+        carried.await.unwrap_or_else(|_| ProposeOutcome::Unknown("the node is stopping".to_owned()))
     }
 
     /// Sends a batch, and then whatever has gathered, until nothing has.
@@ -124,7 +124,7 @@ impl Gatherer {
                 () = &mut sending => return,
                 () = sleep(LEASE_LOOK) => if node.leading_term().is_none() {
                     let waiting = self.0.lock().turn_away();
-                    waiting.into_iter().for_each(|one| drop(one.answer.send(Carried::NotLeader)));
+                    waiting.into_iter().for_each(|one| drop(one.answer.send(ProposeOutcome::NotLeader)));
                 },
             }
         }
@@ -209,15 +209,15 @@ async fn send_batch(raft: &ClusterRaft, batch: Vec<Waiting>) {
     let mut written = match raft.client_write_many(proposals).await {
         Ok(written) => written,
         Err(fatal) => {
-            answers.for_each(|answer| drop(answer.send(Carried::Unknown(fatal.to_string()))));
+            answers.for_each(|answer| drop(answer.send(ProposeOutcome::Unknown(fatal.to_string()))));
             return;
         }
     };
     while let (Some(result), Some(answer)) = (written.next().await, answers.next()) {
         let carried = match result {
-            Ok(Ok(written)) => Carried::Done { log_index: written.log_id.index },
+            Ok(Ok(written)) => ProposeOutcome::Done { log_index: written.log_id.index },
             Ok(Err(error)) => write_error(RaftError::APIError(error)),
-            Err(fatal) => Carried::Unknown(fatal.to_string()),
+            Err(fatal) => ProposeOutcome::Unknown(fatal.to_string()),
         };
         // Who does not wait any more has given up on its request.
         drop(answer.send(carried));
@@ -228,7 +228,7 @@ async fn send_batch(raft: &ClusterRaft, batch: Vec<Waiting>) {
 mod tests {
     use super::*;
 
-    type Carrying = oneshot::Receiver<Carried>;
+    type Carrying = oneshot::Receiver<ProposeOutcome>;
 
     fn waiting(count: usize, bytes: usize) -> (Vec<Waiting>, Vec<Carrying>) {
         let payload = bytes::Bytes::from(vec![0; bytes]);

@@ -1,4 +1,4 @@
-//! Who may talk to this node: the judge of the peer wire's handshakes.
+//! Peer admission: accepts or refuses the handshakes of the peer wire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const REFUSED_LINE_PAUSE: Duration = Duration::from_secs(60);
 
 /// What this node knows of the others: announced data directories from the catalog, and before the
 /// first announcements those that it met itself.
-pub(super) struct Acquaintances {
+pub(super) struct KnownPeers {
     node_id: NodeId,
     store: Store,
     state: Arc<State>,
@@ -44,7 +44,7 @@ struct Met {
     is_of_cluster: bool,
 }
 
-impl Acquaintances {
+impl KnownPeers {
     pub(super) fn new(
         (node_id, initial_cluster): (NodeId, &BTreeMap<NodeId, String>),
         (store, was_fresh): (Store, bool),
@@ -53,7 +53,7 @@ impl Acquaintances {
     ) -> Self {
         let (unfit, lists) = (watch::Sender::new(None), Lists::new(node_id, initial_cluster));
         let (met, refused) = (Mutex::default(), Mutex::default());
-        Acquaintances { node_id, store, state, tls_required, met, was_fresh, lists, refused, unfit }
+        KnownPeers { node_id, store, state, tls_required, met, was_fresh, lists, refused, unfit }
     }
 
     /// The list that this node was started with, and the others that it has heard.
@@ -162,7 +162,7 @@ impl Acquaintances {
     }
 }
 
-impl Introductions for Acquaintances {
+impl Introductions for KnownPeers {
     fn hello(&self, target: NodeId) -> Hello {
         let instance = self.store.identity().instance;
         let (cluster_id, list) = (self.cluster_id(), self.list_for(target));
@@ -224,18 +224,18 @@ mod tests {
     use crate::watch::Hub;
 
     /// A node on a directory of its own, tied to a cluster or to none.
-    fn node(node_id: NodeId, cluster_id: Option<&str>) -> (TempDir, Acquaintances) {
+    fn node(node_id: NodeId, cluster_id: Option<&str>) -> (TempDir, KnownPeers) {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let store = Store::open(dir.path(), node_id, LevelRange::OWN, metrics()).expect("a directory");
         if let Some(cluster_id) = cluster_id {
             store.set_cluster_id(cluster_id).expect("tied");
         }
         let state = Machine::load(store.clone(), Hub::new(0), metrics()).expect("an empty state").state().clone();
-        (dir, Acquaintances::new((node_id, &BTreeMap::new()), (store, true), state, false))
+        (dir, KnownPeers::new((node_id, &BTreeMap::new()), (store, true), state, false))
     }
 
     /// What comes of it when `from` dials `to`, and of the same the other way round.
-    fn meet(from: &Acquaintances, to: &Acquaintances) -> [Option<RefusalReason>; 2] {
+    fn meet(from: &KnownPeers, to: &KnownPeers) -> [Option<RefusalReason>; 2] {
         [(from, to), (to, from)].map(|(from, to)| {
             let met = to.judge(&from.hello(to.node_id)).and_then(|welcome| from.accept(&welcome));
             met.err().map(|refusal| refusal.reason)

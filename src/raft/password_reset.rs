@@ -1,5 +1,5 @@
-//! A password that was reset while this node was stopped: nobody may edit the rows of one node, so it is
-//! left as an order in its directory, and goes through the log like any other change.
+//! Password reset of a stopped node. The rows of one node are never edited by hand, so the reset is left as an order in
+//! the data directory and goes through the log like any other change.
 //!
 //! The order names the password that it replaces. So it takes effect once, however often a crash has it
 //! repeated, and never undoes a change that was made after it was given.

@@ -1,5 +1,5 @@
-//! The audit trail as it leaves a node: read from the rows of the store, where alone it lies, and told of in
-//! the log of the node that took the request, on a target of its own.
+//! Audit reader: serves the audit trail from the rows of the store, where alone it lies, and logs each row on the node
+//! that took the request, under a log target of its own.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Who of the instances is alive, as the leader knows it: bookkeeping that is told the time.
+//! Failure detector of instances on the leader. It reads no clock; callers pass the time.
 //!
 //! Silence counts from the latest of three moments: the last heartbeat, the last registration or
 //! update, and the moment since which this node listens. That is the beginning of its lead, or the end
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::flood::FLOOD;
+use super::debounce::FLOOD;
 use crate::model::instance::Instance;
 use crate::model::limits;
 
@@ -28,7 +28,7 @@ const LOOK_AT_ILL: Duration = Duration::from_secs(2);
 
 /// Empty, and deaf, on a node that does not lead.
 #[derive(Default)]
-pub(super) struct Keeper {
+pub(super) struct FailureDetector {
     listening: Option<Listening>,
     known: HashMap<Arc<str>, Known>,
     /// How many of them are unhealthy.
@@ -91,13 +91,13 @@ pub(super) enum Verdict {
     Dead,
 }
 
-impl Keeper {
+impl FailureDetector {
     /// Listens as the leader of `term`: goes on if it did so before, else begins with a whole window
     /// for everyone. Without a term it stops and forgets.
     pub(super) fn listen(&mut self, term: Option<u64>, now: Instant) {
         if self.listening.as_ref().map(|listening| listening.term) != term {
             let begin = |term| Listening { term, began: now, since: now, last_round: now, is_complete: false };
-            *self = Keeper { listening: term.map(begin), ..Keeper::default() };
+            *self = FailureDetector { listening: term.map(begin), ..FailureDetector::default() };
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
 
     /// One instance of ttl 1 that starts healthy and becomes what is found, and its keeper.
     struct Walk {
-        keeper: Keeper,
+        keeper: FailureDetector,
         seen: Seen,
         dead_after: Option<Duration>,
     }
@@ -325,7 +325,7 @@ mod tests {
 
     fn walk_removing(title: &str, dead_after: Option<Duration>, steps: &[Step]) {
         let (start, mut clock) = (Instant::now(), 0);
-        let mut walk = Walk { keeper: Keeper::default(), seen: HEALTHY, dead_after };
+        let mut walk = Walk { keeper: FailureDetector::default(), seen: HEALTHY, dead_after };
         for (number, step) in steps.iter().enumerate() {
             let now = start + Duration::from_millis(clock);
             match step {
@@ -378,9 +378,9 @@ mod tests {
 
     #[test]
     fn what_is_found_is_found_again_until_it_is_done() {
-        let (mut keeper, start) = (Keeper::default(), Instant::now());
+        let (mut keeper, start) = (FailureDetector::default(), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let round = |keeper: &mut Keeper, seen: Option<Seen>, seconds: u64| -> Vec<Verdict> {
+        let round = |keeper: &mut FailureDetector, seen: Option<Seen>, seconds: u64| -> Vec<Verdict> {
             let due = keeper.due(at(seconds));
             due.iter().filter_map(|id| keeper.look(id, seen, None, at(seconds))).collect()
         };
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_few_who_are_back_wait_for_no_round() {
-        let (mut keeper, now) = (Keeper::default(), Instant::now());
+        let (mut keeper, now) = (FailureDetector::default(), Instant::now());
         assert!(!keeper.hear("deaf", now), "it does not lead");
         keeper.listen(Some(1), now);
         assert!(!keeper.hear("nobody", now), "it knows nobody yet");
@@ -418,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_shorter_window_is_looked_at_sooner() {
-        let (mut keeper, start) = (Keeper::default(), Instant::now());
+        let (mut keeper, start) = (FailureDetector::default(), Instant::now());
         keeper.listen(Some(1), start);
         keeper.take_in("i", Seen { window: Duration::from_secs(180), healthy: true });
         keeper.see("i", HEALTHY, start);
