@@ -27,7 +27,7 @@ use clap::Parser;
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use thuban::config::ServeArgs;
-use thuban::connections::{Places, serve_stream};
+use thuban::connections::{ConnectionLimiter, serve_stream};
 use thuban::metrics::Metrics;
 use thuban::origin::Origin;
 use thuban::server::Server;
@@ -281,7 +281,7 @@ async fn held() {
     let alone = tell_pulls(&client).await;
 
     let (before, request) = (resident(), request(client.current_id().await));
-    let places = Places::new(count(), count(), Arc::new(Metrics::new().expect("a consistent table")));
+    let places = ConnectionLimiter::new(count(), count(), Arc::new(Metrics::new().expect("a consistent table")));
     let mut clients = Vec::with_capacity(count());
     let begun = Instant::now();
     for number in 0..count() {

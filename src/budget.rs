@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::metrics::Metrics;
 use crate::model::limits;
-use crate::origin::{Origin, Shares, Short};
+use crate::origin::{Origin, OriginQuota, Short};
 
 /// How long a body waits for room, and how often it looks.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(50);
 pub struct Budget(Arc<Inner>);
 
 struct Inner {
-    shares: Shares,
+    shares: OriginQuota,
     metrics: Arc<Metrics>,
 }
 
@@ -40,7 +40,7 @@ impl Budget {
         let total = (limit / limits::UNDER_WAY_MEMORY_DIVISOR).max(2 * limits::UNDER_WAY_PER_ORIGIN_MIN);
         let per_origin = (total / limits::UNDER_WAY_ORIGIN_DIVISOR).max(limits::UNDER_WAY_PER_ORIGIN_MIN);
         metrics.under_way_max.set(number(total));
-        Budget(Arc::new(Inner { shares: Shares::new(total, per_origin), metrics }))
+        Budget(Arc::new(Inner { shares: OriginQuota::new(total, per_origin), metrics }))
     }
 
     /// So much for a client, given back when what is returned is dropped.

@@ -3,12 +3,12 @@
 //! Both surfaces share one number of places, below the descriptors of the process ([`crate::descriptors`]).
 //! Whoever comes beyond it, or beyond what one address may have, is closed at once and counted: a client
 //! that is turned away asks another node, where one that waits in the queue of the kernel would not. A
-//! place is not kept by silence either, see [`patient`], nor by a handshake that does not come to its end.
+//! place is not kept by silence either, see [`idle_timeout`], nor by a handshake that does not come to its end.
 
+mod idle_timeout;
+mod limiter;
 mod parking;
-mod patient;
-mod places;
-mod unread;
+mod write_timeout;
 
 #[cfg(test)]
 mod parking_test;
@@ -42,12 +42,12 @@ use tower::ServiceExt;
 use crate::model::limits;
 use crate::origin::Origin;
 use crate::tls::{self, Listening, Shown};
-use parking::{Asked, Desk, Pending, Turn, Words};
-use patient::{HeadRoom, Patient, Pulse};
-use unread::Unread;
+use idle_timeout::{HeadBudget, IdleTimeoutStream, InFlight};
+use parking::{ConnectionState, EncodedResponse, Pending, RequestForm, ResponseFuture};
+use write_timeout::WriteTimeoutStream;
 
+pub use limiter::{ConnectionLimiter, Place};
 pub use parking::{Parking, later};
-pub use places::{Place, Places};
 
 /// After an accept that failed, out of descriptors mostly: they do not come back faster by asking.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -68,8 +68,8 @@ pub struct PeerCertificate {
     pub common_name: String,
 }
 
-/// One surface that listens.
-pub struct Door {
+/// A listener: a surface on its socket.
+pub struct Listener {
     /// Its name on metrics.
     pub name: &'static str,
     pub listener: TcpListener,
@@ -79,15 +79,15 @@ pub struct Door {
 }
 
 /// Accepts until `closing`, then lets what is open finish.
-pub async fn serve(door: Door, places: Arc<Places>, closing: CancellationToken) {
-    let Door { name, listener, router, tls } = door;
+pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: CancellationToken) {
+    let Listener { name, listener, router, tls } = door;
     let connections = TaskTracker::new();
-    let mut crier = Crier { door: name, last_line: None };
+    let mut crier = RateLimitedLog { door: name, last_line: None };
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
                 Ok(place) => {
-                    let room = HeadRoom::new(place.heads(), Origin::of(peer.ip()));
+                    let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));
                     let caller = Caller { peer, certificate: None, router: router.clone() };
                     let attended = attend(stream, caller, room, tls.clone(), closing.clone());
                     let places = places.clone();
@@ -120,13 +120,13 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].into_iter().any(|errno| number == Some(errno.raw_os_error()))
 }
 
-/// Says that connections are turned away, but not each time: whoever floods must not fill the log.
-struct Crier {
+/// Logs refused connections, once in a while: a flood must not fill the log.
+struct RateLimitedLog {
     door: &'static str,
     last_line: Option<Instant>,
 }
 
-impl Crier {
+impl RateLimitedLog {
     fn cry(&mut self, reason: &dyn std::fmt::Display) {
         if self.last_line.is_none_or(|last| last.elapsed() > LINE_PAUSE) {
             self.last_line = Some(Instant::now());
@@ -146,7 +146,7 @@ struct Caller {
 async fn attend(
     stream: TcpStream,
     caller: Caller,
-    room: HeadRoom,
+    room: HeadBudget,
     tls: Option<Arc<Listening>>,
     closing: CancellationToken,
 ) -> Result<(), &'static str> {
@@ -154,7 +154,7 @@ async fn attend(
     let _ = stream.set_nodelay(true);
     match tls {
         None => {
-            converse(Unread::new(stream), caller, room, closing).await;
+            converse(WriteTimeoutStream::new(stream), caller, room, closing).await;
             Ok(())
         }
         // What TLS takes is not taken where there is none.
@@ -165,7 +165,7 @@ async fn attend(
 async fn attend_secured(
     stream: TcpStream,
     mut caller: Caller,
-    room: HeadRoom,
+    room: HeadBudget,
     tls: Arc<Listening>,
     closing: CancellationToken,
 ) -> Result<(), &'static str> {
@@ -181,9 +181,9 @@ async fn attend_secured(
     Ok(())
 }
 
-async fn secure(stream: TcpStream, tls: &Listening) -> Result<TlsStream<Unread<TcpStream>>, &'static str> {
+async fn secure(stream: TcpStream, tls: &Listening) -> Result<TlsStream<WriteTimeoutStream<TcpStream>>, &'static str> {
     match tls::begins_with_tls(&stream).await {
-        Ok(true) => tls.acceptor().accept(Unread::new(stream)).await.map_err(|error| {
+        Ok(true) => tls.acceptor().accept(WriteTimeoutStream::new(stream)).await.map_err(|error| {
             tracing::debug!(%error, "a TLS handshake failed");
             "tls"
         }),
@@ -210,17 +210,17 @@ pub async fn serve_stream<S>(stream: S, peer: SocketAddr, router: Router, place:
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let room = HeadRoom::new(place.heads(), Origin::of(peer.ip()));
-    converse(Unread::new(stream), Caller { peer, certificate: None, router }, room, closing).await;
+    let room = HeadBudget::new(place.heads(), Origin::of(peer.ip()));
+    converse(WriteTimeoutStream::new(stream), Caller { peer, certificate: None, router }, room, closing).await;
 }
 
 /// Serves requests until either end has had enough.
-async fn converse<S>(stream: S, caller: Caller, room: HeadRoom, closing: CancellationToken)
+async fn converse<S>(stream: S, caller: Caller, room: HeadBudget, closing: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let (mut stream, pulse) = Patient::new(stream, room);
-    let (caller, desk) = (Arc::new(caller), Arc::new(Desk::default()));
+    let (mut stream, pulse) = IdleTimeoutStream::new(stream, room);
+    let (caller, desk) = (Arc::new(caller), Arc::new(ConnectionState::default()));
     loop {
         let spoken = speak(stream, &caller, &pulse, &desk, &closing);
         let Some(parked) = Box::pin(spoken).await else { return };
@@ -241,8 +241,8 @@ where
 }
 
 /// Writes the answer to a request that was parked; whether the connection goes on.
-async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response, asked: Asked) -> bool {
-    let Some(words) = Words::of(response, asked).await else { return false };
+async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response, asked: RequestForm) -> bool {
+    let Some(words) = EncodedResponse::of(response, asked).await else { return false };
     let closes = words.closes;
     if stream.write_all(&words.bytes).await.is_err() || stream.flush().await.is_err() {
         return false;
@@ -255,19 +255,19 @@ async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response, asked: 
 
 /// A connection whose request waits.
 struct Parked<S> {
-    stream: Patient<S>,
+    stream: IdleTimeoutStream<S>,
     pending: Pending,
-    asked: Asked,
+    asked: RequestForm,
     /// What the protocol had read beyond the request.
     early: Bytes,
 }
 
 /// Speaks HTTP until either end has had enough, or a request waits for what it was promised.
 async fn speak<S>(
-    stream: Patient<S>,
+    stream: IdleTimeoutStream<S>,
     caller: &Arc<Caller>,
-    pulse: &Pulse,
-    desk: &Arc<Desk>,
+    pulse: &InFlight,
+    desk: &Arc<ConnectionState>,
     closing: &CancellationToken,
 ) -> Option<Parked<S>>
 where
@@ -316,7 +316,12 @@ where
 }
 
 /// Has a request answered by the surface.
-fn answer(request: hyper::Request<Incoming>, caller: &Caller, pulse: &Pulse, desk: &Arc<Desk>) -> Turn {
+fn answer(
+    request: hyper::Request<Incoming>,
+    caller: &Caller,
+    pulse: &InFlight,
+    desk: &Arc<ConnectionState>,
+) -> ResponseFuture {
     let mut request = desk.ask(request);
     let extensions = request.extensions_mut();
     extensions.insert(ConnectInfo(caller.peer));

@@ -58,7 +58,7 @@
 //! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
 //! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority
 //! has it on disk, which the followers are told with the entries that come next, or at once where none do
-//! (`peer::append`), every node notes how far that is (`store::commitment`), and its [`raft::machine`] applies it:
+//! (`peer::append`), every node notes how far that is (`store::commit_marker`), and its [`raft::machine`] applies it:
 //! the catalog, locked for that moment, returns outcomes, changed rows and changes; then readers, the waiting request
 //! and watchers are told, in that order. So the node that took a write answers after it has applied it itself, whoever leads, and a reply
 //! never crosses the wire. The rows follow, those of many entries in one batch with the applied index, the

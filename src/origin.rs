@@ -69,7 +69,7 @@ impl fmt::Display for Origin {
 }
 
 /// So much of something for all clients together, and so much for each.
-pub struct Shares {
+pub struct OriginQuota {
     total: usize,
     per_origin: usize,
     taken: Mutex<Taken>,
@@ -88,9 +88,9 @@ pub enum Short {
     Origin,
 }
 
-impl Shares {
+impl OriginQuota {
     pub fn new(total: usize, per_origin: usize) -> Self {
-        Shares { total, per_origin, taken: Mutex::default() }
+        OriginQuota { total, per_origin, taken: Mutex::default() }
     }
 
     /// Takes so much for a client, all of it or nothing.
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn one_client_leaves_room_to_others_and_all_share_the_total() {
-        let shares = Shares::new(10, 4);
+        let shares = OriginQuota::new(10, 4);
         let [a, b, c] = [1, 2, 3].map(|last| Origin::of([192, 0, 2, last].into()));
         assert_eq!(shares.take(a, 5), Err(Short::Origin));
         assert_eq!((shares.take(a, 4), shares.take(a, 0), shares.take(a, 1)), (Ok(()), Ok(()), Err(Short::Origin)));

@@ -22,7 +22,7 @@ use crate::api::{self, ApiSettings, App};
 use crate::budget::Budget;
 use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
-use crate::connections::{self, Door, Places};
+use crate::connections::{self, ConnectionLimiter, Listener};
 use crate::console::{self, Console, ConsoleSettings};
 use crate::descriptors;
 use crate::hosts::Hosts;
@@ -62,9 +62,9 @@ pub struct Server {
     pub node: Node,
     /// The password of the administrator, where this start generated one.
     pub generated_password: Option<String>,
-    doors: Vec<Door>,
+    doors: Vec<Listener>,
     tls: Option<Arc<Listening>>,
-    places: Arc<Places>,
+    places: Arc<ConnectionLimiter>,
     hub: Hub,
     tasks: TaskTracker,
     shutdown: CancellationToken,
@@ -168,12 +168,12 @@ impl Server {
         let metrics = metrics_listener.map(|listener| {
             let router = api::metrics_router(app.clone());
             // No secret is told or asked for there.
-            Door { name: "metrics", listener, router, tls: None }
+            Listener { name: "metrics", listener, router, tls: None }
         });
         let api = api::router(app).merge(console.unwrap_or_default());
         let doors = [
-            Door { name: "api", listener: api_listener, router: api, tls: config.tls.clone() },
-            Door { name: "compat", listener: compat_listener, router: compat, tls: config.tls.clone() },
+            Listener { name: "api", listener: api_listener, router: api, tls: config.tls.clone() },
+            Listener { name: "compat", listener: compat_listener, router: compat, tls: config.tls.clone() },
         ];
         let doors = doors.into_iter().chain(metrics).collect();
         drop(loading);
@@ -250,12 +250,12 @@ async fn bind(flag: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Connections end where the reserve of descriptors begins.
-fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<Places> {
+fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<ConnectionLimiter> {
     let total = descriptors::shares().connections;
     // However few there are, others find a place beside one address.
     let per_address = config.tuning.bounds.connections_per_address.min((total / 2).max(1));
     tracing::info!(descriptors, connections = total, per_address, "places for connections");
-    Places::new(total, per_address, metrics)
+    ConnectionLimiter::new(total, per_address, metrics)
 }
 
 /// Opening replays the write-ahead log: off the async threads.

@@ -31,7 +31,7 @@ use crate::model::limits;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
-use crate::origin::{Origin, Shares};
+use crate::origin::{Origin, OriginQuota};
 use entry::{Entry, Given, Wants};
 use kept::{cut, kept};
 use rule_sets::RuleSets;
@@ -97,8 +97,8 @@ pub struct Share {
 pub struct Subscribers {
     hashing: RandomState,
     shards: [Mutex<Shard>; SHARDS],
-    places: Shares,
-    bytes: Shares,
+    places: OriginQuota,
+    bytes: OriginQuota,
     rule_sets: RuleSets,
     turned_away: AtomicUsize,
     counted: Mutex<Option<Instant>>,
@@ -113,7 +113,7 @@ struct Shard {
 impl Default for Subscribers {
     fn default() -> Self {
         let shard = || Mutex::new(Shard { swept: Instant::now(), topics: HashMap::new() });
-        let shares = |total: usize| Shares::new(total, total / SHARE_OF_ORIGIN);
+        let shares = |total: usize| OriginQuota::new(total, total / SHARE_OF_ORIGIN);
         Subscribers {
             hashing: RandomState::new(),
             shards: std::array::from_fn(|_| shard()),

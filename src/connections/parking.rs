@@ -1,13 +1,12 @@
-//! What a request keeps while it waits for long.
+//! Parked requests: the memory of a request that is held for long.
 //!
-//! A connection that is spoken on keeps buffers of 8 KiB for what comes and goes next, and the state of the
-//! protocol; what surrounds a handler keeps the request and whatever it does afterwards. A request that is held
-//! for a minute needs none of it. So a handler that begins to wait answers at once with the promise of an answer
-//! ([`later`]). That goes out through all layers, which do what they do to any answer and are gone. Then it is taken
-//! out of the protocol, which is dropped, and of the connection only the stream stays. The answer, when it is there,
-//! gets the headers that the layers had put on the promise and is written in one piece, in the form that the request
-//! asks for ([`Asked`]); the protocol begins anew with the first bytes of the next request. So a hundred thousand
-//! that are answered at the same moment do not take a buffer each.
+//! An open HTTP/1 connection has two buffers of 8 KiB and the state of the protocol; the layers around a handler keep
+//! the request. A request that is held for a minute needs none of it. So a handler that begins to wait returns a
+//! deferred response ([`later`]). It passes all layers as any response does, and they end. Then the protocol is
+//! dropped, and of the connection only the stream is kept. The response, when it is ready, gets the headers that the
+//! layers had put on the deferred one and is written in one piece, in the form that the request asks for
+//! ([`RequestForm`]); the protocol begins anew with the first bytes of the next request. So a hundred thousand held
+//! requests that are answered at the same moment do not take a buffer each.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,7 +26,7 @@ use time::OffsetDateTime;
 use tokio::io::{AsyncRead, ReadBuf};
 use tracing::Instrument;
 
-use super::patient::Serving;
+use super::idle_timeout::Serving;
 
 /// What a client may send while its request is held, before nothing more is read.
 const EARLY_BYTES_MAX: usize = 512;
@@ -52,19 +51,19 @@ where
     async move {
         let Some(Parking(())) = parking else { return answer.await };
         let mut promise = Response::default();
-        promise.extensions_mut().insert(Promise(Arc::new(Mutex::new(Some(answer)))));
+        promise.extensions_mut().insert(DeferredResponse(Arc::new(Mutex::new(Some(answer)))));
         promise
     }
 }
 
-/// An extension of an answer that is not one yet.
+/// A response that is not ready yet: an extension of the empty one that passes the layers.
 #[derive(Clone)]
-struct Promise(Arc<Mutex<Option<Answer>>>);
+struct DeferredResponse(Arc<Mutex<Option<Answer>>>);
 
-impl Promise {
+impl DeferredResponse {
     /// What an answer promises, and the headers that were put on it meanwhile.
     fn of(response: &mut Response) -> Option<Answer> {
-        let answer = response.extensions_mut().remove::<Promise>()?.0.lock().take()?;
+        let answer = response.extensions_mut().remove::<DeferredResponse>()?.0.lock().take()?;
         let mut headers = std::mem::take(response.headers_mut());
         // That of a promise, which has no content.
         headers.remove(header::CONTENT_LENGTH);
@@ -81,13 +80,13 @@ async fn dressed(answer: Answer, headers: Box<[(Option<HeaderName>, HeaderValue)
 /// Where the answer to the present request of a connection lies: the protocol asks here for it, and it can be
 /// taken away from the protocol.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct ConnectionState {
     pending: Mutex<Option<Pending>>,
     /// What is pending was promised, and may be taken away.
     is_promised: AtomicBool,
     /// The body of the request is at its end: what comes next on the stream is another request.
     is_read: AtomicBool,
-    asked: Mutex<Asked>,
+    asked: Mutex<RequestForm>,
 }
 
 /// An answer that is waited for.
@@ -97,23 +96,23 @@ pub(super) struct Pending {
     _serving: Serving,
 }
 
-impl Desk {
-    /// A request has come; what its answer comes of is put here by [`Desk::begin`].
+impl ConnectionState {
+    /// A request has come; what its answer comes of is put here by [`ConnectionState::begin`].
     pub(super) fn ask(self: &Arc<Self>, mut request: Request<Incoming>) -> Request<Read> {
         self.is_read.store(request.body().is_end_stream(), Ordering::Relaxed);
-        *self.asked.lock() = Asked::of(&request);
+        *self.asked.lock() = RequestForm::of(&request);
         request.extensions_mut().insert(Parking(()));
         request.map(|body| Read { body, desk: self.clone() })
     }
 
-    pub(super) fn begin(self: &Arc<Self>, answer: Answer, serving: Serving) -> Turn {
+    pub(super) fn begin(self: &Arc<Self>, answer: Answer, serving: Serving) -> ResponseFuture {
         self.is_promised.store(false, Ordering::Relaxed);
         *self.pending.lock() = Some(Pending { answer, _serving: serving });
-        Turn(self.clone())
+        ResponseFuture(self.clone())
     }
 
     /// The answer that is waited for, if it was promised, and what it answers.
-    pub(super) fn parked(&self) -> Option<(Pending, Asked)> {
+    pub(super) fn parked(&self) -> Option<(Pending, RequestForm)> {
         if !self.is_read.load(Ordering::Relaxed) || !self.is_promised.swap(false, Ordering::Relaxed) {
             return None;
         }
@@ -125,7 +124,7 @@ impl Desk {
 /// A body that tells when it is at its end.
 pub(super) struct Read {
     body: Incoming,
-    desk: Arc<Desk>,
+    desk: Arc<ConnectionState>,
 }
 
 impl Body for Read {
@@ -150,9 +149,9 @@ impl Body for Read {
 }
 
 /// What the protocol waits for.
-pub(super) struct Turn(Arc<Desk>);
+pub(super) struct ResponseFuture(Arc<ConnectionState>);
 
-impl Future for Turn {
+impl Future for ResponseFuture {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -160,7 +159,7 @@ impl Future for Turn {
         let Some(pending) = slot.as_mut() else { return Poll::Pending };
         loop {
             let mut response = ready!(pending.answer.as_mut().poll(cx));
-            let Some(promised) = Promise::of(&mut response) else {
+            let Some(promised) = DeferredResponse::of(&mut response) else {
                 *slot = None;
                 return Poll::Ready(Ok(response));
             };
@@ -172,7 +171,7 @@ impl Future for Turn {
 
 /// Nobody wants the answer any more, unless it was taken away. It holds its request, which holds the desk: left
 /// there, the two would keep each other for ever.
-impl Drop for Turn {
+impl Drop for ResponseFuture {
     fn drop(&mut self) {
         let unwanted = self.0.pending.lock().take();
         drop(unwanted);
@@ -181,7 +180,7 @@ impl Drop for Turn {
 
 /// What the form of an answer depends on, besides what the handler makes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct RequestForm {
     is_head: bool,
     is_http_1_0: bool,
     /// What the client has said of the connection.
@@ -189,9 +188,9 @@ pub(super) struct Asked {
     keeps: bool,
 }
 
-impl Asked {
-    fn of<B>(request: &Request<B>) -> Asked {
-        Asked {
+impl RequestForm {
+    fn of<B>(request: &Request<B>) -> RequestForm {
+        RequestForm {
             is_head: request.method() == Method::HEAD,
             is_http_1_0: request.version() == Version::HTTP_10,
             closes: says(request.headers(), "close"),
@@ -243,7 +242,7 @@ fn poll_some<S: AsyncRead + Unpin>(stream: &mut S, cx: &mut Context<'_>) -> Poll
 }
 
 /// An answer as the other end gets it.
-pub(super) struct Words {
+pub(super) struct EncodedResponse {
     pub(super) bytes: Vec<u8>,
     /// The connection ends with it.
     pub(super) closes: bool,
@@ -251,9 +250,9 @@ pub(super) struct Words {
     _held: Extensions,
 }
 
-impl Words {
+impl EncodedResponse {
     /// None where the content cannot be had.
-    pub(super) async fn of(response: Response, asked: Asked) -> Option<Words> {
+    pub(super) async fn of(response: Response, asked: RequestForm) -> Option<EncodedResponse> {
         let (parts, body) = response.into_parts();
         let body = to_bytes(body, usize::MAX).await.ok()?;
         let closes = asked.closes || (asked.is_http_1_0 && !asked.keeps) || says(&parts.headers, "close");
@@ -281,7 +280,7 @@ impl Words {
         if has_content && !asked.is_head {
             put(&[&body]);
         }
-        Some(Words { bytes, closes, _held: parts.extensions })
+        Some(EncodedResponse { bytes, closes, _held: parts.extensions })
     }
 }
 
@@ -296,7 +295,9 @@ mod tests {
         let words = async |method: Method, version: Version, connection: Option<&str>, response: Response| {
             let request = Request::builder().method(method).version(version);
             let request = connection.into_iter().fold(request, |request, value| request.header("Connection", value));
-            let words = Words::of(response, Asked::of(&request.body(()).expect("a request"))).await.expect("at hand");
+            let words = EncodedResponse::of(response, RequestForm::of(&request.body(()).expect("a request")))
+                .await
+                .expect("at hand");
             let text = String::from_utf8(words.bytes).expect("text");
             let (before, after) = text.split_once("date: ").expect("a date");
             let (date, after) = after.split_once("\r\n").expect("a line");

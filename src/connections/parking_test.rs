@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Parking, Places, later, serve_stream};
+use super::{ConnectionLimiter, Parking, later, serve_stream};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 
@@ -81,7 +81,7 @@ fn open() -> House {
         .route("/slow", any(slow))
         .route("/", any(async || "at once\n"))
         .layer(map_response(async |response: Response| ([("x-layer", "passed")], response)));
-    let places = Places::new(1, 1, Arc::new(Metrics::new().expect("a consistent table")));
+    let places = ConnectionLimiter::new(1, 1, Arc::new(Metrics::new().expect("a consistent table")));
     let place = places.take("api", Origin::UNKNOWN).expect("free");
     let closing = CancellationToken::new();
     let peer = (Ipv4Addr::LOCALHOST, 1).into();

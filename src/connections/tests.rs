@@ -37,14 +37,14 @@ async fn open() -> House {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
     let metrics = Arc::new(Metrics::new().expect("a consistent table"));
-    let door = Door {
+    let door = Listener {
         name: "api",
         listener,
         router: Router::new().route("/", get(who)),
         tls: Some(Listening::open(files).expect("certificates")),
     };
     let closing = CancellationToken::new();
-    let serving = tokio::spawn(serve(door, Places::new(10, 10, metrics.clone()), closing.clone()));
+    let serving = tokio::spawn(serve(door, ConnectionLimiter::new(10, 10, metrics.clone()), closing.clone()));
     House { address, metrics, pki, closing, serving }
 }
 

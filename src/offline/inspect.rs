@@ -9,7 +9,7 @@ use super::survey::{Survey, SurveyedFile, TableSize, survey_file};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::raft::machine::Progress;
-use crate::store::{FileKind, LogExtent, LogSize, Peek};
+use crate::store::{FileKind, LogExtent, LogSize, ReadOnlyStore};
 
 /// What was found; fields that only the other kind has are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,7 +79,7 @@ pub fn inspect(path: &Path) -> anyhow::Result<Inspection> {
 }
 
 fn inspect_directory(path: &Path) -> anyhow::Result<Inspection> {
-    let peek = Peek::open(path, LevelRange::OWN)?;
+    let peek = ReadOnlyStore::open(path, LevelRange::OWN)?;
     let mut survey = Survey::new();
     peek.for_each_row(&mut |key, value| survey.take(key, value))?;
     let LogExtent { purged, last, vote } = peek.log_extent()?;

@@ -23,7 +23,7 @@ use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, NodeId, membership_of};
 use crate::metrics::Metrics;
 use crate::raft::machine::Machine;
-use crate::store::{Peek, Store};
+use crate::store::{ReadOnlyStore, Store};
 use crate::watch::Hub;
 
 /// Bytes of the log that are held at a time.
@@ -78,7 +78,7 @@ impl Survivor {
         let Recover { data_dir: dir, node_id, initial_cluster, reborn_out } = order;
         let node_id = *node_id;
         // Opening for real would make a directory where there is none.
-        drop(Peek::open(dir, LevelRange::OWN)?);
+        drop(ReadOnlyStore::open(dir, LevelRange::OWN)?);
         let metrics = Arc::new(Metrics::new()?);
         let store = Store::open(dir, node_id, LevelRange::OWN, metrics.clone())?;
         let machine = Machine::load(store.clone(), Hub::new(0), metrics)?;

@@ -11,11 +11,11 @@ use crate::catalog::{Row, Table};
 use crate::format::level::LevelRange;
 use crate::model::access::{PasswordHash, User};
 use crate::raft::password_reset::PasswordReset;
-use crate::store::Peek;
+use crate::store::ReadOnlyStore;
 
 /// Leaves the order. The user has to be known to this directory; the error says who is.
 pub fn reset_password(dir: &Path, name: &str, password_hash: PasswordHash) -> anyhow::Result<()> {
-    let peek = Peek::open(dir, LevelRange::OWN)?;
+    let peek = ReadOnlyStore::open(dir, LevelRange::OWN)?;
     let mut users = Vec::new();
     peek.for_each_row(&mut |key, value| {
         // What is not of a table is the machine's own.

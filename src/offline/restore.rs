@@ -17,7 +17,7 @@ use super::survey::{Survey, SurveyedFile, survey_file};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
-use crate::store::{FileKind, Nursery, read_file};
+use crate::store::{FileKind, StagingDir, read_file};
 
 /// What is asked for; checked by the command line.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Restore {
             bail!("{} holds the state of no cluster: nothing was founded yet", from.display());
         };
         let part = Part::create(&out).context("the file for the other nodes, see --reborn-out")?;
-        let nursery = Nursery::open(data_dir)?;
+        let nursery = StagingDir::open(data_dir)?;
         let term = progress.last_applied.map_or(0, |id| id.leader_id.term);
         let origin = Origin { cluster_id: Some(cluster.cluster_id), progress, term, newest_notification_id };
         let reborn = Founding::draw(draw_cluster_id(), origin, contents.level, members, None).write(part, |sink| {
@@ -101,10 +101,10 @@ impl Restore {
             ensure!(given == holds, "--initial-cluster is {given}, and the list in {} is {holds}", from.display());
         }
         reborn.check_new(*node_id)?;
-        self.fill(Nursery::open(data_dir)?, &reborn, from.clone())
+        self.fill(StagingDir::open(data_dir)?, &reborn, from.clone())
     }
 
-    fn fill(&self, nursery: Nursery, reborn: &RebornFile, path: PathBuf) -> anyhow::Result<Restored> {
+    fn fill(&self, nursery: StagingDir, reborn: &RebornFile, path: PathBuf) -> anyhow::Result<Restored> {
         let header = &reborn.header;
         let store = nursery.store(self.node_id, LevelRange::OWN, Arc::new(Metrics::new()?))?;
         store.set_cluster_id(header.state.cluster_id.as_deref().unwrap_or_default())?;

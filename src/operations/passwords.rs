@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use super::throttle::LoginThrottle;
 use crate::model::access::PasswordHash;
 use crate::model::limits;
-use crate::origin::{Guesser, Origin, Shares};
+use crate::origin::{Guesser, Origin, OriginQuota};
 
 /// Hashes computed at a time.
 const AT_ONCE: usize = 2;
@@ -25,7 +25,7 @@ const PACE: Duration = Duration::from_millis(1000 / limits::PASSWORD_CHECKS_PER_
 /// The one desk at which a node checks passwords.
 pub(super) struct PasswordChecks {
     throttle: LoginThrottle,
-    queue: Arc<Shares>,
+    queue: Arc<OriginQuota>,
     turns: Arc<Semaphore>,
     next: Mutex<Instant>,
 }
@@ -43,7 +43,7 @@ impl PasswordChecks {
     pub(super) fn new() -> Self {
         PasswordChecks {
             throttle: LoginThrottle::default(),
-            queue: Arc::new(Shares::new(limits::LOGINS_WAITING_MAX, limits::LOGINS_WAITING_PER_ADDRESS)),
+            queue: Arc::new(OriginQuota::new(limits::LOGINS_WAITING_MAX, limits::LOGINS_WAITING_PER_ADDRESS)),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
             next: Mutex::new(Instant::now()),
         }
@@ -123,12 +123,12 @@ fn verify_password(password: &str, hash: Option<&PasswordHash>) -> bool {
 
 /// A place among those who wait or are being hashed, free again when this is dropped.
 struct Place {
-    queue: Arc<Shares>,
+    queue: Arc<OriginQuota>,
     origin: Origin,
 }
 
 impl Place {
-    fn take(queue: &Arc<Shares>, origin: Origin) -> Result<Place, NotChecked> {
+    fn take(queue: &Arc<OriginQuota>, origin: Origin) -> Result<Place, NotChecked> {
         queue.take(origin, 1).map_err(|_| NotChecked::Busy)?;
         Ok(Place { queue: queue.clone(), origin })
     }

@@ -40,7 +40,7 @@ use tokio::time::timeout;
 
 use super::credentials::{Credentials, Secret};
 use super::frame::Connection;
-use super::introductions::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
+use super::hello::{Build, Hello, Introductions, Refusal, RefusalReason, Welcome};
 use super::limits::{DIAL_WITHIN, REFUSAL_TEXT_BYTES_MAX, UNACKNOWLEDGED_MAX};
 use super::wire::{BINDING_BYTES, Wire};
 use crate::format::codec;

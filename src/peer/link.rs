@@ -14,13 +14,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::call::{Call, CallError, Outstanding, Ticket};
 use super::frame::{Connection, Outbox};
 use super::handshake::{IntroduceError, Purpose, dial_as};
-use super::introductions::Build;
+use super::hello::Build;
 use super::limits::{
     CALLS_BYTES_MAX, CALLS_QUEUED_MAX, PING_INTERVAL, REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN, SETTLED_AFTER,
 };
+use super::liveness::Liveness;
 use super::messages::Kind;
 use super::peers::Local;
-use super::presence::Pulse;
 use crate::format::types::NodeId;
 
 /// The handle of a control connection; its task ends when the last handle is dropped.
@@ -31,7 +31,7 @@ pub(super) struct Link {
     urgent: mpsc::Sender<Call>,
     /// Counts how often the appends to the peer were to begin anew.
     cuts: watch::Sender<u64>,
-    pulse: Arc<Pulse>,
+    pulse: Arc<Liveness>,
     _stop: DropGuard,
 }
 
@@ -39,7 +39,7 @@ impl Link {
     pub(super) fn start(local: Arc<Local>, target: NodeId, address: String) -> Self {
         let (calls, queue) = mpsc::channel(CALLS_QUEUED_MAX);
         let (urgent, urgent_queue) = mpsc::channel(CALLS_QUEUED_MAX);
-        let pulse = Arc::new(Pulse::new(target, address.clone()));
+        let pulse = Arc::new(Liveness::new(target, address.clone()));
         let stop = CancellationToken::new();
         let (address, addresses) = watch::channel(address);
         let task = Task { local, target, addresses, urgent: urgent_queue, queue, held: None, pulse: pulse.clone() };
@@ -123,7 +123,7 @@ struct Task {
     queue: mpsc::Receiver<Call>,
     /// A call that cut a pause short; the first to be written on the next connection.
     held: Option<Call>,
-    pulse: Arc<Pulse>,
+    pulse: Arc<Liveness>,
 }
 
 impl Task {

@@ -22,21 +22,21 @@
 
 mod alone;
 mod append;
+mod backoff;
 mod call;
 mod credentials;
 mod frame;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod handshake;
-mod introductions;
+mod hello;
 mod limits;
 mod link;
-mod lobby;
+mod liveness;
 mod messages;
 mod network;
 mod peers;
-mod presence;
-mod retreat;
+mod pending_handshakes;
 mod server;
 mod serving;
 mod snapshot;
@@ -49,7 +49,7 @@ mod tests;
 pub use call::CallError;
 pub use credentials::Credentials;
 pub use handshake::IntroduceError;
-pub use introductions::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
+pub use hello::{Build, Hello, Introductions, ListSaid, Refusal, RefusalReason, Welcome};
 pub use limits::{BEATS_PER_CALL_MAX, FRAME_BYTES_MAX, REACHABLE_WITHIN};
 pub use messages::{
     BeatsAnswer, Checkpoint, DiskRoom, ForwardAnswer, Mark, MemoryRoom, PeerProgress, ReadIndexAnswer, Shortage,

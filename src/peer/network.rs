@@ -23,13 +23,13 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::append::{Parking, Route, Session};
+use super::backoff::{self, Retreat};
 use super::call::CallError;
 use super::handshake::{Purpose, dial_as};
 use super::limits::APPEND_ANSWERED_WITHIN;
 use super::link::Link;
 use super::messages::{AppendParts, Kind};
 use super::peers::Peers;
-use super::retreat::{self, Retreat};
 use super::snapshot::{self, SnapshotPort};
 use crate::format::codec;
 use crate::format::types::{Member, NodeId, TypeConfig, Vote};
@@ -244,7 +244,7 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
     }
 
     fn backoff(&self) -> Option<Backoff> {
-        Some(Backoff::new(retreat::pauses()))
+        Some(Backoff::new(backoff::pauses()))
     }
 }
 

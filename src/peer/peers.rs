@@ -15,7 +15,7 @@ use super::alone::Alone;
 use super::call::CallError;
 use super::credentials::Credentials;
 use super::handshake::{IntroduceError, Purpose, dial_as};
-use super::introductions::{Build, Introductions, Welcome};
+use super::hello::{Build, Introductions, Welcome};
 use super::limits::CALL_BYTES_SHARED_MAX;
 use super::link::Link;
 use super::messages::{BeatsAnswer, ForwardAnswer, Kind, PeerProgress, ReadIndexAnswer, Subscribed};

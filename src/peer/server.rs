@@ -18,12 +18,12 @@ use tokio_util::task::TaskTracker;
 
 use super::credentials::Credentials;
 use super::handshake::{Purpose, Turned, receive};
-use super::introductions::Introductions;
+use super::hello::Introductions;
 use super::limits::{
     CONNECTIONS_MAX, HANDSHAKE_WITHIN, RAFT_IN_FLIGHT_MAX, SNAPSHOTS_RECEIVED_MAX, WORK_IN_FLIGHT_MAX,
 };
-use super::lobby::{Lobby, Seat};
 use super::messages::{BeatsAnswer, ForwardAnswer, PeerProgress, ReadIndexAnswer, Subscribed};
+use super::pending_handshakes::{PendingHandshakes, Seat};
 use super::snapshot::SnapshotPort;
 use super::{serving, snapshot};
 use crate::catalog::history::Thing;
@@ -89,7 +89,7 @@ where
     introductions: Arc<dyn Introductions>,
     pub(super) metrics: Arc<Metrics>,
     handshake_within: Duration,
-    lobby: Arc<Lobby>,
+    lobby: Arc<PendingHandshakes>,
     guests: Arc<Semaphore>,
     snapshots: Semaphore,
     pub(super) work: Arc<Semaphore>,

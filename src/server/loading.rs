@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api;
 use crate::compat;
-use crate::connections::{self, Door, Places};
+use crate::connections::{self, ConnectionLimiter, Listener};
 use crate::tls::Listening;
 
 /// One listener, and what is said there.
@@ -42,21 +42,21 @@ impl<'a> Waiting<'a> {
         Waiting { name: "metrics", listener, router: api::loading_router(), tls: None }
     }
 
-    fn door(self) -> io::Result<Door> {
+    fn door(self) -> io::Result<Listener> {
         let copy = std::net::TcpListener::from(self.listener.as_fd().try_clone_to_owned()?);
         let router = self.router.layer(map_response(async |mut response: Response| {
             // The next request is to find the node itself.
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             response
         }));
-        Ok(Door { name: self.name, listener: TcpListener::from_std(copy)?, router, tls: self.tls })
+        Ok(Listener { name: self.name, listener: TcpListener::from_std(copy)?, router, tls: self.tls })
     }
 }
 
 /// Answers until the guard is dropped. Connections that are open then end by themselves.
 pub(super) fn answer<'a>(
     all: impl IntoIterator<Item = Waiting<'a>>,
-    places: &Arc<Places>,
+    places: &Arc<ConnectionLimiter>,
     tasks: &TaskTracker,
 ) -> io::Result<DropGuard> {
     let closing = CancellationToken::new();
@@ -96,7 +96,7 @@ mod tests {
         let (api, compat, metrics) = (bind().await, bind().await, bind().await);
         let address = |listener: &TcpListener| listener.local_addr().expect("bound");
         let at = [&api, &compat, &metrics].map(address);
-        let places = Places::new(100, 100, Arc::new(Metrics::new().expect("a table")));
+        let places = ConnectionLimiter::new(100, 100, Arc::new(Metrics::new().expect("a table")));
         let tasks = TaskTracker::new();
         let all = [Waiting::api(&api, None), Waiting::compat(&compat, None), Waiting::metrics(&metrics)];
         let loading = answer(all, &places, &tasks).expect("copies");
@@ -122,7 +122,7 @@ mod tests {
         tasks.wait().await;
         let early = TcpStream::connect(at[1]).await.expect("it still listens");
         let router = Router::new().route("/livez", get(async || "served\n"));
-        let door = Door { name: "compat", listener: compat, router, tls: None };
+        let door = Listener { name: "compat", listener: compat, router, tls: None };
         let closing = CancellationToken::new();
         let serving = tokio::spawn(connections::serve(door, places, closing.clone()));
         assert_eq!(said(early, "/livez").await, ("200".to_owned(), "served\n".to_owned()));

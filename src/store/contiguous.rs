@@ -8,8 +8,8 @@ use rocksdb::ReadOptions;
 
 use super::StoreError;
 use super::database::{Database, LOG};
+use super::entry_cache::entry_bytes;
 use super::log::{after, key};
-use super::tail::entry_bytes;
 use crate::format::codec;
 use crate::format::types::{Entry, LogId};
 

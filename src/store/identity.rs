@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::{StoreError, nursery};
+use super::{StoreError, staging};
 use crate::format::level::{Level, LevelRange};
 
 pub(super) const LOCK_FILE: &str = "LOCK-thuban";
@@ -123,15 +123,15 @@ fn try_lock(dir: &Path, file: &File) -> Result<(), StoreError> {
 }
 
 /// What the directory says of itself while it is open, and how that changes.
-pub(super) struct Title {
+pub(super) struct DirectoryOwner {
     dir: PathBuf,
     levels: LevelRange,
     identity: Mutex<Identity>,
 }
 
-impl Title {
+impl DirectoryOwner {
     pub(super) fn new(dir: &Path, identity: &Identity, levels: LevelRange) -> Self {
-        Title { dir: dir.to_owned(), levels, identity: Mutex::new(identity.clone()) }
+        DirectoryOwner { dir: dir.to_owned(), levels, identity: Mutex::new(identity.clone()) }
     }
 
     pub(super) fn identity(&self) -> Identity {
@@ -201,7 +201,7 @@ pub(super) fn claim(dir: &Path, database: &Path, node_id: u64, levels: LevelRang
     let path = dir.join(IDENTITY_FILE);
     let has_database = database.join("CURRENT").exists();
     if !path.exists() {
-        if dir.join(nursery::FOLDER).exists() {
+        if dir.join(staging::FOLDER).exists() {
             return Err(StoreError::HalfRestored { path: dir.to_owned() });
         }
         // The caller refuses a database with content, see `settle`.

@@ -18,13 +18,13 @@ use tokio::sync::oneshot;
 use openraft::storage::IOFlushed;
 
 use super::StoreError;
-use super::commitment::Commitment;
+use super::commit_marker::Commitment;
 use super::contiguous::{collect_contiguous, last_of_contiguous};
 use super::database::{Database, LOG, Scalar};
+use super::entry_cache::{EntryCache, entry_bytes};
 use super::flush::{FlushThread, Waiter};
 use super::footprint::Footprint;
-use super::identity::Title;
-use super::tail::{Tail, entry_bytes};
+use super::identity::DirectoryOwner;
 use crate::format::codec;
 use crate::format::level::Level;
 use crate::format::types::{self, Entry, LogId, TypeConfig};
@@ -58,7 +58,7 @@ pub(super) struct Log {
     database: Arc<Database>,
     flush: FlushThread,
     commitment: Commitment,
-    title: Arc<Title>,
+    title: Arc<DirectoryOwner>,
     /// The highest level that the directory was raised to, so that an append need not ask.
     level: AtomicU8,
     order: Mutex<()>,
@@ -73,7 +73,7 @@ struct State {
     first: u64,
     /// The last entry, or what was purged last.
     last: Option<LogId>,
-    tail: Tail,
+    tail: EntryCache,
     footprint: Footprint,
 }
 
@@ -107,14 +107,18 @@ fn level_of(entries: &[Entry]) -> Level {
 }
 
 impl Log {
-    pub(super) fn open(database: Arc<Database>, flush: FlushThread, title: Arc<Title>) -> Result<Self, StoreError> {
+    pub(super) fn open(
+        database: Arc<Database>,
+        flush: FlushThread,
+        title: Arc<DirectoryOwner>,
+    ) -> Result<Self, StoreError> {
         let purged = database.scalar::<Purged>().map_err(StoreError::at(database.path()))?;
         let mut footprint = Footprint::default();
         let note = |entry: &Entry| footprint.push(entry.log_id.index, stored_bytes(entry));
         let last = last_of_contiguous(&database, purged.as_ref(), note)?.or(purged);
         let vote = database.scalar::<Vote>().map_err(StoreError::at(database.path()))?;
         let first = after(purged.as_ref());
-        let state = State { vote, purged, first, last, tail: Tail::new(TAIL_BYTES_MAX), footprint };
+        let state = State { vote, purged, first, last, tail: EntryCache::new(TAIL_BYTES_MAX), footprint };
         let level = AtomicU8::new(title.identity().level.0);
         let commitment = Commitment::open(title.dir()).map_err(StoreError::at(title.dir()))?;
         Ok(Log { database, flush, commitment, title, level, order: Mutex::new(()), state: Mutex::new(state) })

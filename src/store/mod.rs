@@ -5,11 +5,11 @@
 //! ```text
 //! LOCK-thuban      held while a process uses the directory
 //! identity.json    whose directory this is
-//! committed        how far the log is known to be committed, see [`commitment`]
+//! committed        how far the log is known to be committed, see [`commit_marker`]
 //! db/              RocksDB: families default (scalars), log, state; one write-ahead log
 //! snapshots/       the newest snapshot, and what is being built or received
 //! order.json       what the node is to have done when it runs again, see [`order`]
-//! restoring/       what a restore has not finished, see [`nursery`]
+//! restoring/       what a restore has not finished, see [`staging`]
 //! ```
 //!
 //! Log appends are fsynced before they count, many at a time. The rows of the state follow them, in
@@ -19,23 +19,23 @@
 //! Start reading at [`Store`], then [`log`], [`flush`] and [`rows`] for the path of a write, [`snapshot`] and
 //! [`transfer`] for how a state travels.
 
-mod commitment;
+mod commit_marker;
 mod contiguous;
 mod database;
+mod entry_cache;
 mod error;
 mod flush;
 mod footprint;
 mod identity;
 mod log;
-mod nursery;
 mod order;
-mod peek;
 mod raft_log;
+mod read_only;
 mod rows;
-mod shelf;
 mod snapshot;
+mod snapshot_dir;
 mod space;
-mod tail;
+mod staging;
 mod transfer;
 
 #[cfg(test)]
@@ -70,22 +70,22 @@ use crate::format::types::{Entry, LogId, Vote};
 use crate::metrics::Metrics;
 use database::{Database, META, STATE, Scalar};
 use flush::FlushThread;
-use identity::Title;
+use identity::DirectoryOwner;
 use log::Log;
 use rows::Rows;
-use shelf::Shelf;
+use snapshot_dir::SnapshotDir;
 
 pub use database::FamilySize;
 pub use error::StoreError;
 pub use identity::Identity;
-pub use nursery::Nursery;
-pub use peek::{LogSize, Peek};
 pub use raft_log::LogStore;
-pub use shelf::IncomingSnapshot;
+pub use read_only::{LogSize, ReadOnlyStore};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use snapshot::read_from;
 pub use snapshot::{Contents, FileKind, SnapshotFile, read as read_file, write as write_file};
+pub use snapshot_dir::IncomingSnapshot;
 pub use space::DiskSpace;
+pub use staging::StagingDir;
 pub use transfer::RowSink;
 
 const DATABASE_DIR: &str = "db";
@@ -108,9 +108,9 @@ const SCAN_READAHEAD_BYTES: usize = 1024 * 1024;
 pub struct Store(Arc<Inner>);
 
 struct Inner {
-    title: Arc<Title>,
+    title: Arc<DirectoryOwner>,
     metrics: Arc<Metrics>,
-    shelf: Shelf,
+    shelf: SnapshotDir,
     /// Held while the rows are replaced by those of a snapshot, so that no view shows a mixture.
     whole_state: Mutex<()>,
     /// Held by whoever tries whether the disk takes writes.
@@ -140,9 +140,9 @@ impl Store {
         let database = Arc::new(Database::open(&path, node_id, lock)?);
         let snapshots = dir.join(SNAPSHOT_DIR);
         transfer::finish_interrupted(&database, &snapshots)?;
-        let shelf = Shelf::open(&snapshots).map_err(StoreError::at(&snapshots))?;
+        let shelf = SnapshotDir::open(&snapshots).map_err(StoreError::at(&snapshots))?;
         let flush = FlushThread::start(database.clone(), metrics.clone(), sync).map_err(StoreError::at(&path))?;
-        let title = Arc::new(Title::new(dir, claim.identity(), levels));
+        let title = Arc::new(DirectoryOwner::new(dir, claim.identity(), levels));
         let log = Arc::new(Log::open(database.clone(), flush, title.clone())?);
         let is_fresh = is_fresh(&database, &log).map_err(StoreError::at(&path))?;
         claim.settle(dir, is_fresh)?;

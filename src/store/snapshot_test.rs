@@ -221,12 +221,12 @@ async fn a_new_beginning_is_one_step() {
 /// What looks at a directory leaves every file of it as it is.
 #[tokio::test]
 async fn a_look_changes_nothing() {
-    use super::Peek;
+    use super::ReadOnlyStore;
     use super::testing::{append, entry};
     let (dir, store) = fresh();
     fill(&store, 1000, b"value");
     append(&mut store.log(), (0..10).map(|index| entry(1, index, b"x"))).await.expect("appended");
-    let in_use = Peek::open(dir.path(), LevelRange::OWN).map(drop).expect_err("a node has it");
+    let in_use = ReadOnlyStore::open(dir.path(), LevelRange::OWN).map(drop).expect_err("a node has it");
     assert!(matches!(in_use, StoreError::InUse { .. }), "{in_use}");
     let extent = store.log_extent();
     drop(store);
@@ -235,7 +235,7 @@ async fn a_look_changes_nothing() {
         files_below(dir.path()).into_iter().map(read).collect::<Vec<_>>()
     };
     let before = contents();
-    let peek = Peek::open(dir.path(), LevelRange::OWN).expect("a look");
+    let peek = ReadOnlyStore::open(dir.path(), LevelRange::OWN).expect("a look");
     let mut count = 0;
     peek.for_each_row(&mut |_, value| {
         count += usize::from(value == b"value");

@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use super::database::{Database, STATE, Scalar};
 use super::identity::sync_directory;
-use super::shelf::IncomingSnapshot;
 use super::snapshot::{self, FileKind, SnapshotFile, SnapshotWriter, SteppedFile};
+use super::snapshot_dir::IncomingSnapshot;
 use super::{Store, StoreError, View};
 use crate::format::level::Level;
 use crate::format::types::{LogId, Vote};

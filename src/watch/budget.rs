@@ -1,7 +1,7 @@
 //! How much may wait: waiters, keys and bytes, in all and of one origin. Whoever takes more than a share
 //! is refused while others still get in.
 
-use crate::origin::{Origin, Shares, Short};
+use crate::origin::{Origin, OriginQuota, Short};
 
 /// Keys a waiter that the limit on waiters allows for on average; a poll may bring 600.
 const KEYS_PER_WAITER: usize = 20;
@@ -25,19 +25,19 @@ pub enum HubFull {
 }
 
 pub(super) struct Budget {
-    waiters: Shares,
-    keys: Shares,
-    bytes: Shares,
+    waiters: OriginQuota,
+    keys: OriginQuota,
+    bytes: OriginQuota,
 }
 
 impl Budget {
     pub(super) fn new(waiters_max: usize, waiters_per_origin: usize) -> Self {
         let shares =
-            |each: usize| Shares::new(waiters_max.saturating_mul(each), waiters_per_origin.saturating_mul(each));
+            |each: usize| OriginQuota::new(waiters_max.saturating_mul(each), waiters_per_origin.saturating_mul(each));
         Budget { waiters: shares(1), keys: shares(KEYS_PER_WAITER), bytes: shares(BYTES_PER_WAITER) }
     }
 
-    fn parts(&self, load: Load) -> [(&Shares, usize); 3] {
+    fn parts(&self, load: Load) -> [(&OriginQuota, usize); 3] {
         [(&self.waiters, 1), (&self.keys, load.keys), (&self.bytes, load.bytes)]
     }
 

@@ -1,7 +1,7 @@
 //! The bytes of a handshake, pinned.
 
 use super::*;
-use crate::peer::introductions::{Build, RefusalReason};
+use crate::peer::hello::{Build, RefusalReason};
 
 fn transcript(version: u16, binding: Option<[u8; BINDING_BYTES]>) -> Transcript {
     let hello = Hello {

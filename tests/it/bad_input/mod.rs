@@ -22,7 +22,7 @@
 //! | S17 another name in the query than in the body: the body counts | `requests::the_query_of_a_write_names_nothing` |
 //! | S18 addresses inside of rules | `names`, `rules::edges` |
 //! | S19 slow requests, 1000 idle connections (more by `THUBAN_IT_IDLE`) | `sockets`, `connections` |
-//! | S19 answers that are read slowly or not at all | `connections::patient` of the sources, `scripts/attacks` |
+//! | S19 answers that are read slowly or not at all | `connections::idle_timeout` of the sources, `scripts/attacks` |
 //! | S19 handshakes of TLS that stop half way | `tls` |
 //! | S20 endless and huge requests | `sockets`; heads that do not come whole: `exhaustion::surfaces` |
 //! | S21 malformed bodies | `bodies`, `api::extract` |

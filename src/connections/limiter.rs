@@ -1,16 +1,16 @@
-//! How many connections there may be: in all, and from one address (of IPv6: from one /64).
+//! Connection limits: in all, and from one address (of IPv6: from one /64).
 
 use std::sync::Arc;
 
 use crate::metrics::Metrics;
 use crate::model::limits;
-use crate::origin::{Origin, Shares, Short};
+use crate::origin::{Origin, OriginQuota, Short};
 
-/// The places of all listeners of a node.
-pub struct Places {
-    shares: Shares,
+/// Connections of all listeners of a node, and how many there may be.
+pub struct ConnectionLimiter {
+    shares: OriginQuota,
     /// Bytes of heads of requests that have not come whole.
-    heads: Arc<Shares>,
+    heads: Arc<OriginQuota>,
     metrics: Arc<Metrics>,
 }
 
@@ -25,15 +25,15 @@ pub enum Full {
 
 /// One connection; its place is free again when this is dropped.
 pub struct Place {
-    places: Arc<Places>,
+    places: Arc<ConnectionLimiter>,
     listener: &'static str,
     origin: Origin,
 }
 
-impl Places {
-    pub fn new(total: usize, per_address: usize, metrics: Arc<Metrics>) -> Arc<Places> {
-        let heads = Arc::new(Shares::new(limits::HEAD_BYTES_PENDING_MAX, limits::HEAD_BYTES_PENDING_PER_ADDRESS));
-        Arc::new(Places { shares: Shares::new(total, per_address), heads, metrics })
+impl ConnectionLimiter {
+    pub fn new(total: usize, per_address: usize, metrics: Arc<Metrics>) -> Arc<ConnectionLimiter> {
+        let heads = Arc::new(OriginQuota::new(limits::HEAD_BYTES_PENDING_MAX, limits::HEAD_BYTES_PENDING_PER_ADDRESS));
+        Arc::new(ConnectionLimiter { shares: OriginQuota::new(total, per_address), heads, metrics })
     }
 
     /// A place on `listener` for a connection from `origin`.
@@ -56,7 +56,7 @@ impl Places {
 }
 
 impl Place {
-    pub(super) fn heads(&self) -> Arc<Shares> {
+    pub(super) fn heads(&self) -> Arc<OriginQuota> {
         self.places.heads.clone()
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn places_are_limited_in_all_and_by_address_over_both_listeners() {
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
-        let places = Places::new(4, 2, metrics.clone());
+        let places = ConnectionLimiter::new(4, 2, metrics.clone());
         let [a, mapped, b, c] = ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1"]
             .map(|text| Origin::of(text.parse().expect("an address")));
         let first = places.take("api", a).expect("free");

@@ -1,5 +1,5 @@
-//! Where a data directory is made while no node runs: a folder inside the directory itself, which may
-//! be a mounted volume that nothing can be renamed over.
+//! Staging of a data directory that is made while no node runs: a folder inside the directory itself, since that may be
+//! a mounted volume, which nothing can be renamed over.
 //!
 //! ```text
 //! DIR/restoring/{identity.json, db, snapshots}     made here, then moved up, identity.json last
@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::commitment;
+use super::commit_marker;
 use super::identity::{IDENTITY_FILE, LOCK_FILE, lock, sync_directory};
 use super::{DATABASE_DIR, SNAPSHOT_DIR, Store, StoreError};
 use crate::format::level::LevelRange;
@@ -22,13 +22,13 @@ pub(super) const FOLDER: &str = "restoring";
 /// What the root of a file system of its own has from its birth.
 const OF_THE_FILE_SYSTEM: &str = "lost+found";
 
-/// A directory that is being made. Dropped before [`Nursery::finish`], it stays half made.
-pub struct Nursery {
+/// A directory that is being made. Dropped before [`StagingDir::finish`], it stays half made.
+pub struct StagingDir {
     dir: PathBuf,
     _lock: File,
 }
 
-impl Nursery {
+impl StagingDir {
     /// Takes `dir`, which must not exist or be empty.
     pub fn open(dir: &Path) -> Result<Self, StoreError> {
         refuse_unless_free(dir)?;
@@ -41,15 +41,15 @@ impl Nursery {
                 fs::remove_dir_all(&path).map_err(StoreError::at(&path))?;
             }
         }
-        commitment::forget(dir).map_err(StoreError::at(dir))?;
+        commit_marker::forget(dir).map_err(StoreError::at(dir))?;
         // Before anything else: what follows is recognised by it.
         let folder = dir.join(FOLDER);
         fs::create_dir(&folder).map_err(StoreError::at(&folder))?;
         sync_directory(dir).map_err(StoreError::at(dir))?;
-        Ok(Nursery { dir: dir.to_owned(), _lock: lock })
+        Ok(StagingDir { dir: dir.to_owned(), _lock: lock })
     }
 
-    /// An empty store of node `node_id`; to be closed before [`Nursery::finish`].
+    /// An empty store of node `node_id`; to be closed before [`StagingDir::finish`].
     pub fn store(&self, node_id: u64, levels: LevelRange, metrics: Arc<Metrics>) -> Result<Store, StoreError> {
         Store::open(&self.dir.join(FOLDER), node_id, levels, metrics)
     }
@@ -74,7 +74,7 @@ fn refuse_unless_free(dir: &Path) -> Result<(), StoreError> {
     for entry in fs::read_dir(dir).map_err(StoreError::at(dir))? {
         let name = entry.map_err(StoreError::at(dir))?.file_name();
         let is_ours =
-            is_half_made && [FOLDER, DATABASE_DIR, SNAPSHOT_DIR, commitment::FILE].iter().any(|part| name == *part);
+            is_half_made && [FOLDER, DATABASE_DIR, SNAPSHOT_DIR, commit_marker::FILE].iter().any(|part| name == *part);
         if !is_ours && name != LOCK_FILE && name != OF_THE_FILE_SYSTEM {
             let found = name.to_string_lossy().into_owned();
             return Err(StoreError::NotEmpty { path: dir.to_owned(), found });

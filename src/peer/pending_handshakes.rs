@@ -1,5 +1,5 @@
-//! Where connections wait that have not proved yet that they know the secret: how many, and who goes when
-//! one more comes.
+//! Pending handshakes: connections that have not proved yet that they know the cluster secret. Their number is
+//! bounded; one more pushes another one out.
 //!
 //! A handshake takes a few round trips, so a place is needed for milliseconds by whoever means it. Whoever
 //! says nothing is sent away as soon as its place is wanted, the oldest of the origin that has most of them
@@ -20,7 +20,7 @@ const ORIGINS_MAX: usize = 64;
 
 /// All places.
 #[derive(Default)]
-pub(super) struct Lobby(Mutex<Waiting>);
+pub(super) struct PendingHandshakes(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
@@ -40,13 +40,13 @@ struct Seated {
 
 /// A place, free again when this is dropped.
 pub(super) struct Seat {
-    lobby: Arc<Lobby>,
+    lobby: Arc<PendingHandshakes>,
     number: u64,
     origin: Origin,
     leave: CancellationToken,
 }
 
-impl Lobby {
+impl PendingHandshakes {
     /// A place for a connection from `origin`; somebody else may have to leave.
     pub(super) fn enter(self: &Arc<Self>, origin: Origin) -> Seat {
         let (mut waiting, leave) = (self.0.lock(), CancellationToken::new());
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn the_oldest_of_the_same_origin_leaves_first() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(PendingHandshakes::default());
         let other = lobby.enter(at(1));
         let seats: Vec<_> = (0..STRANGERS_PER_ADDRESS + 2).map(|_| lobby.enter(at(2))).collect();
         assert_eq!(gone(&seats), [0, 1]);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_greediest_makes_room_for_those_who_have_less() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(PendingHandshakes::default());
         let greedy: Vec<_> = (0..STRANGERS_PER_ADDRESS).map(|_| lobby.enter(at(1))).collect();
         let others: Vec<_> = (2..).map(|last| lobby.enter(at(last))).take(STRANGERS_MAX).collect();
         assert_eq!((gone(&greedy).len(), gone(&others).len()), (STRANGERS_PER_ADDRESS - 1, 1));
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn members_have_places_that_strangers_cannot_take() {
-        let lobby = Arc::new(Lobby::default());
+        let lobby = Arc::new(PendingHandshakes::default());
         lobby.enter(at(1)).recognise();
         let member = lobby.enter(at(1));
         let strangers: Vec<_> = (2..=u8::MAX).map(|last| lobby.enter(at(last))).collect();

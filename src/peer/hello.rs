@@ -1,4 +1,4 @@
-//! What two nodes tell each other when they meet, and who decides whether they go on talking.
+//! Hello messages: nodes introduce themselves after the handshake, and each decides whether to go on.
 //!
 //! The wire proves that the other end holds the secret; whether it is the right node of the right
 //! cluster is decided by the node, through [`Introductions`].

@@ -1,10 +1,10 @@
-//! How long a connection may do nothing.
+//! Idle time-outs of a connection.
 //!
 //! | it | for at most |
 //! |---|---|
 //! | sends nothing, between two requests | [`IDLE_MAX`] |
 //! | has begun a request, or has just been opened, and does not finish the head | [`REQUEST_HEAD_WITHIN`] |
-//! | does not take the answer | [`UNREAD_MAX`](super::unread::UNREAD_MAX) since it took the last byte, see [`super::unread`] |
+//! | does not take the answer | [`UNREAD_MAX`](super::write_timeout::UNREAD_MAX) since it took the last byte, see [`super::unread`] |
 //!
 //! While a request is being served nothing is asked of it: a poll may be held for long, and a body has
 //! the time limit of its request. The limits are watched where the bytes pass, as only there is known
@@ -22,31 +22,31 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::model::limits;
-use crate::origin::{Origin, Shares};
+use crate::origin::{Origin, OriginQuota};
 
 /// A client that does not finish its request head in this time is cut off.
 const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Above what balancers keep their own connections for, so that they close them first.
 const IDLE_MAX: Duration = Duration::from_secs(75);
 
-/// A stream that fails when its other end does nothing for too long.
-pub(super) struct Patient<S> {
+/// A stream that fails when its other end sends nothing for longer than the state of its request allows.
+pub(super) struct IdleTimeoutStream<S> {
     stream: S,
     /// Read before what the stream has.
     first: Bytes,
-    pulse: Pulse,
+    pulse: InFlight,
     /// When the head that is being read began; none between two requests.
     head_since: Option<Instant>,
     /// Requests whose head had come whole when this was last looked at.
     heads_seen: u32,
-    room: HeadRoom,
+    room: HeadBudget,
     moved_at: Instant,
     reading: Alarm,
 }
 
-/// Knows whether a request of the connection is being served.
+/// The number of requests of the connection that are being served.
 #[derive(Clone, Default)]
-pub(super) struct Pulse(Arc<Requests>);
+pub(super) struct InFlight(Arc<Requests>);
 
 #[derive(Default)]
 struct Requests {
@@ -55,9 +55,9 @@ struct Requests {
 }
 
 /// A request that is being served.
-pub(super) struct Serving(Pulse);
+pub(super) struct Serving(InFlight);
 
-impl Pulse {
+impl InFlight {
     /// To be called when the head of a request has come whole, and dropped when it is answered.
     pub(super) fn serving(&self) -> Serving {
         self.0.begun.fetch_add(1, Ordering::Relaxed);
@@ -79,17 +79,17 @@ impl Drop for Serving {
     }
 }
 
-/// What the head that is being read takes of the room that such heads share.
-pub(super) struct HeadRoom {
-    shares: Arc<Shares>,
+/// The share of the request head that is being read in the budget of unfinished heads.
+pub(super) struct HeadBudget {
+    shares: Arc<OriginQuota>,
     origin: Origin,
     bytes: usize,
     taken: usize,
 }
 
-impl HeadRoom {
-    pub(super) fn new(shares: Arc<Shares>, origin: Origin) -> Self {
-        HeadRoom { shares, origin, bytes: 0, taken: 0 }
+impl HeadBudget {
+    pub(super) fn new(shares: Arc<OriginQuota>, origin: Origin) -> Self {
+        HeadBudget { shares, origin, bytes: 0, taken: 0 }
     }
 
     /// So much more has come.
@@ -113,7 +113,7 @@ impl HeadRoom {
     }
 }
 
-impl Drop for HeadRoom {
+impl Drop for HeadBudget {
     fn drop(&mut self) {
         self.clear();
     }
@@ -141,10 +141,10 @@ impl Alarm {
     }
 }
 
-impl<S> Patient<S> {
-    pub(super) fn new(stream: S, room: HeadRoom) -> (Patient<S>, Pulse) {
-        let (now, pulse) = (Instant::now(), Pulse::default());
-        let patient = Patient {
+impl<S> IdleTimeoutStream<S> {
+    pub(super) fn new(stream: S, room: HeadBudget) -> (IdleTimeoutStream<S>, InFlight) {
+        let (now, pulse) = (Instant::now(), InFlight::default());
+        let patient = IdleTimeoutStream {
             stream,
             first: Bytes::new(),
             pulse: pulse.clone(),
@@ -192,7 +192,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.first.is_empty() {
@@ -219,7 +219,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
@@ -262,15 +262,15 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const PIPE_BYTES: usize = 64;
 
-    fn patient() -> (Patient<DuplexStream>, Pulse, DuplexStream) {
+    fn patient() -> (IdleTimeoutStream<DuplexStream>, InFlight, DuplexStream) {
         let (near, far) = duplex(PIPE_BYTES);
-        let room = HeadRoom::new(Arc::new(Shares::new(3 * PIPE_BYTES, PIPE_BYTES)), Origin::UNKNOWN);
-        let (patient, pulse) = Patient::new(near, room);
+        let room = HeadBudget::new(Arc::new(OriginQuota::new(3 * PIPE_BYTES, PIPE_BYTES)), Origin::UNKNOWN);
+        let (patient, pulse) = IdleTimeoutStream::new(near, room);
         (patient, pulse, far)
     }
 
     /// Reads until it fails; how it failed, and after how many seconds from now.
-    async fn read_to_failure(patient: &mut Patient<DuplexStream>) -> (io::ErrorKind, u64) {
+    async fn read_to_failure(patient: &mut IdleTimeoutStream<DuplexStream>) -> (io::ErrorKind, u64) {
         let began = Instant::now();
         let mut buffer = [0; PIPE_BYTES];
         loop {
@@ -333,7 +333,7 @@ mod tests {
     async fn large_heads_share_their_room_until_they_have_come_whole() {
         let (mut patient, pulse, mut far) = patient();
         let shares = patient.room.shares.clone();
-        let mut send = async |patient: &mut Patient<DuplexStream>, bytes: usize| {
+        let mut send = async |patient: &mut IdleTimeoutStream<DuplexStream>, bytes: usize| {
             let mut left = bytes;
             while left > 0 {
                 let piece = left.min(PIPE_BYTES);

@@ -1,5 +1,5 @@
-//! How far the log is committed, as far as this node knows: a process that ends shows all of it when it starts
-//! again, whoever leads and whether anybody does.
+//! Commit marker: the highest log index that this node knows to be committed. A process that starts again shows all
+//! entries up to it, whoever leads and whether anybody does.
 //!
 //! It is noted before what it covers is applied, so at every batch: one record in a file of its own, written over
 //! where it stands. In the database it would be a write of its own for each batch, on every node.

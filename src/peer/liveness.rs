@@ -1,4 +1,4 @@
-//! Whether a peer is there: what its pongs tell, and what of it is worth a line in the log.
+//! Liveness of a peer by its pongs, and the log lines about it.
 //!
 //! A peer that is lost is one line, and one more when it is back, however often it is dialled in
 //! between. Only a refusal is told besides, as that is for a person to mend.
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::introductions::Build;
+use super::hello::Build;
 use super::limits::{REACHABLE_WITHIN, REFUSAL_LINE_PAUSE};
 use super::peers::Local;
 use crate::format::types::NodeId;
@@ -20,7 +20,7 @@ use crate::format::types::NodeId;
 const ROUND_TRIPS_KEPT: usize = 4;
 
 /// What the link of a peer knows of it, for everybody who asks.
-pub(super) struct Pulse {
+pub(super) struct Liveness {
     target: NodeId,
     address: Mutex<String>,
     label: String,
@@ -35,9 +35,9 @@ pub(super) struct Pulse {
     build: Mutex<Option<Build>>,
 }
 
-impl Pulse {
+impl Liveness {
     pub(super) fn new(target: NodeId, address: String) -> Self {
-        Pulse {
+        Liveness {
             target,
             address: Mutex::new(address),
             label: target.to_string(),

@@ -1,4 +1,4 @@
-//! The folder of snapshots: which file is the current one, and what may go.
+//! The snapshot directory: it knows the current file and removes those that are not needed.
 //!
 //! Names: `<number>.snapshot` for those whose state this node has or had, the highest being the
 //! current one; `*.part` for what is being built or received. A received file takes a number only
@@ -18,13 +18,13 @@ use super::snapshot::{self, SnapshotFile};
 const COMPLETE: &str = "snapshot";
 const PARTIAL: &str = "part";
 
-pub(super) struct Shelf {
+pub(super) struct SnapshotDir {
     dir: PathBuf,
     next_number: AtomicU64,
     current: Mutex<Option<(u64, SnapshotFile)>>,
 }
 
-impl Shelf {
+impl SnapshotDir {
     /// Finds the newest snapshot and removes everything else in the folder.
     pub(super) fn open(dir: &Path) -> io::Result<Self> {
         fs::create_dir_all(dir)?;
@@ -42,7 +42,7 @@ impl Shelf {
         for (_, path) in numbered {
             fs::remove_file(path)?;
         }
-        Ok(Shelf { dir: dir.to_owned(), next_number, current: Mutex::new(current) })
+        Ok(SnapshotDir { dir: dir.to_owned(), next_number, current: Mutex::new(current) })
     }
 
     pub(super) fn current(&self) -> Option<SnapshotFile> {

@@ -1,4 +1,4 @@
-//! The newest log entries in memory, so that replication and apply do not read the disk.
+//! Entry cache: the newest log entries in memory, so that replication and apply do not read the disk.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,15 +16,15 @@ pub(super) fn entry_bytes(entry: &Entry) -> usize {
 
 /// Contiguous entries that end where the log ends, at most `bytes_max` of them (but always the
 /// last one).
-pub(super) struct Tail {
+pub(super) struct EntryCache {
     entries: VecDeque<Entry>,
     bytes: usize,
     bytes_max: usize,
 }
 
-impl Tail {
+impl EntryCache {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Tail { entries: VecDeque::new(), bytes: 0, bytes_max }
+        EntryCache { entries: VecDeque::new(), bytes: 0, bytes_max }
     }
 
     pub(super) fn first_index(&self) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! A data directory that is looked at while no node runs on it, and left as it is.
+//! Read-only access to a data directory that no node runs on.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::format::level::LevelRange;
 
 /// A directory, locked against a node. What it holds is not changed, and of its write-ahead log a copy is in
 /// memory.
-pub struct Peek {
+pub struct ReadOnlyStore {
     dir: PathBuf,
     identity: Identity,
     db: DB,
@@ -29,7 +29,7 @@ pub struct LogSize {
     pub bytes: u64,
 }
 
-impl Peek {
+impl ReadOnlyStore {
     pub fn open(dir: &Path, levels: LevelRange) -> Result<Self, StoreError> {
         let lock = identity::lock_to_look(dir)?;
         let identity = Identity::of(dir, levels)?;
@@ -37,7 +37,7 @@ impl Peek {
         if !path.join("CURRENT").exists() {
             return Err(StoreError::DatabaseMissing { path: dir.to_owned() });
         }
-        Ok(Peek { dir: dir.to_owned(), identity, db: database::open_to_look(&path)?, _lock: lock })
+        Ok(ReadOnlyStore { dir: dir.to_owned(), identity, db: database::open_to_look(&path)?, _lock: lock })
     }
 
     /// Leaves something for the node to have done when it runs again.

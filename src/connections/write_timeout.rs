@@ -1,4 +1,4 @@
-//! An answer that nobody reads: a stream whose writes fail when its other end takes no byte for too long.
+//! Write time-out: a stream whose writes fail when its other end takes no byte for too long.
 //!
 //! It lies below TLS, which takes what is written and keeps it: only here is seen what has left.
 
@@ -10,20 +10,20 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::patient::Alarm;
+use super::idle_timeout::Alarm;
 
 /// An answer of which nobody takes a byte for so long is not read any more.
 pub(super) const UNREAD_MAX: Duration = Duration::from_secs(60);
 
-pub(super) struct Unread<S> {
+pub(super) struct WriteTimeoutStream<S> {
     stream: S,
     since: Option<Instant>,
     alarm: Alarm,
 }
 
-impl<S> Unread<S> {
+impl<S> WriteTimeoutStream<S> {
     pub(super) fn new(stream: S) -> Self {
-        Unread { stream, since: None, alarm: Alarm::default() }
+        WriteTimeoutStream { stream, since: None, alarm: Alarm::default() }
     }
 
     /// Judges a write by whether anything was taken.
@@ -38,13 +38,13 @@ impl<S> Unread<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Unread<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Unread<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
@@ -87,7 +87,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_nobody_reads_is_given_up() {
         let (near, mut far) = duplex(PIPE_BYTES);
-        let mut stream = Unread::new(near);
+        let mut stream = WriteTimeoutStream::new(near);
         stream.write_all(&[1; PIPE_BYTES]).await.expect("the pipe takes as much");
         let began = Instant::now();
         let reader = tokio::spawn(async move {
@@ -109,7 +109,7 @@ mod tests {
     async fn an_answer_that_waits_in_tls_is_given_up_too() {
         let (near, far) = duplex(PIPE_BYTES);
         let tls = Ephemeral::generate().expect("a certificate");
-        let (served, _asking) = tokio::join!(tls.accept(Unread::new(near)), tls.connect(far));
+        let (served, _asking) = tokio::join!(tls.accept(WriteTimeoutStream::new(near)), tls.connect(far));
         let (mut served, began) = (served.expect("a handshake"), Instant::now());
         served.write_all(&[1; 8 * PIPE_BYTES]).await.expect("TLS takes it");
         let error = served.flush().await.expect_err("nobody reads");
