@@ -243,7 +243,7 @@
 //! names a trace, whose id then is that of the request. What it waits for are spans in it: the proposal, the leader's part
 //! in it, the read index. The leader knows of which trace the draft of another node is by the id of the HTTP request
 //! that apply writes into the audit trail ([`catalog::authorization`]), and of which span by the id of the draft itself
-//! (`traces::mark`): so the formats know nothing of traces. Ended spans wait in a bounded queue for one task
+//! (`traces::span_id`): so the formats know nothing of traces. Ended spans wait in a bounded queue for one task
 //! (`traces::shipping`) that posts them; where there is no room, they are counted and forgotten. Whom it trusts there, and
 //! what token it shows, it reads from files (`traces::collector`), again and again.
 //!

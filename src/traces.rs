@@ -9,7 +9,7 @@
 //!
 //! Between nodes nothing is sent for it. A draft that a node forwards to the leader brings the id of its HTTP request,
 //! and an id of its own that is drawn by chance; for a traced request the id of the span that proposes it is a part of
-//! that ([`mark`]). So the leader's span has its parent, and is recorded exactly if that is, whatever the settings say.
+//! that ([`span_id`]). So the leader's span has its parent, and is recorded exactly if that is, whatever the settings say.
 //!
 //! What has ended waits in a queue of bounded size and is sent in batches by one task ([`pipeline`], [`shipping`]).
 //! Whoever ends a span waits for nothing: where there is no room, it is dropped and counted. Whom an `https` collector is
@@ -22,17 +22,17 @@
 mod collector;
 mod headers;
 mod identity;
-mod mark;
 mod pipeline;
 mod shipping;
+mod span_id;
 mod spans;
 mod state;
 
 pub(crate) use headers::read as read_headers;
 pub(crate) use identity::TraceParent;
-pub(crate) use mark::draft_id;
 pub use pipeline::{Pipeline, TraceSettings};
-pub(crate) use spans::{Arrival, answered, appended, appending, arrived, failed, proposing, reading};
+pub(crate) use span_id::draft_id;
+pub(crate) use spans::{RequestInfo, answered, appended, appending, arrived, failed, proposing, reading};
 
 /// The target of spans that are sent, and of nothing else: no module's name begins with it, as those do that are the
 /// targets of what the log is told.

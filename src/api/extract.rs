@@ -21,7 +21,7 @@ use crate::address::{agent, client_address, sender};
 use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
-use crate::operations::{Drawn, Items, Noted, write};
+use crate::operations::{Items, WithSecret, WithWarnings, write};
 use crate::origin::Sender;
 use axum::response::Response;
 
@@ -103,7 +103,7 @@ impl<T> Batch<T> {
         operation: impl FnOnce(Items<T>) -> F,
     ) -> Result<Response, ApiError>
     where
-        F: Future<Output = Result<Noted, Refusal>>,
+        F: Future<Output = Result<WithWarnings, Refusal>>,
     {
         let Batch { items, is_single, mut warnings } = self;
         let (outcomes, faults) = operation(items).await?;
@@ -121,7 +121,7 @@ impl<T> Batch<T> {
         operation: impl FnOnce(Items<T>) -> F,
     ) -> Result<Response, ApiError>
     where
-        F: Future<Output = Result<Vec<Drawn>, Refusal>>,
+        F: Future<Output = Result<Vec<WithSecret>, Refusal>>,
     {
         let (outcomes, secrets): (Vec<_>, Vec<_>) = operation(self.items).await?.into_iter().unzip();
         let told = |(item, secret): (Item, Option<String>)| match secret {

@@ -50,7 +50,7 @@ use crate::model::settings::SettingsChange;
 use crate::model::time::Timestamp;
 use crate::operations::accounts::{PasswordRequest, UserRequest};
 use crate::operations::explain::{candidates, resolved, rollouts};
-use crate::operations::{Parted, token_hash};
+use crate::operations::{SplitBatch, token_hash};
 use crate::raft::proposal::{Draft, open, stamp};
 
 /// Characters of a config file, few enough that an input may have more.
@@ -175,7 +175,7 @@ impl Desk {
     fn write<T>(&mut self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Answer {
         let count = batch.items.len();
         assert!((1..=BATCH_ITEMS_MAX).contains(&count), "a batch of {count}");
-        let (accepted, parted) = Parted::of(batch.items);
+        let (accepted, parted) = SplitBatch::of(batch.items);
         let applied = if accepted.is_empty() { Vec::new() } else { self.apply(command(accepted), false) };
         let outcomes = parted.whole(applied);
         assert_eq!(outcomes.len(), count, "an outcome for each item");

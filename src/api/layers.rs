@@ -35,7 +35,7 @@ use crate::operations::turns;
 use crate::origin::Origin;
 use crate::raft::node::Node;
 use crate::request_id::{self, RequestId};
-use crate::traces::{self, Arrival};
+use crate::traces::{self, RequestInfo};
 
 const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
 const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
@@ -114,7 +114,7 @@ pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request
     let is_held = HELD_ROUTES.contains(&route);
     let traced = match is_held {
         true => Span::none(),
-        false => traces::arrived(&Arrival {
+        false => traces::arrived(&RequestInfo {
             id: name,
             headers: request.headers(),
             method: Some(method_label(&method)).filter(|label| *label != OTHER_METHOD),

@@ -13,7 +13,7 @@ use axum::http::{
     header::{self, HeaderName},
 };
 
-use super::{Surface, answer::Refusal, ask::Ask};
+use super::{Surface, answer::Refusal, client_request::ClientRequest};
 use crate::model::config_lookup::Released;
 use crate::model::grant::ReadScope;
 use crate::model::signature::{self, AppKeys, Flaw, KeyMark, Signature};
@@ -87,7 +87,7 @@ pub(super) type Wanted<'a> = (&'a str, &'a [String]);
 impl<S: ConfigSource> Surface<S> {
     /// Lets a reader in, or says why not. `wanted` is what it asks for, if that can be read; nobody may
     /// be judged by anything else than is then looked up.
-    pub(super) fn admit(&self, ask: &Ask, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
+    pub(super) fn admit(&self, ask: &ClientRequest, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
         let judged = self.judge(ask, wanted);
         let app_id = wanted.map_or("", |(app_id, _)| app_id);
         if judged.as_ref().is_err_and(Refusal::is_of_the_reader) && self.refused.is_news(app_id, ask.address) {
@@ -96,7 +96,7 @@ impl<S: ConfigSource> Surface<S> {
         judged
     }
 
-    fn judge(&self, ask: &Ask, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
+    fn judge(&self, ask: &ClientRequest, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
         if let Credentials::Token(token) = &ask.credentials {
             return self.admit_named(Proof::Token(token.clone()), ask.address).ok_or(Refusal::Unauthorized);
         }
@@ -114,7 +114,7 @@ impl<S: ConfigSource> Surface<S> {
     }
 
     /// One who brings no token.
-    fn judge_unnamed(&self, ask: &Ask, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
+    fn judge_unnamed(&self, ask: &ClientRequest, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
         let judges = wanted.and_then(|(app_id, namespaces)| {
             Some((app_id, namespaces.first(), self.source.access_keys(app_id, None)?))
         });
@@ -199,7 +199,7 @@ impl<S: ConfigSource> Surface<S> {
     }
 
     /// What would be refused if the keys of the app were enforced.
-    fn observe(&self, ask: &Ask, app_id: &str, flaw: Flaw) {
+    fn observe(&self, ask: &ClientRequest, app_id: &str, flaw: Flaw) {
         self.metrics.access_key_would_refuse.with_label_values(&[app_id]).inc();
         if self.observed.is_news(app_id, ask.address) {
             let address = ask.address.map(tracing::field::display);

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{
     Surface,
     answer::{self, Refusal},
-    ask::Ask,
+    client_request::ClientRequest,
     doc::{self, Doc},
     lookup::{Known, Named, lookup},
     renderings::Form,
@@ -71,7 +71,7 @@ pub(super) const CONFIGS: Doc = Doc {
 pub(super) async fn configs<S: ConfigSource>(
     State(surface): State<Surface<S>>,
     path: PathResult,
-    ask: Ask,
+    ask: ClientRequest,
 ) -> Response {
     let answer = async {
         let pulled = surface.pull(path, &ask).await?;
@@ -89,7 +89,11 @@ pub(super) const JSON: Doc = Doc {
     ..PULL
 };
 
-pub(super) async fn json<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
+pub(super) async fn json<S: ConfigSource>(
+    State(surface): State<Surface<S>>,
+    path: PathResult,
+    ask: ClientRequest,
+) -> Response {
     let answer = async {
         let pulled = surface.pull(path, &ask).await?;
         if pulled.is_current() {
@@ -109,7 +113,11 @@ pub(super) const TEXT: Doc = Doc {
     ..PULL
 };
 
-pub(super) async fn text<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
+pub(super) async fn text<S: ConfigSource>(
+    State(surface): State<Surface<S>>,
+    path: PathResult,
+    ask: ClientRequest,
+) -> Response {
     let answer = async { Ok(whole(PLAIN_TEXT, surface.properties(&surface.pull(path, &ask).await?.released)?)) };
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
 }
@@ -125,7 +133,11 @@ pub(super) const RAW: Doc = Doc {
     ..PULL
 };
 
-pub(super) async fn raw<S: ConfigSource>(State(surface): State<Surface<S>>, path: PathResult, ask: Ask) -> Response {
+pub(super) async fn raw<S: ConfigSource>(
+    State(surface): State<Surface<S>>,
+    path: PathResult,
+    ask: ClientRequest,
+) -> Response {
     let answer = async {
         let released = surface.pull(path, &ask).await?.released;
         let content_type = match released.format {
@@ -159,7 +171,7 @@ impl Pulled<'_> {
 }
 
 impl<S: ConfigSource> Surface<S> {
-    async fn pull<'a>(&self, path: PathResult, ask: &'a Ask) -> Result<Pulled<'a>, Refusal> {
+    async fn pull<'a>(&self, path: PathResult, ask: &'a ClientRequest) -> Result<Pulled<'a>, Refusal> {
         let named = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()));
         let lookup = named.and_then(|Path(named)| lookup(named, ask));
         let wanted = lookup.as_ref().ok().map(|lookup| (lookup.group.as_str(), lookup.namespaces.as_slice()));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{
     CATCH_UP_LIMIT, FAR, Surface,
     answer::Refusal,
-    ask::{Ask, Query},
+    client_request::{ClientRequest, Query},
 };
 use crate::model::config_lookup::{ClientLabels, Lookup, NamedRelease, chain};
 use crate::origin::Origin;
@@ -32,7 +32,7 @@ pub(super) fn is_app_id(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_allowed)
 }
 
-pub(super) fn lookup((app, cluster, file): Named, ask: &Ask) -> Result<Lookup, Refusal> {
+pub(super) fn lookup((app, cluster, file): Named, ask: &ClientRequest) -> Result<Lookup, Refusal> {
     if !is_app_id(&app) {
         return Err(Refusal::BadRequest("the app id may hold letters, digits and - . / : _ only".to_owned()));
     }
@@ -41,17 +41,17 @@ pub(super) fn lookup((app, cluster, file): Named, ask: &Ask) -> Result<Lookup, R
 }
 
 /// Where the client is: as it says itself, as it may stand behind an address that many have.
-pub(super) fn address_of(ask: &Ask) -> String {
+pub(super) fn address_of(ask: &ClientRequest) -> String {
     let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
     named_address(ask).map_or_else(seen, Cow::into_owned)
 }
 
 /// Where the client says that it is.
-pub(super) fn named_address(ask: &Ask) -> Option<Cow<'_, str>> {
+pub(super) fn named_address(ask: &ClientRequest) -> Option<Cow<'_, str>> {
     ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip))
 }
 
-fn client(ask: &Ask) -> ClientLabels {
+fn client(ask: &ClientRequest) -> ClientLabels {
     let labels = ask.query().get("label").unwrap_or_default();
     ClientLabels { address: address_of(ask), labels: labels.split(',').filter_map(label).collect() }
 }
@@ -178,10 +178,10 @@ impl<S: ConfigSource> Surface<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compat::{ask::Ask, auth::Credentials};
+    use crate::compat::{auth::Credentials, client_request::ClientRequest};
 
-    fn ask(query: &str) -> Ask {
-        Ask {
+    fn ask(query: &str) -> ClientRequest {
+        ClientRequest {
             uri: format!("/?{query}").parse().expect("a path and a query"),
             address: Some([192, 0, 2, 7].into()),
             credentials: Credentials::Anonymous,

@@ -5,19 +5,19 @@
 //! [`ConfigSource`] and knows nothing of Raft, of storage, or of how configuration gets in.
 
 mod answer;
-mod ask;
 mod auth;
+mod client_request;
 mod config;
 mod discovery;
 mod doc;
-mod floor;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
+mod log_once;
 mod lookup;
 mod notifications;
+mod notifications_param;
 mod renderings;
-mod told;
-mod wanted;
+mod repeat_limiter;
 
 #[cfg(test)]
 mod tests;
@@ -42,9 +42,9 @@ use crate::view::ConfigSource;
 
 use answer::Refusal;
 use doc::Doc;
-use floor::Floor;
+use log_once::LogOnce;
 use renderings::Renderings;
-use told::Told;
+use repeat_limiter::RepeatLimiter;
 
 /// Longest wait of a pull for what its client has already been told of.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
@@ -78,9 +78,9 @@ pub struct Shared<S> {
     settings: CompatSettings,
     metrics: Arc<Metrics>,
     renderings: Renderings,
-    floor: Floor,
-    observed: Told,
-    refused: Told,
+    floor: RepeatLimiter,
+    observed: LogOnce,
+    refused: LogOnce,
 }
 
 impl<S> Clone for Surface<S> {

@@ -19,12 +19,12 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::{
     CATCH_UP_LIMIT, FAR, Surface,
     answer::{self, Refusal},
-    ask::Ask,
     auth::{self, Admitted},
+    client_request::ClientRequest,
     doc::{self, Doc},
-    floor::{FLOOR, Mark},
     lookup::{address_of, is_app_id, named_address},
-    wanted::{self, Wanted},
+    notifications_param::{self, Wanted},
+    repeat_limiter::{FLOOR, Mark},
 };
 use crate::connections::later;
 use crate::metrics::Held;
@@ -68,7 +68,7 @@ pub(super) const POLL: Doc = Doc {
     },
 };
 
-pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: Ask) -> Response {
+pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask: ClientRequest) -> Response {
     let (parking, begun) = (ask.parking, surface.begin(&ask));
     // Kept as its mark alone: the text of thousands of held polls would be most of their memory.
     drop(ask);
@@ -92,13 +92,13 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
 }
 
 /// Where files are looked for; none of a request that does not say.
-fn namespaces(ask: &Ask) -> Vec<String> {
+fn namespaces(ask: &ClientRequest) -> Vec<String> {
     let data_center = ask.query().get("dataCenter");
     ask.query().filled("cluster").map(|cluster| chain(&cluster, data_center.as_deref())).unwrap_or_default()
 }
 
 impl<S: ConfigSource> Surface<S> {
-    fn begin(&self, ask: &Ask) -> Result<Hold<S>, Refusal> {
+    fn begin(&self, ask: &ClientRequest) -> Result<Hold<S>, Refusal> {
         let (app, namespaces) = (app_id(ask), namespaces(ask));
         let admitted = self.admit(ask, app.as_deref().map(|app| (app, namespaces.as_slice())))?;
         let mut poll = Poll::read(ask, admitted, namespaces)?;
@@ -122,7 +122,7 @@ impl<S: ConfigSource> Surface<S> {
     /// Remembers that a client is there. One that another node has told of the newest change, and that comes here now,
     /// has what is found for it: who is told of a change pulls at once. Its poll has to name its address: some clients
     /// name one in their pulls alone, and would be known under two.
-    fn note(&self, reader: Reader<'_>, ask: &Ask, poll: &Poll) {
+    fn note(&self, reader: Reader<'_>, ask: &ClientRequest, poll: &Poll) {
         let mut lookup = poll.lookup();
         lookup.client.address = address_of(ask);
         let is_named = named_address(ask).is_some();
@@ -238,7 +238,7 @@ fn closing(mut response: Response) -> Response {
 }
 
 /// The app whose files are asked for, and whose keys judge who asks.
-fn app_id(ask: &Ask) -> Option<Cow<'_, str>> {
+fn app_id(ask: &ClientRequest) -> Option<Cow<'_, str>> {
     ask.query().filled(APP_ID)
 }
 
@@ -271,7 +271,7 @@ struct Messages {
 }
 
 impl Poll {
-    fn read(ask: &Ask, admitted: Admitted, namespaces: Vec<String>) -> Result<Poll, Refusal> {
+    fn read(ask: &ClientRequest, admitted: Admitted, namespaces: Vec<String>) -> Result<Poll, Refusal> {
         let missing = |name: &str| Refusal::BadRequest(format!("the parameter {name} is needed"));
         let needed = |name: &str| ask.query().filled(name).ok_or_else(|| missing(name));
         let (app, cluster) = (app_id(ask).ok_or_else(|| missing(APP_ID))?, needed("cluster")?);
@@ -286,7 +286,7 @@ impl Poll {
                 return Err(Refusal::BadRequest(why));
             }
         }
-        let files = wanted::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
+        let files = notifications_param::parse(&needed("notifications")?).map_err(Refusal::BadRequest)?;
         Ok(Poll { app: app.into_owned(), cluster: cluster.into_owned(), namespaces, files, admitted })
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::sign_in::NotSignedIn;
 use super::write::made;
-use super::{Caller, Drawn, Items, Operations, new_token, token_hash};
+use super::{Caller, Items, Operations, WithSecret, new_token, token_hash};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::access::{PasswordHash, UserDraft, check_account_name, check_password};
 use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
@@ -143,7 +143,7 @@ impl Operations {
         &self,
         caller: &Caller,
         items: Items<ServiceTokenRequest>,
-    ) -> Result<Vec<Drawn>, Refusal> {
+    ) -> Result<Vec<WithSecret>, Refusal> {
         let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
         let read = |(item, secret): (Result<ServiceTokenRequest, Refusal>, &String)| item?.read(token_hash(secret));
         let drafts = items.into_iter().zip(&secrets).map(read).collect();
@@ -170,7 +170,11 @@ impl Operations {
     }
 
     /// Gives tokens of programs another secret, which is told once; the one before lets in for as long as is asked for.
-    pub async fn rotate_tokens(&self, caller: &Caller, items: Items<RotationRequest>) -> Result<Vec<Drawn>, Refusal> {
+    pub async fn rotate_tokens(
+        &self,
+        caller: &Caller,
+        items: Items<RotationRequest>,
+    ) -> Result<Vec<WithSecret>, Refusal> {
         let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
         let read = |(item, secret): (Result<RotationRequest, Refusal>, &String)| item?.read(token_hash(secret));
         let changes = items.into_iter().zip(&secrets).map(read).collect();
@@ -183,7 +187,7 @@ impl Operations {
         &self,
         caller: &Caller,
         items: Items<AccessKeyRequest>,
-    ) -> Result<Vec<Drawn>, Refusal> {
+    ) -> Result<Vec<WithSecret>, Refusal> {
         let seal = |request: AccessKeyRequest| {
             request.check()?;
             self.node.keyring().seal_new(request)

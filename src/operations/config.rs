@@ -2,7 +2,7 @@
 
 use super::sealing::refuse_template;
 use super::write::checked;
-use super::{Caller, Items, Noted, Operations};
+use super::{Caller, Items, Operations, WithWarnings};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::code::Refusal;
 use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
@@ -10,7 +10,12 @@ use crate::model::release::ReleaseOp;
 
 impl Operations {
     /// With what keeps each from being published as it is.
-    pub async fn config_files(&self, caller: &Caller, op: Op, items: Items<ConfigFileDraft>) -> Result<Noted, Refusal> {
+    pub async fn config_files(
+        &self,
+        caller: &Caller,
+        op: Op,
+        items: Items<ConfigFileDraft>,
+    ) -> Result<WithWarnings, Refusal> {
         let (items, faults) = match op {
             Op::Delete => (checked(items, |draft| draft.key().check()), Vec::new()),
             Op::Create => {

@@ -46,8 +46,8 @@ pub use passwords::hash_password;
 pub use resealing::Resealing;
 pub use scan::FAR;
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use write::Parted;
-pub use write::{Drawn, Items, Noted, one, one_drawn};
+pub(crate) use write::SplitBatch;
+pub use write::{Items, WithSecret, WithWarnings, one, one_drawn};
 
 /// How operations are carried out.
 #[derive(Clone, Debug)]

@@ -83,7 +83,7 @@ impl Publication for ConfigPublish {
 }
 
 /// A file as it will be, as far as this node can see.
-struct Outlook {
+struct PublishPreview {
     /// What is there, unless another content is written.
     kept: Option<Content>,
     format: Format,
@@ -94,14 +94,14 @@ struct Outlook {
     encrypted: bool,
 }
 
-impl Outlook {
+impl PublishPreview {
     /// `None` where there is nothing to judge, or nothing that the caller may see.
     fn of(
         key: &ConfigKey,
         draft: Option<&ConfigFileDraft>,
         catalog: &Catalog,
         read_scope: &ReadScope,
-    ) -> Option<Outlook> {
+    ) -> Option<PublishPreview> {
         let there = catalog.configs.file(key).filter(|_| read_scope.sees(&key.namespace, &key.group));
         let given = draft.and_then(ConfigFileDraft::given_format);
         let format = match (given, there) {
@@ -116,7 +116,7 @@ impl Outlook {
             (None, None) => return None,
         };
         let is_encrypted = there.is_some_and(|file| file.encrypted);
-        Some(Outlook {
+        Some(PublishPreview {
             is_sealed: is_encrypted && kept.is_some(),
             encrypted: draft.and_then(|draft| draft.encrypted).unwrap_or(is_encrypted),
             kept,
@@ -186,7 +186,7 @@ impl Operations {
     ) -> Result<(Items<ConfigFileDraft>, Vec<Vec<String>>), Refusal> {
         let outlooks: Vec<_> = {
             let (catalog, read_scope) = (self.node.state().catalog(), caller.read_scope());
-            let of = |draft: &ConfigFileDraft| Outlook::of(&draft.key(), Some(draft), &catalog, &read_scope);
+            let of = |draft: &ConfigFileDraft| PublishPreview::of(&draft.key(), Some(draft), &catalog, &read_scope);
             items.iter().map(|item| item.as_ref().ok().and_then(of)).collect()
         };
         let drafts = items.iter().map(|item| item.as_ref().ok());
@@ -194,7 +194,7 @@ impl Operations {
         let weight = weights.sum();
         let (node, caller) = (self.node.clone(), caller.clone());
         let note = move || {
-            let fault = |(item, outlook): (&Result<ConfigFileDraft, Refusal>, Option<Outlook>)| {
+            let fault = |(item, outlook): (&Result<ConfigFileDraft, Refusal>, Option<PublishPreview>)| {
                 let (draft, outlook) = (item.as_ref().ok()?, outlook?);
                 let may_see = caller.edits(&draft.namespace, &draft.group);
                 // What is sealed and kept is judged for who may have it: others are refused where it is applied.
@@ -304,7 +304,7 @@ async fn judge<T: Publication>(
     }
     let (outlooks, level): (Vec<_>, Level) = {
         let catalog = operations.node.state().catalog();
-        let of = |(_, item): &(usize, T)| Outlook::of(&item.key(), item.file(), &catalog, &read_scope);
+        let of = |(_, item): &(usize, T)| PublishPreview::of(&item.key(), item.file(), &catalog, &read_scope);
         (items.iter().map(of).collect(), catalog.level())
     };
     let weights =
@@ -312,9 +312,9 @@ async fn judge<T: Publication>(
     let weight = weights.sum();
     let (node, caller) = (operations.node.clone(), caller.clone());
     let work = move || {
-        let judge_one = |((position, item), outlook): ((usize, T), Option<Outlook>)| {
+        let judge_one = |((position, item), outlook): ((usize, T), Option<PublishPreview>)| {
             let key = item.key();
-            let judgement = Judgement {
+            let judgement = Validation {
                 keyring: node.keyring(),
                 may_see: caller.edits(&key.namespace, &key.group),
                 force,
@@ -329,7 +329,7 @@ async fn judge<T: Publication>(
 }
 
 /// How a publication is judged.
-struct Judgement<'a> {
+struct Validation<'a> {
     keyring: &'a Keyring,
     /// The caller may have the content in clear.
     may_see: bool,
@@ -340,8 +340,8 @@ struct Judgement<'a> {
     comes_again: bool,
 }
 
-impl Judgement<'_> {
-    fn of<T: Publication>(&self, mut item: T, outlook: Option<Outlook>) -> Result<T, Refusal> {
+impl Validation<'_> {
+    fn of<T: Publication>(&self, mut item: T, outlook: Option<PublishPreview>) -> Result<T, Refusal> {
         item.release().judged = None;
         let mut item = self.judged(item, outlook)?;
         if let Some(judged) = &mut item.release().judged {
@@ -350,7 +350,7 @@ impl Judgement<'_> {
         Ok(item)
     }
 
-    fn judged<T: Publication>(&self, mut item: T, outlook: Option<Outlook>) -> Result<T, Refusal> {
+    fn judged<T: Publication>(&self, mut item: T, outlook: Option<PublishPreview>) -> Result<T, Refusal> {
         let Some(outlook) = outlook else {
             // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was judged
             // by nobody.

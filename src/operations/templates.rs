@@ -1,7 +1,7 @@
 //! Templates of config files, and what keeps files of one from being published as it says.
 
 use super::write::checked;
-use super::{Caller, Items, Noted, Operations};
+use super::{Caller, Items, Operations, WithWarnings};
 use crate::catalog::{Command, Op};
 use crate::model::code::Refusal;
 use crate::model::config_file::Format;
@@ -15,7 +15,7 @@ impl Operations {
         caller: &Caller,
         op: Op,
         items: Items<ConfigTemplateDraft>,
-    ) -> Result<Noted, Refusal> {
+    ) -> Result<WithWarnings, Refusal> {
         let (items, faults) = match op {
             Op::Delete => (checked(items, ConfigTemplateDraft::check_named), Vec::new()),
             Op::Create | Op::Update => self.faults_of_templates(checked(items, ConfigTemplateDraft::check)).await?,

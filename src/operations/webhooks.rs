@@ -1,14 +1,18 @@
 //! Webhooks: their secrets are sealed before anything is proposed, as those of access keys are.
 
 use super::write::made;
-use super::{Caller, Drawn, Items, Operations};
+use super::{Caller, Items, Operations, WithSecret};
 use crate::catalog::{Command, Op, Outcome};
 use crate::model::code::Refusal;
 use crate::model::webhook::{WebhookDraft, WebhookRequest, check_reach};
 
 impl Operations {
     /// Their secrets are given or drawn.
-    pub async fn create_webhooks(&self, caller: &Caller, items: Items<WebhookRequest>) -> Result<Vec<Drawn>, Refusal> {
+    pub async fn create_webhooks(
+        &self,
+        caller: &Caller,
+        items: Items<WebhookRequest>,
+    ) -> Result<Vec<WithSecret>, Refusal> {
         let seal = |request: WebhookRequest| {
             request.check_new()?;
             self.check_reach(&request)?;

@@ -1,4 +1,4 @@
-//! Items to a command, and to what became of each.
+//! Writes: a batch of items becomes one command, and its outcomes become one answer for each item.
 
 use super::{Caller, Operations};
 use crate::catalog::{AuthorizedCommand, Command, Outcome};
@@ -9,10 +9,10 @@ use crate::model::code::{Code, Refusal};
 pub type Items<T> = Vec<Result<T, Refusal>>;
 
 /// What became of an item, and what was drawn for it and is told once.
-pub type Drawn = (Outcome, Option<String>);
+pub type WithSecret = (Outcome, Option<String>);
 
 /// What became of items, and what is wrong with each all the same.
-pub type Noted = (Vec<Outcome>, Vec<Vec<String>>);
+pub type WithWarnings = (Vec<Outcome>, Vec<Vec<String>>);
 
 /// The outcome of the only item, or why nothing was done.
 pub fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Refusal> {
@@ -21,7 +21,7 @@ pub fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Refusal> 
 }
 
 /// What was drawn for the only item, or why nothing was done.
-pub fn one_drawn(made: Result<Vec<Drawn>, Refusal>) -> Result<Option<String>, Refusal> {
+pub fn one_drawn(made: Result<Vec<WithSecret>, Refusal>) -> Result<Option<String>, Refusal> {
     let (outcomes, secrets): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
     one(Ok(outcomes)).map(|_| secrets.into_iter().next().flatten())
 }
@@ -63,7 +63,7 @@ impl Operations {
         caller: &Caller,
         sealed: Items<(T, ClearSecret)>,
         command: impl FnOnce(Vec<T>) -> Command,
-    ) -> Result<Vec<Drawn>, Refusal> {
+    ) -> Result<Vec<WithSecret>, Refusal> {
         let part = |item: Result<(T, ClearSecret), Refusal>| match item {
             Ok((draft, secret)) => (Ok(draft), Some(secret.expose().to_owned())),
             Err(refusal) => (Err(refusal), None),
@@ -80,7 +80,7 @@ impl Operations {
         command: impl FnOnce(Vec<T>) -> Command,
         itself: bool,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let (accepted, parted) = Parted::of(items);
+        let (accepted, parted) = SplitBatch::of(items);
         let applied = match accepted.is_empty() {
             true => Vec::new(),
             false => self.ask(&caller.name, AuthorizedCommand { itself, ..caller.asks(command(accepted)) }).await?,
@@ -99,18 +99,18 @@ impl Operations {
 }
 
 /// What becomes of the items of a batch, those that were refused already in their places.
-pub(crate) struct Parted {
+pub(crate) struct SplitBatch {
     /// Where in the batch each accepted one stood.
     positions: Vec<usize>,
     outcomes: Vec<Outcome>,
 }
 
-impl Parted {
+impl SplitBatch {
     /// What goes on to the catalog, and what does not.
-    pub(crate) fn of<T>(items: Items<T>) -> (Vec<T>, Parted) {
+    pub(crate) fn of<T>(items: Items<T>) -> (Vec<T>, SplitBatch) {
         let count = items.len();
         let mut accepted = Vec::with_capacity(count);
-        let mut parted = Parted { positions: Vec::with_capacity(count), outcomes: Vec::with_capacity(count) };
+        let mut parted = SplitBatch { positions: Vec::with_capacity(count), outcomes: Vec::with_capacity(count) };
         for (position, item) in items.into_iter().enumerate() {
             match item {
                 Ok(item) => {

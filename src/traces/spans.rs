@@ -18,13 +18,13 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use super::identity::{remote, trace_id};
 use super::pipeline::{Recorded, with_trace};
-use super::{INNER_TARGET, TARGET, TraceParent, mark};
+use super::{INNER_TARGET, TARGET, TraceParent, span_id};
 
 /// The word of the semantic conventions for a method that somebody invented.
 const OTHER_METHOD: &str = "_OTHER";
 
 /// A request as it comes in.
-pub(crate) struct Arrival<'a> {
+pub(crate) struct RequestInfo<'a> {
     pub(crate) id: &'a str,
     pub(crate) headers: &'a HeaderMap,
     /// One of those that there are.
@@ -41,7 +41,7 @@ fn is_on() -> bool {
 }
 
 /// The span of a request, whose parent is what its caller names; disabled where nothing is recorded of it.
-pub(crate) fn arrived(arrival: &Arrival<'_>) -> Span {
+pub(crate) fn arrived(arrival: &RequestInfo<'_>) -> Span {
     if !is_on() {
         return Span::none();
     }
@@ -49,7 +49,7 @@ pub(crate) fn arrived(arrival: &Arrival<'_>) -> Span {
     if arrival.is_frequent && !caller.is_some_and(|caller| caller.is_sampled) {
         return Span::none();
     }
-    let Arrival { id, route, .. } = *arrival;
+    let RequestInfo { id, route, .. } = *arrival;
     let trace = trace_id(id);
     let (parent, other) = match caller {
         Some(caller) if caller.trace_id == trace => (Some(caller), None),
@@ -126,7 +126,7 @@ pub(crate) fn reading() -> Span {
 /// The leader carries out the draft of another node, for the request that is named in it, which is asked for where
 /// that is recorded.
 pub(crate) fn appending(draft_id: u128, request_id: impl FnOnce() -> Option<String>) -> Span {
-    let parent = is_on().then(|| mark::span_of(draft_id)).flatten();
+    let parent = is_on().then(|| span_id::span_of(draft_id)).flatten();
     let named = parent.and_then(|parent| Some((parent, request_id()?)));
     let Some((parent, request_id)) = named else { return Span::none() };
     let span = tracing::debug_span!(

@@ -11,9 +11,9 @@
 //!
 //! Nothing is kept here but where each task is. While nothing waits, nobody works, and nothing is appended.
 
-mod courier;
+mod delivery_worker;
+mod http_sender;
 mod message;
-mod teller;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::model::webhook::{Webhook, WebhookTold};
 use crate::raft::node::Node;
-use courier::Courier;
-use teller::Teller;
+use delivery_worker::DeliveryWorker;
+use http_sender::HttpSender;
 
 /// Between two looks at whether this node leads.
 const ROUND: Duration = Duration::from_millis(500);
@@ -51,12 +51,12 @@ pub struct WebhookSettings {
 
 /// What was told since it was written down last, by the ids of webhooks.
 #[derive(Default)]
-struct Ledger {
+struct DeliveryProgress {
     told: Mutex<BTreeMap<String, WebhookTold>>,
     has_more: Notify,
 }
 
-impl Ledger {
+impl DeliveryProgress {
     fn note(&self, id: &str, change: impl FnOnce(&mut WebhookTold)) {
         let mut all = self.told.lock();
         let told =
@@ -115,7 +115,7 @@ struct Lead {
     term: u64,
     /// By revision of the webhook.
     running: HashMap<String, Running>,
-    ledger: Arc<Ledger>,
+    ledger: Arc<DeliveryProgress>,
 }
 
 impl Lead {
@@ -133,8 +133,8 @@ impl Lead {
                 continue;
             }
             let revision = hook.revision.clone();
-            let courier = Courier::new(&hook, settings);
-            let teller = Teller::new(node.clone(), self.term, hook, courier, self.ledger.clone());
+            let courier = HttpSender::new(&hook, settings);
+            let teller = DeliveryWorker::new(node.clone(), self.term, hook, courier, self.ledger.clone());
             self.running.insert(revision, Running(tokio::spawn(teller.tell()).abort_handle()));
         }
     }

@@ -8,7 +8,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::compat::floor::FLOOR;
+use crate::compat::repeat_limiter::FLOOR;
 
 const ACCURACY: Duration = Duration::from_millis(10);
 

@@ -7,7 +7,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::subscriber::with_default;
 use tracing_subscriber::layer::SubscriberExt;
 
-use super::super::{Arrival, answered, appending, arrived, draft_id, proposing, reading};
+use super::super::{RequestInfo, answered, appending, arrived, draft_id, proposing, reading};
 use super::*;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
@@ -46,8 +46,8 @@ fn traceparent(trace: &str, flags: &str) -> HeaderMap {
     HeaderMap::from_iter([("traceparent".parse().expect("a name"), value)])
 }
 
-fn arrival<'a>(id: &'a str, headers: &'a HeaderMap) -> Arrival<'a> {
-    Arrival { id, headers, method: Some("POST"), route: Some("/naming/v1/services"), is_frequent: false }
+fn arrival<'a>(id: &'a str, headers: &'a HeaderMap) -> RequestInfo<'a> {
+    RequestInfo { id, headers, method: Some("POST"), route: Some("/naming/v1/services"), is_frequent: false }
 }
 
 fn attribute(span: &SpanData, key: &str) -> String {
@@ -157,7 +157,7 @@ fn what_is_frequent_is_recorded_where_the_caller_does() {
         (traceparent("x", "01"), 0),
         (traceparent(TRACE, "01"), 1),
     ] {
-        let frequent = Arrival { is_frequent: true, ..arrival(TRACE, &headers) };
+        let frequent = RequestInfo { is_frequent: true, ..arrival(TRACE, &headers) };
         assert_eq!(recorded(1.0, || drop(arrived(&frequent))).len(), count, "{headers:?}");
     }
 }

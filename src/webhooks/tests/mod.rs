@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::courier::{Courier, Resolver};
+use super::http_sender::{HttpSender, Resolver};
 use super::message::Message;
 use super::*;
 use crate::catalog::webhooks::WebhookEvent;
@@ -38,8 +38,8 @@ fn near(ca_file: Option<PathBuf>) -> WebhookSettings {
     WebhookSettings { ca_file, private_networks: vec!["127.0.0.0/8".parse().expect("a network")] }
 }
 
-fn courier(url: &str) -> Courier {
-    Courier::new(&hook(url, true), &near(None))
+fn courier(url: &str) -> HttpSender {
+    HttpSender::new(&hook(url, true), &near(None))
 }
 
 fn message(number: u64) -> Message {
@@ -122,13 +122,13 @@ async fn nothing_goes_to_an_address_that_is_not_allowed() {
     let hosts = ["127.0.0.1", "127.1", "[::ffff:127.0.0.1]", "0.0.0.0", "localhost"];
     for host in hosts {
         let url = format!("http://{host}:{port}/");
-        let why = Courier::new(&hook(&url, false), &near(None)).post(message(1)).await.expect_err(host);
+        let why = HttpSender::new(&hook(&url, false), &near(None)).post(message(1)).await.expect_err(host);
         assert!(why.starts_with("not sent: "), "{host}: {why}");
     }
     for addresses in [&["127.0.0.1"][..], &["::ffff:127.0.0.1"], &["10.0.0.1", "127.0.0.1"], &["169.254.169.254"], &[]]
     {
         let name = format!("http://receiver.test:{port}/");
-        let courier = Courier::new(&hook(&name, false), &near(None));
+        let courier = HttpSender::new(&hook(&name, false), &near(None));
         let refused = courier.resolving(resolver(addresses).0).post(message(1)).await;
         assert!(refused.is_err(), "{addresses:?}");
     }
@@ -168,7 +168,7 @@ async fn a_receiver_with_tls_has_to_be_vouched_for() {
     let receiver = Receiver::start_with(Manner::Status(200), Some(tls)).await;
     let post = |name: &str, ca: Option<&str>| {
         let url = format!("https://{name}:{}/", receiver.address.port());
-        let courier = Courier::new(&hook(&url, true), &near(ca.map(file))).resolving(resolver(&["127.0.0.1"]).0);
+        let courier = HttpSender::new(&hook(&url, true), &near(ca.map(file))).resolving(resolver(&["127.0.0.1"]).0);
         async move { { courier }.post(message(1)).await }
     };
     assert_eq!(post("receiver.test", Some("ca.pem")).await, Ok(()));
@@ -189,7 +189,7 @@ fn pauses_grow_up_to_a_limit_and_differ() {
 
 #[test]
 fn what_could_not_be_written_down_is_kept() {
-    let ledger = Ledger::default();
+    let ledger = DeliveryProgress::default();
     ledger.failed("a", "first".into());
     ledger.delivered("a", 3);
     ledger.given_up("a", 5, 2);

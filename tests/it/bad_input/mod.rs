@@ -30,7 +30,7 @@
 //! | S23 names that walk directories | `names`, `model::name` |
 //! | S24 one bad item among a hundred | `rules::writes`; one that is not permitted: `catalog::tests::trust`, `users` |
 //! | S25 a poll of a file that one may not read | access keys are those of an app, a poll is of one app: `access_keys` |
-//! | S26 lists of a poll | `compat::tests::polls`, `compat::wanted`, `config_surface`, `names`, `exhaustion::polls` |
+//! | S26 lists of a poll | `compat::tests::polls`, `compat::notifications_param`, `config_surface`, `names`, `exhaustion::polls` |
 //! | S27 to S31 conditions, ranges, words, policies of rules | `rules::values`, `rules::fields`, `rules::views` |
 //! | S32 ids | `rules::writes` |
 //! | S33 aliases | `names`, `aliases` |

@@ -1,4 +1,4 @@
-//! One post to one URL, which somebody chose: so the request goes to an address that was looked at, and to no other.
+//! HTTP sender: posts one event to a URL that a user chose, by a connection to an address that was checked before.
 //!
 //! The name is resolved here, every address is judged ([`Reach`]), and the connection goes to one of those that
 //! passed: the client has no other way to turn the name into an address, follows no redirect and knows no proxy. Of
@@ -45,7 +45,7 @@ fn by_system() -> Resolver {
     Arc::new(|name, port| Box::pin(async move { Ok(lookup_host((name, port)).await?.collect()) }))
 }
 
-pub(super) struct Courier {
+pub(super) struct HttpSender {
     url: String,
     allows_private: bool,
     settings: WebhookSettings,
@@ -71,20 +71,20 @@ impl Resolve for Judged {
     }
 }
 
-impl Courier {
+impl HttpSender {
     pub(super) fn new(hook: &Webhook, settings: &WebhookSettings) -> Self {
         let (url, allows_private, settings) = (hook.url.clone(), hook.allow_private, settings.clone());
-        Courier { url, allows_private, settings, resolver: by_system(), limit: TRY_WITHIN, route: None }
+        HttpSender { url, allows_private, settings, resolver: by_system(), limit: TRY_WITHIN, route: None }
     }
 
     #[cfg(test)]
     pub(super) fn resolving(self, resolver: Resolver) -> Self {
-        Courier { resolver, ..self }
+        HttpSender { resolver, ..self }
     }
 
     #[cfg(test)]
     pub(super) fn within(self, limit: Duration) -> Self {
-        Courier { limit, ..self }
+        HttpSender { limit, ..self }
     }
 
     /// Sends once; an error says in few words why the receiver may not have it.

@@ -1,4 +1,4 @@
-//! Which clients were told of lately, in the log or in the audit trail: each client of an app once a minute.
+//! Log once: each client of an app is written into the log or the audit trail once a minute.
 
 use std::{collections::HashSet, net::IpAddr, time::Duration};
 
@@ -12,7 +12,7 @@ const TOLD_MAX: usize = 1000;
 
 /// App ids and addresses of the last minute.
 #[derive(Default)]
-pub(super) struct Told(Mutex<Clients>);
+pub(super) struct LogOnce(Mutex<Clients>);
 
 #[derive(Default)]
 struct Clients {
@@ -20,7 +20,7 @@ struct Clients {
     clients: HashSet<(String, Option<IpAddr>)>,
 }
 
-impl Told {
+impl LogOnce {
     /// Whether to tell of this client now.
     pub(super) fn is_news(&self, app_id: &str, address: Option<IpAddr>) -> bool {
         let (mut told, now) = (self.0.lock(), Instant::now());
@@ -39,7 +39,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_client_is_told_of_once_a_minute() {
-        let told = Told::default();
+        let told = LogOnce::default();
         let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
         for expected in [true, false] {
             assert_eq!(told.is_news("a", address(1)), expected);
@@ -53,7 +53,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_more_are_remembered_than_there_is_room_for() {
-        let told = Told::default();
+        let told = LogOnce::default();
         let news = (0..2 * TOLD_MAX).filter(|app| told.is_news(&app.to_string(), None)).count();
         assert_eq!(news, TOLD_MAX);
     }

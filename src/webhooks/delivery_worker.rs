@@ -1,13 +1,14 @@
-//! The task of one webhook: its events one by one, in their order, each until its receiver has it or it is given up.
+//! Delivery worker: the task of one webhook. It sends events in their order, each until its receiver has it or it is
+//! given up.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::courier::Courier;
+use super::http_sender::HttpSender;
 use super::message::Message;
-use super::{Ledger, pause_after};
+use super::{DeliveryProgress, pause_after};
 use crate::catalog::webhooks::WebhookEvent;
 use crate::model::limits;
 use crate::model::time::Timestamp;
@@ -17,22 +18,28 @@ use crate::raft::node::Node;
 /// Between two looks at whether the lead is certain again.
 const LEASE_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) struct Teller {
+pub(super) struct DeliveryWorker {
     node: Node,
     term: u64,
     hook: Arc<Webhook>,
-    courier: Courier,
-    ledger: Arc<Ledger>,
+    courier: HttpSender,
+    ledger: Arc<DeliveryProgress>,
     /// The number of the last event that is behind it.
     through: u64,
     /// In a row.
     failures: u32,
 }
 
-impl Teller {
-    pub(super) fn new(node: Node, term: u64, hook: Arc<Webhook>, courier: Courier, ledger: Arc<Ledger>) -> Self {
+impl DeliveryWorker {
+    pub(super) fn new(
+        node: Node,
+        term: u64,
+        hook: Arc<Webhook>,
+        courier: HttpSender,
+        ledger: Arc<DeliveryProgress>,
+    ) -> Self {
         let through = hook.progress.through;
-        Teller { node, term, hook, courier, ledger, through, failures: 0 }
+        DeliveryWorker { node, term, hook, courier, ledger, through, failures: 0 }
     }
 
     /// Does not end by itself.

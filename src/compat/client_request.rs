@@ -1,4 +1,4 @@
-//! One request as the handlers see it: query, client address and credentials, read once.
+//! Client request: query, client address and credentials of one request, read once.
 
 use std::{borrow::Cow, convert::Infallible, net::IpAddr, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::model::signature::Target;
 use crate::origin::Origin;
 use crate::view::{ConfigSource, Reader};
 
-pub(super) struct Ask {
+pub(super) struct ClientRequest {
     /// As received, undecoded.
     pub(super) uri: Uri,
     pub(super) address: Option<IpAddr>,
@@ -26,11 +26,11 @@ pub(super) struct Ask {
     pub(super) agent: Option<HeaderValue>,
 }
 
-impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
+impl<S: ConfigSource> FromRequestParts<Surface<S>> for ClientRequest {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, surface: &Surface<S>) -> Result<Self, Infallible> {
-        Ok(Ask {
+        Ok(ClientRequest {
             uri: parts.uri.clone(),
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
             credentials: Credentials::of(&parts.headers),
@@ -41,7 +41,7 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for Ask {
     }
 }
 
-impl Ask {
+impl ClientRequest {
     pub(super) fn query(&self) -> Query<'_> {
         Query(self.uri.query().unwrap_or_default())
     }

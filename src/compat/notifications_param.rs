@@ -1,4 +1,4 @@
-//! The `notifications` parameter of a poll: which files a client has, and how new.
+//! The `notifications` parameter of a poll: the files that a client watches, with the notification id it has of each.
 
 use serde::Deserialize;
 use serde_json::Value;

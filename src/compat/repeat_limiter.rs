@@ -1,4 +1,4 @@
-//! The one-second floor under repeated polls.
+//! Repeat limiter: equal answers to one client come a second apart at least.
 //!
 //! Some clients poll again at once whatever they were told: with an answer they do not understand
 //! they come hundreds or thousands of times a second. So an answer that needed no wait and equals
@@ -20,7 +20,7 @@ pub(super) const FLOOR: Duration = Duration::from_secs(1);
 const ANSWERS_MAX: usize = 200_000;
 
 /// Remembers the answers of the last second or two by the hash of their request.
-pub(super) struct Floor {
+pub(super) struct RepeatLimiter {
     /// Seeded at random, so that nobody can make another's request look like a repeat.
     hashing: RandomState,
     answers: Mutex<Generations>,
@@ -39,10 +39,10 @@ struct Given {
     at: Instant,
 }
 
-impl Default for Floor {
+impl Default for RepeatLimiter {
     fn default() -> Self {
         let answers = Generations { began: Instant::now(), young: HashMap::new(), old: HashMap::new() };
-        Floor { hashing: RandomState::new(), answers: Mutex::new(answers) }
+        RepeatLimiter { hashing: RandomState::new(), answers: Mutex::new(answers) }
     }
 }
 
@@ -50,7 +50,7 @@ impl Default for Floor {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Mark(u64);
 
-impl Floor {
+impl RepeatLimiter {
     pub(super) fn mark(&self, request: &impl Hash) -> Mark {
         Mark(self.hashing.hash_one(request))
     }
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_the_equal_answer_to_the_identical_request_waits() {
-        let floor = Floor::default();
+        let floor = RepeatLimiter::default();
         assert_eq!(floor.delay(floor.mark(&("client", "query")), &"answer"), None, "nothing was answered yet");
         floor.given(floor.mark(&("client", "query")), &"answer");
         assert_eq!(floor.delay(floor.mark(&("client", "query")), &"answer"), Some(FLOOR));
@@ -110,7 +110,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_second_runs_from_the_last_answer() {
-        let floor = Floor::default();
+        let floor = RepeatLimiter::default();
         for _ in 0..5 {
             floor.given(floor.mark(&"request"), &"answer");
             advance(FLOOR * 3 / 4).await;
@@ -122,7 +122,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_old_is_forgotten() {
-        let floor = Floor::default();
+        let floor = RepeatLimiter::default();
         for request in 0..1000 {
             floor.given(floor.mark(&request), &"answer");
         }

@@ -1,4 +1,4 @@
-//! The id of a draft, and the span in it.
+//! Span id codec: the id of a draft carries the span that it was proposed in.
 //!
 //! Every draft has an id of 16 bytes, drawn by chance on the node that takes the request; to the catalog it says only
 //! whether two drafts are the same one. That of a request that is recorded is drawn like this:
