@@ -48,226 +48,32 @@
 //! named in [`raft`], [`peer`], `store` and [`mod@format`] alone. `tests/it/tidy.rs` holds the same
 //! list in order and fails on a name that points up.
 //!
-//! # The path of a write
+//! # Paths
 //!
-//! `POST /naming/v1/services` on any node: [`api::track`] gives it an id and a time; the guard of its route
-//! (`api::layers`) has the token looked up (one place, [`operations::caller`]); `api::extract::Batch` parses each item on
-//! its own, and [`operations`] checks it as far as that is possible without state. What is acceptable becomes ONE
-//! [`catalog::Command`] (`operations::write`) and goes to [`raft::node::Node::propose`]. The leader stamps time and seed
-//! on it and appends it, with what else came during a round trip (`raft::batching`), and only while a
-//! majority has acknowledged it lately (`raft::lease`); another node sends it to the leader, one hop.
-//! Appends are grouped under one fsync (`store::flush`) while they travel to the followers. Once a majority
-//! has it on disk, which the followers are told with the entries that come next, or at once where none do
-//! (`peer::append`), every node notes how far that is (`store::commit_marker`), and its [`raft::machine`] applies it:
-//! the catalog, locked for that moment, returns outcomes, changed rows and changes; then readers, the waiting request
-//! and watchers are told, in that order. So the node that took a write answers after it has applied it itself, whoever leads, and a reply
-//! never crosses the wire. The rows follow, those of many entries in one batch with the applied index, the
-//! membership and the state hash that they are true for (`store::rows`); what a crash takes of them is
-//! applied again from the log, and who reads rows has the waiting ones written first.
+//! `docs/internals/paths.md` follows each of them through the rooms, `docs/internals/glossary.md` has the words.
 //!
-//! A command carries a request id that the catalog remembers for a minute: after a lost leader the
-//! node sends the same command again, and it is applied once.
-//!
-//! # The path of a read
-//!
-//! Management reads are linearizable on any node: the leader confirms with a majority that it leads
-//! (ReadIndex, no clock is trusted), the node waits until it has applied as far, and answers from
-//! memory. Readers that come while a question is on its way share the next one. With
-//! `?consistency=local` the node answers from what it has. A look-up reads the catalog where it stands;
-//! a walk over many things goes over a view of it on a blocking thread ([`operations::scan`]), when it is its
-//! caller's turn (`operations::turns`): the catalog's maps are persistent ones, so a view is made in no time and keeps
-//! nobody waiting. A walk whose client has gone stops. Lists search texts that lie side by side (`catalog::list_index`) and
-//! touch the things of their page alone; a page by key begins in the sorted map behind the row that the one before
-//! ended with ([`catalog::page`]). What is shown of a row is made as it is written, up to a bound of the whole answer
-//! (`api::bounded`). Config clients always read the node's own state; what keeps them from stepping back are the ids
-//! they bring along.
-//!
-//! # How fresh a node is
-//!
-//! One measure (`raft::freshness`): `as_of`, the latest moment of which a node knows that everything committed by then is
-//! applied here. It moves with each append of the leader, an empty one too, whose committed index is applied. Readiness,
-//! the trust in tokens, the age that `/admin/v1/cluster` and `/metrics` tell, and whether a client may know what this
-//! node does not, are comparisons of that moment with a limit. Who leads is decided by silence (`raft::election`), for
-//! which any byte of an append counts, against a time-out that follows the round trip to the peers; what the members say
-//! of themselves is asked in one round for all who want to know (`raft::poll`).
-//!
-//! # The path of a long poll
-//!
-//! [`compat`] registers a [`watch::Watch`] on every key the answer can depend on (custom cluster,
-//! data centre, default), THEN reads, then waits: a publish in between is a kept permit, not a lost
-//! wake-up. Apply wakes the keys it changed; an installed snapshot and a shutdown wake all. Woken, the
-//! poll reads again and answers only what is newer than what its client holds. One that has to wait answers with a
-//! promise ([`connections::later`]): layers and protocol are done with it, of its connection there is the stream
-//! alone, the answer is written as it is, and HTTP begins anew with the next request.
-//!
-//! A discovery (`POST /v1/Discover`) is held in the same way: it watches the services and rules that
-//! its answer can depend on, compares revisions, and is parked alike.
-//!
-//! Whatever is held watches the credential too that it was let in by: one look every 400 ms (`raft::vigil`) serves all
-//! held requests, and wakes those whose token has ended or may see something else.
-//!
-//! # The path of "who has what"
-//!
-//! Every pull, and every discovery of rules, writes down on its node what its client was given ([`subscribers`], a
-//! bounded register in memory, of which one [`origin`] has a quarter); a poll says that the client is still there. Who
-//! asks has every member asked (`raft::subscribers`), each of which judges its own clients by what its catalog says
-//! that they should have; of very many a node tells some and marks the rest, so that each client counts once, where it
-//! was heard of last.
-//!
-//! # The path of an access key
-//!
-//! The clients of an app may sign what they ask for ([`model::signature`]) with a secret that they share with
-//! the cluster. [`operations::accounts`] takes or makes the secret and shows it in that one answer; the [`keyring`]
-//! seals it under the data key of the nodes ([`data_key`]) before it is proposed, so that log, rows, snapshots and
-//! backups hold nothing in clear. `compat::auth` judges a request by the keys of the very app whose files are
-//! then looked up; what is made of a secret is kept beside its row, and a pull costs one HMAC. A held poll is
-//! judged again before it is told anything.
-//!
-//! # The path of a rule to its clients
-//!
-//! A rule is a head that all rules have and a body of its family ([`model::rule`]: one table of
-//! families, one trait for what a family says of itself). Saving it changes a draft. Publishing makes
-//! a copy, a release; what may become of it is the table in [`model::release`], and how that comes about
-//! `catalog::releases`, for rules and config files alike; what came about is in [`catalog::history`]. What is to be
-//! published later waits as a release that is planned: the leader looks for those whose time has come
-//! (`raft::schedule`), and apply publishes each once. `catalog::active` keeps the releases in force by the services that they are about; a
-//! discovery chooses among them by the client's labels, and [`model::explain`] says which of them
-//! would apply to a request. A further family is a type with its `Shape`, a row in the table of
-//! families, and an arm where only the family itself can answer (explaining it).
-//!
-//! # The path of a backup
-//!
-//! `GET /admin/v1/backup` on any node: once the node has applied all that was acknowledged before, a
-//! thread walks one RocksDB view and hands the layout of a snapshot to the answer, piece by piece
-//! (`raft::backup`); nothing is written on the node, and writes go on. `thuban restore` makes it into a new cluster
-//! ([`offline`]), once, on one node: what is drawn for that cluster is in the file that is left there, and a directory of
-//! each of its nodes is made from that file. The state goes through [`catalog::rekey`] on the way: sessions and nodes
-//! are left behind, versions and the log index go up, and release keys and notification ids are those of this cluster
-//! alone, also where another one is made of the same backup. `thuban recover` goes the same way from the directory of
-//! the node that is left. What clients name that no node of their cluster knows (`raft::read_barrier`) is as if it were not
-//! named.
-//!
-//! # The path of a heartbeat
-//!
-//! `POST /v1/Heartbeat` on any node, of one instance or of each of a batch: the node gathers what its clients send
-//! for 30 ms and hands it to the leader in one call; the client is answered when the leader has it. There it stays
-//! in memory (`raft::heartbeats`) and never reaches the log. Twice a second the leader looks at those who might have been
-//! silent for three times their ttl by now, each of whom has a place on an agenda; only who became unhealthy, or has
-//! beaten again, is proposed, many in one command. Where very many change at once, as a zone dies or comes back,
-//! the rest of them is waited for, six seconds at most, and they are one entry. Who stays away for as long as it
-//! says itself, or its service, or the settings, is removed by one as well. From there on it is a write like any
-//! other, and wakes those who watch the service; one so large is applied beside what readers see.
-//!
-//! # The path of a config file to its clients
-//!
-//! Saving a file changes a draft; publishing makes a copy of it. The node that takes a publish judges the content by
-//! its format ([`well_formed`]), for what is in the request as for a draft that it reads, and proposes what it
-//! found together with what it looked at: apply publishes that very content and format, or answers that it has changed
-//! (409000), and the node looks again. So no parser of others decides what the state becomes.
-//!
-//! What clients read is rendered for the first who asks for that form of it (`compat::renderings`), and kept within
-//! a bound for all files, beside the catalog. A release that is in force no more leaves its content to the row alone
-//! (`catalog::contents`), which is read for who looks at it (`raft::contents`); one that comes into force again has it
-//! read when its entry is applied, before anybody is told.
-//!
-//! # The path of an encrypted file
-//!
-//! A file may be kept encrypted ([`model::sealing`]). The node that takes a draft looks, in a state that no node is
-//! ahead of, whether it is, and has the [`keyring`] seal the content before it is proposed ([`operations::sealing`]): a sealed
-//! content is a content like any other to everything below. Equal ones of a file are sealed alike ([`data_key`]), so apply
-//! can tell that nothing has changed; and apply refuses what was made for another state of the file, clear or
-//! sealed (409000). A publish is judged by what the content says, on the node. It is opened again where a client pulls
-//! it ([`compat`]), where what it says is not kept from an earlier pull, and where one file is read by who may edit it. A node may have two
-//! data keys while one takes the place of the other: what the earlier one sealed is sealed again by ordinary updates
-//! (`operations::resealing`), but for releases, which never change.
-//!
-//! # The path of a document
-//!
-//! `thuban apply` reads a tree of documents (`cli::documents`; `cli::kinds` is the table of kinds), and brings each, and what
-//! the cluster has of it, into one form with all defaults by what judges bodies on a node (`cli::normal`). What differs
-//! is a plan (`cli::plan`, which asks nobody), told first and then carried out in the order in which kinds need each
-//! other. An update names the revision that was compared, so nobody's change is written over.
-//!
-//! # The path of a permission
-//!
-//! A caller is what its token, or its certificate, stands for: a user or a service token, with grants
-//! ([`model::grant`]: a role on a scope, and a role is a set of verbs). [`operations::caller`] looks that up once a
-//! request, and believes no token while the node has not been as fresh as `--token-trust-ms` asks for. A write
-//! goes on as [`catalog::authorization::AuthorizedCommand`]: the command, and who asked for it. Apply judges each item by the
-//! grants of that moment, where its ids and names are resolved; what the caller does not see is as if it
-//! were missing. What nobody asked for is the cluster's own and is not judged. Reads carry a
-//! [`model::grant::ReadScope`] into the catalog, which leaves out what it does not show: lists, counts,
-//! details, releases, explain and discovery. What belongs to the cluster as a whole (members, settings,
-//! users, backups) is a verb in the row of its route.
-//!
-//! # The path of a lost password
-//!
-//! `thuban reset-password` on a stopped node changes no row: what one node has by itself would make its state
-//! differ. It leaves an order with the hash in the directory (`store::order`), and the node, once it has a
-//! leader, proposes it as the cluster's own (`raft::password_reset`). The order names the hash that it replaces, so it
-//! takes effect once and undoes nothing.
-//!
-//! # The path of an audit row
-//!
-//! A request's command carries who asked (`catalog::authorization`); each item that apply judged is a deed, and the deeds
-//! of an entry are one stored row ([`catalog::audit`]), in the batch of the change itself. What is no command, a
-//! failed login say, waits as a note on its node (`raft::audit_buffer`) and is proposed with others, once a second at
-//! most. Of the rows memory holds only how many items each has, so that apply can prune; a list walks them in the
-//! store, newest first, on a blocking thread (`raft::audit_reader`).
-//!
-//! # The path of a page
-//!
-//! A browser shows a cookie of the console's own; [`console`] makes a caller of it ([`operations::caller`]), and who has
-//! none is asked to sign in. A page reads the catalog within what its caller may read, as a list of the API does; a form carries
-//! a token that only its page knew and ends in the same operation as a request of the API: checked, judged and audited
-//! there. So a button may be shown in vain, but nothing is done that the caller may not do. What the form of a rule or of
-//! a smaller thing asks for comes from the schema that its route is described with (`console::sheet`), so that nothing
-//! can be said to one of them and not to the other.
-//!
-//! # The path of a webhook
-//!
-//! Somebody who may manage the cluster says whom to tell of what (`operations::webhooks`); the secret that it is signed with
-//! is sealed as those of access keys are. Apply collects what became of releases, and whose health changed
-//! (`catalog::change::Journal`), and at the end of the entry makes an event of it for the webhooks that want it
-//! ([`catalog::webhooks`]): a row while one of them waits, and of those that wait for one the newest thousand. So an
-//! event is there exactly if the write is, on every node, and nothing is kept where nobody is told. The leader's
-//! [`webhooks`] has a task for each, which posts what waits in its order, one at a time, until it is taken; how far each
-//! came is one entry for all, once a second at most. The leader that comes next goes on behind that: some events are told
-//! twice, under ids that go up, and none is left out. A URL is the choice of a user: its name is resolved here, the
-//! addresses are judged ([`model::remote`]), and the connection goes to one of those and nowhere else. A cluster that
-//! is restored from a backup has its webhooks switched off, as the first one may still be there.
-//!
-//! # The path of a trace
-//!
-//! With `--otlp-endpoint` a request is a span, which [`api::track`] begins; its id is the id of the trace, unless the caller
-//! names a trace, whose id then is that of the request. What it waits for are spans in it: the proposal, the leader's part
-//! in it, the read index. The leader knows of which trace the draft of another node is by the id of the HTTP request
-//! that apply writes into the audit trail ([`catalog::authorization`]), and of which span by the id of the draft itself
-//! (`traces::span_id`): so the formats know nothing of traces. Ended spans wait in a bounded queue for one task
-//! (`traces::shipping`) that posts them; where there is no room, they are counted and forgotten. Whom it trusts there, and
-//! what token it shows, it reads from files (`traces::collector`), again and again.
-//!
-//! # The path of a level
-//!
-//! Everything stored or sent belongs to a level ([`format::level`]). Every handshake between nodes says what
-//! each binary reads; the leader raises the cluster's level by an entry of the log when every member, on an
-//! open connection, reads the next one (`raft::levels`). A command says its level
-//! ([`catalog::Command::level`]); it is refused (503003) where the request comes in and again on the leader,
-//! which reads every draft before it appends it, while the cluster is below. What apply means depends on
-//! the level in force at that index and on nothing else. A data directory is marked before the first thing of
-//! a level is written to it (`store::identity`), so that a binary which cannot read it refuses at the door.
-//!
-//! # The path of a connection
-//!
-//! To a surface: a place ([`connections`]), a TLS handshake if there are certificates ([`tls::Listening`], which
-//! follows its files), then requests; who showed a certificate is in each of them
-//! ([`connections::PeerCertificate`]), until it expires or the authorities of the files do not vouch for it any more.
-//!
-//! Between nodes: TLS 1.3 with a certificate of this start that nobody verifies ([`tls::Ephemeral`]), and
-//! within it the mutual proof of the cluster secret, over a value that only the two ends of that connection
-//! know (`peer::handshake`): a relay that ends TLS cannot pass the proof on. A node takes two secrets and shows
-//! one, so they are exchanged node by node. A node from before TLS is spoken to without it while the cluster's
-//! level is one that such a node can read; two nodes that speak TLS never meet without.
+//! | path | in one sentence |
+//! |---|---|
+//! | write | a batch is checked, becomes one command, is appended by the leader, applied on every node and answered by the node that took it |
+//! | read | the leader confirms its lead with a majority, and the node answers from memory once it has applied as far |
+//! | freshness | `as_of` is the latest moment by which everything committed is applied here; readiness and trust compare it with a limit |
+//! | long poll | a watch on every key comes before the read, so a change in between is kept and not lost |
+//! | who has what | each node keeps a register of the clients it served, and whoever asks gets those of all members |
+//! | access key | the secret is sealed before it is proposed, and a pull costs one HMAC |
+//! | rule | a draft is published as an immutable release, and a discovery chooses among those in force by the client's labels |
+//! | backup | one view of the rows is streamed, and a restore rekeys it for a new cluster |
+//! | heartbeat | the leader keeps heartbeats in memory, and proposes changes of health alone |
+//! | config file | the node judges the content, and apply publishes exactly what was judged |
+//! | encrypted file | the node seals a content before it is proposed and opens it for who may read it |
+//! | document | `thuban apply` compares normal forms, plans, and updates by revision |
+//! | permission | apply judges each item by the grants of that moment |
+//! | lost password | an order in the data directory goes through the log |
+//! | audit row | the audited items of an entry are one row, in the batch of the change |
+//! | console page | a form ends in the same operation as a request of the API |
+//! | webhook | apply makes events, and the leader delivers them in order, at least once |
+//! | trace | spans wait in a bounded queue and are never waited for |
+//! | level | whatever is stored or sent has a level, which the leader raises once every member reads it |
+//! | connection | a place, TLS, then requests; between nodes the proof of the cluster secret is bound to the connection |
 //!
 //! # Invariants
 //!

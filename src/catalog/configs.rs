@@ -322,7 +322,7 @@ impl Configs {
 
     /// The next version of a file: one counter over all its releases, never used again.
     ///
-    /// In a cluster that began again from an earlier state ([`super::rebirth`]) it is above all that the
+    /// In a cluster that began again from an earlier state ([`super::rekey`]) it is above all that the
     /// cluster before may have given to a file which that state did not know.
     pub(super) fn next_version(&mut self, key: &ConfigKey, change_set: &mut ChangeSet) -> u64 {
         let floor = if change_set.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };

@@ -7,7 +7,7 @@
 //!
 //! In memory is the text that somebody looks at all the time: that of a draft, and of a release in force. Of any other
 //! release there is the row alone, which is read for who asks. Where such a release comes into force again, apply knows
-//! the digest and needs no more; the text is on the list of what is to be [read](Journal::read) once the entry is
+//! the digest and needs no more; the text is on the list of what is to be [read](ChangeSet::read) once the entry is
 //! applied, and everybody who shares the content has it then. What is in memory decides nothing, so it may differ
 //! between a node that has applied an entry and one that has read the rows.
 

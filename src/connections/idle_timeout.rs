@@ -4,7 +4,7 @@
 //! |---|---|
 //! | sends nothing, between two requests | [`IDLE_MAX`] |
 //! | has begun a request, or has just been opened, and does not finish the head | [`REQUEST_HEAD_WITHIN`] |
-//! | does not take the answer | [`UNREAD_MAX`](super::write_timeout::UNREAD_MAX) since it took the last byte, see [`super::unread`] |
+//! | does not take the answer | [`UNREAD_MAX`](super::write_timeout::UNREAD_MAX) since it took the last byte, see [`super::write_timeout`] |
 //!
 //! While a request is being served nothing is asked of it: a poll may be held for long, and a body has
 //! the time limit of its request. The limits are watched where the bytes pass, as only there is known

@@ -2,7 +2,7 @@
 //!
 //! A door (JSON over HTTP, later others) reads what it is sent into drafts, filters and a [`Credential`], calls what
 //! stands here and writes down the answer in its own form. Here it is decided who a caller is ([`caller`]), how
-//! passwords are looked at ([`passwords`]), how items become a command and what becomes of each ([`write`]), what is
+//! passwords are looked at ([`passwords`]), how items become a command and what becomes of each ([`mod@write`]), what is
 //! looked at before it is published ([`publishing`]), how accounts are opened and closed ([`accounts`],
 //! [`sign_in`]), and how a long walk keeps nobody waiting ([`scan`]). What depends on the state is decided in apply.
 //!

@@ -17,7 +17,7 @@ pub(super) const DIAL_WITHIN: Duration = Duration::from_secs(4);
 /// What is read from a socket at once before TLS opens it: two records of the largest size.
 pub(super) const TLS_READ_BYTES: usize = 32 * 1024;
 /// Connections that have not authenticated yet, in all and of one address; one more takes the place of
-/// another, see [`super::lobby`]: they cost strangers nothing and must not cost us memory.
+/// another, see [`super::pending_handshakes`]: they cost strangers nothing and must not cost us memory.
 pub(super) const STRANGERS_MAX: usize = 64;
 pub(super) const STRANGERS_PER_ADDRESS: usize = 16;
 /// Places besides for addresses from which members have come before.

@@ -23,7 +23,7 @@ use crate::peer::LeaderWord;
 const PENDING_MAX: usize = 64;
 
 /// The last sign of life of the leader, its word on itself, and the freshness that follows.
-/// Moments are those of [`super::uptime`], but for silence, which passes only while this node runs.
+/// Moments are those of [`crate::uptime`], but for silence, which passes only while this node runs.
 pub(super) struct Freshness {
     started: Instant,
     /// Microseconds after `started`; 0 before the first time.

@@ -388,7 +388,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(())
     }
 
-    /// Snapshots are written by [`super::keeping`] and only told of here: one that cannot be written
+    /// Snapshots are written by [`super::compaction`] and only told of here: one that cannot be written
     /// would end consensus otherwise. `force` is the start of a node that purged its log and has lost
     /// its snapshot, for which there is no other way.
     async fn try_create_snapshot_builder(&mut self, force: bool) -> Option<Builder> {

@@ -220,7 +220,7 @@ async fn await_caught_up(node: &Node) {
 
 /// * `enable_leader_restore` off: a leader that restarts must be elected anew. Restored in its old
 ///   term after a power loss it could give a lost entry's place to another one.
-/// * snapshots and log retention are driven by [`super::keeping`], which knows bytes, disks and peers:
+/// * snapshots and log retention are driven by [`super::compaction`], which knows bytes, disks and peers:
 ///   openraft's own are off. Its `replication_lag_threshold` means nothing here: it is only asked for by
 ///   an addition of a learner that waits, which ours do not.
 /// * its ticks are off: [`super::election`] sends heartbeats and has nodes stand for election.

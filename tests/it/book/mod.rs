@@ -125,6 +125,8 @@ pages! {
     from_nacos: "docs/from-nacos.md";
     from_polaris: "docs/from-polaris.md";
     guarantees: "docs/guarantees.md";
+    internals_glossary: "docs/internals/glossary.md";
+    internals_paths: "docs/internals/paths.md";
     metrics: "docs/metrics.md";
     operating: "docs/operating.md";
     security: "docs/security.md";
