@@ -222,37 +222,37 @@ impl Access {
         self.service_tokens.len()
     }
 
-    pub(super) fn put_user(&mut self, user: User, change_set: &mut ChangeSet) -> Arc<User> {
-        change_set.put(&user);
+    pub(super) fn put_user(&mut self, user: User, changes: &mut ChangeSet) -> Arc<User> {
+        changes.put(&user);
         self.load_user(user)
     }
 
-    pub(super) fn remove_user(&mut self, user: &User, change_set: &mut ChangeSet) {
-        change_set.delete(user);
+    pub(super) fn remove_user(&mut self, user: &User, changes: &mut ChangeSet) {
+        changes.delete(user);
         self.users.remove(&user.id);
         self.names.remove(&user.name);
     }
 
-    pub(super) fn put_token(&mut self, token: Token, change_set: &mut ChangeSet) {
-        change_set.put(&token);
+    pub(super) fn put_token(&mut self, token: Token, changes: &mut ChangeSet) {
+        changes.put(&token);
         self.load_token(token);
     }
 
     /// Ends logins, in this order.
-    pub(super) fn retire(&mut self, over: Vec<Arc<Token>>, change_set: &mut ChangeSet) {
+    pub(super) fn retire(&mut self, over: Vec<Arc<Token>>, changes: &mut ChangeSet) {
         for token in over {
-            change_set.delete(&*token);
+            changes.delete(&*token);
             self.tokens.remove(&token.hash);
         }
     }
 
-    pub(super) fn put_service_token(&mut self, token: ServiceToken, change_set: &mut ChangeSet) -> Arc<ServiceToken> {
-        change_set.put(&token);
+    pub(super) fn put_service_token(&mut self, token: ServiceToken, changes: &mut ChangeSet) -> Arc<ServiceToken> {
+        changes.put(&token);
         self.load_service_token(token)
     }
 
-    pub(super) fn remove_service_token(&mut self, token: &ServiceToken, change_set: &mut ChangeSet) {
-        change_set.delete(token);
+    pub(super) fn remove_service_token(&mut self, token: &ServiceToken, changes: &mut ChangeSet) {
+        changes.delete(token);
         self.service_tokens.remove(&token.name);
         self.forget_hashes(token);
     }

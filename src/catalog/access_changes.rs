@@ -17,20 +17,20 @@ use crate::model::service_token::{ServiceToken, ServiceTokenChange, ServiceToken
 use crate::model::{is_stale, limits};
 
 impl Catalog {
-    pub(super) fn write_user(&mut self, ctx: &Ctx, op: Op, draft: &UserDraft, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn write_user(&mut self, ctx: &Ctx, op: Op, draft: &UserDraft, changes: &mut ChangeSet) -> Outcome {
         let outcome = match (op, self.access.user_named(&draft.name)) {
             (Op::Create, Some(taken)) => Ok(Outcome { entity: Entity::User(taken), ..Code::ExistedResource.into() }),
-            (Op::Create, None) => self.access.create_user(ctx, draft, change_set),
+            (Op::Create, None) => self.access.create_user(ctx, draft, changes),
             (Op::Update, None) => Err(Code::NotFoundResource.into()),
             (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
                 Ok(Outcome::stale(Entity::User(old)))
             }
-            (Op::Update, Some(old)) => self.access.update_user(ctx, &old, draft, change_set),
+            (Op::Update, Some(old)) => self.access.update_user(ctx, &old, draft, changes),
             (Op::Delete, None) => Ok(Outcome::default()),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Ok(Outcome::stale(Entity::User(old)))
             }
-            (Op::Delete, Some(old)) => self.access.delete_user(&old, change_set),
+            (Op::Delete, Some(old)) => self.access.delete_user(&old, changes),
         };
         outcome.unwrap_or_else(Outcome::from)
     }
@@ -42,14 +42,14 @@ impl Catalog {
         name: &str,
         password_hash: PasswordHash,
         replaces: Option<&PasswordHash>,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let Some(old) = self.access.user_named(name) else { return Code::NotFoundResource.into() };
         if replaces.is_some_and(|replaced| *replaced != old.password_hash) {
             return Refusal::new(Code::DataConflict, "the password was changed meanwhile").into();
         }
         let draft = UserDraft { password_hash: Some(password_hash), ..UserDraft::default() };
-        self.access.update_user(ctx, &old, &draft, change_set).unwrap_or_else(Outcome::from)
+        self.access.update_user(ctx, &old, &draft, changes).unwrap_or_else(Outcome::from)
     }
 
     pub(super) fn write_service_token(
@@ -57,14 +57,14 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: ServiceTokenDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.access.service_token(&draft.name).cloned()) {
-            (Op::Delete, Some(token)) if change_set.is_overtaken(&draft.revision, &token.revision) => {
+            (Op::Delete, Some(token)) if changes.is_overtaken(&draft.revision, &token.revision) => {
                 Outcome::stale(Entity::ServiceToken(token))
             }
             (Op::Delete, Some(token)) => {
-                self.access.remove_service_token(&token, change_set);
+                self.access.remove_service_token(&token, changes);
                 Outcome::done(Entity::ServiceToken(token))
             }
             (Op::Delete, None) => Outcome::default(),
@@ -73,7 +73,7 @@ impl Catalog {
                 Outcome { entity: Entity::ServiceToken(token), ..Code::ExistedResource.into() }
             }
             (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => {
-                change_set.too_many("service tokens", limits::ACCOUNTS_MAX, Code::InvalidParameter).into()
+                changes.too_many("service tokens", limits::ACCOUNTS_MAX, Code::InvalidParameter).into()
             }
             (Op::Create, None) => {
                 let ServiceTokenDraft { name, hash, grants, networks, expires_in_s, comment, disabled, .. } = draft;
@@ -89,9 +89,9 @@ impl Catalog {
                     disabled,
                     previous: None,
                     modified: None,
-                    revision: ctx.draw_revision_since(Level::RIGHTS, change_set.level()),
+                    revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
                 };
-                Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, change_set)))
+                Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
             }
         }
     }
@@ -100,7 +100,7 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         change: &ServiceTokenChange,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let Some(old) = self.access.service_token(&change.name).cloned() else { return Code::NotFoundResource.into() };
         if is_stale(&change.revision, &old.revision) {
@@ -113,11 +113,11 @@ impl Catalog {
         }
         token.modified = Some(ctx.stamp());
         token.revision = ctx.draw_id();
-        Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, change_set)))
+        Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
     }
 
     /// Ends a login by what it is called: one's own, or by who manages everybody.
-    pub(super) fn end_session(&mut self, principal: &Principal, id: &str, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn end_session(&mut self, principal: &Principal, id: &str, changes: &mut ChangeSet) -> Outcome {
         let Some((token, user)) = self.access.session(id) else { return Outcome::default() };
         let may = match principal {
             Principal::Cluster => true,
@@ -127,7 +127,7 @@ impl Catalog {
         if !may {
             return Refusal::new(Code::NotAllowedAccess, "the session of somebody else: this needs manage").into();
         }
-        self.access.retire(vec![token], change_set);
+        self.access.retire(vec![token], changes);
         Outcome::default()
     }
 }
@@ -138,9 +138,9 @@ fn last_administrator() -> Refusal {
 }
 
 impl Access {
-    fn create_user(&mut self, ctx: &Ctx, draft: &UserDraft, change_set: &mut ChangeSet) -> Result<Outcome, Refusal> {
+    fn create_user(&mut self, ctx: &Ctx, draft: &UserDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
         if self.user_count() >= limits::ACCOUNTS_MAX {
-            return Err(change_set.too_many("users", limits::ACCOUNTS_MAX, Code::InvalidParameter));
+            return Err(changes.too_many("users", limits::ACCOUNTS_MAX, Code::InvalidParameter));
         }
         let password_hash = draft.password_hash.clone().unwrap_or_default();
         if password_hash.is_empty() {
@@ -155,10 +155,10 @@ impl Access {
             grants: Default::default(),
             ctime: ctx.time,
             mtime: ctx.time,
-            revision: ctx.draw_revision_since(Level::RIGHTS, change_set.level()),
+            revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
         };
         draft.lay_over(&mut user);
-        Ok(Outcome::done(Entity::User(self.put_user(user, change_set))))
+        Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
     }
 
     fn update_user(
@@ -166,7 +166,7 @@ impl Access {
         ctx: &Ctx,
         old: &User,
         draft: &UserDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
         let mut user = old.clone();
         draft.lay_over(&mut user);
@@ -177,19 +177,19 @@ impl Access {
             return Err(last_administrator());
         }
         if user.disabled || user.password_hash != old.password_hash {
-            self.retire(self.tokens.of_user(&old.id), change_set);
+            self.retire(self.tokens.of_user(&old.id), changes);
         }
         user.mtime = ctx.time;
-        user.revision = ctx.draw_revision_since(Level::RIGHTS, change_set.level());
-        Ok(Outcome::done(Entity::User(self.put_user(user, change_set))))
+        user.revision = ctx.draw_revision_since(Level::RIGHTS, changes.level());
+        Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
     }
 
-    fn delete_user(&mut self, old: &User, change_set: &mut ChangeSet) -> Result<Outcome, Refusal> {
+    fn delete_user(&mut self, old: &User, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
         if self.is_last_administrator(old) {
             return Err(last_administrator());
         }
-        self.retire(self.tokens.of_user(&old.id), change_set);
-        self.remove_user(old, change_set);
+        self.retire(self.tokens.of_user(&old.id), changes);
+        self.remove_user(old, changes);
         Ok(Outcome::done(Entity::User(old.clone().into())))
     }
 
@@ -206,7 +206,7 @@ impl Access {
         user_id: String,
         password: &PasswordHash,
         from: Whence,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let Some(user) = self.users.get(&user_id) else { return Code::NotAllowedAccess.into() };
         if user.disabled || !(password.is_empty() || *password == user.password_hash) {
@@ -214,14 +214,14 @@ impl Access {
         }
         let token =
             Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS), from };
-        self.retire(self.tokens.ended(ctx.time), change_set);
-        self.retire(self.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), change_set);
-        self.put_token(token, change_set);
+        self.retire(self.tokens.ended(ctx.time), changes);
+        self.retire(self.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), changes);
+        self.put_token(token, changes);
         Outcome::default()
     }
 
-    pub(super) fn sign_out(&mut self, hash: &TokenHash, change_set: &mut ChangeSet) -> Outcome {
-        self.retire(self.tokens.get(hash).cloned().into_iter().collect(), change_set);
+    pub(super) fn sign_out(&mut self, hash: &TokenHash, changes: &mut ChangeSet) -> Outcome {
+        self.retire(self.tokens.get(hash).cloned().into_iter().collect(), changes);
         Outcome::default()
     }
 }

@@ -101,24 +101,24 @@ impl AccessKeys {
     }
 
     /// Whether one more key of this app is within the limits.
-    fn check_room(&self, app_id: &str, change_set: &ChangeSet) -> Result<(), Refusal> {
+    fn check_room(&self, app_id: &str, changes: &ChangeSet) -> Result<(), Refusal> {
         if self.by_app.count_in(app_id) >= limits::ACCESS_KEYS_PER_APP_MAX {
             let most = limits::ACCESS_KEYS_PER_APP_MAX;
-            return Err(change_set.too_many("access keys of an app", most, Code::BadRequest));
+            return Err(changes.too_many("access keys of an app", most, Code::BadRequest));
         }
         if self.count >= limits::ACCESS_KEYS_MAX {
-            return Err(change_set.too_many("access keys", limits::ACCESS_KEYS_MAX, Code::BadRequest));
+            return Err(changes.too_many("access keys", limits::ACCESS_KEYS_MAX, Code::BadRequest));
         }
         Ok(())
     }
 
-    fn insert(&mut self, key: AccessKey, change_set: &mut ChangeSet) -> Arc<AccessKey> {
-        change_set.put(&key);
+    fn insert(&mut self, key: AccessKey, changes: &mut ChangeSet) -> Arc<AccessKey> {
+        changes.put(&key);
         self.load(key)
     }
 
-    fn remove(&mut self, key: &AccessKey, change_set: &mut ChangeSet) {
-        change_set.delete(key);
+    fn remove(&mut self, key: &AccessKey, changes: &mut ChangeSet) {
+        changes.delete(key);
         self.by_app.remove(&key.app_id, &key.name);
         self.count -= 1;
     }
@@ -146,19 +146,19 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &AccessKeyDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.access_keys.get(&draft.app_id, &draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::AccessKey(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => self.create_access_key(ctx, draft, change_set).unwrap_or_else(Outcome::from),
+            (Op::Create, None) => self.create_access_key(ctx, draft, changes).unwrap_or_else(Outcome::from),
             (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_access_key(ctx, &old, draft, change_set),
+            (Op::Update, Some(old)) => self.update_access_key(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::AccessKey(old))
             }
             (Op::Delete, Some(old)) => {
-                self.access_keys.remove(&old, change_set);
+                self.access_keys.remove(&old, changes);
                 Outcome::done(Entity::AccessKey(old))
             }
         }
@@ -168,22 +168,22 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         draft: &AccessKeyDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
         if draft.secret.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "a key without a secret"));
         }
-        self.access_keys.check_room(&draft.app_id, change_set)?;
+        self.access_keys.check_room(&draft.app_id, changes)?;
         let mut key = AccessKey {
             app_id: draft.app_id.clone(),
             name: draft.name.clone(),
             created: ctx.stamp(),
             modified: ctx.stamp(),
-            revision: ctx.draw_revision_since(Level::RIGHTS, change_set.level()),
+            revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
             ..AccessKey::default()
         };
         draft.lay_over(&mut key);
-        Ok(Outcome::done(Entity::AccessKey(self.access_keys.insert(key, change_set))))
+        Ok(Outcome::done(Entity::AccessKey(self.access_keys.insert(key, changes))))
     }
 
     fn update_access_key(
@@ -191,7 +191,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<AccessKey>,
         draft: &AccessKeyDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::AccessKey(old.clone()));
@@ -202,7 +202,7 @@ impl Catalog {
             return Outcome::unchanged(Entity::AccessKey(old.clone()));
         }
         key.modified = ctx.stamp();
-        key.revision = ctx.draw_revision_since(Level::RIGHTS, change_set.level());
-        Outcome::done(Entity::AccessKey(self.access_keys.insert(key, change_set)))
+        key.revision = ctx.draw_revision_since(Level::RIGHTS, changes.level());
+        Outcome::done(Entity::AccessKey(self.access_keys.insert(key, changes)))
     }
 }

@@ -204,15 +204,15 @@ impl Aliases {
         }
     }
 
-    fn insert(&mut self, alias: ServiceAlias, change_set: &mut ChangeSet) -> Arc<ServiceAlias> {
-        change_set.put(&alias);
-        change_set.changed(Change::service(&alias.alias_namespace, &alias.alias));
+    fn insert(&mut self, alias: ServiceAlias, changes: &mut ChangeSet) -> Arc<ServiceAlias> {
+        changes.put(&alias);
+        changes.changed(Change::service(&alias.alias_namespace, &alias.alias));
         self.load(alias)
     }
 
-    fn remove(&mut self, alias: &ServiceAlias, change_set: &mut ChangeSet) {
-        change_set.delete(alias);
-        change_set.changed(Change::service(&alias.alias_namespace, &alias.alias));
+    fn remove(&mut self, alias: &ServiceAlias, changes: &mut ChangeSet) {
+        changes.delete(alias);
+        changes.changed(Change::service(&alias.alias_namespace, &alias.alias));
         self.all.remove(&alias.id);
         self.unlink(alias);
     }
@@ -242,30 +242,30 @@ impl Aliases {
 }
 
 impl Catalog {
-    pub(super) fn write_alias(&mut self, ctx: &Ctx, op: Op, draft: &AliasDraft, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn write_alias(&mut self, ctx: &Ctx, op: Op, draft: &AliasDraft, changes: &mut ChangeSet) -> Outcome {
         match (op, self.aliases.named_by(draft)) {
-            (Op::Create, _) => self.create_alias(ctx, draft, change_set).unwrap_or_else(Outcome::from),
+            (Op::Create, _) => self.create_alias(ctx, draft, changes).unwrap_or_else(Outcome::from),
             (Op::Update, None) => Code::NotFoundServiceAlias.into(),
-            (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, change_set).unwrap_or_else(Outcome::from),
+            (Op::Update, Some(old)) => self.update_alias(ctx, &old, draft, changes).unwrap_or_else(Outcome::from),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Alias(old))
             }
             (Op::Delete, Some(old)) => {
-                self.aliases.remove(&old, change_set);
+                self.aliases.remove(&old, changes);
                 Outcome::done(Entity::Alias(old))
             }
         }
     }
 
-    fn create_alias(&mut self, ctx: &Ctx, draft: &AliasDraft, change_set: &mut ChangeSet) -> Result<Outcome, Refusal> {
+    fn create_alias(&mut self, ctx: &Ctx, draft: &AliasDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
         let (namespace, service) =
             (draft.namespace.clone().unwrap_or_default(), draft.service.clone().unwrap_or_default());
         self.check_source(&namespace, &service)?;
         let alias_namespace = draft.alias_namespace().to_owned();
         let alias = match draft.kind.unwrap_or_default() {
             AliasType::Default => draft.alias.clone().unwrap_or_default(),
-            AliasType::Cl5Sid => self.next_cl5_name(&alias_namespace, change_set)?,
+            AliasType::Cl5Sid => self.next_cl5_name(&alias_namespace, changes)?,
         };
         if let Some(taken) = self.aliases.get(&alias_namespace, &alias).cloned() {
             return Ok(Outcome { entity: Entity::Alias(taken), ..Code::ExistedResource.into() });
@@ -274,7 +274,7 @@ impl Catalog {
         if is_id_taken || self.services.get(&alias_namespace, &alias).is_some() {
             return Err(Code::ExistedResource.into());
         }
-        self.namespaces.ensure(ctx, &alias_namespace, change_set);
+        self.namespaces.ensure(ctx, &alias_namespace, changes);
         let alias = ServiceAlias {
             id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
             alias,
@@ -287,9 +287,9 @@ impl Catalog {
             ctime: ctx.time,
             mtime: ctx.time,
             service_token: draft.service_token.clone().unwrap_or_default(),
-            revision: ctx.draw_revision(change_set.level()),
+            revision: ctx.draw_revision(changes.level()),
         };
-        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, change_set))))
+        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
     }
 
     fn update_alias(
@@ -297,7 +297,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<ServiceAlias>,
         draft: &AliasDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
         if is_stale(&draft.revision, &old.revision) {
             return Ok(Outcome::stale(Entity::Alias(old.clone())));
@@ -315,8 +315,8 @@ impl Catalog {
             return Ok(Outcome::unchanged(Entity::Alias(old.clone())));
         }
         alias.mtime = ctx.time;
-        alias.revision = ctx.draw_revision(change_set.level());
-        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, change_set))))
+        alias.revision = ctx.draw_revision(changes.level());
+        Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
     }
 
     /// What an alias may stand for: a service, and not another alias.
@@ -331,14 +331,14 @@ impl Catalog {
     }
 
     /// The next generated name that nobody has taken by hand.
-    fn next_cl5_name(&mut self, namespace: &str, change_set: &mut ChangeSet) -> Result<String, Refusal> {
+    fn next_cl5_name(&mut self, namespace: &str, changes: &mut ChangeSet) -> Result<String, Refusal> {
         let layout = CL5_LAYOUTS.iter().find(|(known, _)| *known == namespace).map(|(_, layout)| *layout);
         let layout = layout.ok_or_else(|| Refusal::from(Code::InvalidNamespaceWithAlias))?;
         loop {
             self.aliases.cl5 = self.aliases.cl5.next();
             let name = self.aliases.cl5.name(layout);
             if self.aliases.get(namespace, &name).is_none() && self.services.get(namespace, &name).is_none() {
-                change_set.put(&self.aliases.cl5);
+                changes.put(&self.aliases.cl5);
                 return Ok(name);
             }
         }

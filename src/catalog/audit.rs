@@ -310,13 +310,13 @@ impl Catalog {
     }
 
     /// Writes down what the entry did under `head`, unless it is of instances and nobody wants to know.
-    pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, change_set: &mut ChangeSet) {
-        let deeds = change_set.take_deeds();
+    pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, changes: &mut ChangeSet) {
+        let deeds = changes.take_deeds();
         let is_wanted = !is_of_instances || self.tells_of_instances();
-        if deeds.is_empty() || change_set.level() < Level::TRUST || !is_wanted {
+        if deeds.is_empty() || changes.level() < Level::TRUST || !is_wanted {
             return;
         }
-        let mut items: Vec<_> = match change_set.level() >= Level::RIGHTS {
+        let mut items: Vec<_> = match changes.level() >= Level::RIGHTS {
             true => told(deeds, head.mutes_refusals),
             false => deeds.into_iter().map(AuditItem::of).collect(),
         };
@@ -325,15 +325,15 @@ impl Catalog {
         }
         while items.len() > limits::AUDIT_ROW_ITEMS_MAX {
             let further = items.split_off(limits::AUDIT_ROW_ITEMS_MAX);
-            self.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, change_set);
+            self.trail.add(AuditRow { items: mem::replace(&mut items, further), ..head.clone() }, changes);
         }
-        self.trail.add(AuditRow { items, ..head }, change_set);
+        self.trail.add(AuditRow { items, ..head }, changes);
     }
 
-    pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, change_set: &mut ChangeSet) -> Outcome {
-        if change_set.level() >= Level::TRUST {
+    pub(super) fn note(&mut self, ctx: &Ctx, notes: Vec<AuditNote>, changes: &mut ChangeSet) -> Outcome {
+        if changes.level() >= Level::TRUST {
             for note in notes.into_iter().take(limits::AUDIT_NOTES_MAX) {
-                self.trail.add(AuditRow::of_note(ctx.time, note), change_set);
+                self.trail.add(AuditRow::of_note(ctx.time, note), changes);
             }
         }
         Outcome::default()
@@ -363,10 +363,10 @@ impl Trail {
         self.first + self.items.len() as u64
     }
 
-    fn add(&mut self, row: AuditRow, change_set: &mut ChangeSet) {
+    fn add(&mut self, row: AuditRow, changes: &mut ChangeSet) {
         let row = AuditRow { number: self.next(), ..row };
         self.count(row.written, u8::try_from(row.items.len()).unwrap_or(u8::MAX));
-        change_set.write_down(row);
+        changes.write_down(row);
     }
 
     fn count(&mut self, written: Timestamp, items: u8) {
@@ -393,14 +393,14 @@ impl Trail {
     }
 
     /// Removes what is too old or too much, a bounded number at a time.
-    pub(super) fn prune(&mut self, now: Timestamp, settings: &Settings, change_set: &mut ChangeSet) {
+    pub(super) fn prune(&mut self, now: Timestamp, settings: &Settings, changes: &mut ChangeSet) {
         for _ in 0..limits::AUDIT_PRUNED_PER_ENTRY_MAX {
             let is_old = self.days.front().is_some_and(|(day, _)| day + settings.audit_kept_days < now.day());
             let is_surplus = self.rows > settings.audit_kept_rows;
             if self.items.len() <= 1 || !(is_old || is_surplus) {
                 return;
             }
-            change_set.forget(Edit { key: key(self.first).to_vec(), value: None });
+            changes.forget(Edit { key: key(self.first).to_vec(), value: None });
             self.forget_first();
         }
     }

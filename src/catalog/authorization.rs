@@ -240,17 +240,17 @@ impl Catalog {
         &mut self,
         job: &AuthCheck<'_>,
         items: Vec<T>,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
         aim: impl Fn(&Catalog, &T) -> AuthTarget,
         mut apply: impl FnMut(&mut Catalog, T, &mut ChangeSet) -> Outcome,
     ) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(items.len());
         for item in items {
             if let Principal::Cluster = job.principal {
-                outcomes.push(apply(self, item, change_set));
+                outcomes.push(apply(self, item, changes));
                 continue;
             }
-            let (aim, edits) = (aim(self, &item), change_set.edit_count());
+            let (aim, edits) = (aim(self, &item), changes.edit_count());
             let outcome = match job.principal {
                 Principal::Cluster | Principal::Stranger => Code::NotAllowedAccess.into(),
                 Principal::Gone => Code::TokenNotExisted.into(),
@@ -259,7 +259,7 @@ impl Catalog {
                     None => match self.refuse_dots(&aim) {
                         Some(refused) => refused.into(),
                         None => {
-                            let outcome = apply(self, item, change_set);
+                            let outcome = apply(self, item, changes);
                             self.shown(outcome, &holder.grants)
                         }
                     },
@@ -267,9 +267,9 @@ impl Catalog {
             };
             // Who deletes what is not there has done nothing that could be told.
             let is_nothing =
-                job.missing.code.is_success() && outcome.code.is_success() && change_set.edit_count() == edits;
-            if !is_nothing || change_set.level() < Level::RIGHTS {
-                change_set.did(aim, &outcome);
+                job.missing.code.is_success() && outcome.code.is_success() && changes.edit_count() == edits;
+            if !is_nothing || changes.level() < Level::RIGHTS {
+                changes.did(aim, &outcome);
             }
             outcomes.push(outcome);
         }

@@ -38,16 +38,16 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &ConfigGroupDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let old = self.configs.group(&draft.namespace, &draft.name).cloned();
         match (op, old) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => {
-                self.namespaces.ensure(ctx, &draft.namespace, change_set);
-                let mut group = new_group(ctx, &draft.namespace, &draft.name, change_set.level());
+                self.namespaces.ensure(ctx, &draft.namespace, changes);
+                let mut group = new_group(ctx, &draft.namespace, &draft.name, changes.level());
                 draft.lay_over(&mut group);
-                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, change_set)))
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
             }
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) => {
@@ -60,18 +60,18 @@ impl Catalog {
                     return Outcome::unchanged(Entity::ConfigGroup(old));
                 }
                 group.modified = ctx.stamp();
-                group.revision = ctx.draw_revision(change_set.level());
-                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, change_set)))
+                group.revision = ctx.draw_revision(changes.level());
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
             }
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigGroup(old))
             }
             (Op::Delete, Some(old)) => {
                 if self.configs.files_in_group(&old.namespace, &old.name).next().is_some() {
                     return Refusal::new(Code::ExistedResource, "the group still has config files").into();
                 }
-                self.configs.remove_group(&old, change_set);
+                self.configs.remove_group(&old, changes);
                 Outcome::done(Entity::ConfigGroup(old))
             }
         }
@@ -82,13 +82,13 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &ConfigFileDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.configs.file(&draft.key()).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => match refuse_unfit(None, draft) {
                 Some(refused) => refused,
-                None => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, change_set))),
+                None => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, changes))),
             },
             (Op::Update, None) => Code::NotFoundResource.into(),
             (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
@@ -96,35 +96,30 @@ impl Catalog {
             }
             (Op::Update, Some(old)) => match refuse_unfit(Some(&old), draft) {
                 Some(refused) => refused,
-                None => match self.update_config_file(ctx, &old, draft, change_set) {
+                None => match self.update_config_file(ctx, &old, draft, changes) {
                     Some(file) => Outcome::done(Entity::ConfigFile(file)),
                     None => Outcome::unchanged(Entity::ConfigFile(old)),
                 },
             },
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigFile(old))
             }
-            (Op::Delete, Some(old)) => self.delete_config_file(&old, change_set),
+            (Op::Delete, Some(old)) => self.delete_config_file(&old, changes),
         }
     }
 
-    fn create_config_file(
-        &mut self,
-        ctx: &Ctx,
-        draft: &ConfigFileDraft,
-        change_set: &mut ChangeSet,
-    ) -> Arc<ConfigFile> {
-        let file = edited(ctx, None, draft, change_set.level());
-        self.ensure_group(ctx, &file.key, change_set);
-        self.configs.put_file(file, change_set)
+    fn create_config_file(&mut self, ctx: &Ctx, draft: &ConfigFileDraft, changes: &mut ChangeSet) -> Arc<ConfigFile> {
+        let file = edited(ctx, None, draft, changes.level());
+        self.ensure_group(ctx, &file.key, changes);
+        self.configs.put_file(file, changes)
     }
 
     /// Makes namespace and group on the fly.
-    fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, change_set: &mut ChangeSet) {
-        self.namespaces.ensure(ctx, &key.namespace, change_set);
+    fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, changes: &mut ChangeSet) {
+        self.namespaces.ensure(ctx, &key.namespace, changes);
         if self.configs.group(&key.namespace, &key.group).is_none() {
-            self.configs.put_group(new_group(ctx, &key.namespace, &key.group, change_set.level()), change_set);
+            self.configs.put_group(new_group(ctx, &key.namespace, &key.group, changes.level()), changes);
         }
     }
 
@@ -134,40 +129,35 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<ConfigFile>,
         draft: &ConfigFileDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Option<Arc<ConfigFile>> {
-        let file = edited(ctx, Some(old), draft, change_set.level());
-        (file != **old).then(|| self.configs.put_file(file, change_set))
+        let file = edited(ctx, Some(old), draft, changes.level());
+        (file != **old).then(|| self.configs.put_file(file, changes))
     }
 
-    fn delete_config_file(&mut self, old: &Arc<ConfigFile>, change_set: &mut ChangeSet) -> Outcome {
+    fn delete_config_file(&mut self, old: &Arc<ConfigFile>, changes: &mut ChangeSet) -> Outcome {
         let was_visible = self.configs.active_release(&old.key).is_some() || self.configs.has_gray(&old.key);
         for release in self.configs.versions_of(&old.key) {
-            self.configs.remove_release(&release, change_set);
+            self.configs.remove_release(&release, changes);
         }
-        self.configs.remove_file(old, change_set);
-        self.history.forget(&Thing::File(old.key.clone()), change_set);
+        self.configs.remove_file(old, changes);
+        self.history.forget(&Thing::File(old.key.clone()), changes);
         if was_visible {
-            self.configs.mark(&old.key, change_set);
+            self.configs.mark(&old.key, changes);
         }
         Outcome::done(Entity::ConfigFile(old.clone()))
     }
 
-    pub(super) fn publish_config(
-        &mut self,
-        ctx: &Ctx,
-        draft: &ConfigReleaseDraft,
-        change_set: &mut ChangeSet,
-    ) -> Outcome {
+    pub(super) fn publish_config(&mut self, ctx: &Ctx, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Outcome {
         let Some(file) = self.configs.file(&draft.key()).cloned() else {
             return Refusal::new(Code::NotFoundResource, "no such config file").into();
         };
         let refused = self.refuse_other_published(&file.key, draft.given_md5());
-        let refused = refused.or_else(|| self.refuse_release(ctx, draft, change_set));
-        let refused = refused.or_else(|| refuse_unjudged(&file, draft, change_set));
+        let refused = refused.or_else(|| self.refuse_release(ctx, draft, changes));
+        let refused = refused.or_else(|| refuse_unjudged(&file, draft, changes));
         match refused.or_else(|| refuse_unreadable(&file, draft)) {
             Some(refused) => refused,
-            None => self.release(ctx, ConfigFile::clone(&file), draft, change_set),
+            None => self.release(ctx, ConfigFile::clone(&file), draft, changes),
         }
     }
 
@@ -176,12 +166,12 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         publish: &ConfigPublish,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let key = publish.file.key();
         let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
         let refused = self.refuse_other_published(&key, expected);
-        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release, change_set)) {
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release, changes)) {
             return refused;
         }
         let old = self.configs.file(&key).cloned();
@@ -191,13 +181,13 @@ impl Catalog {
         if let Some(refused) = refuse_unfit(old.as_deref(), &publish.file) {
             return refused;
         }
-        let file = edited(ctx, old.as_ref(), &publish.file, change_set.level());
-        let refused = refuse_unjudged(&file, &publish.release, change_set);
+        let file = edited(ctx, old.as_ref(), &publish.file, changes.level());
+        let refused = refuse_unjudged(&file, &publish.release, changes);
         if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
             return refused;
         }
-        self.ensure_group(ctx, &key, change_set);
-        self.release(ctx, file, &publish.release, change_set)
+        self.ensure_group(ctx, &key, changes);
+        self.release(ctx, file, &publish.release, changes)
     }
 
     /// Compare-and-set on what clients see.
@@ -207,14 +197,14 @@ impl Catalog {
         current.is_none_or(|release| release.md5 != expected).then(|| refusal().into())
     }
 
-    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, change_set: &ChangeSet) -> Option<Outcome> {
+    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, changes: &ChangeSet) -> Option<Outcome> {
         let key = draft.key();
         // What comes later is judged when it does.
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { self.configs.active_grays(&key) };
         let verdict = publishable(draft.release_type(), draft.audience(), active_grays > 0)
-            .and_then(|()| change_set.admits_gray(draft.release_type(), active_grays))
-            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), change_set));
+            .and_then(|()| changes.admits_gray(draft.release_type(), active_grays))
+            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), changes));
         if let Err(refusal) = verdict {
             return Some(refusal.into());
         }
@@ -223,14 +213,8 @@ impl Catalog {
         Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
     }
 
-    fn release(
-        &mut self,
-        ctx: &Ctx,
-        file: ConfigFile,
-        draft: &ConfigReleaseDraft,
-        change_set: &mut ChangeSet,
-    ) -> Outcome {
-        let version = self.configs.next_version(&file.key, change_set);
+    fn release(&mut self, ctx: &Ctx, file: ConfigFile, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Outcome {
+        let version = self.configs.next_version(&file.key, changes);
         let mut release = ConfigRelease {
             id: ctx.draw_number(),
             name: draft.given_name().unwrap_or_default().to_owned(),
@@ -257,10 +241,10 @@ impl Catalog {
         let is_now = later(ctx, draft.publish_at()).is_none();
         let file = ConfigFile { released: if is_now { Some(ctx.stamp()) } else { file.released.clone() }, ..file };
         let comment = release.description.clone();
-        let written = |catalog: &mut Catalog, change_set: &mut ChangeSet| {
-            catalog.configs.put_file(file, change_set);
+        let written = |catalog: &mut Catalog, changes: &mut ChangeSet| {
+            catalog.configs.put_file(file, changes);
         };
-        self.begin_release(ctx, release, draft.publish_at(), &comment, change_set, written)
+        self.begin_release(ctx, release, draft.publish_at(), &comment, changes, written)
     }
 
     /// Whom a draft names: by release name, else by id.
@@ -280,10 +264,10 @@ impl Catalog {
         ctx: &Ctx,
         op: ReleaseOp,
         draft: &ConfigReleaseDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let target = self.named_release(draft);
-        self.change_release_of(ctx, op, target, draft.into(), change_set)
+        self.change_release_of(ctx, op, target, draft.into(), changes)
     }
 }
 
@@ -314,10 +298,10 @@ fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
 }
 
 /// What was judged is what is published, or nothing is.
-fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, change_set: &mut ChangeSet) -> Option<Outcome> {
+fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Option<Outcome> {
     let judged = draft.judged.as_ref().filter(|judged| !judged.is_of(file))?;
-    if judged.comes_again && change_set.level() >= Level::CUSTODY {
-        change_set.leave_out();
+    if judged.comes_again && changes.level() >= Level::CUSTODY {
+        changes.leave_out();
     }
     let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
     Some(Outcome { overtaken: true, ..refusal.into() })

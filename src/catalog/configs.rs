@@ -273,50 +273,50 @@ impl Configs {
 
     // ---- the ways in which anything here changes ----
 
-    pub(super) fn put_group(&mut self, group: ConfigGroup, change_set: &mut ChangeSet) -> Arc<ConfigGroup> {
-        change_set.put(&group);
+    pub(super) fn put_group(&mut self, group: ConfigGroup, changes: &mut ChangeSet) -> Arc<ConfigGroup> {
+        changes.put(&group);
         self.load_group(group)
     }
 
-    pub(super) fn put_file(&mut self, mut file: ConfigFile, change_set: &mut ChangeSet) -> Arc<ConfigFile> {
-        file.content = self.contents.keep(true, &file.content, change_set);
-        change_set.put(&file);
+    pub(super) fn put_file(&mut self, mut file: ConfigFile, changes: &mut ChangeSet) -> Arc<ConfigFile> {
+        file.content = self.contents.keep(true, &file.content, changes);
+        changes.put(&file);
         let file = Arc::new(file);
         if let Some(old) = self.insert_file(file.clone()) {
-            self.contents.let_go(&old.content, change_set);
+            self.contents.let_go(&old.content, changes);
         }
         file
     }
 
-    pub(super) fn remove_group(&mut self, group: &ConfigGroup, change_set: &mut ChangeSet) {
-        change_set.delete(group);
+    pub(super) fn remove_group(&mut self, group: &ConfigGroup, changes: &mut ChangeSet) {
+        changes.delete(group);
         self.groups.remove(&group.namespace, &group.name);
     }
 
-    pub(super) fn remove_file(&mut self, file: &ConfigFile, change_set: &mut ChangeSet) {
-        change_set.delete(file);
+    pub(super) fn remove_file(&mut self, file: &ConfigFile, changes: &mut ChangeSet) {
+        changes.delete(file);
         if let Some(old) = self.files.remove(&file.key) {
             self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
-            self.contents.let_go(&old.content, change_set);
+            self.contents.let_go(&old.content, changes);
         }
     }
 
-    pub(super) fn put_release(&mut self, mut release: ConfigRelease, change_set: &mut ChangeSet) -> Arc<ConfigRelease> {
-        release.content = self.contents.keep(release.active, &release.content, change_set);
-        change_set.put(&release);
+    pub(super) fn put_release(&mut self, mut release: ConfigRelease, changes: &mut ChangeSet) -> Arc<ConfigRelease> {
+        release.content = self.contents.keep(release.active, &release.content, changes);
+        changes.put(&release);
         let (release, old) = self.insert_release(release);
         if let Some(old) = old {
-            self.contents.let_go(&old.content, change_set);
+            self.contents.let_go(&old.content, changes);
         }
         release
     }
 
-    pub(super) fn remove_release(&mut self, release: &ConfigRelease, change_set: &mut ChangeSet) {
-        change_set.delete(release);
+    pub(super) fn remove_release(&mut self, release: &ConfigRelease, changes: &mut ChangeSet) {
+        changes.delete(release);
         self.active.remove(release);
         if let Some(old) = self.releases.remove(&release.key, &release.name) {
             self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
-            self.contents.let_go(&old.content, change_set);
+            self.contents.let_go(&old.content, changes);
         }
     }
 
@@ -324,23 +324,23 @@ impl Configs {
     ///
     /// In a cluster that began again from an earlier state ([`super::rekey`]) it is above all that the
     /// cluster before may have given to a file which that state did not know.
-    pub(super) fn next_version(&mut self, key: &ConfigKey, change_set: &mut ChangeSet) -> u64 {
-        let floor = if change_set.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };
+    pub(super) fn next_version(&mut self, key: &ConfigKey, changes: &mut ChangeSet) -> u64 {
+        let floor = if changes.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };
         let seen = self.versions_seen(key);
-        self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, change_set)
+        self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, changes)
     }
 
     /// Retention removed releases up to this version.
-    pub(super) fn removed_through(&mut self, key: &ConfigKey, version: u64, change_set: &mut ChangeSet) {
+    pub(super) fn removed_through(&mut self, key: &ConfigKey, version: u64, changes: &mut ChangeSet) {
         let seen = self.versions_seen(key);
         let removed_through = seen.removed_through.max(version);
-        self.put_versions(key, Versions { removed_through, ..seen }, change_set);
+        self.put_versions(key, Versions { removed_through, ..seen }, changes);
     }
 
-    fn put_versions(&mut self, key: &ConfigKey, seen: Versions, change_set: &mut ChangeSet) -> u64 {
+    fn put_versions(&mut self, key: &ConfigKey, seen: Versions, changes: &mut ChangeSet) -> u64 {
         let Versions { highest, removed_through } = seen;
         let row = ConfigVersion { key: key.clone(), version: highest, removed_through, birth: String::new() };
-        change_set.put(&row);
+        changes.put(&row);
         self.load_version(row);
         highest
     }
@@ -349,11 +349,11 @@ impl Configs {
     ///
     /// Ids stay below 2^31 because clients decode them as signed 32-bit numbers; at one publish a
     /// second that lasts 68 years, and the counter would rather stand still than wrap.
-    pub(super) fn mark(&mut self, key: &ConfigKey, change_set: &mut ChangeSet) {
+    pub(super) fn mark(&mut self, key: &ConfigKey, changes: &mut ChangeSet) {
         let notification_id = self.newest_notification_id.saturating_add(1).min(i32::MAX as u32);
         let row = ConfigMark { key: key.canonical(), notification_id };
-        change_set.put(&row);
-        change_set.changed(Change::Config(key.clone()));
+        changes.put(&row);
+        changes.changed(Change::Config(key.clone()));
         self.load_mark(row);
     }
 

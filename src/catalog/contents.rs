@@ -140,23 +140,23 @@ impl Contents {
 
     /// One more has this content from now on, and looks at its text all the time or does not. Its row is written if it
     /// has none and needs one, and read if it alone has the text.
-    pub(super) fn keep(&mut self, is_reader: bool, content: &Content, change_set: &mut ChangeSet) -> Content {
-        let has_rows = change_set.level() >= Level::SETTINGS;
+    pub(super) fn keep(&mut self, is_reader: bool, content: &Content, changes: &mut ChangeSet) -> Content {
+        let has_rows = changes.level() >= Level::SETTINGS;
         let shared = self.share(is_reader || !has_rows, content).unwrap_or_default();
         let Some(entry) = self.all.get_mut(shared.digest()) else { return shared };
         if has_rows && !entry.has_row {
             entry.has_row = true;
-            change_set.put(&StoredContent { content: entry.content.clone() });
+            changes.put(&StoredContent { content: entry.content.clone() });
         }
         if entry.holders == 1 && shared.text().is_none() && !shared.is_reference() {
-            change_set.read(shared.clone());
+            changes.read(shared.clone());
         }
         self.forget_text(shared.digest());
         shared
     }
 
     /// One who had this content has it no more.
-    pub(super) fn let_go(&mut self, content: &Content, change_set: &mut ChangeSet) {
+    pub(super) fn let_go(&mut self, content: &Content, changes: &mut ChangeSet) {
         let Some(entry) = self.all.get_mut(content.digest()) else { return };
         entry.users = entry.users.saturating_sub(1);
         if !content.is_reference() {
@@ -170,7 +170,7 @@ impl Contents {
         if let Some(entry) = self.all.remove(content.digest())
             && entry.has_row
         {
-            change_set.delete(&StoredContent { content: entry.content });
+            changes.delete(&StoredContent { content: entry.content });
         }
     }
 

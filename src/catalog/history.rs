@@ -109,13 +109,13 @@ impl History {
     }
 
     /// Below [`Level::ROLLOUT`] there is no history.
-    pub(super) fn add(&mut self, thing: Thing, event: Event, change_set: &mut ChangeSet) {
-        if change_set.level() < Level::ROLLOUT {
+    pub(super) fn add(&mut self, thing: Thing, event: Event, changes: &mut ChangeSet) {
+        if changes.level() < Level::ROLLOUT {
             return;
         }
         let number = self.stories.get(&thing).map_or(0, Story::next);
         let row = HistoryRow { thing, number, event: Arc::new(event) };
-        change_set.put(&row);
+        changes.put(&row);
         let thing = Arc::new(row.thing);
         let story = self.stories.entry(thing.clone()).or_default();
         story.events.push_back(row.event);
@@ -124,15 +124,15 @@ impl History {
         {
             let number = story.first;
             story.first += 1;
-            change_set.delete(&HistoryRow { thing: Thing::clone(&thing), number, event });
+            changes.delete(&HistoryRow { thing: Thing::clone(&thing), number, event });
         }
     }
 
     /// The thing is gone.
-    pub(super) fn forget(&mut self, thing: &Thing, change_set: &mut ChangeSet) {
+    pub(super) fn forget(&mut self, thing: &Thing, changes: &mut ChangeSet) {
         let Some(story) = self.stories.remove(thing) else { return };
         for (number, event) in (story.first..).zip(story.events) {
-            change_set.delete(&HistoryRow { thing: thing.clone(), number, event });
+            changes.delete(&HistoryRow { thing: thing.clone(), number, event });
         }
     }
 

@@ -128,20 +128,20 @@ impl Requests {
     }
 
     /// False if the request was applied before.
-    pub(super) fn remember(&mut self, ctx: &Ctx, change_set: &mut ChangeSet) -> bool {
+    pub(super) fn remember(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> bool {
         if self.knows(ctx.request) {
             return false;
         }
-        let clock_us = if change_set.level() >= Level::SETTINGS {
+        let clock_us = if changes.level() >= Level::SETTINGS {
             let clock_us = self.clock_at(ctx.time);
-            self.forget_aged(clock_us, change_set);
+            self.forget_aged(clock_us, changes);
             clock_us
         } else {
-            self.forget_old(ctx.time, change_set);
+            self.forget_old(ctx.time, changes);
             0
         };
         let row = SeenRequest { index: ctx.index.to_be_bytes(), time: ctx.time, request: ctx.request, clock_us };
-        change_set.put(&row);
+        changes.put(&row);
         self.load(row);
         true
     }
@@ -171,31 +171,31 @@ impl Requests {
         self.newest.clock_us + passed_us.clamp(STEP_MIN_US, STEP_MAX_US)
     }
 
-    fn forget_aged(&mut self, clock_us: u64, change_set: &mut ChangeSet) {
+    fn forget_aged(&mut self, clock_us: u64, changes: &mut ChangeSet) {
         for _ in 0..FORGOTTEN_PER_ENTRY_MAX {
             let age_ms = clock_us.saturating_sub(self.oldest.clock_us) / 1000;
             let is_surplus = self.in_order.len() >= limits::REQUEST_MEMORY_MAX && age_ms >= limits::REQUEST_AGE_MS_MIN;
             if self.in_order.is_empty() || (age_ms <= limits::REQUEST_MEMORY_MS && !is_surplus) {
                 return;
             }
-            self.forget_oldest(change_set);
+            self.forget_oldest(changes);
         }
     }
 
     /// The way of the first level: all that is old goes at once.
-    fn forget_old(&mut self, now: Timestamp, change_set: &mut ChangeSet) {
+    fn forget_old(&mut self, now: Timestamp, changes: &mut ChangeSet) {
         while let Some(oldest) = self.times.front() {
             let expired = oldest.plus_ms(limits::REQUEST_MEMORY_MS) < now;
             if !expired && self.in_order.len() < limits::REQUEST_MEMORY_MAX {
                 return;
             }
-            self.forget_oldest(change_set);
+            self.forget_oldest(changes);
         }
     }
 
-    fn forget_oldest(&mut self, change_set: &mut ChangeSet) {
+    fn forget_oldest(&mut self, changes: &mut ChangeSet) {
         let Some(oldest) = self.in_order.pop_front() else { return };
-        change_set.forget(Edit { key: numbered_key(Table::Request, self.oldest.index).to_vec(), value: None });
+        changes.forget(Edit { key: numbered_key(Table::Request, self.oldest.index).to_vec(), value: None });
         if let Ok(entry) = self.known.find_entry(oldest.hash(), |number| *number == self.forgotten) {
             entry.remove();
         }
@@ -236,11 +236,11 @@ mod tests {
         fn entry(&mut self, passed_us: u64, request: u128) -> Option<Vec<Edit>> {
             self.index += 1;
             self.now_us += passed_us;
-            let mut change_set = ChangeSet::at(self.level);
+            let mut changes = ChangeSet::at(self.level);
             let time = Timestamp(self.now_us / 1000).max(self.requests.clock());
             let ctx = Ctx::new(self.index, time, [0; 16], RequestId(request), "t");
-            let is_new = self.requests.remember(&ctx, &mut change_set);
-            let edits = change_set.into_applied(Vec::new()).edits;
+            let is_new = self.requests.remember(&ctx, &mut changes);
+            let edits = changes.into_applied(Vec::new()).edits;
             for edit in &edits {
                 match &edit.value {
                     Some(value) => drop(self.rows.insert(edit.key.clone(), value.clone())),

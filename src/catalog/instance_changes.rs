@@ -16,19 +16,19 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &InstanceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let named = self.instances.get(&draft.instance_id()).filter(|instance| draft.names(instance)).cloned();
         match (op, named) {
-            (Op::Create, _) => self.register_instance(ctx, draft, change_set).unwrap_or_else(Outcome::from),
+            (Op::Create, _) => self.register_instance(ctx, draft, changes).unwrap_or_else(Outcome::from),
             (Op::Update, None) => Code::NotFoundInstance.into(),
-            (Op::Update, Some(old)) => self.update_instance(ctx, &old, draft, change_set),
+            (Op::Update, Some(old)) => self.update_instance(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Instance(old))
             }
             (Op::Delete, Some(old)) => {
-                self.remove_instance(&old, change_set);
+                self.remove_instance(&old, changes);
                 Outcome::done(Entity::Instance(old))
             }
         }
@@ -40,7 +40,7 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         draft: &InstanceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
         let mut instance = draft.registered();
         let old = self.instances.get(&instance.id).cloned();
@@ -48,7 +48,7 @@ impl Catalog {
             if (&old.namespace, &old.service) != (&instance.namespace, &instance.service) {
                 return Err(Refusal::new(Code::ExistedResource, "an instance of another service has this id"));
             }
-            if change_set.is_overtaken(&draft.revision, &old.revision) {
+            if changes.is_overtaken(&draft.revision, &old.revision) {
                 return Ok(Outcome::stale(Entity::Instance(old.clone())));
             }
             instance = Instance {
@@ -64,8 +64,8 @@ impl Catalog {
         } else {
             instance.ctime = ctx.time;
         }
-        self.ensure_service(ctx, &instance.namespace, &instance.service, change_set)?;
-        Ok(Outcome::done(Entity::Instance(self.put_instance(ctx, instance, change_set))))
+        self.ensure_service(ctx, &instance.namespace, &instance.service, changes)?;
+        Ok(Outcome::done(Entity::Instance(self.put_instance(ctx, instance, changes))))
     }
 
     fn update_instance(
@@ -73,7 +73,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<Instance>,
         draft: &InstanceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::Instance(old.clone()));
@@ -83,13 +83,13 @@ impl Catalog {
         if instance == **old {
             return Outcome::unchanged(Entity::Instance(old.clone()));
         }
-        Outcome::done(Entity::Instance(self.put_instance(ctx, instance, change_set)))
+        Outcome::done(Entity::Instance(self.put_instance(ctx, instance, changes)))
     }
 
     /// Like every deletion, one of nothing is a success.
-    pub(super) fn delete_instances_of_host(&mut self, draft: &InstanceDraft, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn delete_instances_of_host(&mut self, draft: &InstanceDraft, changes: &mut ChangeSet) -> Outcome {
         for instance in self.instances_of_host(draft) {
-            self.remove_instance(&instance, change_set);
+            self.remove_instance(&instance, changes);
         }
         Outcome::default()
     }
@@ -98,7 +98,7 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         draft: &InstanceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let isolate = draft.isolate.unwrap_or_default();
         let on_host = self.instances_of_host(draft);
@@ -110,30 +110,30 @@ impl Catalog {
             return Code::NoNeedUpdate.into();
         }
         for old in changing {
-            self.put_instance(ctx, Instance { isolate, ..Instance::clone(&old) }, change_set);
+            self.put_instance(ctx, Instance { isolate, ..Instance::clone(&old) }, changes);
         }
         Outcome::default()
     }
 
     /// A finding of the leader may be overtaken: by a deregistration, by a check that was switched off, or by a
     /// registration or an update, with which an instance has a whole window again.
-    pub(super) fn change_health(&mut self, ctx: &Ctx, found: &InstanceHealth, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn change_health(&mut self, ctx: &Ctx, found: &InstanceHealth, changes: &mut ChangeSet) -> Outcome {
         let Some(old) = self.instances.get(&found.id).cloned() else { return Code::NotFoundInstance.into() };
         let has_changed = !found.revision.is_empty() && found.revision != old.revision;
         if has_changed || old.heartbeat_ttl.is_none() || old.healthy == found.healthy {
             return Code::NoNeedUpdate.into();
         }
-        self.put_instance(ctx, Instance { healthy: found.healthy, ..Instance::clone(&old) }, change_set);
+        self.put_instance(ctx, Instance { healthy: found.healthy, ..Instance::clone(&old) }, changes);
         Outcome::default()
     }
 
     /// What has changed since the leader saw it may be alive.
-    pub(super) fn remove_dead_instance(&mut self, found: &DeadInstance, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn remove_dead_instance(&mut self, found: &DeadInstance, changes: &mut ChangeSet) -> Outcome {
         let Some(old) = self.instances.get(&found.id).cloned() else { return Outcome::default() };
         if old.revision != found.revision || old.healthy || old.heartbeat_ttl.is_none() {
             return Code::NoNeedUpdate.into();
         }
-        self.remove_instance(&old, change_set);
+        self.remove_instance(&old, changes);
         Outcome::default()
     }
 
@@ -152,21 +152,21 @@ impl Catalog {
     }
 
     /// Keeps a changed instance under a new revision.
-    fn put_instance(&mut self, ctx: &Ctx, mut instance: Instance, change_set: &mut ChangeSet) -> Arc<Instance> {
+    fn put_instance(&mut self, ctx: &Ctx, mut instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
         instance.mtime = ctx.time;
         instance.revision = ctx.draw_id();
-        change_set.changed(change_of(&instance));
+        changes.changed(change_of(&instance));
         let was_healthy = self.instances.get(&instance.id).map(|old| old.healthy);
-        let instance = self.instances.insert(instance, change_set);
+        let instance = self.instances.insert(instance, changes);
         if was_healthy.is_some_and(|was_healthy| was_healthy != instance.healthy) {
-            self.tell_of_health(&instance, change_set);
+            self.tell_of_health(&instance, changes);
         }
         instance
     }
 
-    fn remove_instance(&mut self, instance: &Instance, change_set: &mut ChangeSet) {
-        change_set.changed(change_of(instance));
-        self.instances.remove(instance, change_set);
+    fn remove_instance(&mut self, instance: &Instance, changes: &mut ChangeSet) {
+        changes.changed(change_of(instance));
+        self.instances.remove(instance, changes);
     }
 }
 

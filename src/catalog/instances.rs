@@ -297,13 +297,13 @@ impl Instances {
         self.by_service.get(namespace, service)
     }
 
-    pub(super) fn insert(&mut self, instance: Instance, change_set: &mut ChangeSet) -> Arc<Instance> {
-        change_set.put(&instance);
+    pub(super) fn insert(&mut self, instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
+        changes.put(&instance);
         self.load(instance)
     }
 
-    pub(super) fn remove(&mut self, instance: &Instance, change_set: &mut ChangeSet) {
-        change_set.delete(instance);
+    pub(super) fn remove(&mut self, instance: &Instance, changes: &mut ChangeSet) {
+        changes.delete(instance);
         self.unlink(instance);
     }
 

@@ -86,9 +86,9 @@ impl Namespaces {
     }
 
     /// Makes the namespace on the fly where it is missing: any write that needs one may.
-    pub(super) fn ensure(&mut self, ctx: &Ctx, name: &str, change_set: &mut ChangeSet) {
+    pub(super) fn ensure(&mut self, ctx: &Ctx, name: &str, changes: &mut ChangeSet) {
         if !self.by_name.contains_key(name) {
-            self.insert(Self::new_namespace(ctx, name), change_set);
+            self.insert(Self::new_namespace(ctx, name), changes);
         }
     }
 
@@ -102,9 +102,9 @@ impl Namespaces {
         }
     }
 
-    fn insert(&mut self, namespace: Namespace, change_set: &mut ChangeSet) -> Arc<Namespace> {
-        change_set.put(&namespace);
-        change_set.changed(Change::Namespaces);
+    fn insert(&mut self, namespace: Namespace, changes: &mut ChangeSet) -> Arc<Namespace> {
+        changes.put(&namespace);
+        changes.changed(Change::Namespaces);
         self.load(namespace)
     }
 
@@ -117,9 +117,9 @@ impl Namespaces {
         namespace
     }
 
-    fn remove(&mut self, namespace: &Namespace, change_set: &mut ChangeSet) {
-        change_set.delete(namespace);
-        change_set.changed(Change::Namespaces);
+    fn remove(&mut self, namespace: &Namespace, changes: &mut ChangeSet) {
+        changes.delete(namespace);
+        changes.changed(Change::Namespaces);
         self.by_name.remove(namespace.name.as_str());
         self.fold.toggle(SetDigest::of(&namespace.name, &namespace.revision));
     }
@@ -136,22 +136,22 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &NamespaceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.namespaces.get(&draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::Namespace(old), ..Code::ExistedResource.into() },
             (Op::Create, None) => {
                 let mut namespace = Namespaces::new_namespace(ctx, &draft.name);
                 draft.lay_over(&mut namespace);
-                Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, change_set)))
+                Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, changes)))
             }
             (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, change_set),
+            (Op::Update, Some(old)) => self.update_namespace(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Namespace(old))
             }
-            (Op::Delete, Some(old)) => self.delete_namespace(&old, change_set),
+            (Op::Delete, Some(old)) => self.delete_namespace(&old, changes),
         }
     }
 
@@ -160,7 +160,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<Namespace>,
         draft: &NamespaceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::Namespace(old.clone()));
@@ -172,10 +172,10 @@ impl Catalog {
         }
         namespace.mtime = ctx.time;
         namespace.revision = ctx.draw_id();
-        Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, change_set)))
+        Outcome::done(Entity::Namespace(self.namespaces.insert(namespace, changes)))
     }
 
-    fn delete_namespace(&mut self, old: &Arc<Namespace>, change_set: &mut ChangeSet) -> Outcome {
+    fn delete_namespace(&mut self, old: &Arc<Namespace>, changes: &mut ChangeSet) -> Outcome {
         if self.services.count_in(&old.name) > 0 || self.aliases.has_any_in(&old.name) {
             return Code::NamespaceExistedServices.into();
         }
@@ -185,7 +185,7 @@ impl Catalog {
         if self.rules.has_any_in(&old.name) {
             return Code::NamespaceExistedGovernanceRules.into();
         }
-        self.namespaces.remove(old, change_set);
+        self.namespaces.remove(old, changes);
         Outcome::done(Entity::Namespace(old.clone()))
     }
 }

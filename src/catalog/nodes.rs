@@ -93,41 +93,41 @@ impl Nodes {
         self.by_id.get(&node_id)
     }
 
-    pub(super) fn found(&mut self, cluster: Cluster, change_set: &mut ChangeSet) {
-        change_set.put(&cluster);
+    pub(super) fn found(&mut self, cluster: Cluster, changes: &mut ChangeSet) {
+        changes.put(&cluster);
         self.cluster = Some(cluster);
     }
 
     /// One step up; anything else was decided on an older state and changes nothing.
-    pub(super) fn raise(&mut self, level: Level, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn raise(&mut self, level: Level, changes: &mut ChangeSet) -> Outcome {
         match &mut self.cluster {
             Some(cluster) if level.0 == cluster.level.0 + 1 => {
                 cluster.level = level;
-                change_set.put(&*cluster);
+                changes.put(&*cluster);
                 Outcome::default()
             }
             _ => Code::NoNeedUpdate.into(),
         }
     }
 
-    pub(super) fn announce(&mut self, node: NodeRecord, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn announce(&mut self, node: NodeRecord, changes: &mut ChangeSet) -> Outcome {
         match self.by_id.get(&node.node_id) {
             Some(known) if *known == node => return Code::NoNeedUpdate.into(),
             Some(known) if known.removed || known.instance != node.instance => return Code::DataConflict.into(),
             _ => {}
         }
-        change_set.put(&node);
+        changes.put(&node);
         self.by_id.insert(node.node_id, node);
         Outcome::default()
     }
 
-    pub(super) fn forget(&mut self, node_id: u64, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn forget(&mut self, node_id: u64, changes: &mut ChangeSet) -> Outcome {
         let node = self
             .by_id
             .entry(node_id)
             .or_insert_with(|| NodeRecord::new(node_id, String::new(), String::new(), String::new()));
         node.removed = true;
-        change_set.put(node);
+        changes.put(node);
         Outcome::default()
     }
 

@@ -80,13 +80,13 @@ pub(super) trait Releasable: Archived + Sized {
     /// A name that no release of the thing has, for one of this version.
     fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String;
     /// Takes the next version of the thing, which is never used again.
-    fn take_version(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> u64;
-    fn keep(self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> Arc<Self>;
-    fn discard(&self, catalog: &mut Catalog, change_set: &mut ChangeSet);
+    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64;
+    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self>;
+    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
     /// Clients see something else from now on, and there may be one inactive release more.
-    fn shown(&self, catalog: &mut Catalog, change_set: &mut ChangeSet);
+    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
     /// There may be one inactive release more.
-    fn retain(&self, catalog: &mut Catalog, change_set: &mut ChangeSet);
+    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
 
     fn state(&self) -> ReleaseState;
     /// Where it acts besides its name, as far as that is judged.
@@ -156,20 +156,20 @@ impl Catalog {
         release: R,
         at: Option<Timestamp>,
         comment: &str,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
         besides: impl FnOnce(&mut Catalog, &mut ChangeSet),
     ) -> Outcome {
         let from = release.in_force(self);
         let Some(at) = later(ctx, at) else {
             let action = published(release.release_type());
-            let release = self.show(ctx, release, change_set, besides);
-            self.remember(ctx, &*release, action, from.as_deref(), comment, change_set);
+            let release = self.show(ctx, release, changes, besides);
+            self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
             return Outcome::done(R::into_entity(release));
         };
         let plan = Plan { at, failed: String::new() };
-        besides(self, change_set);
-        let release = release.standing(ctx, Standing::Planned(plan)).keep(self, change_set);
-        self.remember(ctx, &*release, Action::Schedule, from.as_deref(), comment, change_set);
+        besides(self, changes);
+        let release = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
+        self.remember(ctx, &*release, Action::Schedule, from.as_deref(), comment, changes);
         Outcome::done(R::into_entity(release))
     }
 
@@ -178,17 +178,17 @@ impl Catalog {
         siblings: impl Iterator<Item = &'a Arc<R>>,
         ctx: &Ctx,
         at: Option<Timestamp>,
-        change_set: &ChangeSet,
+        changes: &ChangeSet,
     ) -> Result<(), Refusal> {
         let is_scheduled = |sibling: &&Arc<R>| sibling.state() == ReleaseState::Scheduled;
         let latest = Timestamp(ctx.time.0.saturating_add(limits::SCHEDULED_AHEAD_MS_MAX));
-        if change_set.level() >= Level::RIGHTS && at.is_some_and(|at| at > latest) {
+        if changes.level() >= Level::RIGHTS && at.is_some_and(|at| at > latest) {
             return Err(Refusal::new(Code::InvalidParameter, "publish_at is more than a year ahead"));
         }
         if later(ctx, at).is_none() || siblings.filter(is_scheduled).count() < limits::SCHEDULED_RELEASES_MAX {
             return Ok(());
         }
-        Err(change_set.too_many(
+        Err(changes.too_many(
             "releases of it that are to be published later",
             limits::SCHEDULED_RELEASES_MAX,
             Code::BadRequest,
@@ -200,17 +200,17 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         release: R,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
         besides: impl FnOnce(&mut Catalog, &mut ChangeSet),
     ) -> Arc<R> {
         if release.release_type() == ReleaseType::Normal
             && let Some(before) = release.in_force(self)
         {
-            before.standing(ctx, Standing::Inactive).keep(self, change_set);
+            before.standing(ctx, Standing::Inactive).keep(self, changes);
         }
-        besides(self, change_set);
-        let release = release.keep(self, change_set);
-        release.shown(self, change_set);
+        besides(self, changes);
+        let release = release.keep(self, changes);
+        release.shown(self, changes);
         release
     }
 
@@ -221,7 +221,7 @@ impl Catalog {
         op: ReleaseOp,
         target: Option<Arc<R>>,
         wish: Wish<'_>,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let state = target.as_ref().map_or(ReleaseState::Missing, |release| release.state());
         let entity = target.clone().map_or(Entity::None, R::into_entity);
@@ -230,17 +230,17 @@ impl Catalog {
             (Transition::Stay(code), _) => Outcome { entity, ..code.into() },
             (_, None) => Code::NotFoundResource.into(),
             (Transition::Activate, Some(target)) => {
-                self.activate_again(ctx, &*target, Action::Rollback, wish.comment, change_set)
+                self.activate_again(ctx, &*target, Action::Rollback, wish.comment, changes)
             }
             (Transition::Deactivate, Some(target)) => {
-                self.deactivate(ctx, &*target, Action::Stop, wish.comment, change_set)
+                self.deactivate(ctx, &*target, Action::Stop, wish.comment, changes)
             }
-            (Transition::Promote, Some(target)) => self.promote(ctx, &*target, wish, change_set),
-            (Transition::Withdraw, Some(target)) => self.withdraw(ctx, &*target, wish, change_set),
+            (Transition::Promote, Some(target)) => self.promote(ctx, &*target, wish, changes),
+            (Transition::Withdraw, Some(target)) => self.withdraw(ctx, &*target, wish, changes),
             (Transition::Remove, Some(target)) => {
                 let from = target.in_force(self);
-                target.discard(self, change_set);
-                self.remember(ctx, &*target, Action::Delete, from.as_deref(), wish.comment, change_set);
+                target.discard(self, changes);
+                self.remember(ctx, &*target, Action::Delete, from.as_deref(), wish.comment, changes);
                 Outcome::done(entity)
             }
         }
@@ -252,12 +252,12 @@ impl Catalog {
         target: &R,
         action: Action,
         comment: &str,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let from = target.in_force(self);
-        let version = target.take_version(self, change_set);
-        let release = self.show(ctx, target.standing(ctx, Standing::Active(version)), change_set, |_, _| ());
-        self.remember(ctx, &*release, action, from.as_deref(), comment, change_set);
+        let version = target.take_version(self, changes);
+        let release = self.show(ctx, target.standing(ctx, Standing::Active(version)), changes, |_, _| ());
+        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
         Outcome::done(R::into_entity(release))
     }
 
@@ -267,29 +267,29 @@ impl Catalog {
         target: &R,
         action: Action,
         comment: &str,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let from = target.in_force(self);
-        let release = target.standing(ctx, Standing::Inactive).keep(self, change_set);
-        release.shown(self, change_set);
-        self.remember(ctx, &*release, action, from.as_deref(), comment, change_set);
+        let release = target.standing(ctx, Standing::Inactive).keep(self, changes);
+        release.shown(self, changes);
+        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
         Outcome::done(R::into_entity(release))
     }
 
     /// One step: there is no moment at which clients of the gray release see anything else.
-    fn promote<R: Releasable>(&mut self, ctx: &Ctx, gray: &R, wish: Wish<'_>, change_set: &mut ChangeSet) -> Outcome {
+    fn promote<R: Releasable>(&mut self, ctx: &Ctx, gray: &R, wish: Wish<'_>, changes: &mut ChangeSet) -> Outcome {
         let has_name = |name: &str| gray.siblings(self).into_iter().find(|release| release.name() == name);
         if let Some(taken) = wish.new_name.and_then(has_name) {
             let refusal = Refusal::new(Code::ExistedResource, "there is a release of this name");
             return Outcome { entity: R::into_entity(taken), ..refusal.into() };
         }
         let from = gray.in_force(self);
-        let version = gray.take_version(self, change_set);
+        let version = gray.take_version(self, changes);
         let name = wish.new_name.map_or_else(|| gray.free_name(self, ctx, version), str::to_owned);
         let normal = gray.promoted(ctx, name, version);
-        gray.standing(ctx, Standing::Inactive).keep(self, change_set);
-        let normal = self.show(ctx, normal, change_set, |_, _| ());
-        self.remember(ctx, &*normal, Action::Promote, from.as_deref(), wish.comment, change_set);
+        gray.standing(ctx, Standing::Inactive).keep(self, changes);
+        let normal = self.show(ctx, normal, changes, |_, _| ());
+        self.remember(ctx, &*normal, Action::Promote, from.as_deref(), wish.comment, changes);
         Outcome::done(R::into_entity(normal))
     }
 
@@ -299,32 +299,26 @@ impl Catalog {
         normal.siblings(self).into_iter().filter(may_return).max_by_key(|release| release.version())
     }
 
-    fn withdraw<R: Releasable>(
-        &mut self,
-        ctx: &Ctx,
-        normal: &R,
-        wish: Wish<'_>,
-        change_set: &mut ChangeSet,
-    ) -> Outcome {
+    fn withdraw<R: Releasable>(&mut self, ctx: &Ctx, normal: &R, wish: Wish<'_>, changes: &mut ChangeSet) -> Outcome {
         if !wish.to_previous {
-            return self.deactivate(ctx, normal, Action::Withdraw, wish.comment, change_set);
+            return self.deactivate(ctx, normal, Action::Withdraw, wish.comment, changes);
         }
         let Some(previous) = self.earlier_normal(normal) else {
             return Refusal::new(Code::NotFoundResource, "there is no earlier normal release to go back to").into();
         };
-        self.activate_again(ctx, &*previous, Action::Withdraw, wish.comment, change_set)
+        self.activate_again(ctx, &*previous, Action::Withdraw, wish.comment, changes)
     }
 
     /// The leader found that the time of a release has come; it may have been deleted since.
-    pub(super) fn publish_due(&mut self, ctx: &Ctx, due: &Due, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn publish_due(&mut self, ctx: &Ctx, due: &Due, changes: &mut ChangeSet) -> Outcome {
         match &due.thing {
             Thing::File(key) => {
                 let release = self.configs.release(key, &due.release_name).cloned();
-                self.publish_planned(ctx, release, due, change_set)
+                self.publish_planned(ctx, release, due, changes)
             }
             Thing::Rule(family, id) => {
                 let release = self.rules.of(*family).release(id, &due.release_name).cloned();
-                self.publish_planned(ctx, release, due, change_set)
+                self.publish_planned(ctx, release, due, changes)
             }
         }
     }
@@ -334,7 +328,7 @@ impl Catalog {
         ctx: &Ctx,
         release: Option<Arc<R>>,
         due: &Due,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         let is_due = |release: &Arc<R>| {
             let plan = release.plan().filter(|plan| plan.state() == ReleaseState::Scheduled);
@@ -343,16 +337,16 @@ impl Catalog {
         let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
         let active_grays = release.active_grays(self);
         let verdict = publishable(release.release_type(), release.audience(), active_grays > 0)
-            .and_then(|()| change_set.admits_gray(release.release_type(), active_grays));
+            .and_then(|()| changes.admits_gray(release.release_type(), active_grays));
         let Err(refusal) = verdict.and_then(|()| self.check_author(ctx, &*release)) else {
-            return self.activate_again(ctx, &*release, published(release.release_type()), "", change_set);
+            return self.activate_again(ctx, &*release, published(release.release_type()), "", changes);
         };
         let from = release.in_force(self);
         // The sentence becomes part of hashed rows: it stays as it is within a level (`tests::words`).
         let plan = Plan { at: due.at, failed: refusal.detail.clone() };
-        let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, change_set);
-        self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, change_set);
-        failed.retain(self, change_set);
+        let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
+        self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, changes);
+        failed.retain(self, changes);
         Outcome { entity: R::into_entity(failed), ..refusal.into() }
     }
 
@@ -387,7 +381,7 @@ impl Catalog {
         action: Action,
         from: Option<&R>,
         comment: &str,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) {
         let event = Event {
             time: ctx.time,
@@ -400,8 +394,8 @@ impl Catalog {
             comment: comment.to_owned(),
         };
         let thing = release.of();
-        self.tell_of_release(&thing, &event, change_set);
-        self.history.add(thing, event, change_set);
+        self.tell_of_release(&thing, &event, changes);
+        self.history.add(thing, event, changes);
     }
 
     /// The release of a thing that has this version now.

@@ -57,53 +57,53 @@ impl Catalog {
     }
 
     /// A release of this file may have become inactive.
-    pub(super) fn retain_config_releases(&mut self, key: &ConfigKey, change_set: &mut ChangeSet) {
-        self.prune_file(key, PER_CHANGE_MAX, change_set);
+    pub(super) fn retain_config_releases(&mut self, key: &ConfigKey, changes: &mut ChangeSet) {
+        self.prune_file(key, PER_CHANGE_MAX, changes);
     }
 
     /// A release of this rule may have become inactive.
-    pub(super) fn retain_rule_releases(&mut self, family: Family, rule_id: &str, change_set: &mut ChangeSet) {
-        self.prune_rule(family, rule_id, PER_CHANGE_MAX, change_set);
+    pub(super) fn retain_rule_releases(&mut self, family: Family, rule_id: &str, changes: &mut ChangeSet) {
+        self.prune_rule(family, rule_id, PER_CHANGE_MAX, changes);
     }
 
     /// What is named may have changed since: only what is too much goes.
-    pub(super) fn prune(&mut self, overfull: &Overfull, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn prune(&mut self, overfull: &Overfull, changes: &mut ChangeSet) -> Outcome {
         let mut left = limits::PRUNED_RELEASES_MAX;
         for key in &overfull.files {
-            left -= self.prune_file(key, left, change_set);
+            left -= self.prune_file(key, left, changes);
         }
         for (family, rule_id) in &overfull.rules {
-            left -= self.prune_rule(*family, rule_id, left, change_set);
+            left -= self.prune_rule(*family, rule_id, left, changes);
         }
         Outcome::default()
     }
 
     /// How many went, the oldest first.
-    fn prune_file(&mut self, key: &ConfigKey, at_most: usize, change_set: &mut ChangeSet) -> usize {
+    fn prune_file(&mut self, key: &ConfigKey, at_most: usize, changes: &mut ChangeSet) -> usize {
         let (kept, mut removed, mut through) = (self.releases_kept(), 0, 0);
         while removed < at_most
             && let Some(oldest) = self.configs.surplus(key, kept).cloned()
         {
-            self.configs.remove_release(&oldest, change_set);
+            self.configs.remove_release(&oldest, changes);
             (removed, through) = (removed + 1, oldest.version);
         }
         if removed > 0 {
-            self.configs.removed_through(key, through, change_set);
+            self.configs.removed_through(key, through, changes);
         }
         removed
     }
 
-    fn prune_rule(&mut self, family: Family, rule_id: &str, at_most: usize, change_set: &mut ChangeSet) -> usize {
+    fn prune_rule(&mut self, family: Family, rule_id: &str, at_most: usize, changes: &mut ChangeSet) -> usize {
         let (kept, mut removed, mut through) = (self.releases_kept(), 0, 0);
         let book = self.rules.of_mut(family);
         while removed < at_most
             && let Some(oldest) = book.surplus(rule_id, kept).cloned()
         {
-            book.remove_release(&oldest, change_set);
+            book.remove_release(&oldest, changes);
             (removed, through) = (removed + 1, oldest.version);
         }
         if removed > 0 {
-            book.removed_through(rule_id, through, change_set);
+            book.removed_through(rule_id, through, changes);
         }
         removed
     }

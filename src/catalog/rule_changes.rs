@@ -17,18 +17,18 @@ use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Family, Rule, RuleDraft};
 
 impl Catalog {
-    pub(super) fn write_rule(&mut self, ctx: &Ctx, op: Op, draft: &RuleDraft, change_set: &mut ChangeSet) -> Outcome {
+    pub(super) fn write_rule(&mut self, ctx: &Ctx, op: Op, draft: &RuleDraft, changes: &mut ChangeSet) -> Outcome {
         let outcome = match (op, self.rule_named_by(op, draft)) {
-            (Op::Create, _) => self.create_rule(ctx, draft, change_set),
+            (Op::Create, _) => self.create_rule(ctx, draft, changes),
             (Op::Update, None) => Err(Code::NotFoundResource.into()),
-            (Op::Update, Some(old)) => self.update_rule(ctx, &old, draft, change_set),
+            (Op::Update, Some(old)) => self.update_rule(ctx, &old, draft, changes),
             (Op::Delete, None) => Ok(Outcome::default()),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.head.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.head.revision, &old.revision) => {
                 Ok(Outcome::stale(Entity::Rule(old)))
             }
             (Op::Delete, Some(old)) => {
-                self.rules.of_mut(old.family()).remove_rule(&old, change_set);
-                self.history.forget(&Thing::Rule(old.family(), old.id.clone()), change_set);
+                self.rules.of_mut(old.family()).remove_rule(&old, changes);
+                self.history.forget(&Thing::Rule(old.family(), old.id.clone()), changes);
                 Ok(Outcome::done(Entity::Rule(old)))
             }
         };
@@ -52,16 +52,16 @@ impl Catalog {
         }
     }
 
-    fn create_rule(&mut self, ctx: &Ctx, draft: &RuleDraft, change_set: &mut ChangeSet) -> Result<Outcome, Refusal> {
+    fn create_rule(&mut self, ctx: &Ctx, draft: &RuleDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
         let id = draft.head.given_id().map_or_else(|| ctx.draw_id(), str::to_owned);
-        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp(), change_set.level())?;
+        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp(), changes.level())?;
         rule.enabled_at = rule.enable.then_some(ctx.time);
         let book = self.rules.of(rule.family());
         if let Some(taken) = book.get(&rule.id).or_else(|| book.named(&rule.namespace, &rule.name)) {
             return Ok(Outcome { entity: Entity::Rule(taken.clone()), ..Code::ExistedResource.into() });
         }
-        self.namespaces.ensure(ctx, &rule.namespace, change_set);
-        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, change_set))))
+        self.namespaces.ensure(ctx, &rule.namespace, changes);
+        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, changes))))
     }
 
     fn update_rule(
@@ -69,13 +69,13 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<Rule>,
         draft: &RuleDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
         if is_stale(&draft.head.revision, &old.revision) {
             return Ok(Outcome::stale(Entity::Rule(old.clone())));
         }
         let mut rule = Rule::clone(old);
-        draft.lay_over(&mut rule, change_set.level())?;
+        draft.lay_over(&mut rule, changes.level())?;
         if rule == **old {
             return Ok(Outcome::unchanged(Entity::Rule(old.clone())));
         }
@@ -88,8 +88,8 @@ impl Catalog {
         }
         rule.modified = ctx.stamp();
         rule.revision = ctx.draw_id();
-        self.namespaces.ensure(ctx, &rule.namespace, change_set);
-        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, change_set))))
+        self.namespaces.ensure(ctx, &rule.namespace, changes);
+        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, changes))))
     }
 
     pub(super) fn publish_rule(
@@ -97,9 +97,9 @@ impl Catalog {
         ctx: &Ctx,
         family: Family,
         draft: &RuleReleaseDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
-        self.try_publish_rule(ctx, family, draft, change_set).unwrap_or_else(Outcome::from)
+        self.try_publish_rule(ctx, family, draft, changes).unwrap_or_else(Outcome::from)
     }
 
     fn try_publish_rule(
@@ -107,7 +107,7 @@ impl Catalog {
         ctx: &Ctx,
         family: Family,
         draft: &RuleReleaseDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Result<Outcome, Refusal> {
         let rule = self.rule_to_publish(family, draft)?;
         if is_stale(&draft.revision, &rule.revision) {
@@ -119,8 +119,8 @@ impl Catalog {
         let is_later = later(ctx, draft.publish_at()).is_some();
         let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
         publishable(release_type, draft.audience(), active_grays > 0)?;
-        change_set.admits_gray(release_type, active_grays)?;
-        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at(), change_set)?;
+        changes.admits_gray(release_type, active_grays)?;
+        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at(), changes)?;
         let given_id = draft.given_id().filter(|_| draft.names_rule());
         let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
         if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {
@@ -140,12 +140,12 @@ impl Catalog {
             created: ctx.stamp(),
             modified: ctx.stamp(),
         };
-        release.version = release.take_version(self, change_set);
+        release.version = release.take_version(self, changes);
         if release.name.is_empty() {
             release.name = release.free_name(self, ctx, release.version);
         }
         let comment = release.description.clone();
-        Ok(self.begin_release(ctx, release, draft.publish_at(), &comment, change_set, |_, _| ()))
+        Ok(self.begin_release(ctx, release, draft.publish_at(), &comment, changes, |_, _| ()))
     }
 
     /// By `rule_id`, by `rule_name` (with `namespace` where the name is not unique), or with neither
@@ -180,10 +180,10 @@ impl Catalog {
         family: Family,
         op: ReleaseOp,
         draft: &RuleReleaseDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match self.release_named_by(family, draft) {
-            Ok(target) => self.change_release_of(ctx, op, target, draft.into(), change_set),
+            Ok(target) => self.change_release_of(ctx, op, target, draft.into(), changes),
             Err(refusal) => refusal.into(),
         }
     }

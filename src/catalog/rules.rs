@@ -353,36 +353,36 @@ impl RuleBook {
 
     // ---- the ways in which anything here changes ----
 
-    pub(super) fn put_rule(&mut self, rule: Rule, change_set: &mut ChangeSet) -> Arc<Rule> {
-        change_set.put(&rule);
+    pub(super) fn put_rule(&mut self, rule: Rule, changes: &mut ChangeSet) -> Arc<Rule> {
+        changes.put(&rule);
         self.load_rule(rule)
     }
 
     /// The rule goes, and its releases with it.
-    pub(super) fn remove_rule(&mut self, rule: &Rule, change_set: &mut ChangeSet) {
+    pub(super) fn remove_rule(&mut self, rule: &Rule, changes: &mut ChangeSet) {
         let releases: Vec<_> = self.releases_of(&rule.id).cloned().collect();
         for release in releases {
-            self.remove_release(&release, change_set);
+            self.remove_release(&release, changes);
         }
-        change_set.delete(rule);
+        changes.delete(rule);
         self.by_name.remove(&rule.namespace, &rule.name);
         self.rules.remove(&rule.id);
     }
 
-    pub(super) fn put_release(&mut self, release: RuleRelease, change_set: &mut ChangeSet) -> Arc<RuleRelease> {
-        change_set.put(&release);
+    pub(super) fn put_release(&mut self, release: RuleRelease, changes: &mut ChangeSet) -> Arc<RuleRelease> {
+        changes.put(&release);
         let was_active = self.release(&release.rule.id, &release.name).is_some_and(|old| old.active);
         let release = self.load_release(release);
         if was_active || release.active {
-            change_set.changed(Change::Rules(release.rule.family(), release.rule.ends()));
+            changes.changed(Change::Rules(release.rule.family(), release.rule.ends()));
         }
         release
     }
 
-    pub(super) fn remove_release(&mut self, release: &RuleRelease, change_set: &mut ChangeSet) {
-        change_set.delete(release);
+    pub(super) fn remove_release(&mut self, release: &RuleRelease, changes: &mut ChangeSet) {
+        changes.delete(release);
         if release.active {
-            change_set.changed(Change::Rules(release.rule.family(), release.rule.ends()));
+            changes.changed(Change::Rules(release.rule.family(), release.rule.ends()));
         }
         self.active.remove(release);
         self.releases_by_id.remove(release.id.as_str());
@@ -390,10 +390,10 @@ impl RuleBook {
     }
 
     /// Retention removed releases up to this version.
-    pub(super) fn removed_through(&mut self, rule_id: &str, version: u64, change_set: &mut ChangeSet) {
+    pub(super) fn removed_through(&mut self, rule_id: &str, version: u64, changes: &mut ChangeSet) {
         if let Some(rule) = self.get(rule_id).cloned() {
             let removed_through = rule.removed_through.max(version);
-            self.put_rule(Rule { removed_through, ..Rule::clone(&rule) }, change_set);
+            self.put_rule(Rule { removed_through, ..Rule::clone(&rule) }, changes);
         }
     }
 

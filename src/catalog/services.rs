@@ -211,15 +211,15 @@ impl Services {
         }
     }
 
-    fn insert(&mut self, service: Service, change_set: &mut ChangeSet) -> Arc<Service> {
-        change_set.put(&service);
-        change_set.changed(Change::service(&service.namespace, &service.name));
+    fn insert(&mut self, service: Service, changes: &mut ChangeSet) -> Arc<Service> {
+        changes.put(&service);
+        changes.changed(Change::service(&service.namespace, &service.name));
         self.load(service)
     }
 
-    fn remove(&mut self, service: &Arc<Service>, change_set: &mut ChangeSet) {
-        change_set.delete(&**service);
-        change_set.changed(Change::service(&service.namespace, &service.name));
+    fn remove(&mut self, service: &Arc<Service>, changes: &mut ChangeSet) {
+        changes.delete(&**service);
+        changes.changed(Change::service(&service.namespace, &service.name));
         self.all.remove(&service.id);
         self.unlink(service);
     }
@@ -273,17 +273,17 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &ServiceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match op {
-            Op::Create => self.create_service(ctx, draft, change_set),
+            Op::Create => self.create_service(ctx, draft, changes),
             Op::Update => match self.services.named_by(draft) {
                 None => Code::NotFoundResource.into(),
-                Some(old) => self.update_service(ctx, &old, draft, change_set),
+                Some(old) => self.update_service(ctx, &old, draft, changes),
             },
             Op::Delete => match self.services.named_by(draft) {
                 None => Outcome::default(),
-                Some(old) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+                Some(old) if changes.is_overtaken(&draft.revision, &old.revision) => {
                     Outcome::stale(Entity::Service(old))
                 }
                 Some(old) if self.instances.of_service(&old.namespace, &old.name).total > 0 => {
@@ -293,14 +293,14 @@ impl Catalog {
                     Outcome { entity: Entity::Service(old), ..Code::ServiceExistedAlias.into() }
                 }
                 Some(old) => {
-                    self.services.remove(&old, change_set);
+                    self.services.remove(&old, changes);
                     Outcome::done(Entity::Service(old))
                 }
             },
         }
     }
 
-    fn create_service(&mut self, ctx: &Ctx, draft: &ServiceDraft, change_set: &mut ChangeSet) -> Outcome {
+    fn create_service(&mut self, ctx: &Ctx, draft: &ServiceDraft, changes: &mut ChangeSet) -> Outcome {
         let (Some(namespace), Some(name)) = (&draft.namespace, &draft.name) else {
             return Code::InvalidServiceName.into();
         };
@@ -311,7 +311,7 @@ impl Catalog {
         if self.aliases.get(namespace, name).is_some() {
             return Refusal::new(Code::ExistedResource, "an alias has this name").into();
         }
-        self.namespaces.ensure(ctx, namespace, change_set);
+        self.namespaces.ensure(ctx, namespace, changes);
         let mut service = Service {
             id: draft.given_id().map_or_else(|| ctx.draw_id(), str::to_owned),
             name: name.clone(),
@@ -323,7 +323,7 @@ impl Catalog {
             ..Service::default()
         };
         draft.lay_over(&mut service);
-        Outcome::done(Entity::Service(self.services.insert(service, change_set)))
+        Outcome::done(Entity::Service(self.services.insert(service, changes)))
     }
 
     /// Makes the service on the fly where it is missing: a registration may. Refused where the name is
@@ -333,7 +333,7 @@ impl Catalog {
         ctx: &Ctx,
         namespace: &str,
         name: &str,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Result<(), Refusal> {
         if self.services.get(namespace, name).is_some() {
             return Ok(());
@@ -342,7 +342,7 @@ impl Catalog {
             return Err(Code::NotAllowAliasCreateInstance.into());
         }
         let (namespace, name) = (Some(namespace.to_owned()), Some(name.to_owned()));
-        self.create_service(ctx, &ServiceDraft { namespace, name, ..ServiceDraft::default() }, change_set);
+        self.create_service(ctx, &ServiceDraft { namespace, name, ..ServiceDraft::default() }, changes);
         Ok(())
     }
 
@@ -351,7 +351,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<Service>,
         draft: &ServiceDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::Service(old.clone()));
@@ -363,6 +363,6 @@ impl Catalog {
         draft.lay_over(&mut service);
         service.mtime = ctx.time;
         service.revision = ctx.draw_id();
-        Outcome::done(Entity::Service(self.services.insert(service, change_set)))
+        Outcome::done(Entity::Service(self.services.insert(service, changes)))
     }
 }

@@ -39,12 +39,7 @@ impl Row for Settings {
 impl Catalog {
     /// What follows from other settings follows later: releases that are too many now go with the next
     /// change of what they belong to, or when the leader comes by.
-    pub(super) fn change_settings(
-        &mut self,
-        ctx: &Ctx,
-        change: &SettingsChange,
-        change_set: &mut ChangeSet,
-    ) -> Outcome {
+    pub(super) fn change_settings(&mut self, ctx: &Ctx, change: &SettingsChange, changes: &mut ChangeSet) -> Outcome {
         if is_stale(&change.revision, &self.settings.revision) {
             return Outcome::stale(Entity::None);
         }
@@ -53,8 +48,8 @@ impl Catalog {
         if settings == self.settings {
             return Code::NoNeedUpdate.into();
         }
-        settings.revision = ctx.draw_revision_since(Level::RIGHTS, change_set.level());
-        change_set.put(&settings);
+        settings.revision = ctx.draw_revision_since(Level::RIGHTS, changes.level());
+        changes.put(&settings);
         self.settings = settings;
         Outcome::default()
     }

@@ -54,8 +54,8 @@ impl Templates {
         cut_sorted(self.by_name.values().filter(wanted).collect(), newest_first, page)
     }
 
-    fn insert(&mut self, template: ConfigTemplate, change_set: &mut ChangeSet) -> Arc<ConfigTemplate> {
-        change_set.put(&template);
+    fn insert(&mut self, template: ConfigTemplate, changes: &mut ChangeSet) -> Arc<ConfigTemplate> {
+        changes.put(&template);
         self.load(template)
     }
 
@@ -65,8 +65,8 @@ impl Templates {
         template
     }
 
-    fn remove(&mut self, template: &ConfigTemplate, change_set: &mut ChangeSet) {
-        change_set.delete(template);
+    fn remove(&mut self, template: &ConfigTemplate, changes: &mut ChangeSet) {
+        changes.delete(template);
         self.by_name.remove(template.name.as_str());
     }
 }
@@ -82,32 +82,27 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &ConfigTemplateDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.templates.get(&draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigTemplate(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => self.create_config_template(ctx, draft, change_set),
+            (Op::Create, None) => self.create_config_template(ctx, draft, changes),
             (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, change_set),
+            (Op::Update, Some(old)) => self.update_config_template(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::ConfigTemplate(old))
             }
             (Op::Delete, Some(old)) => {
-                self.templates.remove(&old, change_set);
+                self.templates.remove(&old, changes);
                 Outcome::done(Entity::ConfigTemplate(old))
             }
         }
     }
 
-    fn create_config_template(
-        &mut self,
-        ctx: &Ctx,
-        draft: &ConfigTemplateDraft,
-        change_set: &mut ChangeSet,
-    ) -> Outcome {
+    fn create_config_template(&mut self, ctx: &Ctx, draft: &ConfigTemplateDraft, changes: &mut ChangeSet) -> Outcome {
         if self.templates.len() >= limits::CONFIG_TEMPLATES_MAX {
-            return change_set.too_many("templates", limits::CONFIG_TEMPLATES_MAX, Code::BadRequest).into();
+            return changes.too_many("templates", limits::CONFIG_TEMPLATES_MAX, Code::BadRequest).into();
         }
         let mut template = ConfigTemplate {
             id: ctx.draw_number(),
@@ -119,7 +114,7 @@ impl Catalog {
             ..ConfigTemplate::default()
         };
         draft.lay_over(&mut template);
-        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, change_set)))
+        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, changes)))
     }
 
     fn update_config_template(
@@ -127,7 +122,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<ConfigTemplate>,
         draft: &ConfigTemplateDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::ConfigTemplate(old.clone()));
@@ -139,6 +134,6 @@ impl Catalog {
         }
         template.modified = ctx.stamp();
         template.revision = ctx.draw_id();
-        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, change_set)))
+        Outcome::done(Entity::ConfigTemplate(self.templates.insert(template, changes)))
     }
 }

@@ -134,7 +134,7 @@ impl Webhooks {
     }
 
     /// Hands what has happened to the webhooks that want it.
-    fn enqueue(&mut self, ctx: &Ctx, news: Vec<News>, change_set: &mut ChangeSet) {
+    fn enqueue(&mut self, ctx: &Ctx, news: Vec<News>, changes: &mut ChangeSet) {
         let surplus = news.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX);
         let mut dropped: BTreeMap<Arc<str>, u64> = BTreeMap::new();
         let mut told = false;
@@ -157,7 +157,7 @@ impl Webhooks {
                 }
             }
             let event = WebhookEvent { number, to, news: Arc::new(news) };
-            change_set.put(&event);
+            changes.put(&event);
             self.events.insert(number, Arc::new(event));
             told = true;
         }
@@ -168,15 +168,15 @@ impl Webhooks {
             }
         }
         for (name, count) in dropped {
-            self.cut(&name, count, change_set);
+            self.cut(&name, count, changes);
         }
         if told {
-            change_set.changed(Change::Webhooks);
+            changes.changed(Change::Webhooks);
         }
     }
 
     /// Leaves a webhook no more than the newest events, and counts what it is not told of.
-    fn cut(&mut self, name: &str, dropped: u64, change_set: &mut ChangeSet) {
+    fn cut(&mut self, name: &str, dropped: u64, changes: &mut ChangeSet) {
         let Some(held) = self.by_name.get(name) else { return };
         let overfull = held.queue.len().saturating_sub(limits::WEBHOOK_EVENTS_MAX);
         let last = overfull.checked_sub(1).and_then(|at| held.queue.get(at)).copied();
@@ -184,37 +184,37 @@ impl Webhooks {
         hook.progress.dropped += dropped;
         if let Some(last) = last {
             hook.progress.through = last;
-            self.pass(name, last, change_set);
+            self.pass(name, last, changes);
         }
-        self.put(hook, change_set);
+        self.put(hook, changes);
     }
 
     /// Takes the events up to a number from the queue of a webhook, and says how many they were. Those that nobody
     /// waits for any more are gone.
-    fn pass(&mut self, name: &str, through: u64, change_set: &mut ChangeSet) -> u64 {
+    fn pass(&mut self, name: &str, through: u64, changes: &mut ChangeSet) -> u64 {
         let Some(held) = self.by_name.get_mut(name) else { return 0 };
         let count = held.queue.binary_search(&through).map_or_else(|at| at, |at| at + 1);
         let passed = held.queue.slice(..count);
         for number in &passed {
             let is_awaited = self.by_name.values().any(|held| held.queue.binary_search(number).is_ok());
             if !is_awaited && let Some(event) = self.events.remove(number) {
-                change_set.delete(&*event);
+                changes.delete(&*event);
             }
         }
         count as u64
     }
 
     /// Takes all events from the queue of a webhook, which is not told of them.
-    fn drop_all(&mut self, hook: &mut Webhook, change_set: &mut ChangeSet) {
+    fn drop_all(&mut self, hook: &mut Webhook, changes: &mut ChangeSet) {
         let last = self.by_name.get(hook.name.as_str()).and_then(|held| held.queue.last()).copied();
         if let Some(last) = last {
-            hook.progress.dropped += self.pass(&hook.name, last, change_set);
+            hook.progress.dropped += self.pass(&hook.name, last, changes);
             hook.progress.through = last;
         }
     }
 
-    fn put(&mut self, hook: Webhook, change_set: &mut ChangeSet) -> Arc<Webhook> {
-        change_set.put(&hook);
+    fn put(&mut self, hook: Webhook, changes: &mut ChangeSet) -> Arc<Webhook> {
+        changes.put(&hook);
         let hook = Arc::new(hook);
         match self.by_name.get_mut(hook.name.as_str()) {
             Some(held) => held.hook = hook.clone(),
@@ -227,11 +227,11 @@ impl Webhooks {
     }
 
     /// How the telling went, as the leader saw it; what was written down before counts once.
-    fn told(&mut self, ctx: &Ctx, told: &WebhookTold, change_set: &mut ChangeSet) -> Outcome {
+    fn told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
         let Some(hook) = self.all().find(|hook| hook.id == told.id).cloned() else {
             return Code::NotFoundResource.into();
         };
-        let passed = self.pass(&hook.name, told.through, change_set);
+        let passed = self.pass(&hook.name, told.through, changes);
         if passed == 0 && told.failure.is_none() {
             return Code::NoNeedUpdate.into();
         }
@@ -250,7 +250,7 @@ impl Webhooks {
             progress.failing_since.get_or_insert(ctx.time);
             progress.failed = Some((ctx.time, beginning(why, limits::WEBHOOK_FAILURE_CHARS_MAX)));
         }
-        self.put(hook, change_set);
+        self.put(hook, changes);
         Outcome::default()
     }
 
@@ -282,38 +282,33 @@ impl Catalog {
         ctx: &Ctx,
         op: Op,
         draft: &WebhookDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         match (op, self.webhooks.get(&draft.name).cloned()) {
             (Op::Create, Some(old)) => Outcome { entity: Entity::Webhook(old), ..Code::ExistedResource.into() },
-            (Op::Create, None) => self.create_webhook(ctx, draft, change_set).unwrap_or_else(Outcome::from),
+            (Op::Create, None) => self.create_webhook(ctx, draft, changes).unwrap_or_else(Outcome::from),
             (Op::Update, None) => Code::NotFoundResource.into(),
-            (Op::Update, Some(old)) => self.update_webhook(ctx, &old, draft, change_set),
+            (Op::Update, Some(old)) => self.update_webhook(ctx, &old, draft, changes),
             (Op::Delete, None) => Outcome::default(),
-            (Op::Delete, Some(old)) if change_set.is_overtaken(&draft.revision, &old.revision) => {
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
                 Outcome::stale(Entity::Webhook(old))
             }
             (Op::Delete, Some(old)) => {
-                self.webhooks.drop_all(&mut Webhook::clone(&old), change_set);
+                self.webhooks.drop_all(&mut Webhook::clone(&old), changes);
                 self.webhooks.by_name.remove(old.name.as_str());
-                change_set.delete(&*old);
-                change_set.changed(Change::Webhooks);
+                changes.delete(&*old);
+                changes.changed(Change::Webhooks);
                 Outcome::done(Entity::Webhook(old))
             }
         }
     }
 
-    fn create_webhook(
-        &mut self,
-        ctx: &Ctx,
-        draft: &WebhookDraft,
-        change_set: &mut ChangeSet,
-    ) -> Result<Outcome, Refusal> {
+    fn create_webhook(&mut self, ctx: &Ctx, draft: &WebhookDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
         if draft.url.is_none() || draft.secret.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "a webhook without a url or a secret"));
         }
         if self.webhooks.len() >= limits::WEBHOOKS_MAX {
-            return Err(change_set.too_many("webhooks", limits::WEBHOOKS_MAX, Code::BadRequest));
+            return Err(changes.too_many("webhooks", limits::WEBHOOKS_MAX, Code::BadRequest));
         }
         let mut hook = Webhook {
             id: ctx.draw_id(),
@@ -324,8 +319,8 @@ impl Catalog {
             ..Webhook::default()
         };
         draft.lay_over(&mut hook);
-        change_set.changed(Change::Webhooks);
-        Ok(Outcome::done(Entity::Webhook(self.webhooks.put(hook, change_set))))
+        changes.changed(Change::Webhooks);
+        Ok(Outcome::done(Entity::Webhook(self.webhooks.put(hook, changes))))
     }
 
     fn update_webhook(
@@ -333,7 +328,7 @@ impl Catalog {
         ctx: &Ctx,
         old: &Arc<Webhook>,
         draft: &WebhookDraft,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Outcome {
         if is_stale(&draft.revision, &old.revision) {
             return Outcome::stale(Entity::Webhook(old.clone()));
@@ -344,21 +339,21 @@ impl Catalog {
             return Outcome::unchanged(Entity::Webhook(old.clone()));
         }
         if hook.disabled {
-            self.webhooks.drop_all(&mut hook, change_set);
+            self.webhooks.drop_all(&mut hook, changes);
             hook.progress.failing_since = None;
         }
         hook.modified = ctx.stamp();
         hook.revision = ctx.draw_id();
-        change_set.changed(Change::Webhooks);
-        Outcome::done(Entity::Webhook(self.webhooks.put(hook, change_set)))
+        changes.changed(Change::Webhooks);
+        Outcome::done(Entity::Webhook(self.webhooks.put(hook, changes)))
     }
 
-    pub(super) fn note_told(&mut self, ctx: &Ctx, told: &WebhookTold, change_set: &mut ChangeSet) -> Outcome {
-        self.webhooks.told(ctx, told, change_set)
+    pub(super) fn note_told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
+        self.webhooks.told(ctx, told, changes)
     }
 
     /// Remembers for the end of the entry what became of a release.
-    pub(super) fn tell_of_release(&self, thing: &Thing, event: &Event, change_set: &mut ChangeSet) {
+    pub(super) fn tell_of_release(&self, thing: &Thing, event: &Event, changes: &mut ChangeSet) {
         if !self.webhooks.is_listening() {
             return;
         }
@@ -371,7 +366,7 @@ impl Catalog {
         };
         let news =
             News { event: HookEvent::from(event.action), time: event.time, release: Some(release), ..News::default() };
-        change_set.tell(match thing {
+        changes.tell(match thing {
             Thing::File(key) => News {
                 kind: "configfile".into(),
                 namespace: key.namespace.clone(),
@@ -389,15 +384,15 @@ impl Catalog {
     }
 
     /// Remembers for the end of the entry that the health of an instance changed.
-    pub(super) fn tell_of_health(&self, instance: &Arc<Instance>, change_set: &mut ChangeSet) {
+    pub(super) fn tell_of_health(&self, instance: &Arc<Instance>, changes: &mut ChangeSet) {
         if self.webhooks.is_listening() {
-            change_set.tell_of_health(instance.clone());
+            changes.tell_of_health(instance.clone());
         }
     }
 
     /// Hands what the entry did to the webhooks that want it; of the health of a service's instances there is one event.
-    pub(super) fn tell_webhooks(&mut self, ctx: &Ctx, change_set: &mut ChangeSet) {
-        let (mut news, changed) = change_set.take_news();
+    pub(super) fn tell_webhooks(&mut self, ctx: &Ctx, changes: &mut ChangeSet) {
+        let (mut news, changed) = changes.take_news();
         let mut by_service: BTreeMap<(&str, &str), Vec<&Instance>> = BTreeMap::new();
         for instance in &changed {
             by_service.entry((&instance.namespace, &instance.service)).or_default().push(instance);
@@ -422,7 +417,7 @@ impl Catalog {
             }
         }));
         if !news.is_empty() {
-            self.webhooks.enqueue(ctx, news, change_set);
+            self.webhooks.enqueue(ctx, news, changes);
         }
     }
 }

@@ -72,25 +72,25 @@ impl Releasable for ConfigRelease {
         free(name, |name| catalog.configs.release(&self.key, name).is_none())
     }
 
-    fn take_version(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> u64 {
-        catalog.configs.next_version(&self.key, change_set)
+    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64 {
+        catalog.configs.next_version(&self.key, changes)
     }
 
-    fn keep(self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> Arc<Self> {
-        catalog.configs.put_release(self, change_set)
+    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self> {
+        catalog.configs.put_release(self, changes)
     }
 
-    fn discard(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
-        catalog.configs.remove_release(self, change_set);
+    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.configs.remove_release(self, changes);
     }
 
-    fn shown(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
-        catalog.configs.mark(&self.key, change_set);
-        self.retain(catalog, change_set);
+    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.configs.mark(&self.key, changes);
+        self.retain(catalog, changes);
     }
 
-    fn retain(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
-        catalog.retain_config_releases(&self.key, change_set);
+    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.retain_config_releases(&self.key, changes);
     }
 }
 
@@ -102,15 +102,15 @@ impl Catalog {
         op: ReleaseOp,
         items: Vec<ConfigReleaseDraft>,
         principal: &Principal,
-        change_set: &mut ChangeSet,
+        changes: &mut ChangeSet,
     ) -> Vec<Outcome> {
         let job = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
         self.each_judged(
             &job,
             items,
-            change_set,
+            changes,
             |catalog, item| catalog.aim_of_config_release(item),
-            |catalog, item, change_set| catalog.change_config_release(ctx, op, &item, change_set),
+            |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes),
         )
     }
 }

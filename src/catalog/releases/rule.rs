@@ -69,28 +69,28 @@ impl Releasable for RuleRelease {
         free(format!("v{version}"), |name| book.release(&self.rule.id, name).is_none())
     }
 
-    fn take_version(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> u64 {
+    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64 {
         let book = catalog.rules.of_mut(self.rule.family());
         let Some(rule) = book.get(&self.rule.id).cloned() else { return self.version + 1 };
         let versions = rule.versions + 1;
-        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, change_set);
+        book.put_rule(Rule { versions, ..Rule::clone(&rule) }, changes);
         versions
     }
 
-    fn keep(self, catalog: &mut Catalog, change_set: &mut ChangeSet) -> Arc<Self> {
-        catalog.rules.of_mut(self.rule.family()).put_release(self, change_set)
+    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self> {
+        catalog.rules.of_mut(self.rule.family()).put_release(self, changes)
     }
 
-    fn discard(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
-        catalog.rules.of_mut(self.rule.family()).remove_release(self, change_set);
+    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.rules.of_mut(self.rule.family()).remove_release(self, changes);
     }
 
     /// Who watches the rule is told where it is kept.
-    fn shown(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
-        self.retain(catalog, change_set);
+    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        self.retain(catalog, changes);
     }
 
-    fn retain(&self, catalog: &mut Catalog, change_set: &mut ChangeSet) {
-        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, change_set);
+    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.retain_rule_releases(self.rule.family(), &self.rule.id, changes);
     }
 }
