@@ -1,5 +1,6 @@
 //! A cluster at its edges: thin links, distance, nodes that come late, clocks that were wrong.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -42,13 +43,14 @@ async fn write_files(api: &Api, number: usize) {
 
 /// Waits until the last of the files is there on this node.
 async fn has_drafts(api: &Api) {
+    eventually(LIMIT, "the node has the files", || look_for_drafts(api)).await;
+}
+
+async fn look_for_drafts(api: &Api) -> Result<(), String> {
     let last = FILES - 1;
     let path = format!("/config/v1/configfiles?namespace=default&group=large&name=f{last}.txt&consistency=local");
-    eventually(LIMIT, "the node has the files", || async {
-        let answer = api.try_send(Method::GET, &path, None).await.map_err(|error| error.to_string())?;
-        if answer.code() == 200_000 { Ok(()) } else { Err(answer.to_string().chars().take(200).collect()) }
-    })
-    .await;
+    let answer = api.try_send(Method::GET, &path, None).await.map_err(|error| error.to_string())?;
+    if answer.code() == 200_000 { Ok(()) } else { Err(answer.to_string().chars().take(200).collect()) }
 }
 
 async fn try_write(api: &Api, name: &str) -> Result<(), String> {
@@ -96,15 +98,19 @@ async fn a_large_write_through_a_follower_costs_no_leader() {
     assert!(matches!(first, Ok(200_000 | 504_001)), "{first:?}");
     eventually(LIMIT, "a small write follows", || try_write(&api, "after")).await;
     assert_eq!(cluster.leader().await, leader, "nobody missed the leader");
-    if first == Ok(504_001) {
-        // The outcome is unknown: on a busy machine the forward may have ended before the leader had all of it.
-        eventually(LIMIT, "the large write is taken", || async {
-            let again = large().await;
-            if matches!(again, Ok(200_000 | 400_201)) { Ok(()) } else { Err(format!("{again:?}")) }
-        })
-        .await;
-    }
-    has_drafts(&api).await;
+    // Where its outcome is unknown the write is there a little later, or not at all: on a busy machine the forward may
+    // have ended before the leader had the whole of it. Then its caller sends it again, and may hear no more than before.
+    let sent = Cell::new(Instant::now());
+    eventually(2 * LIMIT, "the node has the files", || async {
+        let seen = look_for_drafts(&api).await;
+        if seen.is_err() && sent.get().elapsed() > LIMIT / 2 {
+            assert_eq!(first, Ok(504_001), "what was acknowledged is there");
+            sent.set(Instant::now());
+            let _ = large().await;
+        }
+        seen
+    })
+    .await;
 }
 
 /// Away while much is written, back behind a thin link: not ready, and no token is believed, until it has all.

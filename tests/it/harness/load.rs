@@ -3,6 +3,7 @@
 //! Every attempt has a key of its own and is made once, so that an attempt refused as "nothing
 //! happened" can be checked to have left nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,8 @@ use super::{Api, eventually};
 /// Between two attempts of one worker: a load, not a flood, so that a refusing cluster is not
 /// hammered and the gap around a fault is seen to a few milliseconds.
 const PACE: Duration = Duration::from_millis(5);
+/// Rows of one page of the list that is read at the end.
+const PAGE: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -102,16 +105,28 @@ impl Journal {
 
     /// Fails if an acknowledged write is missing or a refused one happened, as this node tells it.
     pub(crate) async fn expect_kept(&self, namespace: &str, node: &Api) {
-        let answer = node.get(&format!("/naming/v1/services/all?namespace={namespace}")).await.expect_code(200_000);
-        let services = answer.body["services"].as_array().expect("a list of services");
-        let present: std::collections::HashSet<&str> =
-            services.iter().filter_map(|service| service["name"].as_str()).collect();
+        let present = names_of_services(namespace, node).await;
         let acknowledged = self.keys(&Outcome::Acknowledged);
         let lost: Vec<_> = acknowledged.iter().filter(|key| !present.contains(**key)).collect();
         assert!(lost.is_empty(), "{} of {} acknowledged writes lost: {lost:?}", lost.len(), acknowledged.len());
         let refused = self.keys(&Outcome::Refused);
         let undead: Vec<_> = refused.iter().filter(|key| present.contains(**key)).collect();
         assert!(undead.is_empty(), "{} of {} refused writes happened: {undead:?}", undead.len(), refused.len());
+    }
+}
+
+/// All services of a namespace, page by page: a long load writes more than one answer takes.
+async fn names_of_services(namespace: &str, node: &Api) -> HashSet<String> {
+    let (mut names, mut after) = (HashSet::new(), String::new());
+    loop {
+        let path = format!("/naming/v1/services/all?namespace={namespace}&order=key&limit={PAGE}{after}");
+        let page = node.get(&path).await.expect_code(200_000);
+        let services = page.body["services"].as_array().expect("a list of services");
+        names.extend(services.iter().map(|service| service["name"].as_str().expect("a name").to_owned()));
+        match page.body["after"].as_str() {
+            Some(end) => after = format!("&after={end}"),
+            None => return names,
+        }
     }
 }
 
