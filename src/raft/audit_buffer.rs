@@ -29,10 +29,10 @@ const WAITING_MAX: usize = 512;
 const BURST: f64 = 100.0;
 /// Callers whose refusals are counted by themselves; further ones share what is left.
 const REFUSED_CALLERS_MAX: usize = 1000;
-/// What is told of notes that were left out.
+/// Action of a note about notes that were left out.
 const UNTOLD: &str = "untold";
 
-/// Who caused a note, which decides how many are taken.
+/// Class of the caller that caused a note, which decides how many are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateClass {
     /// Somebody who may do it has done it.
@@ -66,7 +66,7 @@ impl RateClass {
     }
 }
 
-/// How many more notes of a lane are taken, and how many were not.
+/// Budget of a lane: the number of notes that it still takes, and of those that were not taken.
 #[derive(Debug)]
 struct Purse {
     left: f64,
@@ -115,7 +115,7 @@ impl Gathered {
         self.refused.entry(user.to_owned()).or_insert_with(Purse::full)
     }
 
-    /// Whether a refusal of this caller would be told; nothing is paid.
+    /// True if a refusal of this caller would be noted; nothing is paid.
     fn tells_refusal_of(&mut self, user: &str, now: Instant) -> bool {
         let Some(purse) = self.refused.get_mut(user) else { return true };
         purse.fill(RateClass::Refused, now);
@@ -142,7 +142,7 @@ impl Gathered {
         true
     }
 
-    /// What is to be proposed now, with a note of those that were left out.
+    /// Returns the notes to be proposed now, with a note of those that were left out.
     fn hand_over(&mut self, now: Instant, blank: &AuditNote) -> Vec<AuditNote> {
         for (lane, purse) in RateClass::ALL.into_iter().zip(&mut self.purses) {
             if purse.untold > 0 && self.waiting.len() < WAITING_MAX && purse.pays(lane, now) {
@@ -155,14 +155,14 @@ impl Gathered {
         self.waiting.drain(..count).collect()
     }
 
-    /// What could not be written down is tried again, before what came since.
+    /// Takes back notes that could not be written down: they are tried again, before those that came since.
     fn take_back(&mut self, notes: Vec<AuditNote>) {
         let newer = std::mem::replace(&mut self.waiting, notes);
         self.waiting.extend(newer);
     }
 }
 
-/// Whether two notes differ in nothing but time and request.
+/// True if two notes differ in nothing but time, request and count.
 fn is_alike(one: &AuditNote, other: &AuditNote) -> bool {
     let AuditNote { time: _, user, token, address, action, kind, namespace, name, code, request: _, count: _ } = one;
     (user, token, address, action, kind) == (&other.user, &other.token, &other.address, &other.action, &other.kind)
@@ -200,7 +200,7 @@ impl Node {
         }
     }
 
-    /// Whether the trail has what this caller is refused now: not after very many refusals.
+    /// True if the trail takes what this caller is refused now; after very many refusals it does not.
     pub fn tells_refusals_of(&self, user: &str) -> bool {
         self.state().level() < Level::RIGHTS || self.inner().notes.0.lock().tells_refusal_of(user, Instant::now())
     }

@@ -31,7 +31,7 @@ use crate::model::access::{CLUSTER, Founder};
 
 /// Between two looks at what is to be done.
 const ROUND: Duration = Duration::from_millis(200);
-/// How long the first leader waits to hear from all founders what they can speak.
+/// Time limit for the first leader to hear from all founders which levels they read.
 const FOUNDERS_WITHIN: Duration = Duration::from_secs(3);
 
 /// Settings of the background tasks.

@@ -102,7 +102,7 @@ impl Node {
     }
 }
 
-/// What a file of the rows of `view` says of itself.
+/// Header of a file of the rows of `view`.
 pub(super) fn header_of(view: &View<'_>, created: Timestamp) -> io::Result<StateHeader> {
     let progress = Progress::read(view.get_row(PROGRESS_KEY)?)?;
     let cluster = view.get_row(&[Cluster::TABLE as u8])?;
@@ -130,7 +130,7 @@ struct Chunks<F> {
 }
 
 impl<F> Chunks<F> {
-    /// Why nobody is waited for any longer, who has not taken a piece since `began`.
+    /// Error that ends the wait for a reader that has not taken a piece since `began`; `None` while the wait goes on.
     fn impatience(&self, began: Instant) -> Option<io::Error> {
         let why = if began.elapsed() > self.patience {
             format!("its reader took nothing for {:?}", self.patience)

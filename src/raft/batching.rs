@@ -170,8 +170,8 @@ impl Gathered {
         std::mem::take(&mut self.waiting)
     }
 
-    /// What goes after a batch of `count` proposals has ended. What is still too little for that goes after the other
-    /// one.
+    /// Returns the batch that goes after one of `count` proposals has ended. Proposals that are still too few for that
+    /// go after the other one.
     fn end_batch(&mut self, count: usize, now: Instant, overtake_after: Duration) -> Option<Vec<Waiting>> {
         self.batches -= 1;
         self.under_way -= count;

@@ -28,7 +28,7 @@ pub(super) const LAST_PART: u64 = 10;
 /// limit does not change its mind with every write.
 const SLACK_DIVISOR: u64 = 32;
 
-/// What may be used.
+/// Limits of the room that may be used.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomBounds {
     /// `None` for the share of the filesystem that is the default, 0 for no reserve.
@@ -39,17 +39,17 @@ pub struct RoomBounds {
     pub memory_limit_bytes: Option<u64>,
 }
 
-/// What this node knows of the room there is.
+/// Room that is left, as far as this node knows it.
 pub(super) struct Room {
     node_id: NodeId,
     bounds: RoomBounds,
     members: RwLock<Members>,
-    /// Whether the disk or the memory of any voter is short, so that a proposal need not ask.
+    /// True while the disk or the memory of any voter is short; kept so that a proposal need not ask.
     stops: AtomicBool,
     alarms: Alarms,
 }
 
-/// What is short, of any member.
+/// Resources that are short, of any member.
 #[derive(Default)]
 struct Alarms {
     disk: AtomicBool,
@@ -99,12 +99,12 @@ impl Room {
         self.members.read().memories.get(&self.node_id).copied()
     }
 
-    /// Whether this node's own disk is short.
+    /// True if this node's own disk is short.
     pub(super) fn is_own_short(&self) -> bool {
         self.own().is_some_and(|disk| disk.shortage > Shortage::None)
     }
 
-    /// Whether a proposal may be made, with a state of `state_bytes`.
+    /// Checks whether a proposal may be made, with a state of `state_bytes`.
     pub(super) fn admit(&self, proposal: Growth, state_bytes: u64) -> Result<(), Refusal> {
         if self.stops.load(Ordering::Relaxed) {
             self.admit_to_members(proposal)?;
@@ -191,7 +191,7 @@ fn admit_to_memories(members: &Members, proposal: Growth) -> Result<(), Refusal>
     Err(Refusal::new(Code::NoRoom, text))
 }
 
-/// What a proposal does to the state, as far as room is concerned.
+/// Effect of a proposal on the state, as far as room is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     Adds,
@@ -252,7 +252,7 @@ async fn look(node: &Node) {
     tell(node, &turns, own, state_bytes);
 }
 
-/// What the other members that are in reach say of themselves.
+/// Disks and memory of the other members that are in reach, as they report them.
 fn other_members(node: &Node) -> Members {
     let mut members = Members::default();
     for (id, progress) in node.inner().poll.said().into_iter().filter(|(id, _)| node.is_reachable(*id)) {

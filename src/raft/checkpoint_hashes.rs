@@ -15,7 +15,7 @@ const STRIDES: [u64; 3] = [1, 16, 256];
 /// Checkpoints kept of each row.
 const KEPT: usize = 16;
 
-/// What one node keeps; lost with the process, as the chain itself goes on.
+/// Checkpoints that one node keeps; lost with the process, as the chain itself goes on.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     every: u64,
@@ -28,7 +28,7 @@ impl Checkpoints {
         Checkpoints { every: every.max(1), rows: Default::default() }
     }
 
-    /// Whether the hash at `index` is to be noted.
+    /// True if the hash at `index` is to be noted.
     pub(super) fn is_due(&self, index: u64) -> bool {
         index > 0 && index.is_multiple_of(self.every)
     }
@@ -62,7 +62,7 @@ impl Checkpoints {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) index: u64,
-    /// Who is wrong; empty while that cannot be told.
+    /// Members whose state is wrong; empty while that cannot be told.
     pub(super) odd: BTreeSet<NodeId>,
     /// Everybody that was compared.
     pub(super) compared: BTreeSet<NodeId>,

@@ -45,7 +45,7 @@ impl Clock {
         }
     }
 
-    /// What time it is in the cluster.
+    /// Current time of the cluster.
     pub fn now(&self) -> Timestamp {
         to_timestamp(self.reckoning.lock().read(uptime::now(), self.wall()))
     }
@@ -59,7 +59,7 @@ impl Clock {
         self.reckoning.lock().anchor.is_some()
     }
 
-    /// What time it is, if this node knows that by more than its own wall clock.
+    /// Current time of the cluster; `None` if this node knows it by no more than its own wall clock.
     pub(super) fn known(&self) -> Option<Timestamp> {
         let mut reckoning = self.reckoning.lock();
         reckoning.anchor?;

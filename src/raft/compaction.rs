@@ -29,7 +29,7 @@ const RETRY_PAUSE_MAX: Duration = Duration::from_secs(600);
 /// and so many times what the last one took.
 const URGENT_PAUSE: Duration = Duration::from_secs(10);
 const URGENT_PAUSE_TIMES: u32 = 10;
-/// How long openraft may take to hear of a snapshot; it is told again otherwise.
+/// Time limit for openraft to take over a snapshot; it is offered again otherwise.
 const OFFER_WITHIN: Duration = Duration::from_secs(2);
 
 /// The log stays this long after the end of a transfer, in which the peer catches up with it,
@@ -51,10 +51,10 @@ const DROP_SLACK_BYTES: u64 = 16 * 1024 * 1024;
 const COMPACT_SLACK_BYTES: u64 = 128 * 1024 * 1024;
 const COMPACT_SLACK_BYTES_URGENT: u64 = 4 * 1024 * 1024;
 
-/// What a row takes in a snapshot beside its key and value.
+/// Bytes of a row in a snapshot beside its key and value.
 const ROW_OVERHEAD_BYTES: u64 = 8;
 
-/// How much log makes a snapshot due, and how much of it is kept behind one.
+/// Amount of log that makes a snapshot due, and amount that is kept behind one.
 #[derive(Clone, Copy, Debug)]
 pub struct LogBounds {
     pub snapshot_entries: u64,
@@ -65,21 +65,21 @@ pub struct LogBounds {
 }
 
 impl LogBounds {
-    /// Whether so much log since the last snapshot makes another one due on this node.
+    /// True if so much log since the last snapshot makes another one due on this node.
     fn are_passed(&self, entries: u64, bytes: u64, node_id: NodeId, leads: bool) -> bool {
         let percent = if leads { 100 } else { 100 - node_id.wrapping_mul(STAGGER_STEP) % STAGGER_PERCENT };
         let share = |whole: u64| whole / 100 * percent + whole % 100 * percent / 100;
         entries >= share(self.snapshot_entries).max(1) || bytes >= share(self.snapshot_bytes).max(1)
     }
 
-    /// What is kept while the disk is short.
+    /// Bounds while the disk is short: they keep less of the log.
     fn urgent(&self) -> LogBounds {
         let kept = |kept: u64| kept / URGENT_KEPT_DIVISOR;
         LogBounds { entries_kept: kept(self.entries_kept), bytes_kept: kept(self.bytes_kept), ..*self }
     }
 }
 
-/// What is remembered from one round to the next; held while a snapshot is written, so that two never are.
+/// State kept from one round to the next; held while a snapshot is written, so that two are never written at once.
 pub(super) struct Compaction {
     bounds: LogBounds,
     /// Not before this, after a failure, and how long the pause was.
@@ -233,7 +233,7 @@ fn cut_who_holds(node: &Node, through: u64) {
     }
 }
 
-/// What is done only because the disk is short is not done all the time.
+/// Pause between two runs of the work that is done only because the disk is short: it is not done all the time.
 #[derive(Default)]
 struct Urgency {
     not_before: Option<Instant>,

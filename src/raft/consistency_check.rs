@@ -25,11 +25,11 @@ const COMPARE_PAUSE: Duration = Duration::from_secs(2);
 /// leader counts as right, and for a moment two nodes may disagree on who that is.
 const ROUNDS_MIN: u32 = 2;
 
-/// What this node knows of the members' states.
+/// Findings of this node about the members' states.
 #[derive(Default)]
 pub(super) struct Divergence {
     found: Mutex<Found>,
-    /// Why this node serves nobody any more.
+    /// Reason why this node serves no requests any more.
     retired: OnceLock<String>,
 }
 
@@ -41,18 +41,18 @@ struct Found {
 }
 
 impl Node {
-    /// Why this node serves nobody any more, if that is so: its state is not that of the others.
+    /// Reason why this node serves no requests any more: its state is not that of the others. `None` while it serves.
     pub fn out_of_service(&self) -> Option<&str> {
         self.inner().divergence.retired.get().map(String::as_str)
     }
 
-    /// Whether a member was found to hold another state than the majority.
+    /// True if a member was found to hold another state than the majority.
     pub fn is_odd(&self, node_id: NodeId) -> bool {
         let found = self.inner().divergence.found.lock();
         found.difference.as_ref().is_some_and(|difference| difference.odd.contains(&node_id))
     }
 
-    /// What should wake an operator, in words, as this node sees it.
+    /// Alarms for an operator, in words, as this node sees them.
     pub fn alarms(&self) -> Vec<String> {
         let own = self.out_of_service().map(str::to_owned);
         let found = self.inner().divergence.found.lock();
@@ -61,7 +61,7 @@ impl Node {
     }
 }
 
-/// What a difference means to everybody but an odd node itself.
+/// Alarm about a difference, for all nodes but an odd node itself.
 fn describe(difference: &Difference, own_id: NodeId) -> Option<String> {
     let index = difference.index;
     if difference.odd.is_empty() {

@@ -11,7 +11,7 @@ use crate::model::config_file::ConfigRelease;
 use crate::model::content::Content;
 use crate::store::Store;
 
-/// Where texts are: in rows that are about to be written, else in the store.
+/// Sources of texts: rows that are about to be written, else the store.
 pub(super) struct Texts<'a> {
     pub(super) edits: &'a [Edit],
     pub(super) store: &'a Store,
@@ -54,12 +54,12 @@ impl Texts<'_> {
     }
 }
 
-/// Whether an answer would show more of it than is in memory. What is sealed is not shown.
+/// True if an answer would show more of the release than is in memory. Sealed content is not shown.
 pub(super) fn lacks_text(release: &ConfigRelease) -> bool {
     !release.encrypted && release.content.text().is_none()
 }
 
-/// Whether that is so of one of them.
+/// True if [`lacks_text`] holds for a release among the outcomes.
 pub(super) fn any_lacks_text(outcomes: &[Outcome]) -> bool {
     outcomes.iter().any(|outcome| matches!(&outcome.entity, Entity::ConfigRelease(release) if lacks_text(release)))
 }

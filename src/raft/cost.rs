@@ -46,7 +46,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// What is known of an entry that was not opened.
+    /// Cost of an entry that was not opened, as far as it is known.
     fn of_bytes(entry: &Entry) -> Cost {
         Cost { bytes: codec::entry_payload_bytes(entry), items: 1 }
     }
@@ -114,7 +114,7 @@ impl From<Opened> for Group {
 }
 
 impl Group {
-    /// Whether the entry that follows belongs here: there is room for it, and it is large if the others are.
+    /// True if the entry that follows belongs here: there is room for it, and it is large if the others are.
     fn admits(&self, next: &Opened) -> bool {
         next.cost.is_large() == self.is_beside && (self.cost + next.cost).fits()
     }
@@ -133,12 +133,12 @@ impl Group {
         self.entries.is_empty()
     }
 
-    /// Whether it is applied to a copy, see [`LARGE`].
+    /// True if it is applied to a copy, see [`LARGE`].
     pub(super) fn is_beside(&self) -> bool {
         self.is_beside
     }
 
-    /// Whether other tasks must not wait for it.
+    /// True if other tasks must not wait for it.
     pub(super) fn is_long(&self) -> bool {
         self.is_beside || self.cost.bytes >= LONG_BYTES
     }
@@ -178,7 +178,7 @@ where
         Ok(Some((group, responders)))
     }
 
-    /// Whether another group follows the one that was given out last.
+    /// True if another group follows the one that was given out last.
     pub(super) fn has_more(&self) -> bool {
         self.next.is_some()
     }

@@ -1,4 +1,4 @@
-//! Whether the disk takes a durable write: tried for whoever asks, but once a second and by one at a time.
+//! Disk check: tries whether the disk takes a durable write, for any caller, but once a second and by one at a time.
 //!
 //! Balancers ask several times a second, and anybody may: without this each question would be an fsync
 //! beside those that writes wait for.
@@ -15,7 +15,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 /// For how long an answer is given again.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// What became of the last try.
+/// Result of the last try.
 #[derive(Default)]
 pub(super) struct DiskCheck {
     last: Mutex<Option<Tried>>,
@@ -35,7 +35,7 @@ impl DiskCheck {
 }
 
 impl Node {
-    /// Why nothing can be written, if that is so.
+    /// Reason why nothing can be written; `None` if the disk takes writes.
     pub(super) async fn disk_failure(&self) -> Option<String> {
         if let Some(tried) = self.inner().disk_check.fresh() {
             return tried.failure;

@@ -1,4 +1,4 @@
-//! How a node without data that is named in the initial list becomes part of a cluster.
+//! Cluster formation: a node without data that is named in the initial list becomes part of a cluster.
 //!
 //! It asks its peers before it does anything. One that knows its id under another data directory turns
 //! it away: this directory was wiped, it may have voted and acknowledged under that id and would now do
@@ -28,7 +28,7 @@ use crate::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
 const MEET_PAUSE: Duration = Duration::from_millis(200);
 const MEET_LOG_PAUSE: Duration = Duration::from_secs(5);
 
-/// What it takes to form a cluster.
+/// Inputs of the formation of a cluster.
 pub(super) struct Formation {
     pub(super) node: Node,
     pub(super) acquaintances: Arc<KnownPeers>,
@@ -37,7 +37,7 @@ pub(super) struct Formation {
     pub(super) with_majority: bool,
 }
 
-/// Who of the list has answered this node since it started, and why the others have not.
+/// Peers of the list that have answered this node since it started, and the reasons why the others have not.
 #[derive(Default)]
 struct Met {
     /// By peer, whether it has a log already.
@@ -47,7 +47,7 @@ struct Met {
     differing: BTreeSet<NodeId>,
 }
 
-/// What the answers so far amount to.
+/// Conclusion from the answers so far.
 #[derive(Debug, PartialEq, Eq)]
 enum Finding {
     /// Some peer belongs to a cluster.

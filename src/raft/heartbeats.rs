@@ -26,9 +26,9 @@ use crate::format::level::Level;
 use crate::model::instance::Instance;
 use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
 
-/// How long heartbeats are gathered for one call to the leader.
+/// Time for which heartbeats are gathered for one call to the leader.
 const GATHER: Duration = Duration::from_millis(30);
-/// How long one call may take before the leader is looked up again.
+/// Time limit of one call before the leader is looked up again.
 const CALL_WITHIN: Duration = Duration::from_secs(1);
 /// Between two looks at who has fallen silent.
 const ROUND: Duration = Duration::from_millis(500);
@@ -37,10 +37,10 @@ const LOOK_INSTANCES: usize = 1024;
 /// Changes in one command: with ids of the usual length a megabyte. As many of them as can be written into
 /// the audit trail by one entry.
 const CHANGES_PER_COMMAND: usize = debounce::FULL;
-/// How long a command may take before its changes are left to the next round.
+/// Time limit of a command before its changes are left to the next round.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a node knows of heartbeats.
+/// Heartbeats as a node knows them.
 #[derive(Default)]
 pub(super) struct HeartbeatMonitor {
     keeper: Mutex<FailureDetector>,
@@ -155,7 +155,7 @@ fn hear_unknown(node: &Node, ids: &[&String], now: Instant) {
     }
 }
 
-/// What the leader does about heartbeats; on other nodes it waits to become that.
+/// Runs the leader's work on heartbeats; on other nodes it waits until they lead.
 pub(super) async fn watch_over(node: Node) {
     let mut rounds = interval(ROUND);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -168,7 +168,7 @@ pub(super) async fn watch_over(node: Node) {
     }
 }
 
-/// What is held back of the changes of each direction.
+/// Changes of each direction that are held back.
 #[derive(Default)]
 struct Floods {
     silent: Debounce,
@@ -205,7 +205,8 @@ async fn look_round(node: &Node, floods: &mut Floods) {
     }
 }
 
-/// What was registered before this node led. The catalog is left in between, as apply waits for it.
+/// Takes in all instances that were registered before this node led. The catalog is unlocked in between, as apply waits
+/// for it.
 fn take_all_in(node: &Node) {
     let mut behind = String::new();
     loop {
@@ -225,7 +226,7 @@ fn take_all_in(node: &Node) {
     }
 }
 
-/// What is found in one round.
+/// Findings of one round.
 #[derive(Default)]
 struct Findings {
     silent: Vec<InstanceHealth>,

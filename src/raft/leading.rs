@@ -1,5 +1,5 @@
-//! What only the leader does: stamp and append, confirm reads. Called for
-//! this node's own requests and for those that peers forward; either way it never forwards again.
+//! Work of the leader alone: it stamps and appends proposals, and confirms reads. It does so for this node's own
+//! requests and for those that peers forward; either way it never forwards again.
 
 use bytes::Bytes;
 use openraft::ReadPolicy;
@@ -25,7 +25,7 @@ use crate::traces;
 
 pub(super) type WriteError = RaftError<TypeConfig, ClientWriteError<TypeConfig>>;
 
-/// How an errand ended, if this node leads.
+/// Outcome of a request that is carried out here; `NotLeader` if this node does not lead.
 #[derive(Debug)]
 pub(super) enum ProposeOutcome {
     Done {
@@ -71,8 +71,8 @@ pub(super) async fn propose_in_term(node: &Node, term: u64, command: Command) ->
     }
 }
 
-/// Whether a draft may be proposed as things stand; asked where a request comes in, to answer at once,
-/// and on the leader, which knows best.
+/// Checks whether a draft may be proposed as things stand. Called where a request comes in, to answer at once, and on
+/// the leader, which knows best.
 pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
     let level = node.state().level();
     // The first command of all and the one that raises the level bring their own.
@@ -113,7 +113,7 @@ async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
     proposal::stamp(time, rand::random(), draft)
 }
 
-/// What an operator asked for cannot be done, or not now.
+/// Refusal of an operator's request that cannot be carried out, or not now.
 pub(super) fn refused(text: impl Into<String>) -> ProposeOutcome {
     ProposeOutcome::Refused(Refusal::new(Code::BadRequest, text))
 }
@@ -155,7 +155,7 @@ fn refusal_answer(refusal: Refusal) -> ForwardAnswer {
     ForwardAnswer::Refused { code: Some(refusal.code.number()), text: refusal.detail }
 }
 
-/// What this node does for its peers.
+/// Handler of the calls that peers make to this node.
 #[derive(Clone)]
 pub(super) struct Service(pub(super) Node);
 

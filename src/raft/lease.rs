@@ -1,4 +1,4 @@
-//! Who can lead at this moment, as far as this node can tell.
+//! Leader lease: the node that can lead at this moment, as far as this node can tell.
 //!
 //! Raft goes on naming the last leader until another one is elected, and a leader that was cut off goes
 //! on believing in itself. What can be known: a leader is one for as long as a majority has acknowledged
@@ -32,7 +32,7 @@ const ALONE_AFTER: Duration = Duration::from_millis(1500);
 const LOOK: Duration = Duration::from_millis(500);
 const TOLD_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether this node leads and a majority has acknowledged that within `limit`.
+/// True if this node leads and a majority has acknowledged that within `limit`.
 fn is_acknowledged(metrics: &RaftMetrics<TypeConfig>, limit: Duration) -> bool {
     metrics.state == ServerState::Leader
         && (metrics.last_quorum_acked.is_some_and(|acknowledged| acknowledged.elapsed() < limit) || is_alone(metrics))
@@ -83,7 +83,7 @@ impl Node {
         self.leader_heard_within(LED_WITHIN).is_some()
     }
 
-    /// What this node says of its lead to who follows it; nothing if it does not lead.
+    /// True if the lead of this node is acknowledged, as it tells its followers; `None` if it does not lead.
     pub(super) fn is_acknowledged_leader(&self) -> Option<bool> {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();

@@ -13,7 +13,7 @@ use crate::format::types::NodeId;
 use crate::peer::Build;
 
 impl Node {
-    /// What a member says of its binary: this node, or one that is connected.
+    /// Build that a member announces: this node, or one that is connected.
     pub(super) fn build_of(&self, node_id: NodeId) -> Option<Build> {
         if node_id == self.id() {
             let level = self.state().catalog().level();

@@ -36,7 +36,7 @@ pub(super) struct Lists {
 /// The list of a node that differs from the one of this node.
 struct Differing {
     list: ListSaid,
-    /// When a line was logged about it.
+    /// Time of the log line about it, if one was written.
     logged: Option<Instant>,
 }
 
@@ -46,15 +46,15 @@ impl Lists {
         Lists { node_id, own, differing: Mutex::default() }
     }
 
-    /// What `peer` is told of the list of this node.
+    /// Returns the list of this node in the form that `peer` gets.
     pub(super) fn say_to(&self, peer: NodeId) -> Option<ListSaid> {
         let ListSaid { digest, text } = self.own.clone()?;
         let whole = text.len() <= SAID_TO_ALL_BYTES_MAX || self.differing.lock().contains_key(&peer);
         Some(ListSaid { digest, text: if whole { text } else { String::new() } })
     }
 
-    /// Whether the list of `peer` is the one of this node; a node that says none has none that could differ. A
-    /// difference is kept until `peer` says otherwise: that it does not answer any more changes nothing.
+    /// True if the list of `peer` is that of this node; a node that sends none has none that could differ. A difference
+    /// is kept until `peer` says otherwise: its silence changes nothing.
     pub(super) fn agrees(&self, peer: NodeId, theirs: Option<&ListSaid>) -> bool {
         let mut differing = self.differing.lock();
         let (Some(own), Some(theirs)) = (&self.own, theirs) else {
@@ -79,7 +79,7 @@ impl Lists {
         false
     }
 
-    /// Who was started with another list.
+    /// Peers that were started with another list.
     pub(super) fn differing(&self) -> BTreeSet<NodeId> {
         self.differing.lock().keys().copied().collect()
     }

@@ -52,7 +52,7 @@ pub(crate) const PROGRESS_KEY: &[u8] = &[0];
 /// Entries between two notes of the state hash, unless told otherwise.
 const CHECKPOINT_ENTRIES: u64 = 1024;
 
-/// What is kept beside the catalog's rows, and always in the batch that made it true.
+/// State kept beside the catalog's rows, and always written in the batch that made it true.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     pub last_applied: Option<LogId>,
@@ -97,9 +97,9 @@ impl Progress {
         self.hash = hash.finalize().into();
     }
 
-    /// What the members compare at this index: the hash of the state and, from [`Level::EDGES`] on, who votes and who
-    /// learns here. Two nodes that disagree on that have two majorities, whatever their states are. Addresses are
-    /// left out: clusters that earlier versions formed may have them written in different ways.
+    /// Value that the members compare at this index: the hash of the state and, from [`Level::EDGES`] on, the voters
+    /// and learners known here. Two nodes that disagree on these have two majorities, whatever their states are.
+    /// Addresses are left out: clusters that earlier versions formed may have them written in different ways.
     fn compared(&self, level: Level) -> [u8; 32] {
         if level < Level::EDGES {
             return self.hash;
@@ -416,7 +416,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
     }
 }
 
-/// What openraft asks for a snapshot.
+/// Snapshot builder that openraft calls.
 pub struct Builder {
     machine: Machine,
     /// Else the newest finished one is what it gets.

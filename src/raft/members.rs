@@ -1,5 +1,5 @@
-//! Who belongs to the cluster, and the changes of it that an operator asks for. Decided on the leader, one
-//! change at a time, each on what the one before left.
+//! Cluster membership, and the changes of it that an operator asks for. They are decided on the leader, one at a time,
+//! each on what the one before left.
 //!
 //! What would stop the cluster is refused in words instead: a vote for a node that does not answer, an
 //! address at which somebody else lives, a removal after which too few of the voters that answer are left.
@@ -22,11 +22,11 @@ use super::node::Node;
 use crate::format::types::{Member, NodeId, TypeConfig};
 use crate::peer::{IntroduceError, REACHABLE_WITHIN};
 
-/// How long a successor may take to win its election.
+/// Time limit for a successor to win its election.
 pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);
-/// How long a member may take to show that it is there.
+/// Time limit for a member to show that it is there.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long a change waits until this node shows the membership that it made.
+/// Time limit for a change to wait until this node shows the membership that it made.
 const SHOWN_WITHIN: Duration = Duration::from_secs(1);
 /// Entries that a learner may still be behind when it gets its vote.
 const PROMOTE_LAG_MAX: u64 = 1000;
@@ -173,7 +173,7 @@ async fn promote(node: &Node, node_id: NodeId) -> ProposeOutcome {
     write(node, ChangeMembers::AddVoterIds(BTreeSet::from([node_id])), false).await
 }
 
-/// Whether the log reaches a member and has arrived there, by the leader's own account.
+/// Checks, by the leader's own account, that the log reaches a member and has arrived there.
 fn has_caught_up(metrics: &RaftMetrics<TypeConfig>, node_id: NodeId) -> Result<(), String> {
     if node_id == metrics.id {
         return Ok(());
@@ -222,7 +222,7 @@ async fn remove(node: &Node, node_id: NodeId) -> ProposeOutcome {
     write(node, ChangeMembers::RemoveVoters(BTreeSet::from([node_id])), false).await
 }
 
-/// Who of `members` answers now. Asked, because the last pong of one that has just died is still fresh.
+/// Nodes of `members` that answer now. They are asked, because the last pong of one that has just died is still fresh.
 async fn answering(node: &Node, members: &BTreeSet<NodeId>) -> BTreeSet<NodeId> {
     let asked = members.iter().map(|id| async move {
         let answers = *id == node.id() || node.ask_progress(*id, ANSWER_WITHIN).await.is_some();
@@ -231,7 +231,7 @@ async fn answering(node: &Node, members: &BTreeSet<NodeId>) -> BTreeSet<NodeId> 
     join_all(asked).await.into_iter().flatten().collect()
 }
 
-/// Whether `voters` could commit with those of them that answer.
+/// Checks that `voters` could commit with those of them that answer.
 fn keeps_majority(voters: &BTreeSet<NodeId>, answering: &BTreeSet<NodeId>) -> Result<(), String> {
     let silent: Vec<String> = voters.difference(answering).map(NodeId::to_string).collect();
     let (answer, needed) = (voters.len() - silent.len(), voters.len() / 2 + 1);

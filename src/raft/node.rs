@@ -50,11 +50,11 @@ use crate::subscribers::Subscribers;
 use crate::traces;
 use crate::uptime;
 
-/// How long a command may take before its outcome is called unknown. Below the request time-out,
-/// so that the caller still gets the answer.
+/// Time limit of a command before its outcome is called unknown. It is below the request time-out, so that the caller
+/// still gets the answer.
 pub(super) const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
-/// How long a request waits for a leader where none is in touch: longer than an election, and short
-/// enough for a caller on a node that is cut off, who is answered within three seconds.
+/// Time limit for a request to wait for a leader where none is in touch: longer than an election, and short enough for
+/// a caller on a node that is cut off, which is answered within three seconds.
 pub(super) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
 /// Between two attempts while the leader changes, and half of it more or less: callers that were turned
 /// away together do not come back together.
@@ -67,7 +67,7 @@ pub(super) async fn pause_before_retry() {
 
 pub type ClusterRaft = Raft<TypeConfig, Machine>;
 
-/// Why a command got no answer from the catalog.
+/// Reason why a command got no answer from the catalog.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// Certainly nothing was changed.
@@ -125,7 +125,7 @@ pub(super) struct Inner {
     keyring: Keyring,
     /// Held by the change of the membership that is being carried out here.
     pub(super) membership_turn: tokio::sync::Mutex<()>,
-    /// What a node without a cluster waits for.
+    /// Description of what a node without a cluster waits for; `None` while it waits for nothing.
     awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
     subscribers: Subscribers,
@@ -145,7 +145,7 @@ pub(super) struct Equipment {
     pub(super) ready_behind: Duration,
 }
 
-/// How one attempt to hand a command to the leader ended.
+/// Outcome of one attempt to hand a command to the leader.
 pub(super) enum Attempt {
     /// Committed; the answer comes with the apply.
     Done,
@@ -214,7 +214,7 @@ impl Node {
         self.0.machine.state()
     }
 
-    /// Who has what, as far as this node has served it.
+    /// Clients and the releases that they have, as far as this node has served them.
     pub fn subscribers(&self) -> &Subscribers {
         &self.0.subscribers
     }
@@ -227,12 +227,12 @@ impl Node {
         &self.0.metrics
     }
 
-    /// What reads and seals access keys here.
+    /// Keyring that reads and seals access keys here.
     pub fn keyring(&self) -> &Keyring {
         &self.0.keyring
     }
 
-    /// What this node waits for before it forms a cluster, in words.
+    /// Description of what this node waits for before it forms a cluster; `None` while it waits for nothing.
     pub(super) fn awaited(&self) -> Option<String> {
         self.0.awaited.lock().clone()
     }
@@ -250,7 +250,7 @@ impl Node {
         self.0.raft.metrics().borrow_watched().clone()
     }
 
-    /// What time it is in the cluster, see [`super::clock`].
+    /// Current time of the cluster, see [`super::clock`].
     pub fn now(&self) -> Timestamp {
         self.state().clock.now()
     }

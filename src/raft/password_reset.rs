@@ -17,12 +17,12 @@ use crate::model::code::Code;
 /// Between two looks whether it can be done by now.
 const ROUND: Duration = Duration::from_millis(200);
 
-/// What `thuban reset-password` leaves behind; hashes only.
+/// Order that `thuban reset-password` leaves in the data directory; hashes only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PasswordReset {
     pub name: String,
     pub password_hash: PasswordHash,
-    /// What the directory had for the user.
+    /// Password hash that the data directory had for the user.
     pub replaces: PasswordHash,
 }
 

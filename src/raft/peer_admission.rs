@@ -19,8 +19,8 @@ use crate::store::Store;
 /// and runs on, knocks many times a second.
 const REFUSED_LINE_PAUSE: Duration = Duration::from_secs(60);
 
-/// What this node knows of the others: announced data directories from the catalog, and before the
-/// first announcements those that it met itself.
+/// Peers as this node knows them: announced data directories from the catalog, and before the first announcements those
+/// that it met itself.
 pub(super) struct KnownPeers {
     node_id: NodeId,
     store: Store,
@@ -31,9 +31,9 @@ pub(super) struct KnownPeers {
     /// This node had no vote, log or state when it was started.
     was_fresh: bool,
     lists: Lists,
-    /// Who was refused last for which reason, and when that was told.
+    /// Last refusal of each node that was logged: its reason and its time.
     refused: Mutex<BTreeMap<NodeId, (RefusalReason, Instant)>>,
-    /// Why this node cannot be part of the cluster that it met.
+    /// Reason why this node cannot be part of the cluster that it met; `None` while none is known.
     unfit: watch::Sender<Option<String>>,
 }
 
@@ -149,7 +149,7 @@ impl KnownPeers {
         Err(Refusal { reason: RefusalReason::OtherInstance, text })
     }
 
-    /// Whether this is the directory that was met first under the id, or is from now on.
+    /// True if this is the directory that was met first under the id, or is from now on.
     fn is_met(&self, node_id: NodeId, instance: &str, cluster_id: Option<&str>) -> bool {
         let is_of_cluster = cluster_id.is_some() && self.cluster_id().as_deref() == cluster_id;
         let comes = || Met { instance: instance.to_owned(), is_of_cluster };

@@ -12,7 +12,7 @@ use super::state::Applied;
 /// For how long a node that has applied all that there was tells of what is far above it.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// What became of a wait.
+/// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reached {
     /// It is applied here.
@@ -30,8 +30,8 @@ impl Node {
         self.await_linearizable_within(limit).await.is_ok()
     }
 
-    /// Whether that was so a moment ago: what is further away than a cluster can count in that time is
-    /// then known to be of elsewhere without another question.
+    /// True if this node was at that horizon a moment ago: what is further away than a cluster can count in that time
+    /// is then known to be from elsewhere without another request.
     pub fn was_at_horizon_lately(&self) -> bool {
         self.is_fresh_within(FRESH_FOR)
     }

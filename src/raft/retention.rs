@@ -13,7 +13,7 @@ use crate::catalog::Command;
 const ROUND: Duration = Duration::from_secs(1);
 /// Between two pieces while something is: the writes of others go in between.
 const PIECE_PAUSE: Duration = Duration::from_millis(50);
-/// How long a piece may take before the next look.
+/// Time limit of a piece before the next look.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// On nodes that do not lead it waits to become that.

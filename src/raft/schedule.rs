@@ -12,7 +12,7 @@ use crate::catalog::Command;
 
 /// Between two looks at what is due, and so how late a release may be.
 const ROUND: Duration = Duration::from_millis(500);
-/// How long it may take before the next look.
+/// Time limit of a publication before the next look.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
 /// Between two tries while what is due is refused, for want of room say: a release is late by that at most, once there is.
@@ -32,7 +32,8 @@ fn pause(is_refused: bool) -> Duration {
     if is_refused { ROUND_WHILE_REFUSED } else { ROUND }
 }
 
-/// Whether what is due was refused. That is said once: why, the room says itself.
+/// Publishes the releases that are due; true if that was refused. It logs the refusal once: a lack of room is reported
+/// by itself.
 async fn publish_due(node: &Node, was_refused: bool) -> bool {
     // The clock of a leader that has just come may not be that of the cluster yet.
     if node.leading_term().is_none() || !node.has_caught_up() {

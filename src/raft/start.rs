@@ -55,7 +55,7 @@ pub struct Secrets {
     pub other: Option<Vec<u8>>,
 }
 
-/// What a node is started with.
+/// Parameters that a node is started with.
 pub struct Setup {
     pub node_id: NodeId,
     /// The list that forms the cluster; empty for a node that waits to be added.
@@ -66,7 +66,7 @@ pub struct Setup {
     /// Peers from before TLS are not talked to.
     pub peer_tls_required: bool,
     pub peer_listener: Option<TcpListener>,
-    /// Where connections to peers begin; without an address the system chooses.
+    /// Local address of connections to peers; without one the system chooses.
     pub dials_from: Option<IpAddr>,
     /// Advertised addresses of the two surfaces.
     pub api: String,

@@ -18,7 +18,7 @@ use crate::catalog::{Catalog, Outcome, RequestId};
 use crate::format::level::Level;
 use crate::watch::Hub;
 
-/// How far this node has applied.
+/// Progress of apply on this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     pub index: u64,
@@ -77,7 +77,7 @@ impl State {
         Level(self.level.load(Ordering::Relaxed))
     }
 
-    /// Who may ask for what: the catalog's, and as new.
+    /// Access rights of all callers: those of the catalog, and as recent.
     pub fn access(&self) -> RwLockReadGuard<'_, Access> {
         self.access.read()
     }
@@ -106,16 +106,16 @@ impl State {
     }
 }
 
-/// What an apply has for who asked for it.
+/// Reply of an apply to the caller that made the request.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) outcomes: Vec<Outcome>,
-    /// What was written down of it.
+    /// Audit rows that were written about it.
     pub(super) audit: Vec<AuditRow>,
 }
 
-/// Who waits for the answer of which request. Every node applies every entry, so the node that took
-/// a request gets its answer from its own apply, whoever proposed the entry.
+/// Callers that wait for an answer, by request. Every node applies every entry, so the node that took a request gets
+/// its answer from its own apply, whichever node proposed the entry.
 #[derive(Default)]
 pub(super) struct Replies {
     waiting: Mutex<HashMap<RequestId, oneshot::Sender<Reply>>>,

@@ -142,7 +142,7 @@ impl Weight {
         self.trail_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the quota counts: all but the trail.
+    /// Bytes that count for the quota: all but the trail.
     pub(super) fn counted(&self) -> u64 {
         self.bytes().saturating_sub(self.trail_bytes())
     }

@@ -1,4 +1,4 @@
-//! What a node can say about itself and the cluster, and how it leaves.
+//! Status that a node reports of itself and the cluster, and the way in which the node leaves.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -19,9 +19,9 @@ use crate::format::types::NodeId;
 use crate::model::code::{Code, Refusal};
 use crate::peer::{Build, CallError, ForwardAnswer};
 
-/// How long a change of the membership may take.
+/// Time limit of a change of the membership.
 const MEMBERSHIP_WITHIN: Duration = Duration::from_secs(8);
-/// How long an order to write a snapshot is waited for.
+/// Longest wait for a snapshot that was ordered.
 const SNAPSHOT_WITHIN: Duration = Duration::from_secs(5);
 const SURVEY_WITHIN: Duration = Duration::from_millis(500);
 
@@ -29,16 +29,16 @@ const SURVEY_WITHIN: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct ClusterStatus {
     pub cluster_id: Option<String>,
-    /// Who leads and is in reach; of itself a node says so while it reaches a majority.
+    /// Leader, if it is in reach; a node names itself while it reaches a majority.
     pub leader: Option<NodeId>,
     pub term: u64,
     pub node_id: NodeId,
     pub members: Vec<MemberStatus>,
     pub hash: [u8; 32],
     pub hash_index: u64,
-    /// What the cluster speaks, see [`crate::format::level`].
+    /// Level that the cluster speaks, see [`crate::format::level`].
     pub level: Level,
-    /// What should wake somebody, in words.
+    /// Alarms for an operator, in words.
     pub alarms: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct MemberStatus {
     pub levels: Option<LevelRange>,
 }
 
-/// Why an operator's call was not carried out.
+/// Reason why an operator's call was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     #[error(transparent)]
@@ -85,7 +85,7 @@ impl From<ChangeError> for Refusal {
 #[derive(Clone, Debug)]
 pub struct Check {
     pub name: &'static str,
-    /// Why it fails, if it does.
+    /// Reason why it fails; `None` if it passes.
     pub failure: Option<String>,
     /// Something that is worth a look and fails nothing.
     pub note: Option<String>,
@@ -235,7 +235,7 @@ impl Node {
         }
     }
 
-    /// What a load balancer wants to know, check by check.
+    /// Readiness for a load balancer, check by check.
     pub async fn readiness(&self) -> Vec<Check> {
         let metrics = self.raft_metrics();
         let is_stopping = self.inner().stopping.load(Ordering::Relaxed);
@@ -255,8 +255,8 @@ impl Node {
         ]
     }
 
-    /// Why this node is not part of a cluster yet. It is when the cluster has heard of it: from then on a
-    /// wiped directory under its id is told from it.
+    /// Reason why this node is not part of a cluster yet; `None` if it is. It is part of one when the cluster has heard
+    /// of it: from then on a wiped directory under its id is told apart from it.
     fn unfounded(&self) -> Option<String> {
         if let Some(missing) = self.awaited() {
             return Some(format!("the cluster is not formed yet, {missing}"));

@@ -1,4 +1,4 @@
-//! Who has what, over all nodes: each is asked which of its clients have a release of something.
+//! Subscribers over all nodes: each node is asked which of its clients have a release of something.
 //!
 //! A client that went from one node to another is known to both for a while; it is where it was heard of last, and
 //! counted there. Of a thing that more than [`limits::SUBSCRIPTIONS_TOLD_MAX`] clients of one node have, that node
@@ -20,10 +20,10 @@ use crate::model::limits;
 use crate::peer::{Mark, Subscribed};
 use crate::subscribers::Subscription;
 
-/// How long another node may take. One that has not answered by then is named in the answer.
+/// Time limit for another node to answer. One that has not answered by then is named in the answer.
 const ASK_WITHIN: Duration = Duration::from_secs(3);
 
-/// Which clients of the cluster have a release of something.
+/// Clients of the cluster that have a release of something.
 #[derive(Debug, Default)]
 pub struct Gathered {
     pub amount: u64,
@@ -56,7 +56,7 @@ pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
     Subscribed { amount, current, clients, marks }
 }
 
-/// Who a client is, for all nodes alike.
+/// Mark that identifies a client, the same on all nodes.
 fn mark_of(client: &Subscription) -> Mark {
     let mut digest = Sha256::new();
     digest.update((client.address.len() as u64).to_be_bytes());

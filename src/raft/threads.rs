@@ -19,8 +19,8 @@ use tokio::task::block_in_place;
 /// wait for each other.
 const THREADS_MAX: usize = 2;
 
-/// Where there are two processors, one: a second thread would hand over to the first at every step of an
-/// entry, and take the processor from those who serve clients.
+/// Number of threads of consensus: one where there are two processors. A second thread would hand over to the first at
+/// every step of an entry, and take the processor from those that serve clients.
 fn count(processors: usize) -> usize {
     processors.div_ceil(2).clamp(1, THREADS_MAX)
 }

@@ -9,8 +9,8 @@ use tokio::io::AsyncWriteExt;
 use crate::peer::SnapshotPort;
 use crate::store::{IncomingSnapshot, SnapshotFile, Store};
 
-/// What a snapshot takes where it arrives, in times of its size: the file, and its rows beside those that
-/// they replace.
+/// Room that a snapshot takes where it arrives, in times of its size: the file, and its rows beside those that they
+/// replace.
 const ROOM_TIMES: u64 = 2;
 
 /// The store as the wire sees it.

@@ -1,6 +1,6 @@
-//! Which credentials the held requests of this node were let in by. Whoever stands behind one of them is looked at again
-//! and again: where its token has ended, or may do something else now, its requests are woken, and judge their caller
-//! anew as after every wake.
+//! Credentials that the held requests of this node were let in by. The holder of each is looked at again and again:
+//! where its token has ended, or may do something else now, its requests are woken, and judge their caller anew as
+//! after every wake.
 //!
 //! One look serves all held requests, and there is none while nothing is held. That this node has not heard of a leader
 //! for too long ends no held request: its callers have lost nothing.
@@ -34,7 +34,7 @@ struct Guarded {
     credential: Credential,
     requests: usize,
     holder: Option<Holder>,
-    /// When it ends by itself.
+    /// Time at which it ends by itself, if it does.
     ends: Option<Timestamp>,
 }
 
@@ -63,7 +63,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// What to wait for: it wakes when the credential is not what it was.
+    /// Key to wait for: it wakes when the credential is not what it was.
     pub fn key(&self) -> WatchKey {
         self.key
     }

@@ -1,5 +1,5 @@
-//! What the telling of webhooks needs of consensus: whether this node leads, when there is something to tell, and
-//! writing down how far each was told. The telling itself is [`crate::webhooks`].
+//! Consensus for the delivery of webhooks: it says whether this node leads and when there is something to deliver, and
+//! writes down how far each webhook was told. The delivery itself is [`crate::webhooks`].
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::node::Node;
 use crate::catalog::Command;
 use crate::model::webhook::WebhookTold;
 
-/// How long it may take to write down what was told.
+/// Time limit for writing down what was told.
 const COMMIT_WITHIN: Duration = Duration::from_secs(5);
 
 impl Node {
@@ -24,7 +24,7 @@ impl Node {
         (metrics.state == ServerState::Leader && self.has_caught_up()).then_some(metrics.current_term)
     }
 
-    /// Whether nobody else can lead at this moment.
+    /// True if no other node can lead at this moment.
     pub fn holds_lead(&self, term: u64) -> bool {
         self.leading_term() == Some(term)
     }

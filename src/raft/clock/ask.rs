@@ -18,7 +18,7 @@ use crate::raft::node::Node;
 const ALL_WITHIN: Duration = Duration::from_millis(1500);
 const OTHERS_WITHIN: Duration = Duration::from_millis(50);
 
-/// What the others said.
+/// Answers of the others.
 #[derive(Default)]
 struct Told {
     /// The latest time of those that know it.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 pub(super) const FLOOD: usize = 100;
 /// Changes that wait for no more of them.
 pub(super) const FULL: usize = 10_000;
-/// How long the first of a flood wait at most: a pace of heartbeats where none is given, and two rounds.
+/// Longest wait of the first of a flood: a pace of heartbeats where none is given, and two rounds.
 const HELD_MAX: Duration = Duration::from_secs(6);
 
 /// The changes of one kind that are held back.
@@ -24,7 +24,7 @@ pub(super) struct Debounce {
 }
 
 impl Debounce {
-    /// Whether to wait for more than the `found` changes, among which are those that wait already.
+    /// True if more than the `found` changes are to be waited for, among which are those that wait already.
     pub(super) fn rises(&mut self, found: usize, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         let grown = found.saturating_sub(self.seen);

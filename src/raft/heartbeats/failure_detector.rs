@@ -31,9 +31,9 @@ const LOOK_AT_ILL: Duration = Duration::from_secs(2);
 pub(super) struct FailureDetector {
     listening: Option<Listening>,
     known: HashMap<Arc<str>, Known>,
-    /// How many of them are unhealthy.
+    /// Number of known instances that are unhealthy.
     ill: usize,
-    /// Who is to be looked at when; a place that the instance does not know of any more is void.
+    /// Instances to be looked at, by slot of time; an entry is void if its slot is not that of the instance any more.
     agenda: BTreeMap<u64, Vec<Arc<str>>>,
     /// Healthy instances whose window is over.
     silent: BTreeSet<Arc<str>>,
@@ -48,7 +48,7 @@ struct Listening {
     began: Instant,
     since: Instant,
     last_round: Instant,
-    /// What was registered before has been taken in.
+    /// True once the instances that were registered before have been taken in.
     is_complete: bool,
 }
 
@@ -60,11 +60,11 @@ struct Known {
     healthy: bool,
     /// Since when it is seen to be unhealthy; only while such are to be removed.
     ill_since: Option<Instant>,
-    /// Where on the agenda it stands, if it does.
+    /// Slot on the agenda, if it has one.
     slot: Option<u64>,
 }
 
-/// What the catalog says of an instance that is to beat.
+/// Data of the catalog about an instance that is to beat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) window: Duration,
@@ -80,7 +80,7 @@ impl Seen {
     }
 }
 
-/// What is found out about an instance that was looked at.
+/// Verdict on an instance that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is to become unhealthy.
@@ -146,8 +146,8 @@ impl FailureDetector {
         true
     }
 
-    /// Whether somebody has come back who need not wait for a round; told once. Where many are unhealthy, many may
-    /// come back together.
+    /// True if an instance has come back that need not wait for a round; only the first call says so. Where many are
+    /// unhealthy, many may come back together.
     pub(super) fn rings(&mut self) -> bool {
         std::mem::take(&mut self.rings) && self.ill < FLOOD
     }
@@ -157,7 +157,7 @@ impl FailureDetector {
         self.back.iter().cloned().collect()
     }
 
-    /// Who is to be looked at now.
+    /// Instances to be looked at now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Arc<str>> {
         let mut due: Vec<Arc<str>> = self.silent.iter().chain(&self.back).cloned().collect();
         let Some(listening) = &self.listening else { return due };
