@@ -1,5 +1,5 @@
-//! Whether anybody still waits for what is found by a walk. One that nobody waits for stops at its next step, and what it
-//! has found by then is thrown away.
+//! Abandonment of walks. A walk whose result nobody waits for any more stops at its next step, and what it has found by
+//! then is thrown away.
 //!
 //! Only walks made by [`walk`] can be abandoned: apply walks to the end.
 

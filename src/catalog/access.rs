@@ -58,7 +58,7 @@ impl Row for ServiceToken {
     }
 }
 
-/// Who stands behind a token, or behind a certificate, and what was granted to them.
+/// Holder of a token or of a certificate, with the grants of that holder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Holder {
     pub name: String,
@@ -72,7 +72,7 @@ impl Holder {
         (!user.disabled).then_some(Holder { name, grants, token: None })
     }
 
-    /// Whether the token may be used from an address.
+    /// True if the token may be used from an address.
     pub fn is_for(&self, address: Option<IpAddr>) -> bool {
         self.token.as_ref().is_none_or(|token| is_within(&token.networks, address))
     }
@@ -132,7 +132,7 @@ impl Access {
         Listed::cut(self.service_tokens.values().filter(|token| wanted(token)), page)
     }
 
-    /// Who holds this token, if it is live at `now` and its user is not disabled.
+    /// Holder of this token, if it is live at `now` and its user is not disabled.
     pub fn holder(&self, hash: &TokenHash, now: Timestamp) -> Option<Holder> {
         if let Some(token) = self.tokens.get(hash) {
             let user = self.users.get(&token.user_id).filter(|_| now < token.expires)?;
@@ -146,7 +146,7 @@ impl Access {
         Some(Holder { name, grants, token: Some(token.clone()) })
     }
 
-    /// Who stands behind what was presented, if that is live at `now`; a password stands for nobody once it was checked.
+    /// Holder of a credential, if that is live at `now`; a password has no holder once it was checked.
     pub fn holder_of(&self, credential: &Credential, now: Timestamp) -> Option<Holder> {
         match credential {
             Credential::Token(hash) => self.holder(hash, now),
@@ -166,12 +166,12 @@ impl Access {
         Some((token.clone(), self.users.get(&token.user_id)?.clone()))
     }
 
-    /// Whether a token is that of a login.
+    /// True if a token is that of a login.
     pub fn is_login(&self, hash: &TokenHash) -> bool {
         self.tokens.get(hash).is_some()
     }
 
-    /// When a token that was presented ends by itself, if it does.
+    /// Time at which a presented token ends by itself; `None` if it does not.
     pub fn end_of(&self, hash: &TokenHash) -> Option<Timestamp> {
         if let Some(token) = self.tokens.get(hash) {
             return Some(token.expires);
@@ -186,12 +186,12 @@ impl Access {
         if let Credential::Token(hash) = credential { self.end_of(hash) } else { None }
     }
 
-    /// Who a name stands for where it was proven by other means than a token.
+    /// User of a name that was proven by other means than a token.
     pub fn holder_named(&self, name: &str) -> Option<Holder> {
         Holder::of_user(&*self.user_named(name)?)
     }
 
-    /// What the caller of this name may do at `now`: a user, or a service token.
+    /// Grants at `now` of the caller of this name: a user, or a service token.
     pub fn grants_of(&self, name: &str, now: Timestamp) -> Option<Grants> {
         let of_token = || {
             let tokens = self.service_tokens.values();
@@ -201,7 +201,7 @@ impl Access {
         self.holder_named(name).map(|holder| holder.grants).or_else(of_token)
     }
 
-    /// Whether this is a clone of the other and neither has changed since: a map that is shared is never changed in place.
+    /// True if this is a clone of the other and neither has changed since: a shared map is never changed in place.
     pub fn is_shared_with(&self, other: &Access) -> bool {
         self.users.ptr_eq(&other.users)
             && self.names.ptr_eq(&other.names)

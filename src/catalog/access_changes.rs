@@ -132,7 +132,7 @@ impl Catalog {
     }
 }
 
-/// What would leave nobody who can do everything.
+/// Refusal of a change that would leave nobody who can do everything.
 fn last_administrator() -> Refusal {
     Refusal::new(Code::OperationRoleForbidden, "the last administrator stays one")
 }

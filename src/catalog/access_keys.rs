@@ -32,14 +32,14 @@ pub struct HeldKey {
 }
 
 impl HeldKey {
-    /// What requests are compared with; `open` is asked once in the life of this row, and whether it
-    /// could or not is kept.
+    /// Signing key that requests are compared with. `open` is called once in the life of this row, and its result is
+    /// kept, be it a key or none.
     pub fn signing_key(&self, open: impl FnOnce(&AccessKey) -> Option<SigningKey>) -> Option<&SigningKey> {
         self.opened.get_or_init(|| open(&self.key)).as_ref()
     }
 }
 
-/// What was made of it is no part of it.
+/// Compares the keys alone: what was made of the secret is no part of it.
 impl PartialEq for HeldKey {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
@@ -52,7 +52,7 @@ pub struct AccessKeys {
     count: usize,
 }
 
-/// Which keys a list wants; an absent part wants all.
+/// Filter of a list of access keys; an absent part matches all.
 #[derive(Clone, Debug, Default)]
 pub struct AccessKeyFilter {
     pub app_id: Option<NameFilter>,
@@ -100,7 +100,7 @@ impl AccessKeys {
         self.by_app.get(app_id, name).map(|held| &held.key)
     }
 
-    /// Whether one more key of this app is within the limits.
+    /// Refuses one more key of this app beyond the limits.
     fn check_room(&self, app_id: &str, changes: &ChangeSet) -> Result<(), Refusal> {
         if self.by_app.count_in(app_id) >= limits::ACCESS_KEYS_PER_APP_MAX {
             let most = limits::ACCESS_KEYS_PER_APP_MAX;

@@ -1,5 +1,5 @@
-//! What clients see of the releases of one family: for each rule the newest active gray release
-//! whose labels all match the client, else the active normal one, else nothing.
+//! Releases of one family that clients see: for each rule the newest active gray release whose labels all match the
+//! client, else the active normal one, else nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -96,12 +96,12 @@ impl Active {
         rules.into_iter().filter_map(|rule| self.of_rule.get(rule)).map(Arc::as_ref)
     }
 
-    /// Whether a release of the rule that clients see has one of these ends.
+    /// True if a release of the rule that clients see has one of these ends.
     pub fn is_about(&self, rule_id: &str, ends: &[End]) -> bool {
         ends.iter().any(|end| self.of_end.get(end).is_some_and(|rules| rules.contains(rule_id)))
     }
 
-    /// How many rules [`Active::of_service`] walks at most.
+    /// Number of rules that [`Active::of_service`] walks at most.
     pub fn reach(&self, namespace: &str, service: &str) -> usize {
         ends_of(namespace, service).iter().filter_map(|end| self.of_end.get(end)).map(OrdSet::len).sum()
     }
@@ -111,7 +111,7 @@ impl Active {
         self.of_rule.get(rule_id)?.normal.as_ref()
     }
 
-    /// How many gray releases of a rule clients may see.
+    /// Number of gray releases of a rule that clients may see.
     pub(super) fn grays(&self, rule_id: &str) -> usize {
         self.of_rule.get(rule_id).map_or(0, |active| active.grays.len())
     }

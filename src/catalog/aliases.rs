@@ -24,7 +24,7 @@ use crate::model::time::Timestamp;
 const CL5_LAYOUTS: [(&str, u32); 6] =
     [("Production", 1), ("Development", 2), ("Pre-release", 3), ("Test", 4), ("Polaris", 5), ("default", 6)];
 
-/// What lists ask for, by column.
+/// Columns of the texts that lists filter by.
 const ALIAS: usize = 0;
 const ALIAS_NAMESPACE: usize = 1;
 const SERVICE: usize = 2;
@@ -116,12 +116,12 @@ impl Row for Cl5Counter {
 pub struct Aliases {
     by_name: Names<Arc<ServiceAlias>>,
     all: ListIndex<ServiceAlias>,
-    /// How many aliases a service has.
+    /// Number of aliases of each service.
     of_service: Names<usize>,
     cl5: Cl5Counter,
 }
 
-/// Which aliases a list wants; an absent part wants all.
+/// Filter of a list of aliases; an absent part matches all.
 #[derive(Clone, Debug, Default)]
 pub struct AliasFilter {
     pub service: Option<NameFilter>,
@@ -130,7 +130,7 @@ pub struct AliasFilter {
     pub alias_namespace: Option<NameFilter>,
     /// One of the owners.
     pub owner: Option<String>,
-    /// Whether the service may be seen.
+    /// Services that the caller may see.
     pub read_scope: ReadScope,
 }
 
@@ -188,12 +188,12 @@ impl Aliases {
         Listed::ordered(page, &filter.alias_namespace, listed, onward, wanted)
     }
 
-    /// How many aliases [`Aliases::list`] walks at most.
+    /// Number of aliases that [`Aliases::list`] walks at most.
     pub fn reach(&self, page: &Page) -> usize {
         self.all.reach(true, page)
     }
 
-    /// Whom a draft names: by id if it gives no alias, else by alias namespace and alias.
+    /// Alias that a draft names: by id if it gives no alias, else by alias namespace and alias.
     pub(super) fn named_by(&self, draft: &AliasDraft) -> Option<Arc<ServiceAlias>> {
         match (&draft.alias, draft.given_id()) {
             (None, Some(id)) => self.all.get(id).cloned(),
@@ -319,7 +319,7 @@ impl Catalog {
         Ok(Outcome::done(Entity::Alias(self.aliases.insert(alias, changes))))
     }
 
-    /// What an alias may stand for: a service, and not another alias.
+    /// Refuses a source that is no service: an alias may stand for a service, and not for another alias.
     fn check_source(&self, namespace: &str, service: &str) -> Result<(), Refusal> {
         if self.services.get(namespace, service).is_some() {
             Ok(())

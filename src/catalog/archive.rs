@@ -13,14 +13,14 @@ use crate::model::time::Timestamp;
 
 /// A release, as far as it matters here. Versions of one thing are never used twice.
 pub(super) trait Archived {
-    /// What names the thing that it is a release of.
+    /// Key of the thing that it is a release of.
     type Thing: Ord + ?Sized;
 
     fn thing(&self) -> Arc<Self::Thing>;
     fn name(&self) -> &str;
     fn version(&self) -> u64;
     fn is_active(&self) -> bool;
-    /// When it is to be published, if it is to be.
+    /// Time at which it is to be published; `None` if it is not to be.
     fn due(&self) -> Option<Timestamp>;
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Archive<R: Archived> {
     /// The things that have more than one inactive release, which is the least that may be kept, in order of
     /// their number.
     by_inactive: OrdSet<(usize, Arc<R::Thing>)>,
-    /// What is to be published later, by its time.
+    /// Releases to be published later, by their time.
     due: OrdSet<(Timestamp, Arc<R::Thing>, Arc<str>)>,
     len: usize,
 }
@@ -116,7 +116,7 @@ where
         self.by_inactive.range((kept.saturating_add(1), first)..).map(|(_, thing)| thing)
     }
 
-    /// What is to be published by `now`: when, of what, under which name.
+    /// Releases to be published by `now`: time, thing and release name of each.
     pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<R::Thing>, &Arc<str>)> {
         self.due.iter().take_while(move |(at, ..)| *at <= now).map(|(at, thing, name)| (*at, thing, name))
     }

@@ -37,7 +37,7 @@ use crate::model::time::Timestamp;
 /// Number, time, and how many items.
 const HEAD_BYTES: usize = 8 + 8 + 1;
 
-/// What one entry did.
+/// Row of the audit trail: what one log entry did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditRow {
     /// In the head of the stored form, as is when it was written.
@@ -45,7 +45,7 @@ pub struct AuditRow {
     number: u64,
     #[serde(skip)]
     written: Timestamp,
-    /// How long before that it happened.
+    /// Milliseconds by which it happened before it was written.
     late_ms: u32,
     user: String,
     token: String,
@@ -66,11 +66,11 @@ pub struct AuditItem {
     code: u32,
     before: String,
     after: String,
-    /// How often it happened, where it is told of once.
+    /// Number of times that it happened, where it is reported once.
     count: u32,
 }
 
-/// What a node saw that is no command: a refusal at the door, a change of the membership.
+/// Event that a node saw and that is no command: a refusal at the door, a change of the membership.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditNote {
     pub time: Timestamp,
@@ -85,7 +85,7 @@ pub struct AuditNote {
     pub name: String,
     pub code: u32,
     pub request: String,
-    /// How often it happened.
+    /// Number of times that it happened.
     pub count: u32,
 }
 
@@ -95,7 +95,7 @@ impl AuditNote {
         AuditNote::of("refused", kind, name, code)
     }
 
-    /// What happened to what, when nothing is known of who asked.
+    /// Note of an action and what it was done to, when nothing is known of the caller.
     pub fn of(action: &str, kind: &str, name: &str, code: Code) -> AuditNote {
         AuditNote {
             action: action.to_owned(),
@@ -162,7 +162,7 @@ pub fn key(number: u64) -> [u8; 9] {
     numbered_key(Table::Audit, number)
 }
 
-/// What is known of a stored row without reading all of it.
+/// Part of a stored row that is known without reading all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub number: u64,
@@ -231,7 +231,7 @@ impl AuditRow {
         }
     }
 
-    /// When it happened.
+    /// Time at which it happened.
     fn time(&self) -> Timestamp {
         Timestamp(self.written.0.saturating_sub(self.late_ms.into()))
     }
@@ -304,7 +304,7 @@ fn cut(mut text: String) -> String {
 }
 
 impl Catalog {
-    /// Whether the trail has what instances say of themselves, and what their heartbeats show.
+    /// True if the trail has what instances say of themselves, and what their heartbeats show.
     pub(super) fn tells_of_instances(&self) -> bool {
         self.settings.audit_instances > 0 && self.level() >= Level::TRUST
     }
@@ -340,12 +340,12 @@ impl Catalog {
     }
 }
 
-/// What pruning has to know of the stored rows.
+/// Summary of the stored rows that pruning needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trail {
     /// The number of the oldest row.
     first: u64,
-    /// How many items each row has, from the oldest on.
+    /// Number of items of each row, from the oldest on.
     items: VecDeque<u8>,
     /// The days on which something was written, and how many stored rows.
     days: VecDeque<(u64, u64)>,

@@ -124,7 +124,7 @@ impl Catalog {
         }
     }
 
-    /// Whether clients see a release of a file, or are to see one.
+    /// True if clients see a release of a file, or are to see one.
     fn has_in_force_or_planned(&self, key: &ConfigKey) -> bool {
         self.configs.releases_of(key).any(|release| release.state().is_in_force_or_planned())
     }
@@ -150,7 +150,7 @@ impl Catalog {
         if is_there { aim.at(place, self.version_in_force(&key)) } else { aim }
     }
 
-    /// What was to be published later.
+    /// Target of a release that was to be published later.
     pub(super) fn aim_of_due(&self, due: &Due) -> AuthTarget {
         match &due.thing {
             Thing::File(key) => {
@@ -191,7 +191,7 @@ impl Catalog {
         AuthTarget::of_cluster("webhook", &draft.name).at(ResourceScope::Cluster, before)
     }
 
-    /// What the trail has of a batch that was refused as a whole: what its first item is about.
+    /// Note for the audit trail of a batch that was refused as a whole: it has what the first item is about.
     pub fn note_of_refused(&self, command: &Command, itself: bool) -> AuditNote {
         let aim = self.aim_of_first(command).unwrap_or_default();
         let note = AuditNote::of(command.action(itself), aim.kind, &aim.name, Code::NotAllowedAccess);
@@ -289,7 +289,7 @@ impl Catalog {
         self.rules.of(rule.family()).active().normal(&rule.id).map(|release| &*release.rule)
     }
 
-    /// Where rules act; nowhere besides their names, where the cluster judges by those alone.
+    /// Ends that rules act on; none besides their names, where the cluster judges by those alone.
     pub(super) fn effects<'a>(&self, rules: impl IntoIterator<Item = &'a Rule>) -> Vec<Effect> {
         if self.level() < Level::RIGHTS || !self.settings.judges_ends() {
             return Vec::new();
@@ -297,7 +297,7 @@ impl Catalog {
         rules.into_iter().map(|rule| self.effect_of(rule)).collect()
     }
 
-    /// Where a rule acts, the targets of aliases among it.
+    /// Ends that a rule acts on, the targets of aliases among them.
     pub fn effect_of(&self, rule: &Rule) -> Effect {
         rule.effect().behind(|end| {
             let alias = self.aliases.get(&end.namespace, &end.service)?;
@@ -309,7 +309,7 @@ impl Catalog {
         AuthTarget { felt: (self.level() >= Level::RIGHTS).then(|| rule.effect()), ..aim }
     }
 
-    /// What clients lose with a rule: where its releases act that they see, or are to see.
+    /// Effects that clients lose with a rule: those of its releases that they see, or are to see.
     fn taken_with(&self, rule: &Rule) -> Option<Vec<Effect>> {
         let releases = self.rules.of(rule.family()).releases_of(&rule.id);
         let taken: Vec<_> = releases.filter(|release| release.state().is_in_force_or_planned()).collect();

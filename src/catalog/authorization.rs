@@ -61,7 +61,7 @@ pub enum Credential {
 }
 
 impl Credential {
-    /// What the audit trail calls it.
+    /// Id of the credential in the audit trail.
     pub fn token_id(&self) -> &str {
         match self {
             Credential::Token(hash) => hash.id(),
@@ -78,7 +78,7 @@ pub(super) enum Principal {
     /// Nobody yet: a login.
     Stranger,
     Holder(Holder),
-    /// Whose token, or whose user, is not there any more.
+    /// A caller whose token is no longer valid, or whose user is deleted or disabled.
     Gone,
 }
 
@@ -122,21 +122,21 @@ impl ResourceScope {
 /// Authorization target of one item: the existing thing, if any, and the scopes it is created in or moved to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AuthTarget {
-    /// What kind of thing it is, and what it is called where the deed is written down.
+    /// Kind, namespace and name of the thing, as the audit trail has them.
     pub(super) kind: &'static str,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// Where the thing that it names is, if there is one.
+    /// Scope of the thing that it names; `None` if it does not exist.
     pub(super) stands: Option<ResourceScope>,
-    /// Where something is made, or moved to.
+    /// Scopes that something is made in, or moved to.
     pub(super) goes: Vec<ResourceScope>,
     /// The revision of what is there, or what stands for one.
     pub(super) before: String,
-    /// Where it acts besides, as it is and as it becomes: judged as the place is.
+    /// Effects besides its place, as it is and as it becomes: judged as the place is.
     pub(super) acts: Vec<Effect>,
-    /// Who feels it sees that it is there.
+    /// Effect of the thing: a caller who may see one of its ends sees that the thing exists.
     pub(super) felt: Option<Effect>,
-    /// What the item takes away from clients, where it takes something away besides: that needs the right to release.
+    /// Effects that the item takes away from clients besides, which needs the right to release; `None` if none.
     pub(super) takes: Option<Vec<Effect>>,
 }
 
@@ -146,12 +146,12 @@ impl AuthTarget {
         AuthTarget { kind, namespace, name, ..AuthTarget::default() }
     }
 
-    /// What belongs to the cluster as a whole.
+    /// Target that belongs to the cluster as a whole.
     pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> AuthTarget {
         AuthTarget { stands: Some(ResourceScope::Cluster), ..AuthTarget::new(kind, "", name) }
     }
 
-    /// What is there, in the revision that it has.
+    /// Target that exists, in the revision that it has.
     pub(super) fn at(self, place: ResourceScope, before: impl Into<String>) -> AuthTarget {
         AuthTarget { stands: Some(place), before: before.into(), ..self }
     }
@@ -173,11 +173,11 @@ impl AuthTarget {
 pub(super) struct AuthCheck<'a> {
     pub(super) principal: &'a Principal,
     pub(super) verbs: &'a [Verb],
-    /// What is answered of a thing that the principal does not see.
+    /// Answer for a thing that the principal does not see.
     pub(super) missing: Outcome,
 }
 
-/// What an operation answers of a thing that is not there.
+/// Answer of an operation on a thing that does not exist.
 pub(super) fn missing(op: Op) -> Outcome {
     match op {
         Op::Create | Op::Update => Code::NotFoundResource.into(),
@@ -199,7 +199,7 @@ pub(super) fn missing_release(op: ReleaseOp) -> Outcome {
 }
 
 impl Catalog {
-    /// Who asks, and by which name that is written down.
+    /// Principal of a credential, with the name that is written down for it.
     pub(super) fn principal(&self, credential: &Credential, ctx: &Ctx) -> Principal {
         let holder = match credential {
             Credential::Login => return Principal::Stranger,
@@ -283,7 +283,7 @@ impl Catalog {
         if is_seen { outcome } else { Outcome { entity: Entity::None, ..outcome } }
     }
 
-    /// Where a thing stands.
+    /// Scope that a thing belongs to.
     pub(super) fn place_of(&self, entity: &Entity) -> Option<ResourceScope> {
         match entity {
             Entity::None => None,
@@ -332,7 +332,7 @@ pub(super) fn refused_at<'a>(grants: &Grants, verbs: &[Verb], effects: &'a [Effe
     effects.iter().find_map(|effect| effect.refused_at(may))
 }
 
-/// What is answered of an item whose caller lacks one of these.
+/// Refusal of an item whose caller lacks one of these verbs.
 pub fn refused(verbs: &[Verb]) -> Outcome {
     Refusal::new(Code::NotAllowedAccess, needs(verbs)).into()
 }

@@ -1,5 +1,4 @@
-//! What an apply returns: the answer per item, the rows that changed, and what changed for those
-//! who wait.
+//! Result of an apply: the answer per item, the rows that changed, and the changes for those who wait.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +31,7 @@ pub struct Outcome {
     pub code: Code,
     pub detail: String,
     pub entity: Entity,
-    /// What the node had looked at before is another by now: it may look again.
+    /// True if the state that the node had looked at has changed since: it may look again.
     pub overtaken: bool,
 }
 
@@ -57,7 +56,7 @@ pub enum Entity {
 }
 
 impl Entity {
-    /// What tells one state of the thing from the next: a revision, or the version of a release.
+    /// Mark that distinguishes one state of the thing from the next: a revision, or the version of a release.
     fn revision(&self) -> String {
         match self {
             Entity::Namespace(namespace) => namespace.revision.clone(),
@@ -129,7 +128,7 @@ pub enum Change {
         namespace: String,
         name: String,
     },
-    /// What clients see of the rules of a family for these services.
+    /// The rules of a family that clients see for these services.
     Rules(Family, Vec<End>),
     /// An instance of this service came, went or changed.
     Instances {
@@ -164,7 +163,7 @@ pub struct ChangeSet {
     unread: Vec<Content>,
 }
 
-/// What became of one thing that somebody asked for.
+/// Result of one requested item, for the audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditedItem {
     pub kind: &'static str,
@@ -191,8 +190,8 @@ impl ChangeSet {
         Refusal::new(code, format!("at most {most} {what}"))
     }
 
-    /// Whether one release more may come into force beside gray ones: each of them keeps its compiled conditions. Below
-    /// [`Level::RIGHTS`] any may. What it says of a planned release is stored and hashed (`tests::words`).
+    /// Refuses a gray release in force beyond the limit: each keeps its compiled conditions. Below [`Level::RIGHTS`]
+    /// any may come into force. The refusal of a planned release is stored and hashed (`tests::words`).
     pub(super) fn admits_gray(&self, release_type: ReleaseType, active_grays: usize) -> Result<(), Refusal> {
         let most = limits::ACTIVE_GRAYS_MAX;
         if self.level < Level::RIGHTS || release_type != ReleaseType::Gray || active_grays < most {
@@ -201,7 +200,7 @@ impl ChangeSet {
         Err(self.too_many("active gray releases of it: promote one, or stop one", most, Code::TooMany))
     }
 
-    /// Whether something is to be deleted as it was read, and is another by now. Below [`Level::RIGHTS`] whatever was
+    /// True if something is to be deleted as it was read, and has changed since. Below [`Level::RIGHTS`] whatever was
     /// read is deleted.
     pub(super) fn is_overtaken(&self, given: &Option<String>, current: &str) -> bool {
         self.level >= Level::RIGHTS && is_stale(given, current)
@@ -219,7 +218,7 @@ impl ChangeSet {
         self.changes.push(change);
     }
 
-    /// How many rows have changed so far.
+    /// Number of rows that have changed so far.
     pub(super) fn edit_count(&self) -> usize {
         self.edits.len()
     }
@@ -239,12 +238,12 @@ impl ChangeSet {
         self.deeds.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
     }
 
-    /// What was remembered of this entry, once.
+    /// Takes the items that were remembered of this entry, once.
     pub(super) fn take_deeds(&mut self) -> Vec<AuditedItem> {
         std::mem::take(&mut self.deeds)
     }
 
-    /// What webhooks are to be told of when the entry is applied.
+    /// Adds an event for webhooks, handed to them when the entry is applied.
     pub(super) fn tell(&mut self, news: News) {
         self.news.push(news);
     }
@@ -253,7 +252,7 @@ impl ChangeSet {
         self.health.push(instance);
     }
 
-    /// What webhooks are to be told of, once.
+    /// Takes the events and the changes of health for webhooks, once.
     pub(super) fn take_news(&mut self) -> (Vec<News>, Vec<Arc<Instance>>) {
         (std::mem::take(&mut self.news), std::mem::take(&mut self.health))
     }
@@ -288,7 +287,7 @@ pub struct Applied {
     /// In the order in which they happened: a later one for the same key wins.
     pub edits: Vec<Edit>,
     pub changes: Vec<Change>,
-    /// What was written down of it.
+    /// Rows of the audit trail that it wrote.
     pub audit: Vec<AuditRow>,
     /// Contents whose texts are to be read from their rows, for all who share them.
     pub unread: Vec<Content>,

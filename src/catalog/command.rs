@@ -30,7 +30,7 @@ use crate::model::service_token::{ServiceTokenChange, ServiceTokenDraft};
 use crate::model::settings::SettingsChange;
 use crate::model::webhook::{WebhookDraft, WebhookTold};
 
-/// What to do with each item of a batch.
+/// Operation on each item of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     Create,
@@ -44,7 +44,7 @@ pub enum Command {
     Bootstrap {
         cluster_id: String,
         admin: Founder,
-        /// What all founders can speak.
+        /// Level that all founders can speak.
         #[serde(default, skip_serializing_if = "Level::is_first")]
         level: Level,
     },
@@ -57,7 +57,7 @@ pub enum Command {
     SignIn {
         hash: TokenHash,
         user_id: String,
-        /// What was checked; from [`Level::TRUST`] on.
+        /// Password hash that was checked; from [`Level::TRUST`] on.
         #[serde(default, skip_serializing_if = "PasswordHash::is_empty")]
         password: PasswordHash,
         /// From [`Level::RIGHTS`] on.
@@ -85,19 +85,19 @@ pub enum Command {
     /// All instances of a service on a host.
     InstancesDeleteHost(Vec<InstanceDraft>),
     InstancesIsolateHost(Vec<InstanceDraft>),
-    /// What the leader found out by heartbeats, or by their absence.
+    /// Health that the leader found by heartbeats, or by their absence.
     InstanceHealth(Vec<InstanceHealth>),
     /// The cluster speaks this level from here on.
     Raise {
         level: Level,
     },
-    /// What is given changes, the rest stays.
+    /// Settings that are given change, the others stay.
     Settings(SettingsChange),
     /// Removes the surplus releases of these, a bounded number at a time.
     PruneReleases(Overfull),
     /// Instances that the leader saw unhealthy for longer than the settings allow.
     RemoveDeadInstances(Vec<DeadInstance>),
-    /// What somebody asked for, judged by what they may do when it is applied.
+    /// A caller's request, judged by what the caller may do when it is applied.
     #[serde(rename = "Asked")]
     Authorized(Box<AuthorizedCommand>),
     Users(Op, Vec<UserDraft>),
@@ -112,18 +112,18 @@ pub enum Command {
     ServiceTokens(Op, Vec<ServiceTokenDraft>),
     /// Their secrets are sealed.
     AccessKeys(Op, Vec<AccessKeyDraft>),
-    /// What level [`Level::ROLLOUT`] brought; the earlier operations have commands of their own.
+    /// Operations that level [`Level::ROLLOUT`] brought; the earlier ones have commands of their own.
     ConfigReleases(ReleaseOp, Vec<ConfigReleaseDraft>),
-    /// What the leader found to be published by now.
+    /// Releases that the leader found to be due.
     PublishDue(Vec<Due>),
     ConfigTemplates(Op, Vec<ConfigTemplateDraft>),
-    /// What a node saw that is no command and belongs into the audit trail.
+    /// Events that a node saw, that are no commands and belong into the audit trail.
     Note(Vec<AuditNote>),
     /// Their secrets are sealed.
     Webhooks(Op, Vec<WebhookDraft>),
-    /// What the leader has told them, and how that went.
+    /// Deliveries of the leader to webhooks, and their results.
     WebhooksTold(Vec<WebhookTold>),
-    /// What a token may, until when, and by which secret.
+    /// Changes the grants, the end or the secret of service tokens.
     ChangeTokens(Vec<ServiceTokenChange>),
     /// Logins end, by what they are called where they are shown.
     EndSessions(Vec<String>),
@@ -187,8 +187,8 @@ fn since_rollout<'a>(mut fields: impl Iterator<Item = &'a Option<String>>) -> Le
 }
 
 impl Command {
-    /// Whether the state may grow by it: refused where room is short. What takes away, what lets people
-    /// in to take away, what keeps the cluster together and what ends a release is not, and goes on.
+    /// True if the state may grow by it: such a command is refused where room is short. A command that takes away, lets
+    /// people in to take away, keeps the cluster together or ends a release is not refused, and goes on.
     pub fn adds(&self) -> bool {
         match self {
             Command::Namespaces(op, _)
@@ -325,7 +325,7 @@ impl Command {
 }
 
 impl Command {
-    /// What its caller has to be allowed where an item aims; none where that depends on more than the command.
+    /// Verbs that its caller needs where an item aims; none where that depends on more than the command.
     pub fn verbs(&self, itself: bool) -> &'static [Verb] {
         match self {
             Command::Namespaces(..)
@@ -372,7 +372,7 @@ impl Command {
         }
     }
 
-    /// What the cluster does by itself; nobody may ask for it.
+    /// True if it is a command of the cluster itself; no caller may ask for it.
     pub(super) fn is_own(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! What config clients see of the releases: of each file the newest active gray whose labels all
-//! match the client, else the active normal one.
+//! Config releases that clients see: of each file the newest active gray whose labels all match the client, else the
+//! active normal one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ struct ActiveFile {
 struct Active {
     release: Arc<ConfigRelease>,
     released: Arc<Released>,
-    /// Whom it is for, if it is gray.
+    /// Judge of the clients that it is for, if it is gray.
     judge: Judge,
 }
 
@@ -51,7 +51,7 @@ impl Active {
     }
 }
 
-/// What is derived from the release needs no comparing.
+/// Compares the releases alone: the rest is derived from them.
 impl PartialEq for Active {
     fn eq(&self, other: &Self) -> bool {
         self.release == other.release
@@ -113,8 +113,8 @@ impl ActiveConfigs {
         })
     }
 
-    /// Whether a gray release of one of the files that may be found under that name is for clients by another label than
-    /// their address.
+    /// True if a gray release of one of the files that may be found under that name is for clients by another label
+    /// than their address.
     pub(super) fn asks_labels(&self, namespace: &str, group: &str, file: &str) -> bool {
         let names = self.files.get(&ConfigKey::new(namespace, group, canonical_file(file)));
         let mut grays = names.into_iter().flat_map(|names| names.values()).flat_map(|active| &active.grays);
@@ -129,7 +129,7 @@ impl ActiveConfigs {
         self.of_file(key)?.normal.as_ref().map(|active| &active.release)
     }
 
-    /// How many gray releases of a file clients may see.
+    /// Number of gray releases of a file that clients may see.
     pub(super) fn grays(&self, key: &ConfigKey) -> usize {
         self.of_file(key).map_or(0, |active| active.grays.len())
     }

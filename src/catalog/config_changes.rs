@@ -247,7 +247,7 @@ impl Catalog {
         self.begin_release(ctx, release, draft.publish_at(), &comment, changes, written)
     }
 
-    /// Whom a draft names: by release name, else by id.
+    /// Release that a draft names: by release name, else by id.
     fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
         let key = draft.key();
         match (draft.given_name(), draft.id) {
@@ -297,7 +297,7 @@ fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
     }
 }
 
-/// What was judged is what is published, or nothing is.
+/// Refuses a file that is not the one that was judged: that one is published, or nothing is.
 fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Option<Outcome> {
     let judged = draft.judged.as_ref().filter(|judged| !judged.is_of(file))?;
     if judged.comes_again && changes.level() >= Level::CUSTODY {
@@ -307,8 +307,8 @@ fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, changes: &mut 
     Some(Outcome { overtaken: true, ..refusal.into() })
 }
 
-/// What was sealed, or was not, fits the file as it stands from then on, and was made of what is there. So no
-/// content is kept in a form that it should not have, however nodes and callers overtake each other.
+/// Refuses content whose sealing does not fit the file as it stands from then on, or that was not made of what is
+/// there. So no content is kept in a form that it should not have, however nodes and callers overtake each other.
 fn refuse_unfit(old: Option<&ConfigFile>, draft: &ConfigFileDraft) -> Option<Outcome> {
     let before = old.is_some_and(|old| old.encrypted);
     let after = draft.encrypted.unwrap_or(before);
@@ -325,7 +325,7 @@ fn refuse_unfit(old: Option<&ConfigFile>, draft: &ConfigFileDraft) -> Option<Out
     Some(Refusal::new(Code::DataConflict, why).into())
 }
 
-/// What no client could read is not published: properties that cannot be parsed. Sealed ones were judged by the node
+/// Refuses content that no client could read: properties that cannot be parsed. Sealed ones were judged by the node
 /// that took the request, or are not published.
 fn refuse_unreadable(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outcome> {
     if Format::read_as(&file.key.file, file.format) != Format::Properties {

@@ -1,4 +1,4 @@
-//! What the lists of the configuration store may be asked for, and their orders.
+//! Filters and orders of the lists of the configuration store.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigReleas
 use crate::model::grant::ReadScope;
 use crate::model::text::NameFilter;
 
-/// Which groups a list wants.
+/// Filter of a list of groups; an absent part matches all.
 #[derive(Clone, Debug, Default)]
 pub struct GroupFilter {
     pub namespace: Option<NameFilter>,
     pub name: Option<NameFilter>,
     pub business: Option<String>,
     pub department: Option<String>,
-    /// Whether it may be seen.
+    /// Groups that the caller may see.
     pub read_scope: ReadScope,
 }
 
-/// Which files, or releases of which files, a list wants.
+/// Filter of a list of files, or of the releases of files; an absent part matches all.
 #[derive(Clone, Debug, Default)]
 pub struct FileFilter {
     pub namespace: Option<NameFilter>,
@@ -29,7 +29,7 @@ pub struct FileFilter {
     pub content: Option<String>,
     pub release: Option<NameFilter>,
     pub only_active: bool,
-    /// Whether the group may be seen.
+    /// Groups that the caller may see.
     pub read_scope: ReadScope,
 }
 

@@ -99,7 +99,7 @@ impl Row for ConfigRelease {
     }
 }
 
-/// What lists ask for, by column.
+/// Columns of the texts that lists filter by.
 pub(super) const FILE: usize = 0;
 pub(super) const GROUP: usize = 1;
 pub(super) const NAMESPACE: usize = 2;

@@ -27,7 +27,7 @@ use crate::model::content::ContentDigest;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
-/// What the versions of a file are known for.
+/// Versions that are remembered of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Versions {
     highest: u64,
@@ -59,12 +59,12 @@ pub struct Configs {
 impl Configs {
     // ---- what config clients see ----
 
-    /// What a client finds under `file` in one step of its lookup.
+    /// Release that a client finds under `file` in one step of its lookup.
     pub fn find(&self, namespace: &str, group: &str, file: &str, client: &ClientLabels) -> Option<&Arc<Released>> {
         self.active.find(namespace, group, file, client)
     }
 
-    /// Whether which release a client finds there follows from another of its labels than its address.
+    /// True if the release that a client finds there depends on another of its labels than its address.
     pub fn asks_labels(&self, namespace: &str, group: &str, file: &str) -> bool {
         self.active.asks_labels(namespace, group, file)
     }
@@ -122,7 +122,7 @@ impl Configs {
         self.active_grays(key) > 0
     }
 
-    /// How many active gray releases the file has.
+    /// Number of active gray releases of the file.
     pub(super) fn active_grays(&self, key: &ConfigKey) -> usize {
         self.active.grays(key)
     }
@@ -159,7 +159,7 @@ impl Configs {
         cut_sorted(self.groups.values(None).filter(wanted).collect(), order, page)
     }
 
-    /// How many groups [`Configs::list_groups`] walks, or files who counts those of them, at most.
+    /// Number of groups that [`Configs::list_groups`] walks at most, or of files, for a caller that counts them.
     pub fn reach_of_groups(&self) -> usize {
         self.groups.len().max(self.files.len())
     }
@@ -210,7 +210,7 @@ impl Configs {
         self.releases.of(key)
     }
 
-    /// What is to be published by `now`: when, of which file, under which name.
+    /// Releases to be published by `now`: time, file and release name of each.
     pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<ConfigKey>, &Arc<str>)> {
         self.releases.due(now)
     }

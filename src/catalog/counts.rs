@@ -1,4 +1,4 @@
-//! How much there is of each kind of thing.
+//! Number of things of each kind.
 
 use super::Catalog;
 

@@ -50,7 +50,7 @@ impl Ctx {
         Ctx { time: self.time.max(clock), drawn: Cell::new(0), ..self.clone() }
     }
 
-    /// Who proposed this entry, and when.
+    /// Proposer of this entry, and its time.
     pub(super) fn stamp(&self) -> Stamp {
         Stamp { time: self.time, by: self.by.clone() }
     }

@@ -20,7 +20,7 @@ pub(crate) fn token() -> TokenHash {
     TokenHash(TOKEN.into())
 }
 
-/// What the administrator asks for.
+/// A request of the administrator.
 pub(crate) fn asked(command: Command, itself: bool) -> Command {
     let credential = Credential::Token(token());
     let address = Some([192, 0, 2, 1].into());

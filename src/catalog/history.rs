@@ -1,5 +1,5 @@
-//! What became of the releases of a rule or of a config file: who did what, when, and from which version to
-//! which. Kept with the thing, and gone with it; of many events the newest stay, [`limits::HISTORY_EVENTS_MAX`].
+//! Release history of a rule or of a config file: who did what, when, and from which version to which. Kept with the
+//! thing, and gone with it; of many events the newest stay, [`limits::HISTORY_EVENTS_MAX`].
 //!
 //! The audit trail tells of every request, the refused ones too, and is the administrators'. This tells of what
 //! clients came to see, to everybody who may see the thing, for as long as there is the thing.

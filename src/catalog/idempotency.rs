@@ -29,9 +29,9 @@ use crate::model::time::Timestamp;
 
 /// Ids that one entry forgets at most: more than the one that it adds, so that the memory shrinks again.
 const FORGOTTEN_PER_ENTRY_MAX: usize = 4;
-/// How far one entry moves the clock by which ids age: at most,
+/// Most microseconds by which one entry moves the clock by which ids age.
 const STEP_MAX_US: u64 = 1_000_000;
-/// and at least.
+/// Fewest microseconds by which one entry moves that clock.
 const STEP_MIN_US: u64 = 8;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,12 +71,12 @@ fn hash(request: RequestId) -> u64 {
     request.0 as u64
 }
 
-/// Where in the order the one with a number stands.
+/// Position in the order of the id with a number.
 fn place(number: u32, forgotten: u32) -> usize {
     number.wrapping_sub(forgotten) as usize
 }
 
-/// Where in the log an id was remembered, and when.
+/// Position in the log at which an id was remembered, and the clock at that entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Moment {
     index: u64,
@@ -108,7 +108,7 @@ pub(super) struct Requests {
     forgotten: u32,
 }
 
-/// Where the numbers begin depends on what was forgotten before, and does not count.
+/// The start of the numbers depends on what was forgotten before, and does not count.
 impl PartialEq for Requests {
     fn eq(&self, other: &Self) -> bool {
         let parts = |one: &Self| (one.oldest, one.newest, one.clock);

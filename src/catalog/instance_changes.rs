@@ -127,7 +127,7 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// What has changed since the leader saw it may be alive.
+    /// Removes a dead instance. One that has changed since the leader saw it may be alive, and stays.
     pub(super) fn remove_dead_instance(&mut self, found: &DeadInstance, changes: &mut ChangeSet) -> Outcome {
         let Some(old) = self.instances.get(&found.id).cloned() else { return Outcome::default() };
         if old.revision != found.revision || old.healthy || old.heartbeat_ttl.is_none() {

@@ -21,7 +21,7 @@ use crate::model::instance::Instance;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
-/// What lists ask for, by column.
+/// Columns of the texts that lists filter by.
 const HOST: usize = 0;
 const SERVICE: usize = 1;
 const NAMESPACE: usize = 2;
@@ -59,7 +59,7 @@ impl Entry for Instance {
     }
 }
 
-/// How many instances there are, by state.
+/// Number of instances, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InstanceCounts {
     pub total: usize,
@@ -115,7 +115,7 @@ pub struct Instances {
     counts: InstanceCounts,
 }
 
-/// Which instances a list wants; an absent or empty part wants all.
+/// Filter of a list of instances; an absent or empty part matches all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceFilter {
     pub id: Option<String>,
@@ -138,7 +138,7 @@ pub struct InstanceFilter {
     pub weight: Option<u32>,
     /// All pairs have to be there.
     pub metadata: Vec<(String, String)>,
-    /// Whether the service may be seen.
+    /// Services that the caller may see.
     pub read_scope: ReadScope,
 }
 
@@ -175,7 +175,7 @@ fn wants<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
     wanted.as_ref().is_none_or(|wanted| wanted == value)
 }
 
-/// What a service has to have among its instances; each part may be found in another instance.
+/// Instances that a service must have; each part may be found in another instance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InstanceNeeds {
     /// One on any of these hosts.
@@ -206,7 +206,7 @@ impl Instances {
         self.of_namespace.get(namespace).copied().unwrap_or_default()
     }
 
-    /// What changes with every change of an instance of the service, and with nothing else.
+    /// Digest that changes with every change of an instance of the service, and with nothing else.
     pub fn fold(&self, namespace: &str, service: &str) -> SetDigest {
         self.service(namespace, service).map(|service| service.fold).unwrap_or_default()
     }
@@ -266,7 +266,7 @@ impl Instances {
         }
     }
 
-    /// How many instances [`Instances::list`] walks at most.
+    /// Number of instances that [`Instances::list`] walks at most.
     pub fn reach(&self, filter: &InstanceFilter, page: &Page) -> usize {
         if filter.read_scope.is_blind() {
             return 0;

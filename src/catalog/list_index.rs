@@ -23,10 +23,10 @@ use crate::model::time::Timestamp;
 
 /// Something that has a key and texts, and is listed by its last change.
 pub(super) trait Entry {
-    /// What it is found by: no two have the same.
+    /// Key that it is found by: no two have the same.
     type Key: Ord + ?Sized;
 
-    /// How many columns of texts there are for lists to ask for.
+    /// Number of columns of texts that lists can filter by.
     const COLUMNS: usize;
 
     fn key(&self) -> &Self::Key;
@@ -48,7 +48,7 @@ impl<'a> Wish<'a> {
         Wish { column, searches: filters.into_iter().map(Search::new).collect() }
     }
 
-    /// What is wanted of each of these columns; an absent filter wants all.
+    /// Wishes for each of these columns; an absent filter matches all.
     pub(super) fn all<const N: usize>(filters: [(usize, &'a Option<NameFilter>); N]) -> Vec<Self> {
         let given = filters.into_iter().filter_map(|(column, filter)| Some((column, filter.as_ref()?)));
         given.map(|(column, filter)| Wish::new(column, [filter])).collect()
@@ -66,12 +66,12 @@ pub(super) struct ListIndex<T: Entry> {
     by_key: OrdMap<Arc<T::Key>, Arc<T>>,
     /// Each from its place on, up to that of the next.
     segments: OrdMap<Place<T::Key>, Arc<Segment<T>>>,
-    /// What stands from here on is on a segment by itself: the one that nearly every change is put on.
+    /// Place from which on all is on a segment by itself: the one that nearly every change is put on.
     from: Place<T::Key>,
     newest: Arc<Segment<T>>,
 }
 
-/// How far from the end of the list a thing stands; none is before all of them.
+/// Distance of a thing from the end of the list; `None` is before all of them.
 type Place<K> = Option<(Timestamp, Reverse<Arc<K>>)>;
 
 impl<T: Entry> Default for ListIndex<T> {
@@ -87,7 +87,7 @@ impl<T: Entry> Clone for ListIndex<T> {
     }
 }
 
-/// What is on which segment depends on how it came there, and does not count.
+/// The segment that a thing is on depends on how it came there, and does not count.
 impl<T: Entry + PartialEq> PartialEq for ListIndex<T> {
     fn eq(&self, other: &Self) -> bool {
         self.by_key == other.by_key && self.in_list_order().eq(other.in_list_order())
@@ -164,7 +164,7 @@ impl<T: Entry> ListIndex<T> {
         listed
     }
 
-    /// How many things [`ListIndex::list`] walks at most.
+    /// Number of things that [`ListIndex::list`] walks at most.
     pub(super) fn reach(&self, is_filtered: bool, page: &Page) -> usize {
         if is_filtered { self.len() } else { page.end().min(self.len()) }
     }

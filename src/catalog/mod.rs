@@ -160,7 +160,7 @@ impl Catalog {
         changes.into_applied(outcomes)
     }
 
-    /// What somebody asked for, judged by what they may do now.
+    /// Applies the request of a caller, judged by what the caller may do now.
     fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: AuthorizedCommand, changes: &mut ChangeSet) -> Vec<Outcome> {
         let principal = self.principal(&asked.credential, ctx);
         let (head, itself) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.itself);
@@ -169,7 +169,7 @@ impl Catalog {
         outcomes
     }
 
-    /// What the cluster does by itself, and what was asked for before it was said by whom.
+    /// Applies a command of the cluster itself, or one from before commands said who asked.
     fn dispatch_own(&mut self, ctx: &Ctx, command: Command, changes: &mut ChangeSet) -> Vec<Outcome> {
         let is_of_instances = matches!(command, Command::InstanceHealth(_) | Command::RemoveDeadInstances(_));
         let head = AuditRow::of_entry(ctx, command.action(false));
@@ -178,7 +178,7 @@ impl Catalog {
         outcomes
     }
 
-    /// What is done to the items of a command, by whom it may be done, and what each of them is about.
+    /// Applies a command to its items: a row has the operation, the rights to it, and the target of each item.
     #[rustfmt::skip] // one row a command
     fn dispatch(
         &mut self,

@@ -78,7 +78,7 @@ impl<V: Clone> Names<V> {
         here.into_iter().flatten().map(|(_, value)| value).chain(behind)
     }
 
-    /// What has this name in any namespace.
+    /// Values of this name in any namespace.
     pub(super) fn named(&self, name: &str) -> impl Iterator<Item = &V> {
         self.by_namespace.values().filter_map(move |names| names.get(name))
     }

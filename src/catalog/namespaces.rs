@@ -34,12 +34,12 @@ pub struct Namespaces {
     fold: SetDigest,
 }
 
-/// Which namespaces a list wants.
+/// Filter of a list of namespaces; an absent part matches all.
 #[derive(Clone, Debug, Default)]
 pub struct NamespaceFilter {
     pub name: Option<NameFilter>,
     pub owner: Option<String>,
-    /// Whether it may be seen.
+    /// Namespaces that the caller may see.
     pub read_scope: ReadScope,
 }
 

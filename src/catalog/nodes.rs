@@ -16,7 +16,7 @@ use crate::model::time::Timestamp;
 pub struct Cluster {
     pub cluster_id: String,
     pub founded: Timestamp,
-    /// What all members speak, and the log and the rows from here on.
+    /// Level of the cluster: all members speak it, and the log and the rows do from here on.
     #[serde(default, skip_serializing_if = "Level::is_first")]
     pub level: Level,
 }
@@ -26,7 +26,7 @@ impl Row for Cluster {
     fn name(&self, _: &mut Key) {}
 }
 
-/// What a node says of itself.
+/// Record of a node, as it describes itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeRecord {
     pub node_id: u64,

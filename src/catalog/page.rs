@@ -16,7 +16,7 @@ use super::abandoned::is_abandoned;
 use crate::model::limits;
 use crate::model::text::NameFilter;
 
-/// Where a row stands by key: namespace, group, name and id, or what stands for them. No two rows of a list have the
+/// Position of a row by key: namespace, group, name and id, or what stands for them. No two rows of a list have the
 /// same, and none gets another one while it is called the same.
 pub type Place<'a> = [Cow<'a, str>; 4];
 
@@ -62,7 +62,7 @@ impl After {
     }
 }
 
-/// Which rows of a list are wanted.
+/// Rows of a list that are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub offset: usize,
@@ -101,7 +101,7 @@ impl Page {
         matches!(self.order, Order::Key(_))
     }
 
-    /// Where a page by key begins, where it does not begin with the first row.
+    /// Position after which a page by key begins; `None` if it begins with the first row, or is not by key.
     pub(super) fn after(&self) -> Option<&Place<'static>> {
         match &self.order {
             Order::Key(after) => after.as_ref().map(|after| &after.0),
@@ -138,7 +138,7 @@ fn exact(filter: &Option<NameFilter>) -> Option<&str> {
 pub struct Listed<T> {
     pub amount: usize,
     pub rows: Vec<T>,
-    /// Where a full page by key ended.
+    /// Position at which a full page by key ended.
     pub after: Option<After>,
 }
 

@@ -79,9 +79,9 @@ pub struct Rebirth {
     pub cluster_id: String,
     /// The node that goes on in its directory. `None` where all of them are new.
     pub survivor: Option<u64>,
-    /// Who is a member from the beginning. Beside a survivor the ids of all others are spent.
+    /// Members from the beginning. Beside a survivor the ids of all others are spent.
     pub members: BTreeSet<u64>,
-    /// What all changes of before have for their notification id; the next one has one more.
+    /// Notification id of all changes of before; the next one has one more.
     pub notification_id: u32,
 }
 
@@ -98,7 +98,7 @@ impl Rebirth {
         self.cluster_id.chars().take(BIRTH_DIGITS).collect()
     }
 
-    /// What the row under `key` is in the new cluster; `None` for one that is left behind. Keys stay.
+    /// Row under `key` in the new cluster; `None` for one that is left behind. Keys stay.
     pub fn row<'a>(&self, key: &[u8], value: &'a [u8]) -> Result<Option<Cow<'a, [u8]>>, Corrupt> {
         let row = match Table::of_key(key)? {
             Table::Token | Table::Request => return Ok(None),

@@ -1,4 +1,4 @@
-//! What becomes of releases: one course of events for rules and for config files, by the table in
+//! Life cycle of releases: one course of events for rules and for config files, by the table in
 //! [`model::release`](crate::model::release). The two differ in where their releases are kept and in what a new one
 //! is made of; that is what each says of itself by [`Releasable`].
 
@@ -28,7 +28,7 @@ use crate::model::release::{
 use crate::model::rule::Effect;
 use crate::model::time::Timestamp;
 
-/// How a release stands from now on.
+/// Standing of a release from now on.
 #[derive(Clone, Debug)]
 pub(super) enum Standing {
     /// Clients see it, under this version.
@@ -62,7 +62,7 @@ pub(super) trait Releasable: Archived + Sized {
     fn release_type(&self) -> ReleaseType;
     fn audience(&self) -> Audience<'_>;
     fn plan(&self) -> Option<&Plan>;
-    /// Who asked for it.
+    /// Name of the caller who asked for it.
     fn author(&self) -> &str;
     /// The same release, as it stands from now on.
     fn standing(&self, ctx: &Ctx, standing: Standing) -> Self;
@@ -89,11 +89,11 @@ pub(super) trait Releasable: Archived + Sized {
     fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
 
     fn state(&self) -> ReleaseState;
-    /// Where it acts besides its name, as far as that is judged.
+    /// Effects besides its name, as far as those are judged.
     fn effects(&self, catalog: &Catalog) -> Vec<Effect>;
 }
 
-/// What a release of either kind says of itself, by the fields that both have.
+/// Methods by which a release of either kind describes itself, from the fields that both have.
 macro_rules! says_of_itself {
     ($release:ident) => {
         fn release_type(&self) -> ReleaseType {
@@ -129,10 +129,10 @@ macro_rules! says_of_itself {
 }
 use says_of_itself;
 
-/// What a caller wishes besides, who asks for an operation on a release.
+/// Further wishes of a caller who asks for an operation on a release.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wish<'a> {
-    /// What the normal release is called that a gray one is promoted to.
+    /// Name of the normal release that a gray one is promoted to.
     pub(super) new_name: Option<&'a str>,
     /// The normal release before takes the place of one that is withdrawn.
     pub(super) to_previous: bool,
@@ -412,7 +412,7 @@ impl Catalog {
         }
     }
 
-    /// What is to be published by `now`, the first that are due.
+    /// Releases to be published by `now`, files first, [`limits::BATCH_ITEMS_MAX`] at most.
     pub fn due(&self, now: Timestamp) -> Vec<Due> {
         let files = self.configs.due(now).map(|(at, key, name)| Due {
             thing: Thing::File(ConfigKey::clone(key)),

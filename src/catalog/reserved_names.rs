@@ -12,7 +12,7 @@ fn is_dots(name: &str) -> bool {
 }
 
 impl Catalog {
-    /// Why something is not made where it is to go.
+    /// Reason why something is not made where it is to go; `None` if it may be made there.
     pub(super) fn refuse_dots(&self, aim: &AuthTarget) -> Option<Refusal> {
         let is_checked = self.level() >= Level::CUSTODY;
         aim.goes.iter().filter(|_| is_checked).find_map(|place| self.refuse_dots_in(aim.kind, place))

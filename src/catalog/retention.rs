@@ -36,7 +36,7 @@ impl Overfull {
 }
 
 impl Catalog {
-    /// How many inactive releases stay of each thing; all of them before [`Level::SETTINGS`].
+    /// Number of inactive releases kept of each thing; all of them before [`Level::SETTINGS`].
     fn releases_kept(&self) -> usize {
         if self.level() < Level::SETTINGS {
             return usize::MAX;
@@ -44,7 +44,7 @@ impl Catalog {
         usize::try_from(self.settings.releases_kept).unwrap_or(usize::MAX)
     }
 
-    /// What the leader should have pruned next, up to [`limits::PRUNED_THINGS_MAX`] of each kind.
+    /// Things that the leader should have pruned next, up to [`limits::PRUNED_THINGS_MAX`] of each kind.
     pub fn overfull(&self) -> Overfull {
         let kept = self.releases_kept();
         let files =
@@ -66,7 +66,7 @@ impl Catalog {
         self.prune_rule(family, rule_id, PER_CHANGE_MAX, changes);
     }
 
-    /// What is named may have changed since: only what is too much goes.
+    /// Prunes the named things. They may have changed since: only what is too much goes.
     pub(super) fn prune(&mut self, overfull: &Overfull, changes: &mut ChangeSet) -> Outcome {
         let mut left = limits::PRUNED_RELEASES_MAX;
         for key in &overfull.files {
@@ -78,7 +78,7 @@ impl Catalog {
         Outcome::default()
     }
 
-    /// How many went, the oldest first.
+    /// Removes surplus releases, the oldest first, and returns their number.
     fn prune_file(&mut self, key: &ConfigKey, at_most: usize, changes: &mut ChangeSet) -> usize {
         let (kept, mut removed, mut through) = (self.releases_kept(), 0, 0);
         while removed < at_most

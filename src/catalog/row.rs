@@ -82,7 +82,7 @@ impl Table {
         Table::WebhookEvent,
     ];
 
-    /// What it holds, for people and their tools.
+    /// Name of what it holds, for people and their tools.
     pub fn label(self) -> &'static str {
         match self {
             Table::Cluster => "cluster",
@@ -195,7 +195,7 @@ pub trait Row: Serialize + DeserializeOwned {
         pack::from_bytes(body).map_err(|error| error.to_string())
     }
 
-    /// What is kept at a level.
+    /// Value that is kept at a level.
     fn value(&self, level: Level) -> Vec<u8> {
         self.written_as(Self::version_at(level))
     }

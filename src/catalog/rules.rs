@@ -22,7 +22,7 @@ use crate::model::rule::{Family, Rule};
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
-/// What lists ask for, by column.
+/// Columns of the texts that lists filter by.
 const NAME: usize = 0;
 const NAMESPACE: usize = 1;
 const SERVICE: usize = 2;
@@ -114,7 +114,7 @@ pub struct RuleBook {
     active: Active,
 }
 
-/// Which rules a list wants; an absent part wants all.
+/// Filter of a list of rules; an absent part matches all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleFilter {
     pub id: Option<String>,
@@ -123,7 +123,7 @@ pub struct RuleFilter {
     /// A service on either end; rules for every service match as well.
     pub service: Option<NameFilter>,
     pub enable: Option<bool>,
-    /// Whether it may be seen.
+    /// Rules that the caller may see.
     pub read_scope: ReadScope,
 }
 
@@ -154,13 +154,13 @@ impl RuleFilter {
     }
 }
 
-/// Whose releases a list wants; without a rule, those of all.
+/// Filter of a list of releases; without a rule, those of all rules match.
 #[derive(Clone, Debug, Default)]
 pub struct ReleaseFilter {
     pub rule_id: Option<String>,
     pub rule_name: Option<String>,
     pub only_active: bool,
-    /// Whether the rule may be seen.
+    /// Rules that the caller may see.
     pub read_scope: ReadScope,
 }
 
@@ -189,7 +189,7 @@ impl Rules {
         self.books.values().map(|book| book.releases_by_id.len()).sum()
     }
 
-    /// What is to be published by `now`: of which family, when, of which rule, under which name.
+    /// Releases to be published by `now`: family, time, rule and release name of each.
     pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Family, Timestamp, &Arc<str>, &Arc<str>)> {
         self.books
             .iter()
@@ -242,7 +242,7 @@ impl RuleBook {
         Listed::cut(one.into_iter().filter(|rule| filter.matches(rule)), page)
     }
 
-    /// How many rules [`RuleBook::list`] walks at most.
+    /// Number of rules that [`RuleBook::list`] walks at most.
     pub fn reach(&self, filter: &RuleFilter, page: &Page) -> usize {
         if filter.read_scope.is_blind() {
             return 0;
@@ -253,7 +253,7 @@ impl RuleBook {
         }
     }
 
-    /// What clients see.
+    /// Releases that clients see.
     pub fn active(&self) -> &Active {
         &self.active
     }
@@ -318,7 +318,7 @@ impl RuleBook {
             }
     }
 
-    /// How many releases [`RuleBook::list_releases`] walks at most.
+    /// Number of releases that [`RuleBook::list_releases`] walks at most.
     pub fn reach_of_releases(&self, filter: &ReleaseFilter) -> usize {
         if filter.read_scope.is_blind() {
             return 0;

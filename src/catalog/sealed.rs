@@ -1,5 +1,5 @@
-//! How many drafts and releases of config files are sealed, and under which data key: any node can say at once how
-//! many of them it cannot read.
+//! Number of drafts and releases of config files that are sealed under each data key: any node can say at once how many
+//! of them it cannot read.
 
 use std::sync::Arc;
 

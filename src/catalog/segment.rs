@@ -15,7 +15,7 @@ use crate::model::time::Timestamp;
 pub(super) struct Segment<T> {
     /// None is a gap.
     things: Vec<Option<Arc<T>>>,
-    /// Where there is none.
+    /// Slots without a gap.
     held: Slots,
     /// No slot was taken for anything newer.
     newest: Timestamp,

@@ -22,7 +22,7 @@ use crate::model::service::{Service, ServiceDraft};
 use crate::model::text::{NameFilter, names_owner};
 use crate::model::time::Timestamp;
 
-/// What lists ask for, by column.
+/// Columns of the texts that lists filter by.
 const NAME: usize = 0;
 const NAMESPACE: usize = 1;
 
@@ -72,7 +72,7 @@ pub struct Services {
     all: ListIndex<Service>,
 }
 
-/// Which services a list wants; an absent part wants all.
+/// Filter of a list of services; an absent part matches all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceFilter {
     pub name: Option<NameFilter>,
@@ -87,9 +87,9 @@ pub struct ServiceFilter {
     pub owner: Option<String>,
     /// All pairs have to be there.
     pub metadata: Vec<(String, String)>,
-    /// What the instances of the service have to have.
+    /// Instances that the service must have.
     pub instances: InstanceNeeds,
-    /// Whether it may be seen.
+    /// Services that the caller may see.
     pub read_scope: ReadScope,
 }
 
@@ -178,7 +178,7 @@ impl Services {
         self.by_name.onward(namespace, name)
     }
 
-    /// How many services, and instances where it asks for those, [`Services::list`] walks at most.
+    /// Number of services, and of instances where the filter asks for those, that [`Services::list`] walks at most.
     pub fn reach(&self, filter: &ServiceFilter, instances: &Instances, page: &Page) -> usize {
         if filter.read_scope.is_blind() {
             return 0;
@@ -200,7 +200,7 @@ impl Services {
         self.count_in(namespace) <= self.len() / 16
     }
 
-    /// Whom a draft names: by id if it gives one, else by namespace and name.
+    /// Service that a draft names: by namespace and name, or by id if it gives neither of them.
     pub(super) fn named_by(&self, draft: &ServiceDraft) -> Option<Arc<Service>> {
         match (draft.given_id(), &draft.namespace, &draft.name) {
             (Some(id), None, None) => self.all.get(id).cloned(),

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 pub struct SetDigest(u128);
 
 impl SetDigest {
-    /// What one thing adds.
+    /// Digest of one thing: its share in that of the set.
     pub fn of(id: &str, revision: &str) -> SetDigest {
         let digest = Sha256::new().chain_update(id).chain_update([0]).chain_update(revision).finalize();
         SetDigest(u128::from_be_bytes(digest[..16].try_into().expect("sixteen bytes")))

@@ -37,8 +37,8 @@ impl Row for Settings {
 }
 
 impl Catalog {
-    /// What follows from other settings follows later: releases that are too many now go with the next
-    /// change of what they belong to, or when the leader comes by.
+    /// Changes the settings. The consequences follow later: releases that are too many now go with the next change of
+    /// what they belong to, or when the leader comes by.
     pub(super) fn change_settings(&mut self, ctx: &Ctx, change: &SettingsChange, changes: &mut ChangeSet) -> Outcome {
         if is_stale(&change.revision, &self.settings.revision) {
             return Outcome::stale(Entity::None);

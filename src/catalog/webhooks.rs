@@ -128,7 +128,7 @@ impl Webhooks {
         last.map(|last| (last, count))
     }
 
-    /// Whether anybody is to be told of anything.
+    /// True if any webhook is enabled.
     pub(super) fn is_listening(&self) -> bool {
         self.all().any(|hook| !hook.disabled)
     }
@@ -226,7 +226,7 @@ impl Webhooks {
         hook
     }
 
-    /// How the telling went, as the leader saw it; what was written down before counts once.
+    /// Records the results of deliveries, as the leader saw them; what was recorded before counts once.
     fn told(&mut self, ctx: &Ctx, told: &WebhookTold, changes: &mut ChangeSet) -> Outcome {
         let Some(hook) = self.all().find(|hook| hook.id == told.id).cloned() else {
             return Code::NotFoundResource.into();

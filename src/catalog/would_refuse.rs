@@ -1,5 +1,5 @@
-//! What is there and could not be made now by who made it: drafts and releases from before rules were judged where
-//! they act, or from before their authors lost a right. They go on working; an administrator is told of them.
+//! Drafts and releases that exist and could not be made now by their authors: they are from before rules were judged
+//! where they act, or from before their authors lost a right. They go on working and are reported to administrators.
 
 use super::Catalog;
 use super::authorization::refused_at;
@@ -52,7 +52,7 @@ impl Catalog {
         drafts.chain(releases).collect()
     }
 
-    /// What the author lacks at the rule, or where the judged form of it acts.
+    /// Verb that the author lacks at the rule, or where the judged form of it acts; `None` if none is lacking.
     fn lacking(&self, rule: &Rule, judged: &Rule, verb: Verb, author: &str, now: Timestamp) -> Option<WouldRefuse> {
         if author.is_empty() || author == CLUSTER {
             return None;

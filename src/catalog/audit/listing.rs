@@ -8,7 +8,7 @@ use crate::model::limits;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 
-/// What of the trail is wanted.
+/// Filter of the audit trail; an absent part matches all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub user: Option<NameFilter>,
@@ -16,19 +16,19 @@ pub struct Filter {
     pub namespace: Option<NameFilter>,
     pub name: Option<NameFilter>,
     pub code: Option<u32>,
-    /// From this time on,
+    /// From this time on.
     pub since: Option<Timestamp>,
-    /// and before this one.
+    /// Before this time.
     pub until: Option<Timestamp>,
 }
 
 impl Filter {
-    /// Whether what was written then happened too late: notes are written late, but not later than that.
+    /// True if what was written then happened too late: notes are written late, but not later than that.
     fn is_after(&self, written: Timestamp) -> bool {
         self.until.is_some_and(|until| written >= until.plus_ms(limits::AUDIT_NOTE_LATE_MS_MAX.into()))
     }
 
-    /// Whether every row passes.
+    /// True if every row passes.
     pub fn is_open(&self) -> bool {
         let Filter { user, kind, namespace, name, code, since, until } = self;
         let texts = user.is_none() && kind.is_none() && namespace.is_none() && name.is_none();
@@ -52,12 +52,12 @@ pub struct Gathered<'a> {
     filter: &'a Filter,
     page: Page,
     walked: u64,
-    /// How many that are wanted could have been on the page, or were before it.
+    /// Number of wanted events that could have been on the page, or were before it.
     passed: usize,
     listed: Listed<AuditEvent>,
 }
 
-/// How a walk goes on after a row.
+/// Continuation of a walk after a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Walk {
     On,

@@ -85,7 +85,7 @@ impl Releasable for RuleRelease {
         catalog.rules.of_mut(self.rule.family()).remove_release(self, changes);
     }
 
-    /// Who watches the rule is told where it is kept.
+    /// Watchers of the rule are notified where the release is kept.
     fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
         self.retain(catalog, changes);
     }
