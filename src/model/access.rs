@@ -1,4 +1,4 @@
-//! Who may call: users, the tokens that a login gives them, and service tokens.
+//! Callers: users, the tokens that a login gives them, and service tokens.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -71,7 +71,7 @@ impl From<Founder> for User {
 }
 
 impl User {
-    /// What was kept of a user before there were grants.
+    /// Record of a user as it was kept before there were grants.
     pub fn as_founder(&self) -> Founder {
         Founder {
             id: self.id.clone(),
@@ -87,13 +87,13 @@ impl User {
         self.grants.roles().min().map_or("", Role::word)
     }
 
-    /// Who can do everything, and so can undo what anybody did.
+    /// True for a user that can do everything, and so can undo what anybody did.
     pub fn is_administrator(&self) -> bool {
         !self.disabled && self.grants.contains(&Grant::of(Role::Admin))
     }
 }
 
-/// What a caller says of a user; an absent field stays as it is. The password itself never gets here.
+/// Fields of a user that a caller gives; an absent field stays as it is. The password itself never gets here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UserDraft {
@@ -116,7 +116,7 @@ impl UserDraft {
         if super::is_said(&self.revision) { Level::RIGHTS } else { Level::TRUST }
     }
 
-    /// What can be judged without the state.
+    /// Checks all that can be judged without the state.
     pub fn check(&self) -> Result<(), Refusal> {
         check_account_name(&self.name)?;
         let comment = self.comment.as_deref().unwrap_or_default();
@@ -183,7 +183,7 @@ impl fmt::Debug for PasswordHash {
 pub struct TokenHash(pub String);
 
 impl TokenHash {
-    /// What a token is called where it is shown: the beginning of its hash, of no use to who reads it.
+    /// Name of a token where it is shown: the beginning of its hash, of no use to a reader.
     pub fn id(&self) -> &str {
         self.0.get(..16).unwrap_or(&self.0)
     }

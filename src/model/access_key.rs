@@ -18,13 +18,13 @@ use super::{grant, limits, name};
 use crate::format::level::Level;
 
 wire_enum! {
-    /// What a key does to the requests for its app.
+    /// Effect of a key on the requests for its app.
     pub enum AccessMode {
         /// Nothing: it is as if it were not there.
         Off = "off",
-        /// What no key of the app has signed is let in, counted and told of in the log.
+        /// A request that no key of the app has signed is admitted, counted and logged.
         Observe = "observe",
-        /// What no key of the app has signed is refused.
+        /// A request that no key of the app has signed is refused.
         Enforce = "enforce",
     }
 }
@@ -52,7 +52,7 @@ impl AccessKey {
         self.mode != AccessMode::Off
     }
 
-    /// Whether requests for files of a namespace are judged by it.
+    /// True if requests for files of a namespace are judged by this key.
     pub fn is_of(&self, namespace: &str) -> bool {
         self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| grant::covers(pattern, namespace))
     }
@@ -137,7 +137,7 @@ pub struct AccessKeyRequest {
 }
 
 impl AccessKeyRequest {
-    /// What can be judged without the state: on create and update.
+    /// Checks all that can be judged without the state, on create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_named()?;
         name::check_length(
@@ -160,7 +160,7 @@ impl AccessKeyRequest {
         check("name", &self.name)
     }
 
-    /// What is proposed of it, with its secret sealed.
+    /// Returns the draft that is proposed of it, with its secret sealed.
     pub fn into_draft(self, secret: Option<SealedSecret>) -> AccessKeyDraft {
         let AccessKeyRequest { app_id, name, mode, comment, secret: _, namespaces, revision } = self;
         let namespaces = namespaces.map(|mut namespaces| {

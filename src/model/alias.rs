@@ -10,7 +10,7 @@ use super::{limits, name};
 use crate::format::level::Level;
 
 wire_enum! {
-    /// Where the name of an alias comes from.
+    /// Source of the name of an alias.
     pub enum AliasType {
         /// The caller gives it.
         Default = "DEFAULT",

@@ -1,4 +1,4 @@
-//! Whom a gray release is for: clients by their labels, a share of them, or both.
+//! Audience of a gray release: clients by their labels, a share of them, or both.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
@@ -69,7 +69,7 @@ pub struct ClientPercent {
 }
 
 impl ClientPercent {
-    /// Whether a client with this value is in: its number is below the share.
+    /// True if a client with this value is in: its number is below the share.
     pub fn has(&self, value: &str) -> bool {
         ClientPercent::number(value) < u64::from(self.percent.0)
     }
@@ -94,7 +94,7 @@ impl ClientPercent {
     }
 }
 
-/// Whom a gray release is for: clients that meet all conditions and are in the share.
+/// Audience of a gray release: clients that meet all conditions and are in the share.
 #[derive(Clone, Copy, Debug)]
 pub struct Audience<'a> {
     pub labels: &'a [ClientLabel],

@@ -63,7 +63,7 @@ pub fn canonical_file(file: &str) -> String {
 /// The suffix that a client may leave out.
 pub const PROPERTIES_SUFFIX: &str = ".properties";
 
-/// Who did something, and when.
+/// Time and author of an action.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stamp {
     pub time: Timestamp,
@@ -123,7 +123,7 @@ pub struct ConfigRelease {
     /// The share of them that a gray release is for; all without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_percent: Option<ClientPercent>,
-    /// Where it is not published yet, or could not be.
+    /// Plan of a release that is not published yet, or could not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
     /// Counts all releases of this file, also over its deletion; moved forward by a rollback.
@@ -304,7 +304,7 @@ pub struct ConfigReleaseDraft {
     pub judged: Option<Judged>,
 }
 
-/// What nodes write for each other, and no caller: to one who sends it, it is not known.
+/// Reads a field that nodes write for each other, and no caller: sent by a caller, it is ignored as unknown.
 fn of_no_caller<'de, T: Deserialize<'de>, D: Deserializer<'de>>(reader: D) -> Result<Option<T>, D::Error> {
     if reader.is_human_readable() { IgnoredAny::deserialize(reader).map(|_| None) } else { Option::deserialize(reader) }
 }

@@ -1,4 +1,4 @@
-//! What the content of a config file is: what its suffix says of it, and what it was given.
+//! Format of the content of a config file: the one that its suffix decides, and the one that it was given.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,7 +52,7 @@ impl Format {
         }
     }
 
-    /// What the suffix of a file name says, whatever else is said of the file; `None` where it says nothing.
+    /// Format that the suffix of a file name decides, whatever else is said of the file; `None` if it decides none.
     pub fn of_suffix(file: &str) -> Option<Format> {
         let (_, suffix) = file.rsplit_once('.')?;
         // Files of that suffix were properties to their clients before there was the format.
@@ -60,7 +60,7 @@ impl Format {
         Format::of_word(&suffix.to_ascii_lowercase()).ok().filter(|_| !says_nothing)
     }
 
-    /// What a file is to those who read it: its suffix counts before the format it was given.
+    /// Format of a file for its readers: its suffix counts before the format it was given.
     pub fn read_as(file: &str, format: Format) -> Format {
         Format::of_suffix(file).unwrap_or(format)
     }
@@ -94,7 +94,7 @@ impl Judged {
         Judged { content: content.reference(), format, comes_again: false }
     }
 
-    /// Whether it is about the file as it stands.
+    /// True if it is about the file as it stands.
     pub fn is_of(&self, file: &ConfigFile) -> bool {
         self.content == file.content && self.format == Format::read_as(&file.key.file, file.format)
     }

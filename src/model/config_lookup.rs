@@ -1,4 +1,4 @@
-//! What a config client asks for, and the release that answers.
+//! Lookup of a config client, and the release that answers it.
 //!
 //! A [`Lookup`] is one question in our own words (namespaces, group, file); a [`Released`] is what
 //! the catalog answers. Knows nothing of HTTP, and not how a catalog keeps or searches files.
@@ -30,7 +30,7 @@ pub struct Lookup {
 /// In a release key, before the mark of a cluster that was made of an earlier state.
 const BIRTH_MARK: char = '.';
 
-/// What gray releases are matched against.
+/// Address and labels of a client, against which gray releases are matched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientLabels {
     pub address: String,
@@ -85,7 +85,7 @@ pub type ReleasedId = [u8; 16];
 /// One form of a file, as clients read it.
 pub type Rendering = Result<Bytes, Unreadable>;
 
-/// Why there is nothing to read for clients.
+/// Reason why there is nothing to read for clients.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error(transparent)]

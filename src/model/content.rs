@@ -72,7 +72,7 @@ impl Content {
         }
     }
 
-    /// Whether there is nowhere to keep the text.
+    /// True if there is no place to keep the text.
     pub fn is_reference(&self) -> bool {
         self.text.is_none()
     }

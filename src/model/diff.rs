@@ -1,4 +1,4 @@
-//! What is different between two states of a rule or of a config file.
+//! Differences between two states of a rule or of a config file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

@@ -135,7 +135,7 @@ fn everything() -> String {
 
 const ALL: &str = "*";
 
-/// Whether a pattern covers a text: it is the same, or begins with what stands before the final `*`.
+/// True if a pattern covers a text: it is the same, or begins with what stands before the final `*`.
 pub(super) fn covers(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => text.starts_with(beginning),
@@ -289,8 +289,8 @@ impl JsonSchema for Grants {
     }
 }
 
-/// What somebody sees of the registry: everything, or what the grants let them read. Asked by every
-/// list, so that seeing everything costs nothing.
+/// Part of the registry that a caller sees: everything, or what the grants let the caller read. Every list asks it,
+/// so that seeing everything costs nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ReadScope {
     #[default]
@@ -299,7 +299,7 @@ pub enum ReadScope {
 }
 
 impl ReadScope {
-    /// What one sees who has any of these verbs on it.
+    /// Scope of all things on which the grants give any of these verbs.
     pub fn new(grants: &Grants, verbs: &'static [Verb]) -> ReadScope {
         match verbs.iter().any(|verb| grants.may_everywhere(*verb)) {
             true => ReadScope::Everything,

@@ -67,7 +67,7 @@ impl RemovedAfter {
         self.said().is_none()
     }
 
-    /// What a caller may say.
+    /// Checks the value that a caller gives.
     pub(super) fn check(field: &str, given: Option<RemovedAfter>) -> Result<(), Refusal> {
         let most = limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX;
         let fits = |given: RemovedAfter| given.said().map_or(given == RemovedAfter::UNSAID, |seconds| seconds <= most);
@@ -95,7 +95,7 @@ pub struct Location {
 }
 
 wire_enum! {
-    /// How health is checked. There is one way; clients that name none mean it.
+    /// Way in which health is checked. There is one; clients that name none mean it.
     pub enum CheckType { Unknown = "UNKNOWN", Heartbeat = "HEARTBEAT" }
 }
 
@@ -214,7 +214,7 @@ impl InstanceDraft {
         (text(&self.namespace), text(&self.service))
     }
 
-    /// Whether everything that the draft says of the identity is true of `instance`.
+    /// True if everything that the draft says of the identity is true of `instance`.
     pub fn names(&self, instance: &Instance) -> bool {
         let equal = |given: &Option<String>, value: &String| given.as_ref().is_none_or(|given| given == value);
         equal(&self.namespace, &instance.namespace)

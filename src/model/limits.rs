@@ -111,9 +111,10 @@ pub const AUDIENCE_IDLE_BYTES_MAX: usize = 256 * 1024;
 pub const ACTIVE_GRAYS_MAX: usize = 16;
 /// Clients with what they have that a node remembers, about 400 bytes each.
 pub const SUBSCRIPTIONS_MAX: usize = 200_000;
-/// What they may take in memory together.
+/// Bytes of memory that they may take together.
 pub const SUBSCRIPTIONS_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// What is kept of such a client: bytes of its address, how many labels, bytes of a key or a value, and of all of them.
+/// Limits of what is kept of such a client: bytes of its address, number of labels, bytes of a key or a value, and
+/// bytes of all of them.
 pub const SUBSCRIPTION_ADDRESS_BYTES_MAX: usize = 64;
 pub const SUBSCRIPTION_LABELS_MAX: usize = 16;
 pub const SUBSCRIPTION_LABEL_BYTES_MAX: usize = 128;
@@ -122,7 +123,7 @@ pub const SUBSCRIPTION_LABELS_BYTES_MAX: usize = 512;
 pub const FORM_PAIRS_MAX: usize = 1_000;
 /// Of these, that an answer of one node to another or to a caller holds.
 pub const SUBSCRIPTIONS_TOLD_MAX: usize = 10_000;
-/// What is kept of a client's user agent.
+/// Bytes that are kept of a client's user agent.
 pub const AGENT_BYTES_MAX: usize = 128;
 /// Client labels of a gray release.
 pub const CLIENT_LABELS_MAX: usize = 64;
@@ -217,12 +218,13 @@ pub const WEBHOOK_TRY_MS_MAX: u64 = 10_000;
 /// Bytes that are read of the body of an answer to a webhook; with a longer one the connection ends.
 pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// How long the state machine remembers a request id, in milliseconds of log time: six times what
-/// a node goes on retrying a command.
+/// Milliseconds of log time for which the state machine remembers a request id: six times the time for which a node
+/// goes on retrying a command.
 pub const REQUEST_MEMORY_MS: u64 = 60_000;
-/// And how many it remembers, unless more than that are younger than
+/// Request ids that the state machine remembers, unless more than that are younger than [`REQUEST_AGE_MS_MIN`].
 pub const REQUEST_MEMORY_MAX: usize = 262_144;
-/// what is twice the time for which a node goes on retrying a command.
+/// Milliseconds of log time for which a request id is remembered however many there are: twice the time for which a
+/// node goes on retrying a command.
 pub const REQUEST_AGE_MS_MIN: u64 = 16_000;
 
 /// Things named by one command that removes surplus releases.
@@ -238,7 +240,7 @@ pub const AUDIT_TEXT_CHARS_MAX: usize = 300;
 pub const AUDIT_PRUNED_PER_ENTRY_MAX: usize = 128;
 /// Stored rows of the audit trail that one request looks at.
 pub const AUDIT_WALK_MAX: u64 = 1_000_000;
-/// How far back a note of a node may lie: one that could not be written for longer gets this age.
+/// Age of a note of a node at most, in milliseconds: one that could not be written for longer gets this age.
 pub const AUDIT_NOTE_LATE_MS_MAX: u32 = 600_000;
 /// Notes of one command.
 pub const AUDIT_NOTES_MAX: usize = 64;

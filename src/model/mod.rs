@@ -1,4 +1,4 @@
-//! What the words of the product mean: names, limits, codes and the things that the registry keeps.
+//! Domain model of the product: names, limits, codes and the things that the registry keeps.
 //!
 //! Plain Rust and serde: no I/O, no clock, no randomness, no HTTP, no Raft. A type that is both
 //! sent by a caller and kept in a command (a *draft*) has the field names of the wire, which are
@@ -42,7 +42,7 @@ pub(crate) fn is_stale(given: &Option<String>, current: &str) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty() && given != current)
 }
 
-/// Whether a text is given and not empty.
+/// True if a text is given and not empty.
 pub(crate) fn is_said(given: &Option<String>) -> bool {
     given.as_deref().is_some_and(|given| !given.is_empty())
 }
@@ -64,7 +64,7 @@ pub(crate) fn replace<T: Clone>(old: &mut T, new: &Option<T>) {
     }
 }
 
-/// Whether [`replace`] makes another of it.
+/// True if [`replace`] changes `old`.
 pub(crate) fn differs<T: PartialEq>(old: &T, new: &Option<T>) -> bool {
     new.as_ref().is_some_and(|new| new != old)
 }

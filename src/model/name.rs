@@ -1,11 +1,11 @@
-//! What a name may look like. All checks count characters and say which field and which limit.
+//! Rules for names. All checks count characters and say which field and which limit.
 
 use std::collections::BTreeMap;
 
 use super::code::{Code, Refusal};
 use super::limits;
 
-/// What [`check_identifier`] lets pass, for descriptions.
+/// Pattern of the names that [`check_identifier`] lets pass, for descriptions.
 pub const IDENTIFIER_PATTERN: &str = "^[0-9A-Za-z./:_-]+$";
 
 /// [`IDENTIFIER_PATTERN`] within the limit: namespaces, services, aliases and config groups.

@@ -47,7 +47,7 @@ pub struct NamespaceDraft {
 }
 
 impl NamespaceDraft {
-    /// What can be judged without the state of the registry.
+    /// Checks all that can be judged without the state of the registry.
     pub fn check(&self) -> Result<(), Refusal> {
         name::check_namespace(&self.name)?;
         let invalid = Code::InvalidParameter;

@@ -18,7 +18,7 @@ pub type Pairs = BTreeMap<String, String>;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 const ESCAPE_DIGITS: usize = 4;
 
-/// Why a text is not a properties file.
+/// Reason why a text is not a properties file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PropertiesError {
     /// The natural line, counted from 1.
@@ -96,7 +96,7 @@ struct LogicalLines<'a> {
     parts: Vec<Part>,
 }
 
-/// What of a logical line stands on one natural line.
+/// Part of a logical line that stands on one natural line.
 struct Part {
     /// Its first byte in the buffer, and in the text.
     buffer: usize,

@@ -41,7 +41,7 @@ use super::wire::wire_enum;
 use crate::format::level::Level;
 
 wire_enum! {
-    /// Whether a release is for all clients or for those with the right labels.
+    /// Type of a release: for all clients, or for those with the right labels.
     pub enum ReleaseType {
         Normal = "normal",
         Gray = "gray",
@@ -62,12 +62,12 @@ impl ReleaseType {
     }
 }
 
-/// What is to become of a release later, or would have.
+/// Publication of a release that is planned, or that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// When it is published.
+    /// Time at which the release is published.
     pub at: Timestamp,
-    /// Why it was not, when its time had come.
+    /// Reason why it was not published when its time had come; empty while it is scheduled.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub failed: String,
 }
@@ -129,7 +129,7 @@ impl JsonSchema for GivenTime {
 }
 
 wire_enum! {
-    /// What became of a release.
+    /// Change of a release, as its history names it.
     pub enum Action {
         Publish = "publish",
         Gray = "gray",
@@ -158,7 +158,7 @@ pub struct Event {
     pub comment: String,
 }
 
-/// What is done to a release that is there, or believed to be.
+/// Operation on a release that exists, or is believed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReleaseOp {
     Rollback,
@@ -177,7 +177,8 @@ impl ReleaseOp {
         }
     }
 
-    /// What the audit trail calls it, in hashed rows: another word belongs to another level (`catalog::tests::words`).
+    /// Word for it in the hashed rows of the audit trail: another word belongs to another level
+    /// (`catalog::tests::words`).
     pub fn word(self) -> &'static str {
         match self {
             ReleaseOp::Rollback => "rollback",
@@ -188,7 +189,7 @@ impl ReleaseOp {
         }
     }
 
-    /// Whether the state may grow by it.
+    /// True if the state may grow by it.
     pub fn adds(self) -> bool {
         self == ReleaseOp::Promote
     }
@@ -220,13 +221,13 @@ impl ReleaseState {
         }
     }
 
-    /// Whether clients see it, or are to see it by themselves.
+    /// True if clients see it, or are to see it without a further operation.
     pub fn is_in_force_or_planned(self) -> bool {
         matches!(self, ReleaseState::NormalActive | ReleaseState::GrayActive | ReleaseState::Scheduled)
     }
 }
 
-/// What an operation comes to.
+/// Outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
     Activate,

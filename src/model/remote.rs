@@ -1,12 +1,12 @@
-//! Which addresses a request may go to whose URL somebody chose: what the node can reach and its callers cannot
-//! must not be reached through it.
+//! Addresses to which a request may go whose URL somebody chose: an address that the node can reach and its callers
+//! cannot must not be reached through the node.
 //!
 //! An IPv6 address is taken only where it is a global unicast one that stands for no other address; one that is an
 //! IPv4 address in disguise is judged as that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What kind of place an address is.
+/// Kind of place that an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// On the internet.
@@ -14,12 +14,12 @@ pub enum Reach {
     /// Of this machine or of the networks around it: loopback, private and shared (RFC 1918, RFC 6598, unique
     /// local), link-local.
     Private,
-    /// Where nothing may be sent: the metadata services of clouds, what stands for all addresses or for many, what
-    /// is reserved or for documents, and ways around IPv4.
+    /// Addresses to which nothing may be sent: the metadata services of clouds, addresses that stand for all or for
+    /// many, those that are reserved or for documents, and ways around IPv4.
     Forbidden,
 }
 
-/// Where clouds tell a machine its credentials.
+/// Addresses at which clouds give a machine its credentials.
 const METADATA: [IpAddr; 8] = [
     IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254)),
     // AWS: containers, and pods of Kubernetes.
@@ -48,7 +48,7 @@ impl Reach {
         }
     }
 
-    /// Whether a request may go there.
+    /// True if a request may go to such an address.
     pub fn is_allowed(self, allows_private: bool) -> bool {
         match self {
             Reach::Public => true,

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::code::{Code, Refusal};
 use super::content::Content;
 
-/// How contents are encrypted, in the words of the field.
+/// Algorithm that encrypts contents, in the words of the field.
 pub const ALGORITHM: &str = "XChaCha20-Poly1305";
 
-/// What a node did to the content of a draft.
+/// Change that a node made to the content of a draft.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealing {
     /// The content is sealed; else it was opened.

@@ -100,7 +100,7 @@ impl ServiceDraft {
         if self.dead_instances_removed_after_s.is_some() { Level::CUSTODY } else { Level::FIRST }
     }
 
-    /// What can be judged without the state of the registry: on create and update.
+    /// Checks all that can be judged without the state of the registry, on create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_name()?;
         let limits = [
@@ -146,7 +146,7 @@ impl ServiceDraft {
         self.id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// Whether laying it over `service` makes another of it.
+    /// True if laying it over `service` changes that.
     pub fn changes(&self, service: &Service) -> bool {
         super::differs(&service.metadata, &self.metadata)
             || super::differs(&service.ports, &self.ports)

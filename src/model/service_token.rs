@@ -23,7 +23,7 @@ pub struct ServiceToken {
     /// Addresses from which it may be used; none given is any.
     pub networks: Vec<IpNet>,
     pub ctime: Timestamp,
-    /// Who made it.
+    /// Creator of the token.
     pub by: String,
     pub expires: Option<Timestamp>,
     // What came with [`Level::RIGHTS`].
@@ -32,7 +32,7 @@ pub struct ServiceToken {
     /// Nobody gets in by it until it is enabled again.
     #[serde(default, skip_serializing_if = "super::is_false")]
     pub disabled: bool,
-    /// What it was before it was rotated, for as long as that goes on.
+    /// Secret before the rotation, for as long as the rotation goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<PreviousToken>,
     /// The last change, if there was one.
@@ -51,7 +51,7 @@ pub struct PreviousToken {
 }
 
 impl ServiceToken {
-    /// Whom it stands for.
+    /// Holder that the token stands for.
     pub fn holder(&self) -> String {
         format!("token:{}", self.name)
     }
@@ -60,7 +60,7 @@ impl ServiceToken {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Whether somebody gets in by it who presents this.
+    /// True if the token admits a caller that presents this hash.
     pub fn lets_in(&self, hash: &TokenHash, now: Timestamp) -> bool {
         let is_previous = |previous: &PreviousToken| previous.hash == *hash && now < previous.until;
         let is_it = self.hash == *hash || self.previous.as_ref().is_some_and(is_previous);
@@ -72,13 +72,13 @@ impl ServiceToken {
         [&self.hash].into_iter().chain(self.previous.as_ref().map(|previous| &previous.hash))
     }
 
-    /// Whether it may be used from an address. One that cannot be told is none of its networks.
+    /// True if it may be used from an address. An unknown address is in none of its networks.
     pub fn is_for(&self, address: Option<IpAddr>) -> bool {
         is_within(&self.networks, address)
     }
 }
 
-/// Whether an address lies in one of these networks; no network is any.
+/// True if an address lies in one of these networks; an empty list stands for every address.
 pub fn is_within(networks: &[IpNet], address: Option<IpAddr>) -> bool {
     let address = address.map(|address| address.to_canonical());
     networks.is_empty() || address.is_some_and(|address| networks.iter().any(|network| network.contains(&address)))
@@ -154,7 +154,7 @@ impl ServiceTokenChange {
     }
 }
 
-/// When something ends that lasts for so long; 0 is no length.
+/// End of something that lasts for so many seconds from now on; `None` for 0, which is no length.
 pub fn ends(now: Timestamp, after_s: u64) -> Option<Timestamp> {
     (after_s > 0).then(|| now.plus_ms(after_s * 1000))
 }

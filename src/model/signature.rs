@@ -17,7 +17,7 @@ use super::time::Timestamp;
 /// First word of the header.
 pub const SCHEME: &str = "Apollo";
 
-/// What a request is signed over beside its time.
+/// Part of a request that is signed beside its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
     /// As received.
@@ -47,7 +47,7 @@ impl<'a> Signature<'a> {
         Some(Signature { app_id, timestamp, time: Timestamp(time), code: STANDARD.decode(code).ok()? })
     }
 
-    /// Whether its client and the cluster agree what time it is, to less than a minute.
+    /// True if the clocks of its client and of the cluster are less than a minute apart.
     pub fn is_of_this_time(&self, now: Timestamp) -> bool {
         self.time.0.abs_diff(now.0) < limits::ACCESS_KEY_SKEW_MS
     }
@@ -106,7 +106,7 @@ pub struct AppKeys {
     pub has_unreadable: bool,
 }
 
-/// Why a request does not count as signed.
+/// Reason why a request does not count as signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     #[error("the request has to be signed with an access key of its app")]
@@ -141,7 +141,7 @@ impl AppKeys {
         signed.map(|key| key.mark).ok_or_else(|| self.no_such_key())
     }
 
-    /// Whether a key that has signed is still there.
+    /// Checks that a key that has signed is still there.
     pub fn judge_again(&self, mark: KeyMark) -> Result<(), Flaw> {
         if self.keys.iter().any(|key| key.mark == mark) { Ok(()) } else { Err(self.no_such_key()) }
     }

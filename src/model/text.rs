@@ -29,7 +29,7 @@ impl NameFilter {
         }
     }
 
-    /// What is not filtered passes.
+    /// True if the filter matches the value. Without a filter every value passes.
     pub fn passes(filter: &Option<NameFilter>, value: &str) -> bool {
         filter.as_ref().is_none_or(|filter| filter.matches(value))
     }
@@ -42,7 +42,7 @@ impl NameFilter {
     }
 }
 
-/// Whether the owner that a filter wants is one of `owners`, which stand between commas, semicolons or blanks.
+/// True if the owner that a filter wants is one of `owners`, which stand between commas, semicolons or blanks.
 pub fn names_owner(owners: &str, wanted: &Option<String>) -> bool {
     let is_between = |letter: char| matches!(letter, ',' | ';') || letter.is_whitespace();
     wanted.as_ref().is_none_or(|wanted| owners.split(is_between).any(|owner| owner == wanted))
@@ -80,7 +80,8 @@ impl Glob {
             && self.end(&self.middle, &lower[self.first.len()..])
     }
 
-    /// What a matching text has somewhere, before all else that it must have.
+    /// Piece that a matching text has somewhere, before all else that it must have; `None` if the glob has no such
+    /// piece.
     pub(super) fn lead(&self) -> Option<&Finder<'static>> {
         self.middle.first().filter(|_| self.first.is_empty())
     }
@@ -106,7 +107,7 @@ impl Glob {
     }
 }
 
-/// What is made of the text needs no comparing.
+/// Equality of the texts: the other fields are made of them and need no comparing.
 impl PartialEq for Glob {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text

@@ -67,7 +67,7 @@ impl Slots {
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     bytes: Vec<u8>,
-    /// Where each slot ends.
+    /// End of each slot in `bytes`.
     ends: Vec<u32>,
 }
 
@@ -82,7 +82,8 @@ impl Texts {
         self.ends.insert(slot, (begin + added) as u32);
     }
 
-    /// What is lower case from the first is looked for in one form, whatever case counts or not.
+    /// Appends a text. One that is lower case as given has a single form, which every search looks at, whether case
+    /// counts or not.
     fn push(&mut self, text: &str) {
         if text.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
             let lower = text.to_lowercase();
@@ -112,7 +113,7 @@ impl Texts {
         slot.checked_sub(1).map_or(0, |before| self.ends[before] as usize)
     }
 
-    /// Where the text ends that `at` is in.
+    /// End of the text that contains the byte `at`.
     fn end_of_text(&self, at: usize) -> usize {
         memchr2(AS_GIVEN, LOWERED, &self.bytes[at..]).map_or(self.bytes.len(), |length| at + length)
     }
@@ -157,7 +158,7 @@ impl Texts {
     }
 }
 
-/// What a filter looks for, made once for all texts.
+/// Search that a filter asks for, prepared once for all texts.
 pub enum Search<'a> {
     /// A text with what is behind it.
     Whole(Box<Finder<'static>>),

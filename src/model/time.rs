@@ -28,8 +28,8 @@ impl Timestamp {
         self.0 / DAY_MS
     }
 
-    /// What a caller gives: the form of [`Timestamp::text`], or RFC 3339 with any offset. `None` for anything
-    /// else, and for times before 1970.
+    /// Parses a time that a caller gives: the form of [`Timestamp::text`], or RFC 3339 with any offset. `None` for
+    /// anything else, and for times before 1970.
     pub fn parse(text: &str) -> Option<Timestamp> {
         let plain = format_description!("[year]-[month]-[day] [hour]:[minute]:[second]");
         let moment = match PrimitiveDateTime::parse(text, &plain) {

@@ -21,8 +21,7 @@ use super::{limits, name};
 use crate::format::level::Level;
 
 wire_enum! {
-    /// What webhooks are told of: what becomes of releases, by the words of their history, and the health of
-    /// instances.
+    /// Events that webhooks receive: changes of releases, by the words of their history, and the health of instances.
     pub enum HookEvent {
         Publish = "publish",
         Gray = "gray",
@@ -75,7 +74,7 @@ pub struct Webhook {
     pub progress: Progress,
 }
 
-/// How far a webhook was told.
+/// Progress of the deliveries to a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// The number of the last event that is behind it.
@@ -143,7 +142,7 @@ impl WebhookRequest {
         self.check()
     }
 
-    /// What can be judged without the state: on create and update.
+    /// Checks all that can be judged without the state, on create and update.
     pub fn check(&self) -> Result<(), Refusal> {
         self.check_named()?;
         if let Some(url) = &self.url {
@@ -163,7 +162,7 @@ impl WebhookRequest {
         name::check_identifier("name", &self.name, limits::NAME_CHARS_MAX, Code::InvalidParameter)
     }
 
-    /// What is proposed of it, with its secret sealed.
+    /// Returns the draft that is proposed of it, with its secret sealed.
     pub fn into_draft(self, secret: Option<SealedSecret>) -> WebhookDraft {
         let WebhookRequest { name, url, secret: _, events, namespace, allow_private, disabled, comment, revision } =
             self;
@@ -180,7 +179,7 @@ fn invalid(why: impl Into<String>) -> Refusal {
     Refusal::new(Code::InvalidParameter, why)
 }
 
-/// Where a URL leads, if it is one that may be kept.
+/// Parses the URL of a webhook, and refuses one that may not be kept.
 pub fn read_url(text: &str) -> Result<Url, Refusal> {
     name::check_length("url", text, limits::WEBHOOK_URL_CHARS_MAX, Code::InvalidParameter)?;
     let url = Url::parse(text).map_err(|error| invalid(format!("url: {error}")))?;
@@ -205,15 +204,15 @@ pub fn literal(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Whether a node sends to an address: to public ones, and to private ones where the webhook says so and the operator of
-/// the node has named their network.
+/// True if a node sends to an address: to public ones, and to private ones if the webhook allows them and the
+/// operator of the node has named their network.
 pub fn is_reached(address: IpAddr, allows_private: bool, networks: &[IpNet]) -> bool {
     let is_named = || networks.iter().any(|network| network.contains(&address.to_canonical()));
     Reach::of(address).is_allowed(allows_private && is_named())
 }
 
-/// What a node has to say against a webhook that asks for private addresses, or names one, by the private networks that
-/// its operator lets be reached.
+/// Judges a webhook that asks for private addresses, or names one, by the private networks that the operator of the
+/// node lets be reached.
 pub fn check_reach(url: &str, allows_private: bool, networks: &[IpNet]) -> Result<(), Refusal> {
     if allows_private && networks.is_empty() {
         return Err(invalid("allow_private: no private network may be reached, see --webhook-private-networks"));
@@ -224,7 +223,7 @@ pub fn check_reach(url: &str, allows_private: bool, networks: &[IpNet]) -> Resul
     }
 }
 
-/// Why nothing is sent there.
+/// Reason why nothing is sent to an address.
 pub fn refused_address(address: IpAddr, allows_private: bool) -> String {
     match Reach::of(address) {
         Reach::Private if allows_private => {
@@ -276,7 +275,7 @@ impl WebhookDraft {
     }
 }
 
-/// What has happened, as webhooks are told of it.
+/// Event as webhooks receive it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct News {
     pub event: HookEvent,
@@ -294,27 +293,27 @@ pub struct News {
     pub health: Option<HealthNews>,
 }
 
-/// What became of a release.
+/// Change of a release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReleaseNews {
     pub user: String,
     pub release_name: String,
     /// Of the release, afterwards.
     pub version: u64,
-    /// What was in force for all clients before; 0 for nothing.
+    /// Version that was in force for all clients before; 0 for none.
     pub from_version: u64,
-    /// What was said of it, or why it failed; its beginning, where that is long.
+    /// Comment on the change, or the reason why it failed; only the beginning of a long one.
     pub comment: String,
 }
 
-/// How the instances of a service stand after some of them changed.
+/// Health of the instances of a service after some of them changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthNews {
     /// Instances of the service.
     pub total: u64,
     /// Those that clients may call.
     pub healthy: u64,
-    /// How many changed now.
+    /// Instances that changed now.
     pub changed: u64,
     /// Some or all of those.
     pub instances: Vec<InstanceNews>,
@@ -328,7 +327,7 @@ pub struct InstanceNews {
     pub healthy: bool,
 }
 
-/// How the telling of a webhook went since the last time.
+/// Result of the deliveries to a webhook since the last result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookTold {
     /// Of the webhook.
@@ -338,7 +337,7 @@ pub struct WebhookTold {
     /// Those among them that were given up.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub given_up: u64,
-    /// Why the last try failed, if it did.
+    /// Reason why the last try failed; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }

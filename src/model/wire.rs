@@ -1,7 +1,7 @@
-//! How scalars of the specification's tables are read and written: enums by name or by number,
-//! whole numbers also as text, durations as protobuf's JSON has them.
+//! Forms in which scalars of the specification's tables are read and written: enums by name or by number, whole
+//! numbers also as text, durations as protobuf's JSON has them.
 //!
-//! What is read leniently is written in one way only: names, numbers, `"1.5s"`.
+//! A value that is read leniently is written in one form only: names, numbers, `"1.5s"`.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -94,7 +94,7 @@ fn part<'a>(
     Part { index, name: block.name, verdict, share, info, apis, arguments, effect }
 }
 
-/// Whether the calls of the caller are watched.
+/// Finding on the caller: whether its calls are watched.
 fn caller<'a>(source: &'a ServiceKey, namespace_of_rule: &str, sketch: &'a Sketch) -> Finding<'a> {
     let value = sketch.caller_service.as_deref();
     let end = End::of(&source.namespace, &source.service, namespace_of_rule);
@@ -111,7 +111,7 @@ fn caller<'a>(source: &'a ServiceKey, namespace_of_rule: &str, sketch: &'a Sketc
     Finding { kind: ArgumentType::CallerService, key: &source.namespace, condition: None, value, matched, info }
 }
 
-/// Whether the interface is the one that an older rule is for.
+/// Finding on the interface: whether it is the one that an older rule is for.
 fn interface<'a>(method: &'a MatchString, sketch: &'a Sketch) -> Finding<'a> {
     let value = sketch.path.as_deref().or(sketch.method.as_deref());
     let matched = is_met(Some(method), value);

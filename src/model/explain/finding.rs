@@ -47,7 +47,7 @@ fn holds(condition: &MatchString, value: &str) -> bool {
     condition.is_open() || condition.matches(value)
 }
 
-/// Why a list of conditions as a whole does not hold; none if it does.
+/// Reason why a list of conditions as a whole does not hold; `None` if it does.
 pub(super) fn objection(mode: TrafficMatchMode, findings: &[Finding<'_>]) -> Option<String> {
     let mut failed = findings.iter().filter(|finding| !finding.matched);
     match mode {

@@ -217,7 +217,7 @@ pub enum Effect<'a> {
     Breaker(Breaker<'a>),
 }
 
-/// What the rules before one have taken already.
+/// Traffic and levels that the rules before one have taken already.
 #[derive(Debug, Default)]
 struct Taken {
     traffic: routing::Traffic,
@@ -282,7 +282,7 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
     })
 }
 
-/// Whether a rule is about calls of the service that is called.
+/// True if a rule is about calls of the service that is called.
 fn is_about(rule: &Rule, sketch: &Sketch) -> bool {
     match &rule.body {
         Body::FaultDetect(_) | Body::RateLimit(_) => sketch.calls_any(rule.ends()),
@@ -297,8 +297,8 @@ fn applied<'a>(judged: &Judged<'a>) -> Vec<Applied<'a>> {
     applying.map(|part| Applied { rule_id, rule_name, index: part.index, name: part.name, share: part.share }).collect()
 }
 
-/// What is said of a sub-rule that does not apply, whatever its family; `objection` is why it does
-/// not match.
+/// Reason why a sub-rule is switched off or does not match, whatever its family; `None` for other verdicts.
+/// `objection` is the reason why it does not match.
 fn refusal(verdict: Verdict, objection: Option<String>) -> Option<String> {
     match verdict {
         Verdict::Disabled => Some("switched off".into()),

@@ -15,7 +15,7 @@ use crate::model::rule::routing::{
 use crate::model::rule::{End, Rule};
 use crate::model::wire::{Uint32, Words};
 
-/// How much of the traffic each policy has given away.
+/// Share of the traffic that each policy has given away.
 #[derive(Debug, Default)]
 pub(super) struct Traffic(BTreeMap<RoutePolicy, Share>);
 
@@ -24,7 +24,7 @@ impl Traffic {
         self.0.get(&policy).copied().unwrap_or(Share::ALL)
     }
 
-    /// What `wanted` of the rest comes to.
+    /// Takes `wanted` of the rest, and returns the share that it comes to.
     fn take(&mut self, policy: RoutePolicy, wanted: Share) -> Share {
         let left = self.left(policy);
         let taken = wanted.within(left);

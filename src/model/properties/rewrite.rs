@@ -47,7 +47,7 @@ fn put(key: &str, value: &str, text: &mut String) {
     text.push('\n');
 }
 
-/// Where natural lines begin.
+/// Bytes at which natural lines begin.
 fn line_starts(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let ends = |at: &usize| match bytes[*at] {

@@ -16,7 +16,7 @@ const PERCENT_MAX: u32 = 100;
 const CODE_MAX: u32 = i32::MAX.unsigned_abs();
 
 wire_enum! {
-    /// What is cut off.
+    /// Scope that is cut off.
     pub enum BreakLevel {
         /// Nothing: clients pass such a rule over.
         Unknown = "UNKNOWN",
@@ -32,12 +32,12 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What of a call tells whether it failed.
+    /// Part of a call that decides whether it failed.
     pub enum ErrorInput { Unknown = "UNKNOWN", RetCode = "RET_CODE", Delay = "DELAY" }
 }
 
 wire_enum! {
-    /// What is counted.
+    /// Quantity that is counted.
     pub enum TriggerType { Unknown = "UNKNOWN", ErrorRate = "ERROR_RATE", ConsecutiveError = "CONSECUTIVE_ERROR" }
 }
 
@@ -206,7 +206,7 @@ impl RuleMatcher {
 }
 
 impl CircuitBreaker {
-    /// What clients read: the block configs, or what was in their place before there were any.
+    /// Blocks that clients read: the block configs, or what was in their place before there were any.
     pub fn blocks(&self) -> Vec<Block<'_>> {
         if self.block_configs.is_empty() {
             let method = self.rule_matcher.destination.method.as_ref();
@@ -229,7 +229,7 @@ impl CircuitBreaker {
 pub struct Block<'a> {
     pub name: &'a str,
     pub api: Option<&'a Api>,
-    /// What stood for the interface before there were block configs.
+    /// Condition that stood for the interface before there were block configs.
     pub method: Option<&'a MatchString>,
     pub error_conditions: &'a [ErrorCondition],
     pub trigger_conditions: &'a [TriggerCondition],

@@ -1,5 +1,5 @@
-//! Where a rule acts: the services whose calls it changes, which may be others than it is called after. Who saves or
-//! releases it is judged there too.
+//! Effect of a rule: the services whose calls it changes, which may be others than it is named after. The caller
+//! that saves or releases it is judged at these services too.
 
 use std::fmt;
 
@@ -83,7 +83,7 @@ impl fmt::Display for Effect {
 }
 
 impl Rule {
-    /// Where it acts.
+    /// Services on whose calls the rule acts.
     pub fn effect(&self) -> Effect {
         Effect::of(&self.body, &self.namespace)
     }
@@ -93,7 +93,7 @@ impl Rule {
         read_scope.sees(&self.namespace, &self.name) || self.is_felt_by(read_scope)
     }
 
-    /// Whether it acts on something of what is seen.
+    /// True if it acts on something of what is seen.
     pub fn is_felt_by(&self, read_scope: &ReadScope) -> bool {
         self.effect().ends().any(|end| read_scope.touches(&end.namespace, &end.service))
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a value deep inside a rule: where it stands and why it is refused.
+//! Fault of a value deep inside a rule: its place and the reason why it is refused.
 
 use crate::model::code::{Code, Refusal};
 

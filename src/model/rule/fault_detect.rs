@@ -13,7 +13,7 @@ use crate::model::wire::{Uint32, wire_enum};
 const PORT_MAX: u32 = 65_535;
 
 wire_enum! {
-    /// What a probe speaks.
+    /// Protocol of a probe.
     pub enum DetectProtocol {
         Unknown = "UNKNOWN",
         Http = "HTTP",

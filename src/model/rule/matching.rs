@@ -10,7 +10,7 @@ use super::fault::Fault;
 use crate::model::wire::{Words, wire_enum};
 
 wire_enum! {
-    /// How a value is compared.
+    /// Way in which a value is compared.
     pub enum MatchType {
         /// Equal; the value `*` matches everything.
         Exact = "EXACT",
@@ -27,7 +27,7 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What the value of a condition is.
+    /// Kind of the value of a condition.
     pub enum ValueType {
         /// A text to compare with.
         Text = "TEXT",

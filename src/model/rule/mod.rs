@@ -40,14 +40,14 @@ pub use effect::Effect;
 pub use shape::{End, Shape, Side};
 
 wire_enum! {
-    /// What a release is of; the families that are not here are known by name only.
+    /// Type of the rule of a release; the families that are not here are known by name only.
     pub enum RuleType {
         RouteRules, RateLimitRules, CircuitBreakerRules, FaultDetectRules, LaneRules, LosslessRules, TrafficMirrorRules,
         TrafficSecurityRules, TrafficMockRules,
     }
 }
 
-/// What [`Family::with_types`] does, for a body and the patch of one.
+/// Operation that [`Family::with_types`] runs, for a body and the patch of one.
 pub trait WithTypes {
     type Output;
 
@@ -82,8 +82,7 @@ macro_rules! families {
                 match self { $( Family::$family => RuleType::$resource, )+ }
             }
 
-            /// What a client asks for who wants to discover its rules, by word and by number, and
-            /// the element that answers.
+            /// Request of a client that discovers its rules, by word and by number, and the element that answers.
             pub const fn discovery(self) -> (&'static str, u64, &'static str) {
                 match self { $( Family::$family => ($discover, $number, $found), )+ }
             }
@@ -109,7 +108,7 @@ macro_rules! families {
             }
         }
 
-        /// What only its family has.
+        /// Part of a rule that only its family has.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum Body { $( $family($family), )+ }
 
@@ -196,7 +195,7 @@ pub struct Rule {
     /// The last switch-on, if it was ever on.
     pub enabled_at: Option<Timestamp>,
     pub revision: String,
-    /// How many versions its releases were given: the next one takes the number after it.
+    /// Versions that its releases were given: the next release takes the number after it.
     pub versions: u64,
     /// The highest version of a release that retention removed; 0 if it removed none.
     #[serde(default, skip_serializing_if = "crate::model::is_zero")]
@@ -251,7 +250,7 @@ impl Rule {
     }
 }
 
-/// What a caller says of a rule; an absent field stays as it is. It names the rule by id, without
+/// Fields of a rule that a caller gives; an absent field stays as it is. The draft names the rule by id, without
 /// one by namespace and name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RuleDraft {

@@ -15,8 +15,8 @@ const AMOUNT_PERIOD_MIN: Span = Span::of_seconds(1);
 const PERCENT_MAX: u32 = 100;
 
 wire_enum! {
-    /// Where the quota is counted. The specification lists the argument types here too; they are
-    /// taken, kept and written as sent.
+    /// Place where the quota is counted. The specification lists the argument types here too; they are taken, kept
+    /// and written as sent.
     pub enum LimitType {
         Global = "GLOBAL",
         Local = "LOCAL",
@@ -33,17 +33,17 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// What is limited.
+    /// Quantity that is limited.
     pub enum Resource { Qps = "QPS", Concurrency = "CONCURRENCY", System = "SYSTEM" }
 }
 
 wire_enum! {
-    /// What a client does while the limit's server cannot be reached.
+    /// Behaviour of a client while the limit's server cannot be reached.
     pub enum FailoverType { Local = "FAILOVER_LOCAL", Pass = "FAILOVER_PASS" }
 }
 
 wire_enum! {
-    /// Whether the amount is for all instances together or shared out among them.
+    /// Scope of the amount: for all instances together, or shared out among them.
     pub enum AmountMode { GlobalTotal = "GLOBAL_TOTAL", ShareEqually = "SHARE_EQUALLY" }
 }
 

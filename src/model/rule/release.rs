@@ -28,7 +28,7 @@ pub struct RuleRelease {
     /// The share of them that a gray release is for; all without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_percent: Option<ClientPercent>,
-    /// Where it is not published yet, or could not be.
+    /// Plan of a release that is not published yet, or could not be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
     /// Counts all releases of the rule; moved forward by a rollback.
@@ -36,9 +36,9 @@ pub struct RuleRelease {
     pub active: bool,
     /// The rule as released.
     pub rule: Arc<Rule>,
-    /// Who published it, and when.
+    /// Time and author of the publication.
     pub created: Stamp,
-    /// Who changed its state last, and when.
+    /// Time and author of the last change of its state.
     pub modified: Stamp,
 }
 

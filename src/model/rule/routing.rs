@@ -16,7 +16,7 @@ const DESTINATION_PRIORITY_MAX: u32 = 9;
 const PERCENT_MAX: u32 = 100;
 
 wire_enum! {
-    /// How `routing_config` is read.
+    /// Way in which `routing_config` is read.
     pub enum RoutePolicy {
         /// As a custom route: conditions on the request, groups of destinations.
         Rule = "RulePolicy",
@@ -28,17 +28,17 @@ wire_enum! {
 }
 
 wire_enum! {
-    /// Whether all conditions have to hold or one is enough.
+    /// Number of conditions that have to hold: all of them, or one is enough.
     pub enum TrafficMatchMode { And = "AND", Or = "OR" }
 }
 
 wire_enum! {
-    /// Where to look when the metadata match finds nothing.
+    /// Instances to look among when the metadata match finds nothing.
     pub enum FailoverRange { All = "ALL", Others = "OTHERS", OtherKeys = "OTHER_KEYS" }
 }
 
 wire_enum! {
-    /// How near.
+    /// Level of nearness.
     pub enum LocationLevel { Unknown = "UNKNOWN", Campus = "CAMPUS", Zone = "ZONE", Region = "REGION", All = "ALL" }
 }
 

@@ -1,4 +1,4 @@
-//! What a family of rules has to say of itself, and how its fields are declared.
+//! Interface of a family of rules, and the declaration of its fields.
 
 use std::fmt;
 
@@ -31,21 +31,21 @@ pub trait Shape {
     fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str));
 }
 
-/// What a service is to a rule that names it.
+/// Role of a service in a rule that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Callee,
     Caller,
     /// Every service of a namespace, or of all of them, as callers of a callee that has a name.
     AnyCaller,
-    /// Where calls go in place of the callee.
+    /// Service that calls go to in place of the callee.
     Destination,
-    /// Where calls are forwarded to.
+    /// Service that calls are forwarded to.
     Transfer,
 }
 
 impl Side {
-    /// Whether clients ask for the rule by the name of this service.
+    /// True if clients ask for the rule by the name of this service.
     pub(super) fn is_asked_for(self) -> bool {
         !matches!(self, Side::AnyCaller | Side::Transfer)
     }
