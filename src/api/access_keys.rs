@@ -21,7 +21,7 @@ use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Access keys");
 const WRITE: Doc = DOC.gives(Shape::batch::<AccessKeyView>("accessKey"));
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] = &[Code::InvalidParameter, Code::LevelNotReached];
 const FILTERS: &[Param] = &[
     Param::text("app_id", "Exact, or with `*` a glob that ignores case."),

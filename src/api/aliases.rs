@@ -19,7 +19,7 @@ use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Service aliases");
 const WRITE: Doc = DOC.gives(Shape::batch::<AliasView>("serviceAlias"));
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] = &[
     Code::InvalidNamespaceName,
     Code::InvalidServiceName,
@@ -30,7 +30,7 @@ const FIELDS: &[Code] = &[
     Code::InvalidServiceToken,
     Code::InvalidParameter,
 ];
-/// What the service that it shall stand for may be refused with.
+/// Codes that refuse the service that an alias shall stand for.
 const TARGET: &[Code] = &[Code::NotFoundService, Code::NotAllowCreateAliasForAlias];
 const FILTERS: &[Param] = &[
     Param::text("service", "Name of the service; with `*` a glob that ignores case."),

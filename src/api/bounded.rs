@@ -42,7 +42,7 @@ impl Measure {
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no response.
 #[derive(Debug)]
 pub(super) enum Unwritten {
     /// It would be longer than it may be; so many of its rows fit.
@@ -123,7 +123,7 @@ pub(super) fn unwritten(why: Unwritten) -> Response {
     }
 }
 
-/// Why a list is not answered, and the largest `limit` that is.
+/// Refusal of a list that would be too long, with the largest `limit` that is answered.
 #[derive(Serialize)]
 struct TooLong {
     code: Code,

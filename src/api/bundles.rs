@@ -83,7 +83,7 @@ impl Selection {
         Ok(())
     }
 
-    /// What is meant and seen, by group and name.
+    /// Files that are selected and that the caller may see, by group and name.
     fn find(&self, catalog: &Catalog, read_scope: ReadScope) -> Result<Vec<Arc<ConfigFile>>, ApiError> {
         let exact = |text: &String| NameFilter::Exact(text.clone());
         let one_group = Some(&self.groups).filter(|groups| groups.len() == 1).and_then(|groups| groups.first());
@@ -379,7 +379,7 @@ struct Saving<'a> {
     app: &'a App,
     caller: &'a Caller,
     conflict: Conflict,
-    /// Why nothing more is tried.
+    /// Reason why nothing more is tried; `None` while every command is carried out.
     failed: Option<Refusal>,
 }
 

@@ -15,7 +15,7 @@ use crate::model::code::Code;
 use crate::raft::MembershipChange;
 
 const DOC: Doc = Doc::new("Cluster");
-/// What a change of the membership may be refused with, for a reason that `info` names.
+/// Codes that refuse a change of the membership, for a reason that `info` names.
 const REFUSED: &[Code] = &[Code::BadRequest, Code::InvalidParameter];
 
 #[derive(Serialize, JsonSchema)]
@@ -70,7 +70,7 @@ struct StateHash {
 pub(super) const STATUS: Doc =
     DOC.says("The cluster as this node sees it; needs no majority.").gives(Shape::whole::<StatusBody>());
 
-/// What this node knows, and how far the members that answer at once say they are.
+/// Status as this node knows it, with the progress that the members report that answer at once.
 pub(super) async fn status(State(app): State<App>, _: Caller) -> Response {
     let status = app.node.cluster_survey().await;
     let members = status.members.into_iter().map(|member| MemberBody {

@@ -23,14 +23,14 @@ use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Config files");
 const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigFileView>("configFile"));
-/// What naming a file may be refused with.
+/// Codes that refuse the name of a file.
 pub(super) const KEY_FIELDS: &[Code] = &[
     Code::InvalidNamespaceName,
     Code::InvalidConfigFileGroupName,
     Code::InvalidConfigFileName,
     Code::InvalidParameter,
 ];
-/// What the other fields of an item may be refused with.
+/// Codes that refuse the other fields of an item.
 pub(super) const FIELDS: &[Code] =
     &[Code::InvalidConfigFileContentLength, Code::InvalidConfigFileFormat, Code::InvalidConfigFileTags];
 const FILTERS: &[Param] = &[
@@ -42,7 +42,7 @@ const FILTERS: &[Param] = &[
         "A text that the content of the file holds; letter case counts. Encrypted contents are never searched.",
     ),
 ];
-/// What [`key`] reads.
+/// Query keys that [`key`] reads.
 const KEY: &[Param] = &[
     Param::text("namespace", "Namespace of the file.").required(),
     Param::text("group", "Group of the file.").required(),

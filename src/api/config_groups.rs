@@ -20,7 +20,7 @@ use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Config groups");
 const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigGroupView>("configFileGroup"));
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] =
     &[Code::InvalidNamespaceName, Code::InvalidConfigFileGroupName, Code::InvalidMetadata, Code::InvalidParameter];
 const NAMESPACE: Param = Param::text("namespace", "Namespace of the group.");

@@ -43,7 +43,7 @@ const FILTERS: &[Param] = &[
     Param::text("release_name", "Exact, or with `*` a glob that ignores case.").also(&["name"]),
     Param::flag("only_active", "Only what clients see."),
 ];
-/// What naming a release may be refused with; a draft brings its labels along.
+/// Codes that refuse the name of a release; a draft brings its labels along.
 const NAMED: &[Code] = &[
     Code::InvalidNamespaceName,
     Code::InvalidConfigFileGroupName,
@@ -51,7 +51,7 @@ const NAMED: &[Code] = &[
     Code::InvalidParameter,
     Code::InvalidMatchRule,
 ];
-/// What [`key`] reads.
+/// Query keys that [`key`] reads.
 pub(super) const KEY: &[Param] = &[
     Param::text("namespace", "Namespace of the file.").required(),
     Param::text("group", "Group of the file.").required(),
@@ -61,7 +61,7 @@ pub(super) const CONTENTS: Param =
     Param::flag("brief", "`false` shows the contents, a page at a time; they are left out otherwise.");
 const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
 
-/// What publishing may be refused with.
+/// Codes that refuse a publication.
 const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat, Code::TooMany];
 
 pub(super) const PUBLISH: Doc = DOC

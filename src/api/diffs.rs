@@ -1,4 +1,4 @@
-//! What is different between two of: the draft, what is in force for all clients, and any release.
+//! Differences between two of: the draft, what is in force for all clients, and any release.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,14 +29,14 @@ use crate::model::rule::{Family, Rule};
 use crate::openapi::Param;
 use crate::operations::FAR;
 
-/// Which two are compared.
+/// Query keys of the two sides that are compared.
 pub(super) const SIDES: &[Param] = &[
     Param::text("from", "`draft`, `active` or the name of a release; `active` where absent."),
     Param::text("to", "The same; `draft` where absent."),
 ];
-/// How long the fewest lines are looked for that tell one text from another.
+/// Time limit of the search for the fewest lines that tell one text from another.
 const SEARCH_MAX: Duration = Duration::from_millis(500);
-/// What is edited, and released as it stands then.
+/// Word for the draft: what is edited, and released as it stands then.
 const DRAFT: &str = "draft";
 /// The normal release in force.
 const ACTIVE: &str = "active";

@@ -1,4 +1,4 @@
-//! What a route says of itself: beside each row of the table of routes stands a [`Doc`].
+//! Documentation of the routes: beside each row of the table of routes stands a [`Doc`].
 //!
 //! A constant above the handler says what the route does (`says`), which keys of the query it reads
 //! (`query`), what a success carries (`gives`) and with which codes it may refuse (`codes`).
@@ -32,7 +32,7 @@ use crate::openapi::{Operation, Param, Reply, SchemaOf, Security, schema_of};
 
 const JSON: &str = "application/json";
 
-/// What [`super::query::Query::page`] reads.
+/// Query keys that [`super::query::Query::page`] reads.
 pub(super) const PAGING: &[Param] = &[
     Param::whole("offset", "Rows to leave out.", 0),
     Param::whole(
@@ -55,7 +55,7 @@ pub(super) const PAGING_OF_ALL: &[Param] = &[
 /// Of what is deleted by a query.
 pub(super) const REVISION: Param = Param::text("revision", "Refused with 409000 if this is not the current one.");
 
-/// What the cluster may answer to a write, and to a read that needs its majority.
+/// Codes that the cluster may answer to a write, and to a read that needs its majority.
 pub(super) const PROPOSED: &[Code] = &[Code::NoLeader, Code::OutcomeUnknown, Code::NoRoom];
 
 /// The description of a route, without what its handler's arguments say.
@@ -84,7 +84,7 @@ impl Doc {
         Doc { tag, summary: "", query: &[], item: None, answer: Answer::Json(Shape::Plain), codes: &[] }
     }
 
-    /// What the route does, in one sentence.
+    /// Sets the purpose of the route, in one sentence.
     pub(super) const fn says(self, summary: &'static str) -> Self {
         Doc { summary, ..self }
     }
@@ -99,7 +99,7 @@ impl Doc {
         Doc { item: Some(item), ..self }
     }
 
-    /// What a success carries.
+    /// Sets the body of a success.
     pub(super) const fn gives(self, shape: Shape) -> Self {
         Doc { answer: Answer::Json(shape), ..self }
     }
@@ -251,7 +251,7 @@ impl Sketch<'_> {
     }
 }
 
-/// What the arguments of a handler say, all together.
+/// Description by the arguments of a handler, all together.
 pub(super) type Inputs = fn(&mut Sketch<'_>);
 
 /// An argument of a handler: what it reads of the request, and how it refuses.
@@ -319,7 +319,7 @@ impl<T: DeserializeOwned + JsonSchema> Input for NotedContents<T> {
     }
 }
 
-/// Which fields an item has the family of the route says, and so does its [`Doc::takes`].
+/// The fields of an item depend on the family of the route, and are described by its [`Doc::takes`].
 impl Input for RuleBatch {
     fn describe(sketch: &mut Sketch<'_>) {
         sketch.judges_unknown();

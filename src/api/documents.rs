@@ -13,7 +13,7 @@ use crate::model::rule::{Family, Rule, RuleDraft};
 /// The fields that are not for people to write: given by the cluster, or said by another one.
 pub(crate) const GIVEN: [&str; 8] = ["id", "disable", "revision", "ctime", "mtime", "etime", "editable", "deleteable"];
 
-/// What a person writes of a rule; of none, nothing.
+/// Fields of a rule that a person writes; no fields without a rule.
 pub(crate) fn written(rule: Option<&Rule>) -> Value {
     let Some(rule) = rule else { return Value::Object(serde_json::Map::new()) };
     let mut value = serde_json::to_value(RuleView::new(rule, true)).unwrap_or_default();

@@ -78,7 +78,7 @@ pub(super) struct Item {
     outcome: Outcome,
     derived: Derived,
     with_secrets: bool,
-    /// What is told once and kept nowhere.
+    /// Secret that is shown once and kept nowhere.
     secret: Option<String>,
     warnings: Vec<String>,
 }
@@ -276,7 +276,7 @@ impl<'a, T, V: Serialize, F: Fn(&'a T) -> V> Serialize for List<'a, '_, T, F> {
 /// An element of an answer: its name, and what it holds.
 type Element = (&'static str, SchemaOf);
 
-/// What an answer looks like.
+/// Shape of a response.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     /// [`plain`].

@@ -30,7 +30,7 @@ pub(super) struct Batch<T> {
     pub(super) items: Vec<Result<T, Refusal>>,
     /// The body was one object, not an array.
     pub(super) is_single: bool,
-    /// What is told of each item besides, where anything is.
+    /// Warnings of each item; empty where there are none.
     pub(super) warnings: Vec<Vec<String>>,
 }
 
@@ -141,7 +141,7 @@ impl<T> Batch<T> {
         Batch { items: write::checked(self.items, check), ..self }
     }
 
-    /// What `make` makes of each item, or why it does not.
+    /// Turns each item into what `make` makes of it, or into its refusal.
     pub(super) fn made<U>(self, make: impl Fn(T) -> Result<U, Refusal>) -> Batch<U> {
         Batch { items: write::made(self.items, make), is_single: self.is_single, warnings: self.warnings }
     }
@@ -158,7 +158,7 @@ impl FromRequestParts<App> for ClientAddress {
     }
 }
 
-/// Where the request comes from.
+/// Sender of the request.
 pub(super) struct SentBy(pub(super) Sender);
 
 impl FromRequestParts<App> for SentBy {
@@ -286,7 +286,7 @@ fn is_deeper_than(text: &str, depth_max: usize) -> bool {
     false
 }
 
-/// How a batch becomes a command and its answer.
+/// Execution of a batch: the batch becomes a command and then its response.
 pub(super) struct Write<'a, T> {
     app: &'a App,
     caller: &'a Caller,
@@ -338,7 +338,7 @@ impl<'a, T> Write<'a, T> {
     }
 }
 
-/// What is answered of each item.
+/// Items of the response, one for each outcome, with their warnings.
 pub(super) fn answered(app: &App, outcomes: Vec<Outcome>, warnings: Vec<Vec<String>>) -> Vec<Item> {
     let mut warnings = warnings.into_iter();
     let catalog = app.node.state().catalog();

@@ -58,7 +58,7 @@ const CONTENT_CHARS_MAX: usize = 1000;
 
 type Answer = Result<Response, ApiError>;
 
-/// What is done with a body.
+/// Function that handles a body.
 type Handler = fn(&mut Desk, &[u8]) -> Answer;
 
 /// The surface before a catalog.
@@ -101,7 +101,7 @@ impl Desk {
         PREPARED
     }
 
-    /// What is answered to a request.
+    /// Answers a request.
     #[cfg(test)]
     pub(super) fn answer(&mut self, request: &[u8]) -> Value {
         self.answered(request).map(read).expect("a route")
@@ -171,7 +171,7 @@ impl Desk {
         self.write(batch.checked(check), command)
     }
 
-    /// What `Write` does, with the catalog at hand.
+    /// Does the work of `Write`, with the catalog at hand.
     fn write<T>(&mut self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Answer {
         let count = batch.items.len();
         assert!((1..=BATCH_ITEMS_MAX).contains(&count), "a batch of {count}");
@@ -294,7 +294,7 @@ const ROUTES: &[(u8, Handler)] = &[
     (b'q', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, |items| Command::ConfigReleases(ReleaseOp::Withdraw, items))),
 ];
 
-/// What the catalog holds before the input comes, as requests.
+/// Requests that fill the catalog before the input comes.
 const PREPARED: &[&str] = &[
     r#"A[{"name":"n","comment":"c","owners":"o"},{"name":"empty"}]"#,
     r#"D[{"name":"s","namespace":"n","ports":"80","metadata":{"k":"v"}},{"name":"t","namespace":"n"}]"#,

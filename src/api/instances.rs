@@ -29,7 +29,7 @@ use crate::operations::FAR;
 pub(super) const DOC: Doc = Doc::new("Instances");
 const WRITE: Doc = DOC.gives(Shape::batch::<InstanceView>("instance"));
 const WRITE_ONE: Doc = DOC.gives(Shape::one_or_batch::<InstanceView>("instance"));
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 pub(super) const FIELDS: &[Code] = &[
     Code::InvalidNamespaceName,
     Code::InvalidServiceName,
@@ -42,7 +42,7 @@ pub(super) const FIELDS: &[Code] = &[
     Code::InvalidMetadata,
     Code::InvalidParameter,
 ];
-/// What a registration may be refused with besides.
+/// Further codes that refuse a registration.
 const REGISTERED: &[Code] = &[Code::ExistedResource, Code::NotAllowAliasCreateInstance];
 /// Everything by which instances are found.
 const FILTERS: &[Param] = &[

@@ -1,5 +1,5 @@
-//! What surrounds every request: its id, its metrics, who may ask, a limit of time, and the answer when a
-//! handler panics. In two layers, [`track`] for all and [`guard`] by the row of the route.
+//! Two layers around every request: its id, its metrics, its access check, its time limit, and the response when a
+//! handler panics. [`track`] is the same for all requests, [`guard`] goes by the row of the route.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -46,8 +46,9 @@ const UNKNOWN_ROUTE: &str = "unknown";
 const OTHER_METHOD: &str = "other";
 pub(super) const DISCOVER_ROUTE: &str = "/v1/Discover";
 pub(super) const BACKUP: &str = "/admin/v1/backup";
-/// How the reads end that have a body.
+/// End of the paths of explanations, which are reads with a body.
 pub(super) const EXPLAIN: &str = "/explain";
+/// Path of the export, a read with a body.
 pub(super) const EXPORT: &str = "/config/v1/configfiles/export";
 pub(super) const IMPORT: &str = "/config/v1/configfiles/import";
 /// Held on purpose: their durations have a histogram of their own, and would drown all others.
@@ -55,8 +56,8 @@ const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER_ROUTE];
 /// Asked by programs all the time: in traces they would be all that there is.
 const FREQUENT_ROUTES: [&str; 4] = [super::routes::METRICS, "/livez", "/readyz", "/v1/Heartbeat"];
 
-/// What [`track`] needs: the surface's name in metrics, the node, and the names that it answers to where the
-/// surface does not see to that itself.
+/// Data that [`track`] needs: the surface's name in metrics, the node, and the host names that it answers to where
+/// the surface does not check them itself.
 #[derive(Clone)]
 pub struct Tracked(Arc<TrackedSurface>);
 
@@ -72,7 +73,7 @@ struct TrackedSurface {
 #[derive(Clone)]
 pub struct Counting {
     pub budget: Budget,
-    /// Whose word on the address of a client is believed.
+    /// Proxies that are believed about the address of a client.
     pub trusted_proxies: Vec<IpNet>,
 }
 
@@ -160,7 +161,7 @@ pub(super) fn is_posted_read(path: &str) -> bool {
     path.ends_with(EXPLAIN) || path == EXPORT
 }
 
-/// What changes nothing, whichever its method.
+/// True if the request changes nothing, whichever its method.
 pub(super) fn is_read(request: &Request) -> bool {
     is_read_of(request.method(), request.uri().path())
 }
@@ -181,7 +182,7 @@ fn method_label(method: &Method) -> &'static str {
     }
 }
 
-/// What stands before the handler of a route.
+/// Data of the layer before the handler of a route.
 #[derive(Clone)]
 pub(super) struct Guard {
     pub(super) app: App,

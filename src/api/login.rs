@@ -58,7 +58,7 @@ pub(super) async fn log_in(
     }
 }
 
-/// What is answered to a password that was not looked at, or was not the right one.
+/// Response to a password that was not looked at, or was not the right one.
 pub(super) fn refused(not: NotSignedIn) -> Result<Response, ApiError> {
     match not {
         NotSignedIn::Later(wait, refusal) => {

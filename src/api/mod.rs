@@ -82,7 +82,7 @@ pub(crate) use rules::parse_rule;
 pub(crate) use unknown::parse_noting;
 pub(crate) use upstream::folded;
 
-/// How the surface behaves.
+/// Settings of the surface.
 pub struct ApiSettings {
     /// Peers whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpNet>,
@@ -92,11 +92,11 @@ pub struct ApiSettings {
     pub hosts: Hosts,
     /// `/metrics` has a listener of its own, see [`metrics_router`].
     pub metrics_elsewhere: bool,
-    /// What `/openapi.json` answers.
+    /// Response to `/openapi.json`.
     pub document: LazyDocument,
 }
 
-/// What handlers get; cheap to clone.
+/// State that the handlers share; cheap to clone.
 #[derive(Clone)]
 pub struct App {
     operations: Operations,
@@ -142,7 +142,7 @@ pub fn shared_routes(app: App) -> Router {
     shared.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)
 }
 
-/// What is served where metrics have a listener of their own.
+/// Routes that are served where metrics have a listener of their own.
 pub fn metrics_router(app: App) -> Router {
     let served = routes().into_iter().filter(|route| [routes::METRICS, "/livez"].contains(&route.path.as_str()));
     served.fold(Router::new(), |router, route| router.route(&route.path, route.handler)).with_state(app)

@@ -22,7 +22,7 @@ use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Namespaces");
 const WRITE: Doc = DOC.gives(Shape::batch::<NamespaceView>("namespace"));
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] = &[Code::InvalidNamespaceName, Code::InvalidParameter, Code::InvalidMetadata];
 const FILTERS: &[Param] = &[
     Param::text("name", "Exact, or with `*` a glob that ignores case."),

@@ -19,7 +19,7 @@ use crate::model::text::NameFilter;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query {
     pairs: Vec<(String, String)>,
-    /// What a test put on the request, to compare with what is described.
+    /// Record that a test put on the request, to compare the keys asked for with the described ones.
     #[cfg(test)]
     asked: Asked,
 }
@@ -56,7 +56,7 @@ impl Query {
         self.pairs.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
-    /// Whether `key` is there, with or without a value.
+    /// True if `key` is there, with or without a value.
     pub(super) fn has(&self, key: &str) -> bool {
         self.values(key).next().is_some()
     }
@@ -142,12 +142,12 @@ impl Query {
     }
 }
 
-/// Which state a read answers from.
+/// State from which a read is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Consistency {
     /// Everything acknowledged before the read began, on any node.
     Linearizable,
-    /// What this node has applied; works without a majority.
+    /// State that this node has applied; works without a majority.
     Local,
 }
 
@@ -160,7 +160,7 @@ impl Consistency {
     }
 }
 
-/// What a read was answered from, told by the one who read: [`Fresh`] is in the handlers, the header is set around them.
+/// Consistency of a read, set by the reader: [`Fresh`] is in the handlers, the header is set around them.
 #[derive(Clone, Default)]
 pub(super) struct Freshness(Arc<AtomicBool>);
 

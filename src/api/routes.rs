@@ -21,14 +21,14 @@ const POST: Method = Method::POST;
 const PUT: Method = Method::PUT;
 const DELETE: Method = Method::DELETE;
 
-/// Who may call a route.
+/// Callers that a route admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Login, health, metrics and the documentation.
     Anyone,
-    /// Who holds a token; what of it concerns them is judged item by item.
+    /// Holders of a token; their rights are judged item by item.
     TokenHolder,
-    /// Who may do this on everything: what belongs to the cluster as a whole.
+    /// Holders of this verb on everything: for what belongs to the cluster as a whole.
     Everywhere(Verb),
 }
 
@@ -42,8 +42,9 @@ pub(super) struct Route {
     pub(super) is_always: bool,
     pub(super) port: Port,
     pub(super) handler: MethodRouter<App>,
-    /// What the arguments of the handler say of the route, and what its documentation adds.
+    /// Description of the route by the arguments of its handler.
     pub(super) inputs: Inputs,
+    /// Documentation, which adds to that description.
     pub(super) doc: Doc,
 }
 
@@ -93,7 +94,7 @@ where
     Route { port: Port::Both, is_always: true, ..open(method, path, handler, doc) }
 }
 
-/// What an operator needs of a node that serves nobody else.
+/// Served also by a node that serves nobody else: an operator needs it.
 fn always(route: Route) -> Route {
     Route { is_always: true, ..route }
 }

@@ -1,4 +1,4 @@
-//! What the routes of `super::rules` say of themselves, family by family.
+//! Documentation of the routes of `super::rules`, family by family.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use crate::model::explain::Explanation;
 use crate::model::rule::{Family, RuleHead, WithTypes};
 use crate::openapi::{Param, SchemaOf, schema_of};
 
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] = &[Code::InvalidNamespaceName, Code::InvalidMetadata, Code::InvalidParameter];
 const FILTERS: &[Param] = &[
     Param::text("id", "Exact."),
@@ -33,7 +33,7 @@ const RULE_OF_RELEASES: &[Param] = &[
     Param::flag("brief", "`false` shows in each release the rule as released, which is left out otherwise."),
 ];
 
-/// What names the one rule that is asked about.
+/// Query keys that name the one rule of a request.
 const ONE_RULE: &[Param] = &[
     Param::text("id", "Id of the rule; this or its name is needed.").also(&["rule_id"]),
     Param::text("rule_name", "Name of the rule."),

@@ -266,7 +266,7 @@ impl OneRule {
     }
 }
 
-/// What became of the releases of one rule, newest first.
+/// History of the releases of one rule, newest first.
 pub(super) async fn history(
     State(app): State<App>,
     Extension(family): Extension<Family>,

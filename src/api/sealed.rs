@@ -7,10 +7,10 @@ use super::envelope::{self, Shape};
 use crate::model::code::Code;
 use crate::model::sealing;
 
-/// What sealing and opening may be refused with.
+/// Codes that refuse sealing and opening.
 pub(super) const CODES: &[Code] = &[Code::NoDataKey, Code::DecryptConfigFileException, Code::LevelNotReached];
 
-/// What reading a content may be refused with.
+/// Codes that refuse the reading of a content.
 pub(super) const READ_CODES: &[Code] = &[Code::NoDataKey, Code::DecryptConfigFileException];
 
 pub(super) const ALGORITHMS: Doc = Doc::new("Config files")

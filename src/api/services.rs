@@ -24,9 +24,9 @@ use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Services");
 const WRITE: Doc = DOC.gives(Shape::batch::<ServiceView>("service"));
-/// What naming a service may be refused with.
+/// Codes that refuse the name of a service.
 const NAMES: &[Code] = &[Code::InvalidNamespaceName, Code::InvalidServiceName, Code::InvalidParameter];
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] = &[
     Code::InvalidNamespaceName,
     Code::InvalidServiceName,
@@ -86,7 +86,7 @@ pub(super) const LIST: Doc = DOC
     .query(&[FILTERS, PAGING])
     .gives(Shape::list::<ServiceView>("services"));
 
-/// What is asked of instances may be found in several instances of the service.
+/// The conditions on instances may be met by different instances of the service.
 pub(super) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> Result<Response, ApiError> {
     answer(&app, filter(&query, &caller)?, query.page()?).await
 }

@@ -19,9 +19,9 @@ use crate::model::webhook::WebhookRequest;
 use crate::operations::accounts::{PasswordRequest, UserRequest};
 use crate::operations::oneself::SessionRequest;
 
-/// What a caller says of an object of trust.
+/// Input of a caller for an object of trust.
 pub(super) trait OfTrust: DeserializeOwned {
-    /// What answers say of one and no request does: whoever changes what was read sends it back.
+    /// Fields that only responses have and no request sets; a caller that edits what it read sends them back.
     const SHOWN: &'static [&'static str];
 }
 

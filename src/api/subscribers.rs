@@ -1,4 +1,4 @@
-//! Who has what: the clients of all nodes that have, or should have, a release of a rule or of a config file.
+//! Subscribers: the clients of all nodes that have, or should have, a release of a rule or of a config file.
 
 use axum::extract::{Extension, State};
 use axum::response::Response;

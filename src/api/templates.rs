@@ -20,7 +20,7 @@ use crate::operations::FAR;
 
 const DOC: Doc = Doc::new("Config file templates");
 const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigTemplateView>("configFileTemplate"));
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] = &[
     Code::InvalidConfigFileTemplateName,
     Code::InvalidConfigFileContentLength,

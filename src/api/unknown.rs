@@ -18,7 +18,7 @@ use super::objects::Objects;
 use super::query::Query;
 use crate::model::code::{Code, Refusal};
 
-/// What answers say of a thing that nobody sets: whoever changes what was read sends it back.
+/// Fields that only responses have and nobody sets; a caller that edits what it read sends them back.
 const OF_ANSWERS: [&str; 11] = [
     "ctime",
     "mtime",
@@ -33,7 +33,7 @@ const OF_ANSWERS: [&str; 11] = [
     "modify_by",
 ];
 
-/// What becomes of an item with fields that are not known: `?unknown=`.
+/// Treatment of an item with fields that are not known: `?unknown=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unknown {
     /// It is done, and its answer has `warnings`.
@@ -54,7 +54,7 @@ impl Unknown {
         }
     }
 
-    /// What is done with an item that was read, and of which nothing read these fields.
+    /// Turns the fields of an item that nothing read into a refusal, or into warnings.
     pub(super) fn judge<T>(
         self,
         (item, fields): (Result<T, Refusal>, Vec<String>),
@@ -175,7 +175,7 @@ impl Sieve<'_> {
         }
     }
 
-    /// What stands between two brackets, separated by commas.
+    /// Copies the parts between two brackets, separated by commas.
     fn many(&mut self, close: u8, one: fn(&mut Self, bool) -> Option<bool>) -> Option<()> {
         self.copy_to(self.at + 1)?;
         let mut is_first = true;
@@ -188,7 +188,7 @@ impl Sieve<'_> {
         self.copy_to(self.at + 1)
     }
 
-    /// Whether it is kept.
+    /// Copies a member unless it is null; true if it is kept.
     fn member(&mut self, is_first: bool) -> Option<bool> {
         self.next()?;
         let (begin, end) = (self.at, self.end_of_string()?);

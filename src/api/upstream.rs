@@ -16,10 +16,10 @@ use crate::model::rule::Family;
 
 type Object = Map<String, Value>;
 
-/// What the rules of a family may look like elsewhere.
+/// Shape that the rules of a family may have elsewhere.
 struct Fold {
     family: Family,
-    /// Whether the text is worth another look; what has the specification's shape passes without one.
+    /// True if the text is worth another look; most texts in the specification's shape pass without one.
     is_suspect: fn(&str) -> bool,
     /// Brings a rule into shape, and says whether anything had to be done.
     fold: fn(&mut Object) -> bool,
@@ -35,7 +35,7 @@ const FOLDS: [Fold; 2] = [
     Fold { family: Family::RateLimit, is_suspect: may_have_no_rules, fold: fold_limit },
 ];
 
-/// What a sub-rule of a limit has, by the names that such tools write.
+/// Fields of a sub-rule of a limit, by the names that such tools write.
 const OF_LIMIT: [&str; 14] = [
     "resource",
     "arguments",
@@ -103,7 +103,7 @@ fn parted(rule: Value, is_changed: &mut bool) -> Vec<Value> {
     sources.into_iter().map(with).collect()
 }
 
-/// What a source asks of a request: its caller, then its arguments.
+/// Conditions of a source on a request: its caller, then its arguments.
 fn conditions(source: Value) -> Value {
     let Value::Object(mut source) = source else { return json!([source]) };
     let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();

@@ -29,7 +29,7 @@ pub(super) use rule::{RuleReleaseView, RuleView};
 pub(super) use template::ConfigTemplateView;
 pub(super) use webhook::WebhookView;
 
-/// What the view of an entity shows beside the entity itself, derived from the catalog.
+/// Values from the catalog that the view of an entity shows beside the entity itself.
 #[derive(Clone, Copy)]
 pub(super) struct Derived {
     /// Services of a namespace, files of a group, events that wait for a webhook.

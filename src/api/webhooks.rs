@@ -19,7 +19,7 @@ use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Webhooks");
 const WRITE: Doc = DOC.gives(Shape::batch::<WebhookView>("webhook"));
-/// What the fields of an item may be refused with.
+/// Codes that refuse the fields of an item.
 const FIELDS: &[Code] = &[Code::InvalidParameter, Code::InvalidNamespaceName, Code::LevelNotReached];
 const FILTERS: &[Param] = &[Param::text("name", "Exact, or with `*` a glob that ignores case.")];
 

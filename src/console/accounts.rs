@@ -89,7 +89,7 @@ fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
     })
 }
 
-/// What a button of the page asks for.
+/// Carries out what a button of the page asks for.
 pub(super) async fn change(State(console): State<Console>, form: Form) -> Response {
     let Form { visitor, fields } = form;
     let done = match visitor.caller.check_everywhere(Verb::Manage) {

@@ -48,7 +48,7 @@ impl Change {
     }
 }
 
-/// What changed last.
+/// Newest changes, at most `limit`.
 pub(super) async fn newest(console: &Console, limit: usize) -> Result<Vec<Change>, Refusal> {
     console.audit(Filter::default(), Page::new(0, limit), changes).await.map(|listed| listed.rows)
 }

@@ -1,5 +1,5 @@
-//! Who may send a form to which path. Of a form nothing is read before this was asked; what it names is judged by the
-//! operation, and by [`Visitor::check`] where a handler does something before.
+//! Rights that a form needs, by the path that it is sent to. Nothing of a form is read before this check. The things
+//! that it names are judged by the operation, and by [`Visitor::check`] where a handler does something before.
 
 use super::session::Visitor;
 use super::things::Sort;

@@ -64,7 +64,7 @@ impl FileRow {
         }
     }
 
-    /// Where a form of its page is sent: the address says of which file, as it does of what is only looked at.
+    /// Address for a form of the file's page; it names the file, as does the address for looking at the page.
     fn link_to(&self, deed: &str) -> String {
         self.link.replacen('?', &format!("{deed}?"), 1)
     }
@@ -191,7 +191,7 @@ struct FilePage {
     formats: Vec<(&'static str, bool)>,
     /// From what is in force to what is saved.
     diff: Vec<Line>,
-    /// Why what is saved cannot be published as it is.
+    /// Reasons why what is saved cannot be published as it is.
     faults: Vec<String>,
     releases: Vec<ReleaseRow>,
     history: Vec<EventRow>,

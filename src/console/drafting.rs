@@ -15,7 +15,7 @@ use crate::api::documents::{GIVEN, read_rule};
 use crate::model::code::Refusal;
 use crate::model::rule::{Family, RuleDraft, RuleHead, WithTypes};
 
-/// What was typed, in the form in which it was.
+/// Input of a person, in the form in which it was typed.
 #[derive(Clone)]
 pub(super) enum Typed {
     Json(String),
@@ -48,7 +48,7 @@ impl Typed {
         }
     }
 
-    /// What a person sent, and whether it is to be saved: a button within a form only changes the form.
+    /// Reads the input of a person; true if it is to be saved, as a button within a form only changes the form.
     pub(super) fn read(family: Family, fields: &Fields) -> (Typed, bool) {
         if fields.get("as") == "json" {
             return (Typed::Json(fields.raw("text").to_owned()), true);
@@ -104,7 +104,7 @@ pub(super) fn pretty(written: &Value) -> String {
     serde_json::to_string_pretty(written).unwrap_or_default()
 }
 
-/// What one begins with.
+/// Initial value of a new rule.
 pub(super) fn blank(family: Family) -> Value {
     let body = match family {
         Family::RateLimit => {

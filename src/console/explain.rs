@@ -46,11 +46,11 @@ struct JudgedGray {
     conditions: Vec<(bool, String)>,
 }
 
-/// What one side says: what is released, or what is saved.
+/// Judgement of one side: of what is released, or of what is saved.
 struct Side {
     info: String,
     rules: Vec<JudgedRule>,
-    /// Where some clients see something else.
+    /// Gray releases, where some clients see something else.
     grays: Vec<JudgedGray>,
 }
 
@@ -140,7 +140,7 @@ struct Page {
     tabs: Vec<Tab>,
     kind: &'static str,
     query: Fields,
-    /// What is released, then what is saved.
+    /// Both sides: what is released, then what is saved.
     sides: Vec<(&'static str, Side)>,
 }
 

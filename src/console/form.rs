@@ -1,4 +1,4 @@
-//! What a person sends: pairs of a form, taken only from a page that was made for this very visitor.
+//! Form data of a person: pairs, taken only from a page that was made for this very visitor.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::model::limits;
 
 /// The field of every form that shows where it came from.
 const TOKEN: &str = "form_token";
-/// How long the body of a form may take.
+/// Time limit for the body of a form.
 const BODY_WITHIN: Duration = Duration::from_secs(5);
 /// The name under which a proxy was asked.
 const FORWARDED_HOST: &str = "x-forwarded-host";

@@ -1,4 +1,4 @@
-//! What surrounds every page, and the answers that pages share: rendered, refused, done.
+//! Frame of every page, and the responses that pages share: rendered, refused, done.
 
 use askama::Template;
 use axum::http::StatusCode;
@@ -26,7 +26,7 @@ pub(super) enum Section {
     Oneself,
 }
 
-/// What a template needs besides its own.
+/// Data that a template needs besides its own.
 pub(super) struct Frame {
     pub(super) t: &'static Texts,
     pub(super) user: String,
@@ -38,9 +38,9 @@ pub(super) struct Frame {
     pub(super) manages: bool,
     /// The visitor may see and change the cluster.
     pub(super) operates: bool,
-    /// What was just done.
+    /// Text of what was just done; `None` if nothing was.
     pub(super) done: Option<&'static str>,
-    /// Why something was not done.
+    /// Reason why something was not done; `None` if nothing was refused.
     pub(super) fault: Option<String>,
     /// The same as it stands beside a field: it begins with the field's path, if it is about one.
     pub(super) detail: Option<String>,
@@ -106,7 +106,7 @@ fn status(code: Code) -> StatusCode {
     }
 }
 
-/// Who is known and may not do what a form asks for gains nothing from signing in again.
+/// A known visitor that may not do what a form asks for gains nothing from signing in again.
 fn status_of_form(code: Code) -> StatusCode {
     if code == Code::NotAllowedAccess { StatusCode::FORBIDDEN } else { status(code) }
 }
@@ -122,7 +122,7 @@ fn page_as(status: StatusCode, template: &impl Template) -> Response {
 }
 
 word_enum! {
-    /// What a person has done, as the next page tells of it.
+    /// Deed of a person, as the next page reports it.
     pub(super) enum Deed {
         Created = "created",
         /// A draft, which clients do not see yet.
@@ -160,7 +160,7 @@ pub(super) fn on_to(path: &str, deed: Deed) -> Response {
     Redirect::to(&format!("{path}{sign}{}={}", Deed::QUERY, deed.word())).into_response()
 }
 
-/// Where there is no page to show a refusal on.
+/// Refusal where no page can show it.
 #[derive(Template)]
 #[template(path = "failed.html")]
 struct Failed {
@@ -190,7 +190,7 @@ fn failed_as(status: StatusCode, t: &'static Texts, refusal: &Refusal) -> Respon
     page_as(status, &Failed { t, styles, icon, title, why: told(refusal) })
 }
 
-/// Where there is no page at all.
+/// Response where no page has this path.
 pub(super) fn nowhere(t: &'static Texts) -> Response {
     failed(t, &Refusal::new(Code::NotFoundResource, "there is no such page"))
 }

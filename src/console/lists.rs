@@ -35,7 +35,7 @@ struct ListPage {
     frame: Frame,
     sort: Sort,
     query: Fields,
-    /// What the badges of the rows say, where they have any.
+    /// Heading of the badges of the rows; `None` where the rows have none.
     badges: Option<&'static str>,
     columns: Vec<&'static str>,
     rows: Vec<Row>,

@@ -54,10 +54,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 /// For 30 days from the last page on a browser asks this name by TLS alone.
 const TLS_ONLY: &str = "max-age=2592000";
-/// Where the console begins.
+/// Path at which the console begins.
 pub const ROOT: &str = "/ui";
 
-/// How the console behaves.
+/// Settings of the console.
 pub struct ConsoleSettings {
     /// Browsers come through TLS: the cookie is never sent otherwise.
     pub is_secure: bool,
@@ -65,7 +65,7 @@ pub struct ConsoleSettings {
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// What pages get; cheap to clone.
+/// State that the pages share; cheap to clone.
 #[derive(Clone)]
 pub struct Console {
     operations: Operations,
@@ -129,8 +129,8 @@ pub fn router(console: Console) -> Router {
         .with_state(console)
 }
 
-/// Who asks for what a form is sent to, by signing in again, by another language or by the address that was left there
-/// when it was refused, gets the page that the form was on.
+/// Redirects to the page that a form was on. A browser asks for the form's own path after signing in again, after
+/// choosing another language, or by the address that was left there when the form was refused.
 async fn page_of_the_form(uri: Uri) -> Redirect {
     let page = uri.path().rsplit_once('/').map_or(ROOT, |(page, _)| page);
     match uri.query() {
@@ -143,7 +143,7 @@ async fn no_such_page(visitor: Visitor) -> Response {
     frame::nowhere(visitor.texts)
 }
 
-/// What holds for every page: a limit of time, and what browsers have to be told.
+/// Surrounds every page with a time limit and the headers that browsers need.
 async fn surround(State(console): State<Console>, request: Request, next: Next) -> Response {
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
     let mut response = match console.node.out_of_service() {

@@ -41,7 +41,7 @@ struct Count {
 }
 
 impl Page {
-    /// How many entries a member is behind the one that is furthest.
+    /// Number of log entries that a member is behind the one that is furthest; `?` if it is not known.
     fn lag(&self, applied: &Option<u64>) -> String {
         let members = self.status.iter().flat_map(|status| &status.members);
         let furthest = members.filter_map(|member| member.applied).max().unwrap_or(0);
@@ -71,7 +71,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
     page(&Page { frame, status, counts, changes })
 }
 
-/// What the visitor sees of each kind.
+/// Number of things of each kind that the visitor sees.
 fn counts(t: &'static Texts, catalog: &Catalog, read_scope: &ReadScope) -> Vec<Count> {
     let (none, read_scope) = (&Rows::new(0, 0), || read_scope.clone());
     let namespaces = catalog.namespaces.list(&NamespaceFilter { read_scope: read_scope(), ..Default::default() }, none);

@@ -23,7 +23,7 @@ pub(super) fn called(name: &str, version: u64) -> String {
     if name == version { version } else { format!("{name} {version}") }
 }
 
-/// Whether there is one that could be in force again when the one that is now is withdrawn.
+/// True if another release could be in force again when the present one is withdrawn.
 pub(super) fn may_go_back(releases: &[ReleaseRow]) -> bool {
     releases.iter().any(ReleaseRow::may_return)
 }
@@ -38,7 +38,7 @@ pub(super) struct ReleaseRow {
     pub(super) comment: String,
     pub(super) time: String,
     pub(super) by: String,
-    /// When it is published, or why it was not.
+    /// Planned time of publication, with the reason if it failed.
     pub(super) plan: String,
 }
 
@@ -105,14 +105,14 @@ fn plan(plan: Option<&Plan>) -> String {
     plan.map_or_else(String::new, |plan| format!("{} {}", plan.at.text(), plan.failed))
 }
 
-/// Whom a gray release is for, in one line.
+/// Clients that a gray release is for, in one line.
 fn audience(audience: &Audience<'_>) -> String {
     let labels = audience.labels.iter().map(|label| format!("{}={}", label.key, label.value.value));
     let percent = audience.percent.map(|share| format!("{} % ({})", share.percent.0, share.by));
     labels.chain(percent).collect::<Vec<_>>().join(", ")
 }
 
-/// Who has which release, as many as fit on a page, and how many have the one that they should.
+/// Clients with the release that each has, as many as fit on a page, and the number that have the right one.
 #[derive(Default)]
 pub(super) struct Holders {
     pub(super) rows: Vec<HolderRow>,
@@ -172,7 +172,7 @@ impl EventRow {
     }
 }
 
-/// How a person wants something released.
+/// Rollout of a release as a person wants it.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Rollout {
     pub(super) name: Option<String>,
@@ -221,7 +221,7 @@ fn time(text: &str) -> Result<GivenTime, Refusal> {
     Timestamp::parse(text).map(GivenTime).ok_or_else(|| Refusal::new(Code::InvalidParameter, why))
 }
 
-/// What a button asks for of one release.
+/// Operation that a button asks for on one release; `None` for any other word.
 pub(super) fn wanted(fields: &Fields) -> Option<ReleaseOp> {
     match fields.get("change") {
         "promote" => Some(ReleaseOp::Promote),

@@ -58,9 +58,9 @@ pub(super) struct RuleRow {
     pub(super) priority: u32,
     pub(super) enable: bool,
     pub(super) time: String,
-    /// What clients see.
+    /// Normal release that clients see; `None` if none is in force.
     pub(super) in_force: Option<String>,
-    /// What is saved is not what clients see.
+    /// True if a normal release is in force and the saved rule differs from it.
     pub(super) differs: bool,
     pub(super) grays: usize,
 }
@@ -140,7 +140,7 @@ pub(super) async fn list(
     }
 }
 
-/// Who types a part of a name means names that contain it.
+/// Pattern for names that contain what was typed; a text with `*` stays as it is.
 pub(super) fn searched(text: &str) -> String {
     if text.contains('*') { text.to_owned() } else { format!("*{text}*") }
 }
@@ -165,7 +165,7 @@ struct RulePage {
     holders: Holders,
     edits: bool,
     releases_them: bool,
-    /// What was typed into the form of a release.
+    /// Fields that were typed into the form of a release.
     rollout: Fields,
 }
 
@@ -203,7 +203,7 @@ impl RulePage {
         self.typed.controls(self.frame.t, self.family, self.frame.detail.as_deref())
     }
 
-    /// Where the buttons beside releases lead.
+    /// Path to which the buttons beside releases lead.
     fn change_path(&self) -> String {
         self.row.as_ref().map(|row| format!("{}/change", link(self.family, &row.id))).unwrap_or_default()
     }
@@ -389,7 +389,7 @@ pub(super) async fn release(
     done(&console, &visitor, family, &id, (released, Deed::Released), fields).await
 }
 
-/// What a button beside a release asks for.
+/// Carries out what a button beside a release asks for.
 pub(super) async fn change(
     State(console): State<Console>,
     Path((kind, id)): Path<(String, String)>,

@@ -34,7 +34,7 @@ struct Page {
     frame: Frame,
     query: Fields,
     hits: Vec<Hit>,
-    /// How many more there are than are shown.
+    /// Number of hits beyond those that are shown.
     more: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Who looks at a page: a cookie that is the console's alone, which stands for the token of a login.
+//! Visitors of pages: a cookie that is the console's alone, which stands for the token of a login.
 //!
 //! `HttpOnly` keeps it from scripts, and its path from every other route of the node. A link from elsewhere may bring
 //! it along, a form from elsewhere may not (`SameSite=Lax`), and what changes something has to come from a form that
@@ -64,12 +64,12 @@ pub(super) fn token_of(cookie: &str) -> String {
     hex::encode(Sha256::new().chain_update("session of the console\n").chain_update(cookie).finalize())
 }
 
-/// What pages of this visitor carry, and forms bring back: nobody knows it who does not know the cookie.
+/// Token that pages of this visitor carry and forms bring back: only a holder of the cookie knows it.
 fn form_token(cookie: &str) -> String {
     hex::encode(Sha256::new().chain_update("form of the console\n").chain_update(cookie).finalize())
 }
 
-/// What can be told of a browser before anybody has signed in.
+/// Data on a browser before a person has signed in.
 pub(super) struct Stranger {
     pub(super) texts: &'static Texts,
 }
@@ -84,7 +84,7 @@ impl FromRequestParts<Console> for Stranger {
     }
 }
 
-/// Who has signed in.
+/// Visitor that has signed in.
 pub(super) struct Visitor {
     pub(super) texts: &'static Texts,
     pub(super) caller: Caller,
@@ -93,7 +93,7 @@ pub(super) struct Visitor {
     pub(super) path: String,
     /// The template of its route.
     route: String,
-    /// What was done just before.
+    /// Deed that was done just before; `None` if there was none.
     pub(super) done: Option<Deed>,
     /// This node cannot tell whether it knows the newest: no leader answers.
     pub(super) is_behind: bool,
@@ -121,7 +121,7 @@ impl Visitor {
         self.caller.grants.may_somewhere(verb)
     }
 
-    /// What surrounds a page of this visitor.
+    /// Frame of a page for this visitor.
     pub(super) fn frame(&self, section: Section) -> Frame {
         Frame::of(self, section)
     }
@@ -130,7 +130,7 @@ impl Visitor {
 impl FromRequestParts<Console> for Visitor {
     type Rejection = Response;
 
-    /// Who is not known is asked to sign in, and comes back to the same page.
+    /// Asks an unknown visitor to sign in, and leads back to the same page.
     async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Response> {
         let Ok(Stranger { texts }) = Stranger::from_request_parts(parts, console).await;
         let path = parts.uri.path_and_query().map_or(super::ROOT, |path| path.as_str()).to_owned();

@@ -48,7 +48,7 @@ impl Page {
     }
 }
 
-/// Where one wanted to be: a page of ours, whatever the link says.
+/// Page that the visitor wanted: one of ours, whatever the link says.
 fn destination(fields: &Fields) -> String {
     let to = fields.get("to");
     let is_ours = to == ROOT || to.starts_with("/ui/") || to.starts_with("/ui?");

@@ -283,7 +283,7 @@ texts! {
     once_more: "New password once more", "再次输入新密码";
 }
 
-/// What a member is, by the word of its status.
+/// Text for the role of a member, by the word of its status.
 pub(super) fn role(t: &Texts, word: &str) -> &'static str {
     match word {
         "follower" => t.follower,

@@ -82,7 +82,7 @@ impl Sort {
         }
     }
 
-    /// What one has to be allowed everywhere to see them, where that is not judged for each.
+    /// Verb needed everywhere to see things of this sort; `None` where each thing is judged by itself.
     pub(super) fn verb(self) -> Option<Verb> {
         match self {
             Sort::Namespaces | Sort::Services | Sort::Aliases | Sort::Groups | Sort::Templates => None,
@@ -104,7 +104,7 @@ impl Sort {
         }
     }
 
-    /// What names one of them, and is not changed.
+    /// Fields that name a thing; they are not changed.
     pub(super) fn key(self) -> &'static [&'static str] {
         match self {
             Sort::Services | Sort::Groups => &["namespace", "name"],
@@ -164,12 +164,12 @@ impl Sort {
     }
 }
 
-/// What stands beside the form of one.
+/// Data beside the form of a thing.
 struct Subject {
     sort: Sort,
     /// The fields that name it; none of one that is to be made.
     named: Vec<(&'static str, String)>,
-    /// What may be said of it here: of what is there, its name cannot be changed.
+    /// Kind of the form's value; of an existing thing the name is left out, as it cannot be changed.
     kind: Kind,
     /// That of what is there when the form was made: what another has saved meanwhile is not written over.
     revision: String,
@@ -185,7 +185,7 @@ impl Subject {
         Subject { sort, named, kind, revision: fields.get(REVISION).to_owned() }
     }
 
-    /// Where one goes on: to the page of what was saved, where there is one.
+    /// Path of the next page: the page of what was saved, where it has one.
     fn page_after(&self, deed: Deed) -> String {
         match (self.sort, self.named.as_slice()) {
             (Sort::Services, [(_, namespace), (_, name)]) if deed == Deed::Saved => services::link(namespace, name),
@@ -204,7 +204,7 @@ struct Page {
     frame: Frame,
     subject: Subject,
     controls: Vec<Control>,
-    /// What was drawn, and is shown once.
+    /// Secret that was drawn, and is shown once.
     secret: Option<String>,
 }
 
@@ -250,7 +250,7 @@ pub(super) async fn show(
     }
 }
 
-/// What one begins with: what the link to the form says of it.
+/// Initial value of a form: the fields that the link to the form gives.
 fn begun(kind: &Kind, query: &Fields) -> Value {
     let mut value = kind.blank();
     let Kind::Object(fields) = kind else { return value };
@@ -308,7 +308,7 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
     }
 }
 
-/// What was typed, as what an operation takes.
+/// Turns the typed fields into the input of an operation.
 fn read<T: DeserializeOwned>(mut given: Map<String, Value>) -> Items<T> {
     // Nothing was typed into what stays as it is, or is drawn.
     given.retain(|field, value| !(matches!(field.as_str(), "secret" | "password") && *value == ""));

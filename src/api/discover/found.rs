@@ -1,4 +1,4 @@
-//! What a client is answered.
+//! Responses to clients.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Found {
         Ok(Found { revision, service, applied_index, content, releases: given })
     }
 
-    /// How many things [`Found::read`] walks at most: none for a client that knows the revision.
+    /// Number of things that [`Found::read`] walks at most; 0 for a client that knows the revision.
     pub(super) fn reach(catalog: &Catalog, question: &Question) -> usize {
         let unless_known = |fold: SetDigest, reach: usize| if fold.text() == question.revision { 0 } else { reach };
         let service = question.resolve(catalog);

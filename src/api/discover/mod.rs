@@ -39,7 +39,7 @@ use request::{Identity, Question, Wanted};
 
 pub(super) use request::Request;
 
-/// How long a question may wait for the index that its client has seen elsewhere.
+/// Time limit of a request's wait for the index that its client has seen elsewhere.
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) const DISCOVER: Doc = Doc::new("Discovery")
@@ -102,7 +102,7 @@ struct Hold {
     caller: Caller,
     guard: Guard,
     held: Held,
-    /// When it is answered that nothing has changed.
+    /// Time at which the response is that nothing has changed.
     deadline: Instant,
 }
 
@@ -111,7 +111,7 @@ enum Look {
     Wait(Seen),
 }
 
-/// What its client has already, and who tells when it is something else.
+/// Answer that the client has already, and the watch that reports a change of it.
 struct Seen {
     found: Found,
     watch: Watch,
@@ -175,7 +175,7 @@ impl Hold {
     }
 }
 
-/// What a catalog answers to a question at once, without a node around it.
+/// Response of a catalog to a request at once, without a node around it.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) fn answer_of(
     catalog: &Catalog,
@@ -189,7 +189,7 @@ pub(super) fn answer_of(
     Ok(answer.unwrap_or_else(|| found.answer(&question)))
 }
 
-/// What was found, with the answer for a client that does not have it yet.
+/// Returns what was found, with the response for a client that does not have it yet.
 async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Response>), ApiError> {
     // Read before the catalog: what is found is then at least as new as it says.
     let applied_index = app.node.state().applied().index;
@@ -203,7 +203,7 @@ async fn find(app: &App, question: &Arc<Question>) -> Result<(Found, Option<Resp
     Ok((found, answer))
 }
 
-/// Whether it is told or knows already: from here on the client has these rules.
+/// Notes that the client has these rules from here on: it gets them now or has them already.
 fn note(app: &App, question: &Question, (namespace, service): &Identity, releases: &[Arc<RuleRelease>]) {
     let Wanted::Rules(family, None) = question.wanted else { return };
     // To who does not see it, it is not there.

@@ -1,4 +1,4 @@
-//! What a client asks for.
+//! Requests of clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -77,7 +77,7 @@ enum TypeName {
     Word(String),
 }
 
-/// What is wanted.
+/// Kind of thing that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// The instances of a service.
@@ -105,7 +105,7 @@ fn types() -> impl Iterator<Item = (&'static str, u64, &'static str, Wanted)> {
     TYPES.into_iter().chain(of_families)
 }
 
-/// What is said of `type`, as the table has it.
+/// Describes `type` by the rows of the table.
 fn tell_types(schema: &mut Schema) {
     let words: Vec<_> = types().map(|(word, number, ..)| format!("`{word}` ({number})")).collect();
     let text = format!("What is wanted, by word or by its number in the Polaris family: {}.", words.join(", "));
@@ -123,7 +123,7 @@ pub(super) struct Question {
     pub(super) revision: String,
     pub(super) metadata: BTreeMap<String, String>,
     pub(super) only_healthy: bool,
-    /// What the client may know of.
+    /// Scope of what the client may know of.
     pub(super) read_scope: ReadScope,
     labels: BTreeMap<String, String>,
     /// The program that asks, and from where.
@@ -192,7 +192,7 @@ impl Question {
         self.labels.get(key).map(String::as_str)
     }
 
-    /// What gray releases judge the client by.
+    /// Labels by which gray releases judge the client.
     pub(super) fn labels(&self) -> Vec<(String, String)> {
         self.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
@@ -209,7 +209,7 @@ impl Question {
         (namespace.clone(), name.clone())
     }
 
-    /// What the question holds in memory while it waits, its keys aside.
+    /// Bytes of memory that the request holds while it waits, without its keys.
     pub(super) fn bytes(&self) -> usize {
         let pairs = self.labels.iter().chain(&self.metadata);
         let pairs = pairs.map(|(key, value)| 2 * size_of::<String>() + key.len() + value.len());

@@ -1,11 +1,11 @@
-//! What buttons of a form do to the value in it, before it is saved.
+//! Changes that the buttons of a form make to the value in it, before it is saved.
 
 use serde_json::Value;
 
 use super::read::name_of;
 use super::{Field, Kind};
 
-/// What a button asks for: `add:/rules`, `remove:/rules/0`, `up:/rules/1`. Anything else changes nothing.
+/// Carries out what a button asks for: `add:/rules`, `remove:/rules/0`, `up:/rules/1`. Anything else changes nothing.
 pub(in crate::console) fn edited(kind: &Kind, mut value: Value, asked: &str) -> Value {
     if let Some((what, pointer)) = asked.split_once(':') {
         match what {
@@ -63,7 +63,7 @@ fn up(value: &mut Value, pointer: &str) {
     }
 }
 
-/// What the value at a pointer may be.
+/// Kind of the value at a pointer; `None` if nothing can be there.
 fn kind_at<'a>(kind: &'a Kind, pointer: &str) -> Option<&'a Kind> {
     let mut kind = kind;
     for part in pointer.split('/').skip(1) {

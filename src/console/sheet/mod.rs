@@ -21,7 +21,7 @@ use crate::model::code::{Code, Refusal};
 const KEY: &str = "key";
 const VALUE: &str = "value";
 
-/// What a value may be.
+/// Kind of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     Object(Vec<Field>),
@@ -42,16 +42,16 @@ pub(super) enum Kind {
 pub(super) struct Field {
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// What the documentation of the routes says of it.
+    /// Description of the field in the documentation of the routes.
     pub(super) about: String,
     /// It means something by being absent.
     pub(super) is_optional: bool,
-    /// What it is where nothing is said.
+    /// Value of the field where none is given.
     default: Option<Value>,
 }
 
 impl Field {
-    /// What names a thing comes first, then what is short, then what is long; among these as they are declared.
+    /// Fields that name a thing come first, then short ones, then long ones; among these as they are declared.
     fn rank(&self) -> (usize, usize) {
         const FIRST: [&str; 5] = ["name", "namespace", "service", "type", "key"];
         let length = match self.kind {
@@ -101,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// What is there of it before anybody has said anything.
+    /// Value before anything is entered.
     pub(super) fn blank(&self) -> Value {
         match self {
             Kind::Object(fields) => {
@@ -180,7 +180,7 @@ impl Kind {
     }
 }
 
-/// Where named schemas are found.
+/// Named schemas.
 struct Source<'a>(&'a Map<String, Value>);
 
 impl Source<'_> {

@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 use super::{Field, Kind};
 use crate::console::form::Fields;
 
-/// What a ticked box sends.
+/// Text that a ticked box sends.
 pub(super) const TRUE: &str = "true";
 
-/// What was sent, by name.
+/// Values that were sent, by name.
 pub(in crate::console) struct Sent<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Sent<'a> {
@@ -61,7 +61,7 @@ impl<'a> Sent<'a> {
         fields.iter().filter_map(read).collect()
     }
 
-    /// Where the items of a list stand, as many as there are.
+    /// Places of the items of a list, as many as it has.
     fn places(&self, at: &str) -> impl Iterator<Item = String> {
         (0..).map(move |index| format!("{at}/{index}")).take_while(|place| self.get(place).is_some())
     }

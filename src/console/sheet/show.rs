@@ -7,7 +7,7 @@ use super::read::{TRUE, path, pointer};
 use super::{Field, Kind};
 use crate::console::texts::Texts;
 
-/// What a person sees of one value.
+/// Form element that shows one value to a person.
 #[derive(Template)]
 #[template(path = "control.html")]
 pub(in crate::console) struct Control {
@@ -16,7 +16,7 @@ pub(in crate::console) struct Control {
     pointer: String,
     label: String,
     about: String,
-    /// Why it was refused.
+    /// Reason why the value was refused; `None` if it was not.
     fault: Option<String>,
     form: Form,
 }
@@ -77,7 +77,7 @@ struct Item {
 /// Makes the controls of a form.
 pub(in crate::console) struct Drawing<'a> {
     pub(in crate::console) t: &'static Texts,
-    /// What was refused, in words that begin with the path of the field if there is one.
+    /// Refusal in words; they begin with the path of the field if there is one.
     pub(in crate::console) fault: Option<&'a str>,
 }
 
@@ -160,7 +160,7 @@ fn word(is_on: bool) -> &'static str {
     if is_on { TRUE } else { "false" }
 }
 
-/// Whether words begin with this path, or one within it.
+/// True if the words begin with this path, or one within it.
 fn is_about(fault: &str, path: &str) -> bool {
     let rest = fault.strip_prefix(path).filter(|_| !path.is_empty());
     rest.is_some_and(|rest| rest.starts_with(['.', '[', ' ', ':']))
