@@ -48,7 +48,7 @@ pub(crate) fn agent(headers: &HeaderMap) -> String {
     agent.chars().take(limits::AGENT_BYTES_MAX).collect()
 }
 
-/// Whether what the connection's other end says about the original request can be believed.
+/// True if what the connection's other end says about the original request can be believed.
 pub(crate) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> bool {
     peer(extensions).is_some_and(|peer| is_trusted(peer, trusted))
 }

@@ -20,8 +20,9 @@ use crate::metrics::Metrics;
 use crate::model::limits;
 use crate::origin::{Origin, OriginQuota, Short};
 
-/// How long a body waits for room, and how often it looks.
+/// Time limit for a body that waits for room.
 const ROOM_WITHIN: Duration = Duration::from_secs(1);
+/// Pause between two looks for room.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Cheap to clone.
@@ -85,7 +86,7 @@ fn number(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// What is taken of the budget.
+/// Part of the budget that is taken.
 pub struct Held {
     budget: Budget,
     origin: Origin,

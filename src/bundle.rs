@@ -19,13 +19,13 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 use crate::format::level::Level;
 use crate::model::config_file::{ConfigKey, Format, Tag};
 
-/// What an archive may hold.
+/// Limits of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub entries: usize,
-    /// Bytes of all texts together,
+    /// Bytes of all texts together.
     pub bytes: u64,
-    /// and of each.
+    /// Bytes of each text.
     pub entry_bytes: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct Entry {
     pub text: Result<String, Unreadable>,
 }
 
-/// Why an entry has no text: it alone is refused.
+/// Reason why an entry has no text: it alone is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     TooLarge { bytes_max: u64 },
@@ -64,7 +64,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-/// Why an archive is refused as a whole.
+/// Reason why an archive is refused as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
     #[error("not a zip archive, or a damaged one: {0}")]
@@ -167,7 +167,7 @@ pub struct Bundled {
     pub group: String,
     pub name: String,
     pub text: Result<String, Unreadable>,
-    /// Where the text is sealed: as the content of this file.
+    /// File that the text is sealed for, as its content; `None` if the text is not sealed.
     pub sealed_for: Option<ConfigKey>,
     pub comment: Option<String>,
     pub tags: Option<Vec<Tag>>,

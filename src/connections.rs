@@ -55,13 +55,13 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const LINE_PAUSE: Duration = Duration::from_secs(60);
 /// From accepting a connection to the end of its TLS handshake.
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// Who speaks HTTP where TLS is spoken is told so within this time.
+/// Time limit for telling a client that speaks HTTP where TLS is spoken.
 const TELL_WITHIN: Duration = Duration::from_secs(1);
 const SPEAK_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 30\r\n\
     Connection: close\r\n\r\nHTTPS is spoken on this port.\n";
 
-/// What a client proved about itself when its connection began, and what still holds: an extension of each of its
-/// requests, for as long as its certificate is good.
+/// Identity that a client proved when its connection began, and that still holds: an extension of each of its requests,
+/// for as long as its certificate is good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate {
     /// Of its certificate, which one of the authorities of `--tls-client-ca` has signed.
@@ -135,7 +135,7 @@ impl RateLimitedLog {
     }
 }
 
-/// Who is at the other end of a connection, and what it is served with.
+/// Peer at the other end of a connection, and the router that serves it.
 struct Caller {
     peer: SocketAddr,
     certificate: Option<Box<Shown>>,
@@ -258,7 +258,7 @@ struct Parked<S> {
     stream: IdleTimeoutStream<S>,
     pending: Pending,
     asked: RequestForm,
-    /// What the protocol had read beyond the request.
+    /// Bytes that the protocol had read beyond the request.
     early: Bytes,
 }
 

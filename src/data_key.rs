@@ -23,20 +23,20 @@ const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
 /// First byte of everything sealed: how it was.
 const SCHEME: u8 = 1;
-/// What stands there where the nonce was made of the text.
+/// First byte in place of `SCHEME` where the nonce was made of the text.
 const SCHEME_ALIKE: u8 = 2;
 /// Bytes of the name of a key.
 const ID_BYTES: usize = 8;
-/// What stands between the name of the key and what is sealed under it.
+/// Separator between the name of the key and what is sealed under it.
 const ID_END: char = '.';
 
 /// The key, ready for use; wiped from memory when it goes.
 #[derive(Clone)]
 pub struct DataKey {
     cipher: XChaCha20Poly1305,
-    /// For what is sealed alike: a key of its own,
+    /// Cipher for what is sealed alike, with a key of its own.
     cipher_alike: XChaCha20Poly1305,
-    /// and the one that makes the nonces.
+    /// Key that makes the nonces of what is sealed alike.
     nonces: Hmac<Sha256>,
     id: String,
 }

@@ -6,7 +6,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Where the system sets no limit, or one that nobody would reach.
+/// Limit that is assumed where the system sets none, or one that nobody would reach.
 const DESCRIPTORS_MAX: u64 = 1024 * 1024;
 /// For peers, RocksDB, snapshots, listeners: a share of all, at least and at most so many; but never more
 /// than half, so that clients get in where there are hardly any.
@@ -14,7 +14,7 @@ const RESERVE_MIN: u64 = 256;
 const RESERVE_MAX: u64 = 1000;
 const RESERVE_DIVISOR: u64 = 5;
 
-/// How the descriptors are shared out.
+/// Shares of the descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// Connections of clients, over all listeners.

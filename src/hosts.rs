@@ -1,5 +1,5 @@
-//! Which names a listener on this machine answers to: against pages of foreign sites that a browser here
-//! shows, whose name their owner lets point to 127.0.0.1 once they are loaded (DNS rebinding).
+//! Names that a listener on this machine answers to: against pages of foreign sites that a browser here shows, whose
+//! name their owner lets point to 127.0.0.1 once they are loaded (DNS rebinding).
 //!
 //! Such a page can ask for whatever needs no token, as the configuration that clients read. What it cannot
 //! do is to ask under another name than its own. A listener that others reach is protected by its network

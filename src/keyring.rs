@@ -48,13 +48,13 @@ impl Keyring {
         self.data_keys.first()
     }
 
-    /// What is proposed of a change to a key.
+    /// Draft to be proposed for a change to a key.
     pub fn seal(&self, request: AccessKeyRequest) -> Result<AccessKeyDraft, Refusal> {
         let sealed = request.secret.as_ref().map(|secret| self.sealed(&request, secret)).transpose()?;
         Ok(request.into_draft(sealed))
     }
 
-    /// What is proposed of a new key, and its secret, which is generated if none was given.
+    /// Draft to be proposed for a new key, and its secret, which is generated if none was given.
     pub fn seal_new(&self, mut request: AccessKeyRequest) -> Result<(AccessKeyDraft, ClearSecret), Refusal> {
         let secret = request.secret.take().unwrap_or_else(|| ClearSecret::from(generate_secret()));
         let sealed = self.sealed(&request, &secret)?;
@@ -73,14 +73,14 @@ impl Keyring {
         Ok(SealedSecret(data_key.seal(place, secret.expose())))
     }
 
-    /// What is proposed of a change to a webhook.
+    /// Draft to be proposed for a change to a webhook.
     pub fn seal_webhook(&self, request: WebhookRequest) -> Result<WebhookDraft, Refusal> {
         let seal = |secret| self.sealed_for(&[WEBHOOK, &request.name], secret);
         let sealed = request.secret.as_ref().map(seal).transpose()?;
         Ok(request.into_draft(sealed))
     }
 
-    /// What is proposed of a new webhook, and its secret, which is generated if none was given.
+    /// Draft to be proposed for a new webhook, and its secret, which is generated if none was given.
     pub fn seal_new_webhook(&self, mut request: WebhookRequest) -> Result<(WebhookDraft, ClearSecret), Refusal> {
         let secret = request.secret.take().unwrap_or_else(|| ClearSecret::from(generate_secret()));
         let sealed = self.sealed_for(&[WEBHOOK, &request.name], &secret)?;
@@ -110,13 +110,13 @@ impl Keyring {
         Some(keys)
     }
 
-    /// How many keys that are on cannot be read here.
+    /// Number of keys that are on and cannot be read here.
     pub fn unreadable(&self, catalog: &Catalog) -> usize {
         let on = catalog.access_keys.all().filter(|held| held.key.is_on());
         on.filter(|held| self.signing_key(held).is_none()).count()
     }
 
-    /// What should wake an operator, if keys cannot be read here.
+    /// Alarm for an operator if keys cannot be read here; else `None`.
     pub fn alarm(&self, catalog: &Catalog) -> Option<String> {
         let count = self.unreadable(catalog);
         (count > 0).then(|| format!("{count} access keys cannot be read by this node: {}", self.remedy()))

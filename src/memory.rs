@@ -1,4 +1,4 @@
-//! How much memory this process may have, and how much it has.
+//! Memory that this process may have, and memory that it has.
 //!
 //! The limit is that of its control group, of any group above that, or the machine's. What it has is its anonymous
 //! memory: pages of files go when others need them, and are not counted.

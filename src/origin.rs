@@ -1,5 +1,5 @@
-//! Whom a limit counts as one client: an IPv4 address, or the /64 of an IPv6 address, as whoever has one
-//! address of a /64 has all of them. And how much of something all clients, and each, may have.
+//! Origins: one client as a limit counts it. That is an IPv4 address, or the /64 of an IPv6 address, as a holder of one
+//! address of a /64 has all of them. Also quotas: how much of something all clients, and each, may have.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use parking_lot::Mutex;
 
-/// Where a client comes from, as limits see it.
+/// Origin of a client, as limits see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(IpAddr);
 
@@ -32,7 +32,7 @@ impl Origin {
     }
 }
 
-/// Where a request comes from.
+/// Sender of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sender {
     /// Of the client, as far as it is known.
@@ -41,8 +41,8 @@ pub struct Sender {
     pub is_local: bool,
 }
 
-/// Who counts as one where passwords are guessed: all of loopback does, and who is local by the word of a proxy is
-/// another one than who is local.
+/// Unit that counts as one where passwords are guessed: all of loopback is one, and a sender that is local by the word
+/// of a proxy is another one than a sender that is local.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guesser {
     pub origin: Origin,
@@ -81,7 +81,7 @@ struct Taken {
     by_origin: HashMap<Origin, usize>,
 }
 
-/// What does not suffice.
+/// Quota that does not suffice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Short {
     Total,
@@ -130,7 +130,7 @@ impl OriginQuota {
         }
     }
 
-    /// How much is taken.
+    /// Amount that is taken.
     pub fn taken(&self) -> usize {
         self.taken.lock().all
     }
@@ -143,7 +143,7 @@ impl OriginQuota {
         self.total
     }
 
-    /// How many clients have something.
+    /// Number of clients that have something.
     #[cfg(test)]
     pub fn origins(&self) -> usize {
         self.taken.lock().by_origin.len()

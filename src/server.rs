@@ -40,11 +40,11 @@ use crate::watch::Hub;
 use crate::webhooks::{self, WebhookSettings};
 use loading::Waiting;
 
-/// What is still open after this time at shutdown is cut off.
+/// Time limit at shutdown; what is still open after it is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// Where a node listens.
+/// Addresses at which a node listens.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Bound {
     pub node_id: u64,
@@ -180,7 +180,7 @@ impl Server {
         Ok(Server { bound, node, generated_password, doors, tls: config.tls, places, hub, tasks, shutdown, failed })
     }
 
-    /// What a surface answers with, for connections from elsewhere than its listener.
+    /// Router of a surface, for connections from elsewhere than its listener.
     pub fn surface(&self, name: &str) -> Option<Router> {
         self.doors.iter().find(|door| door.name == name).map(|door| door.router.clone())
     }
@@ -232,7 +232,7 @@ fn scheme(config: &Config) -> &'static str {
     if config.tls.is_some() { "https" } else { "http" }
 }
 
-/// What others are told of a surface: HOST:PORT, and that it speaks TLS where it does.
+/// Address of a surface as others are given it: HOST:PORT, with `https://` in front where it speaks TLS.
 fn announced(config: &Config, advertised: Option<&str>, bound: SocketAddr) -> String {
     let address = advertised.map_or_else(|| bound.to_string(), str::to_owned);
     if config.tls.is_some() { format!("https://{address}") } else { address }
@@ -281,7 +281,7 @@ fn hosts(config: &Config, bound: SocketAddr) -> Hosts {
     Hosts::of(bound, config.tuning.allowed_hosts.iter().chain(advertised).cloned())
 }
 
-/// What both surfaces say of themselves.
+/// Document that describes both surfaces.
 fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
     let mut document = Document::new(scheme, api, compat);
     api::describe(&mut document);

@@ -1,5 +1,5 @@
-//! Who has what: which client was last given which release of a config file, or of which rules, as far as this node
-//! has served it.
+//! Clients and their releases: which client was last given which release of a config file, or of which rules, as far as
+//! this node has served it.
 //!
 //! A client is one address with one program. What it is given is written down when it is given; that it polls says
 //! that it still has it. Who waits for changes is forgotten [`GRACE`] after its wait, who only pulls after
@@ -40,7 +40,8 @@ use rule_sets::RuleSets;
 pub const FORGET_AFTER: Duration = Duration::from_secs(660);
 /// Between two looks at who is to be forgotten, which new clients set off.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Who waits for changes comes back within this once its wait has ended; who has not is gone, or went to another node.
+/// Time within which a client that waits for changes comes back once its wait has ended; a client that has not is gone,
+/// or went to another node.
 pub const GRACE: Duration = Duration::from_secs(60);
 /// Between two counts of who is current.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
@@ -50,21 +51,21 @@ const SHARE_OF_ORIGIN: usize = 4;
 /// The kind of what config clients have.
 const FILES: &str = "config_files";
 
-/// Who asks.
+/// Client that makes a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'a> {
     /// As gray releases see it.
     pub address: &'a str,
     /// Its user agent, cut to [`limits::AGENT_BYTES_MAX`] where it is kept.
     pub agent: &'a str,
-    /// Where it asks from, whatever it says of itself.
+    /// Origin of its requests, whatever it says of itself.
     pub origin: Origin,
-    /// How long it waits for changes at most; zero where it asks for what is there now.
+    /// Maximum time that it waits for changes; zero where it asks for what is there now.
     pub hold: Duration,
 }
 
 impl Client<'_> {
-    /// How long it is kept after it was heard of; who does not wait now stays for as long as `before`.
+    /// Time that it is kept after it was heard of; a client that does not wait now stays for as long as `before`.
     fn stays(&self, before: Duration) -> Duration {
         if self.hold.is_zero() { before } else { self.hold + GRACE }
     }
@@ -76,17 +77,17 @@ pub struct Subscription {
     pub address: String,
     pub agent: String,
     pub labels: Vec<(String, String)>,
-    /// What it was given last; 0 for nothing.
+    /// Version that it was given last; 0 for none.
     pub version: u64,
-    /// When it was first given that.
+    /// Time at which it was first given that.
     pub since: Timestamp,
-    /// When it was heard of last, in milliseconds before the answer.
+    /// Time since it was heard of last, in milliseconds before the answer.
     pub heard_ms_ago: u64,
     /// It has what it should have by now.
     pub is_current: bool,
 }
 
-/// How many clients of a kind of thing are there, and how many of them have what they should have by now.
+/// Number of clients of a kind of thing, and number of those that have what they should have by now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     pub present: usize,
@@ -127,12 +128,12 @@ impl Default for Subscribers {
 }
 
 impl Subscribers {
-    /// How many clients with what they have are kept.
+    /// Number of clients, with what they have, that are kept.
     pub fn len(&self) -> usize {
         self.places.taken()
     }
 
-    /// What they take in memory.
+    /// Bytes that they take in memory.
     pub fn bytes(&self) -> usize {
         self.bytes.taken()
     }
@@ -141,7 +142,7 @@ impl Subscribers {
         self.len() == 0
     }
 
-    /// How many were not kept, as there are too many, in all or of their origin.
+    /// Number of clients that were not kept, as there are too many, in all or of their origin.
     pub fn turned_away(&self) -> usize {
         self.turned_away.load(Ordering::Relaxed)
     }

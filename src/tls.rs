@@ -36,7 +36,7 @@ pub use trust::{trusting, trusting_nobody};
 /// The first byte of a TLS connection: a record of the handshake.
 const HANDSHAKE_RECORD: u8 = 0x16;
 
-/// Why TLS cannot be set up.
+/// Reason why TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("no certificate could be made: {0}")]
@@ -63,8 +63,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Whether the other end begins with TLS; waits for its first byte and leaves it unread. An end of the
-/// stream in its place is an error.
+/// True if the other end begins with TLS; waits for its first byte and leaves it unread. An end of the stream in its
+/// place is an error.
 pub async fn begins_with_tls(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     match stream.peek(&mut first).await? {

@@ -1,4 +1,4 @@
-//! Who waits for which key: keyed wake-ups for everything that is held open until a change.
+//! Waiters by key: keyed wake-ups for everything that is held open until a change.
 //!
 //! The order of use is the contract: register a [`Watch`] on every key the answer can depend on,
 //! THEN read, then wait for [`Watch::changed`] and read again. A change between registration and
@@ -34,8 +34,8 @@ pub use budget::HubFull;
 /// leaves in parallel, while a wake-up visits every shard, which costs next to nothing.
 const SHARDS: usize = 16;
 
-/// What a waiter waits for. Made from the full key by hashing: 8 bytes per registration instead of
-/// three strings, and a collision only costs a spurious read. Never stored, never sent.
+/// Key that a waiter waits for. Made from the full key by hashing: 8 bytes per registration instead of three strings,
+/// and a collision only costs a spurious read. Never stored, never sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchKey(u64);
 
@@ -69,7 +69,7 @@ impl WatchKey {
         Self::of("instances", &(namespace, service))
     }
 
-    /// Who stands behind a credential.
+    /// Key of the caller behind a credential.
     pub fn credential(credential: &impl Hash) -> Self {
         Self::of("credential", credential)
     }
@@ -81,7 +81,7 @@ impl WatchKey {
     }
 }
 
-/// Why a wait ended.
+/// Reason why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
     /// One of the keys may have changed: read again.

@@ -1,4 +1,4 @@
-//! Whether a text is what its format says: the parsers of others, asked by who takes a request.
+//! Judgement of a text by the rules of its format: the parsers of others, called where a request is taken.
 //!
 //! A text is refused with line and column of its first fault. No client could read it then, so publishing it would
 //! only break them. What a newer parser says may differ, so nothing that is replicated depends on it: the catalog
@@ -19,7 +19,7 @@ use crate::model::properties;
 /// Depth of nesting of a text; clients read by recursion.
 const DEPTH_MAX: usize = 128;
 
-/// Where a text first is not what it should be, and why.
+/// Place where a text first is not what it should be, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Counted from 1.
@@ -55,7 +55,7 @@ fn characters(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// Whether there is anything to judge of a text of this format.
+/// True if there are rules by which a text of this format is judged.
 pub fn has_rules(format: Format) -> bool {
     !matches!(format, Format::Text | Format::Html)
 }

@@ -36,7 +36,7 @@ pub(super) struct Exception {
     timestamp: String,
 }
 
-/// Why a request is not answered with what it asks for.
+/// Reason why a request is not answered with what it asks for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("{0}")]
@@ -62,7 +62,7 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it is for who asks, not for what is asked, nor for the state of this node.
+    /// True if the refusal is due to the reader, not to the request, nor to the state of this node.
     pub(super) fn is_of_the_reader(&self) -> bool {
         self.status() == StatusCode::UNAUTHORIZED
     }

@@ -1,4 +1,4 @@
-//! Who may read: the meaning of `Authorization` on this surface.
+//! Admission of readers: the meaning of `Authorization` on this surface.
 //!
 //! A token is valid or refused. Whoever brings none is judged by the access keys of the app that is
 //! asked for, where it has any that are on: one of them has to have signed the request
@@ -24,7 +24,7 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");
 /// No one has it.
 const NO_TOKEN: &str = "\u{fffd}";
 
-/// What a reader brings.
+/// Credentials that a reader sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
     Anonymous,
@@ -81,7 +81,7 @@ pub(super) enum Admitted {
     },
 }
 
-/// What a reader asks for: an app, and the namespaces in which its files are looked for, the wanted one first.
+/// Target of a reader's request: an app, and the namespaces in which its files are looked for, the wanted one first.
 pub(super) type Wanted<'a> = (&'a str, &'a [String]);
 
 impl<S: ConfigSource> Surface<S> {
@@ -158,7 +158,7 @@ impl<S: ConfigSource> Surface<S> {
         }
     }
 
-    /// Whether a reader who was let in a while ago still would be: keys and tokens come and go. What came
+    /// Checks that a reader who was let in a while ago still would be: keys and tokens come and go. A request that came
     /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
     pub(super) fn admits_still(&self, admitted: &Admitted, (app_id, namespaces): Wanted<'_>) -> Result<(), Refusal> {
         if let Admitted::Named { proof, address, read_scope } = admitted {
@@ -168,7 +168,7 @@ impl<S: ConfigSource> Surface<S> {
         namespaces.iter().try_for_each(|namespace| self.admits_in(admitted, app_id, namespace))
     }
 
-    /// Whether a reader without a token may have the files of an app in a namespace.
+    /// Checks that a reader without a token may have the files of an app in a namespace.
     fn admits_in(&self, admitted: &Admitted, app_id: &str, namespace: &str) -> Result<(), Refusal> {
         match (self.source.access_keys(app_id, Some(namespace)), admitted) {
             (None, _) => self.admit_unjudged(),
@@ -178,8 +178,8 @@ impl<S: ConfigSource> Surface<S> {
         }
     }
 
-    /// What is kept encrypted is for the clients of the app and for who may edit it. A token that lets see that it is
-    /// there is not enough.
+    /// Refuses a file that is kept encrypted to all but the clients of the app and callers that may edit it. A token
+    /// that only shows that the file is there is not enough.
     pub(super) fn admit_to_sealed(&self, admitted: &Admitted, released: &Released) -> Result<(), Refusal> {
         if let Admitted::Named { proof, address, .. } = admitted
             && !self.source.may_have_sealed(proof, *address, &released.namespace, &released.group)
@@ -198,7 +198,7 @@ impl<S: ConfigSource> Surface<S> {
         keys.is_enforced || self.settings.auth_required
     }
 
-    /// What would be refused if the keys of the app were enforced.
+    /// Counts and logs a request that would be refused if the keys of the app were enforced.
     fn observe(&self, ask: &ClientRequest, app_id: &str, flaw: Flaw) {
         self.metrics.access_key_would_refuse.with_label_values(&[app_id]).inc();
         if self.observed.is_news(app_id, ask.address) {

@@ -51,12 +51,12 @@ impl ClientRequest {
         self.agent.as_ref().and_then(|agent| agent.to_str().ok()).unwrap_or_default()
     }
 
-    /// Who asks, as it is remembered with what it has.
+    /// Reader that made the request, as it is remembered with what it has.
     pub(super) fn reader(&self, hold: Duration) -> Reader<'_> {
         Reader { agent: self.agent(), origin: Origin::of_any(self.address), hold }
     }
 
-    /// What its client has signed, if it has.
+    /// Request target that the client has signed, if it has.
     pub(super) fn target(&self) -> Target<'_> {
         Target { path: self.uri.path(), query: self.query().raw() }
     }

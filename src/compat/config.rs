@@ -156,7 +156,7 @@ pub(super) async fn raw<S: ConfigSource>(
     answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
 }
 
-/// What a pull resolved to, beside what its client asked with.
+/// Result of a pull, beside what its client asked with.
 struct Pulled<'a> {
     /// As the client wrote it.
     file: String,
@@ -206,7 +206,7 @@ struct ConfigObject {
 }
 
 impl<S: ConfigSource> Surface<S> {
-    /// What the file says. That of an encrypted one is opened once for many.
+    /// Text of the file. The text of an encrypted file is opened once for many requests.
     fn clear(&self, released: &Released) -> Rendering {
         let read = || Ok(Bytes::from_owner(Text(self.source.text(released)?)));
         if released.encrypted { self.renderings.of(released, Form::Clear, read) } else { read() }
@@ -248,7 +248,7 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// Whether one is the other with the suffix of properties.
+/// True if one name is the other with the suffix of properties.
 fn is_other_name(one: &str, other: &str) -> bool {
     [(one, other), (other, one)].iter().any(|(long, short)| long.strip_suffix(PROPERTIES_SUFFIX) == Some(short))
 }

@@ -16,7 +16,7 @@ use crate::address::peer_is_trusted;
 use crate::openapi::{Security, schema_of};
 use crate::view::{ConfigSource, LiveMember};
 
-/// What clients and scripts of theirs expect to see.
+/// Application name that clients and scripts of theirs expect.
 const APP_NAME: &str = "APOLLO-CONFIGSERVICE";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
 

@@ -1,4 +1,4 @@
-//! What a route of this surface says of itself: the last column of the table of routes.
+//! Description of a route of this surface: the last column of the table of routes.
 
 use axum::http::Method;
 use schemars::SchemaGenerator;

@@ -26,7 +26,7 @@ use crate::model::time::Timestamp;
 use crate::view::{LiveMember, Proof};
 use crate::watch::{Hub, WatchKey};
 
-/// Who asks: a proxy that is trusted.
+/// Peer that sends the requests: a proxy that is trusted.
 const PEER: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
 /// A token that is good for one namespace.
 const TOKEN: &str = "a-valid-token";

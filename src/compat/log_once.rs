@@ -5,7 +5,7 @@ use std::{collections::HashSet, net::IpAddr, time::Duration};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a client is not told of again.
+/// Time for which a client is not logged again.
 const QUIET: Duration = Duration::from_secs(60);
 /// Clients told of in that time; the metrics count the rest.
 const TOLD_MAX: usize = 1000;
@@ -21,7 +21,7 @@ struct Clients {
 }
 
 impl LogOnce {
-    /// Whether to tell of this client now.
+    /// True if this client is to be logged now.
     pub(super) fn is_news(&self, app_id: &str, address: Option<IpAddr>) -> bool {
         let (mut told, now) = (self.0.lock(), Instant::now());
         if told.since.is_none_or(|since| now - since >= QUIET) {

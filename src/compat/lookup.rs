@@ -18,7 +18,7 @@ use crate::view::ConfigSource;
 
 /// Notification ids stay below 2^31: there are clients that keep them in 32 signed bits.
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
-/// What clients write that have no value to send.
+/// Values that clients send if they have no value to send.
 const NO_VALUE: [&str; 3] = ["", "-1", "undefined"];
 /// Label that a value without a name of its own belongs to.
 const PLAIN_LABEL: &str = "label";
@@ -40,13 +40,13 @@ pub(super) fn lookup((app, cluster, file): Named, ask: &ClientRequest) -> Result
     Ok(Lookup { group: app, namespaces, file, client: client(ask) })
 }
 
-/// Where the client is: as it says itself, as it may stand behind an address that many have.
+/// Address of the client: its own word comes first, as it may stand behind an address that many have.
 pub(super) fn address_of(ask: &ClientRequest) -> String {
     let seen = || ask.address.map(|address| address.to_string()).unwrap_or_default();
     named_address(ask).map_or_else(seen, Cow::into_owned)
 }
 
-/// Where the client says that it is.
+/// Address that the client gives as its own.
 pub(super) fn named_address(ask: &ClientRequest) -> Option<Cow<'_, str>> {
     ask.query().get("ip").filter(|ip| !NO_VALUE.contains(&&**ip))
 }
@@ -62,7 +62,7 @@ fn label(text: &str) -> Option<(String, String)> {
     (!key.is_empty() && !value.is_empty()).then(|| (key.to_owned(), value.to_owned()))
 }
 
-/// What the client says it has: the key of a release, and the newest id it was told.
+/// State that the client reports: the key of a release, and the newest notification id it received.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Known<'a> {
     release_key: Option<Cow<'a, str>>,
@@ -150,8 +150,8 @@ impl<S: ConfigSource> Surface<S> {
             && version.is_none_or(|named| named.version <= self.highest_version(lookup, named))
     }
 
-    /// Whether at least one of the two is further away than this cluster can have come in a moment, and
-    /// the other is not to be waited for.
+    /// True if at least one of the two is further away than this cluster can have come in a moment, and the other is
+    /// not to be waited for.
     fn is_far(&self, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
         let is_far = |named: u64, here: u64| named <= here || named - here > FAR;
         is_far(id.into(), self.source.newest_id().into())

@@ -51,18 +51,18 @@ const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
 /// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] holds.
 const FAR: u64 = 1_000_000;
 
-/// How the surface behaves.
+/// Settings of the surface.
 #[derive(Debug, Clone)]
 pub struct CompatSettings {
-    /// How long a poll is held when nothing changes.
+    /// Time for which a poll is held when nothing changes.
     pub hold: Duration,
-    /// Whether readers are refused who bring neither a token nor the signature of an access key.
+    /// True if readers are refused that bring neither a token nor the signature of an access key.
     pub auth_required: bool,
     /// Peers whose `X-Forwarded-*` headers are believed.
     pub trusted_proxies: Vec<IpNet>,
     /// The names that the listener answers to.
     pub hosts: Hosts,
-    /// Where this node listens: the last resort of `/services/config`.
+    /// Address at which this node listens: the last resort of `/services/config`.
     pub bound: SocketAddr,
     /// `http`, or `https` where it listens with TLS.
     pub scheme: &'static str,
@@ -70,7 +70,7 @@ pub struct CompatSettings {
     pub render_cache_bytes: u64,
 }
 
-/// What every handler gets; cheap to clone, as each layer does for each request.
+/// State that every handler gets; cheap to clone, as each layer does for each request.
 pub struct Surface<S>(Arc<Shared<S>>);
 
 pub struct Shared<S> {
@@ -134,7 +134,7 @@ impl<S: ConfigSource> Surface<S> {
     }
 }
 
-/// What is answered while the node loads its state.
+/// Router that answers while the node loads its state.
 pub fn loading_router() -> Router {
     Router::new().fallback(async |request: Request| {
         let refusal = Refusal::OutOfService("the state of this node is being loaded".to_owned());

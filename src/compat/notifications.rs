@@ -91,7 +91,7 @@ pub(super) async fn poll<S: ConfigSource>(State(surface): State<Surface<S>>, ask
     }
 }
 
-/// Where files are looked for; none of a request that does not say.
+/// Namespaces in which files are looked for; empty if the request names no cluster.
 fn namespaces(ask: &ClientRequest) -> Vec<String> {
     let data_center = ask.query().get("dataCenter");
     ask.query().filled("cluster").map(|cluster| chain(&cluster, data_center.as_deref())).unwrap_or_default()
@@ -151,7 +151,7 @@ struct Hold<S: ConfigSource> {
     /// Of one that a token let in.
     guard: Option<S::Guard>,
     held: Held,
-    /// When it is answered that nothing has changed.
+    /// Time at which the answer is that nothing has changed.
     deadline: Instant,
     /// It has waited for news and was woken: what it is told is no repetition.
     waited: bool,
@@ -164,8 +164,8 @@ enum Look {
 }
 
 impl<S: ConfigSource> Hold<S> {
-    /// Who names an id that no node of this cluster has given out has it from elsewhere, and would wait
-    /// for years until ours are as high. Where nobody can say, the poll is held as it is.
+    /// Forgets ids that no node of this cluster has given out. A client that names one has it from elsewhere, and would
+    /// wait for years until ours are as high. Where no node can decide, the poll is held as it is.
     async fn forget_foreign_ids(&mut self) {
         let (source, newest_id) = (&self.surface.source, i64::from(self.surface.source.newest_id()));
         let Some(newest) = self.poll.newest_known().filter(|known| *known > newest_id) else { return };
@@ -177,7 +177,7 @@ impl<S: ConfigSource> Hold<S> {
         }
     }
 
-    /// What there is to be told now.
+    /// Looks for news to answer with now.
     fn look(&mut self) -> Look {
         let news = self.poll.news(&self.surface.source);
         if news.is_empty() {
@@ -198,7 +198,7 @@ impl<S: ConfigSource> Hold<S> {
         Look::Answer(([(header::CONTENT_TYPE, answer::JSON)], answer).into_response())
     }
 
-    /// What is told to who was let in a while ago, and would not be now.
+    /// Refusal of a reader who was let in a while ago, and would not be now; `None` if the reader still would be.
     fn refused(&mut self) -> Option<Response> {
         let refusal = self.surface.admits_still(&self.poll.admitted, self.poll.wanted()).err()?;
         self.held.outcome = "refused";
@@ -242,7 +242,7 @@ fn app_id(ask: &ClientRequest) -> Option<Cow<'_, str>> {
     ask.query().filled(APP_ID)
 }
 
-/// What one poll asks for.
+/// Request of one poll.
 struct Poll {
     app: String,
     cluster: String,
@@ -295,7 +295,7 @@ impl Poll {
         (&self.app, &self.namespaces)
     }
 
-    /// What the poll holds in memory while it waits, its keys aside.
+    /// Bytes that the poll holds in memory while it waits, its keys aside.
     fn bytes(&self) -> usize {
         let names = self.files.iter().map(|wanted| size_of::<Wanted>() + wanted.name.len());
         size_of::<Poll>() + self.app.len() + 2 * self.cluster.len() + names.sum::<usize>()

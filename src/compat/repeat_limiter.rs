@@ -55,7 +55,7 @@ impl RepeatLimiter {
         Mark(self.hashing.hash_one(request))
     }
 
-    /// How long the answer has to wait yet; `None` if it may go out now.
+    /// Time that the answer has to wait yet; `None` if it may go out now.
     pub(super) fn delay(&self, request: Mark, answer: &impl Hash) -> Option<Duration> {
         let now = Instant::now();
         let given = self.answers.lock().find(request, now)?;

@@ -35,7 +35,7 @@ pub(super) struct IdleTimeoutStream<S> {
     /// Read before what the stream has.
     first: Bytes,
     pulse: InFlight,
-    /// When the head that is being read began; none between two requests.
+    /// Time at which the head that is being read began; `None` between two requests.
     head_since: Option<Instant>,
     /// Requests whose head had come whole when this was last looked at.
     heads_seen: u32,

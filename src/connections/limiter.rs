@@ -14,7 +14,7 @@ pub struct ConnectionLimiter {
     metrics: Arc<Metrics>,
 }
 
-/// Why a connection is turned away.
+/// Reason why a connection is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     #[error("all {0} places for connections are taken")]

@@ -28,7 +28,7 @@ use tracing::Instrument;
 
 use super::idle_timeout::Serving;
 
-/// What a client may send while its request is held, before nothing more is read.
+/// Bytes that a client may send while its request is held, before no more is read.
 const EARLY_BYTES_MAX: usize = 512;
 /// Room for the head of an answer, in most cases.
 const HEAD_BYTES_USUAL: usize = 512;
@@ -61,7 +61,8 @@ where
 struct DeferredResponse(Arc<Mutex<Option<Answer>>>);
 
 impl DeferredResponse {
-    /// What an answer promises, and the headers that were put on it meanwhile.
+    /// Takes the answer that a response promises, with the headers that were put on the response meanwhile; `None` if
+    /// it promises none.
     fn of(response: &mut Response) -> Option<Answer> {
         let answer = response.extensions_mut().remove::<DeferredResponse>()?.0.lock().take()?;
         let mut headers = std::mem::take(response.headers_mut());
@@ -77,12 +78,12 @@ async fn dressed(answer: Answer, headers: Box<[(Option<HeaderName>, HeaderValue)
     response
 }
 
-/// Where the answer to the present request of a connection lies: the protocol asks here for it, and it can be
-/// taken away from the protocol.
+/// Place of the answer to the present request of a connection: the protocol asks here for it, and it can be taken away
+/// from the protocol.
 #[derive(Default)]
 pub(super) struct ConnectionState {
     pending: Mutex<Option<Pending>>,
-    /// What is pending was promised, and may be taken away.
+    /// True if the pending answer was promised, and may be taken away.
     is_promised: AtomicBool,
     /// The body of the request is at its end: what comes next on the stream is another request.
     is_read: AtomicBool,
@@ -148,7 +149,7 @@ impl Body for Read {
     }
 }
 
-/// What the protocol waits for.
+/// Future of the response that the protocol waits for.
 pub(super) struct ResponseFuture(Arc<ConnectionState>);
 
 impl Future for ResponseFuture {
@@ -178,12 +179,12 @@ impl Drop for ResponseFuture {
     }
 }
 
-/// What the form of an answer depends on, besides what the handler makes of it.
+/// Properties of a request on which the form of an answer depends, besides what the handler makes of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestForm {
     is_head: bool,
     is_http_1_0: bool,
-    /// What the client has said of the connection.
+    /// Options of the connection that the client asked for: to close it, or to keep it.
     closes: bool,
     keeps: bool,
 }
@@ -246,7 +247,7 @@ pub(super) struct EncodedResponse {
     pub(super) bytes: Vec<u8>,
     /// The connection ends with it.
     pub(super) closes: bool,
-    /// What is held until the bytes are written.
+    /// Extensions of the response, held until the bytes are written.
     _held: Extensions,
 }
 

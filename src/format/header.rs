@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::level::Level;
 use super::types::{LogId, StoredMembership};
 
-/// What the file says of itself, in MessagePack with field names.
+/// Header of the file, in MessagePack with field names.
 ///
 /// The first two are openraft's description of a snapshot, under the names that it gives them: whoever
 /// knows no more reads these and ignores the rest. A file of an earlier version has only these, so
@@ -16,7 +16,7 @@ pub struct StateHeader {
     pub last_membership: StoredMembership,
     #[serde(default)]
     pub cluster_id: Option<String>,
-    /// What the cluster spoke.
+    /// Level that the cluster spoke.
     #[serde(default)]
     pub level: Level,
     /// In hex.

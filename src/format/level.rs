@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub struct Level(pub u8);
 
 impl Level {
-    /// What was written before levels existed.
+    /// Level of what was written before levels existed.
     pub const FIRST: Level = Level(1);
     /// Announced levels, settings, retention.
     pub const SETTINGS: Level = Level(2);
@@ -53,7 +53,7 @@ impl Level {
     }
 }
 
-/// What says nothing of a level was written before there were any.
+/// Data that names no level was written before there were any.
 impl Default for Level {
     fn default() -> Self {
         Level::FIRST

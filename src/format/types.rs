@@ -1,5 +1,5 @@
-//! What openraft is told about us: the payload of an entry, the record of a member, and short
-//! names for the generic types that the rest of `raft` and `store` use.
+//! Types that openraft is given: the payload of an entry, the record of a member, and short names for the generic types
+//! that the rest of `raft` and `store` use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -29,7 +29,7 @@ pub type Membership = openraft::Membership<NodeId, Member>;
 pub type StoredMembership = openraft::type_config::alias::StoredMembershipOf<TypeConfig>;
 pub type SnapshotMeta = openraft::type_config::alias::SnapshotMetaOf<TypeConfig>;
 
-/// What one log entry carries: an encoded command with its stamps, opaque to Raft and to the log.
+/// Payload of one log entry: an encoded command with its stamps, opaque to Raft and to the log.
 ///
 /// It is encoded once, by the node that proposes, and copied as bytes from then on; only the state
 /// machine looks inside.

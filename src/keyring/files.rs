@@ -21,9 +21,9 @@ fn place<'a>(namespace: &'a str, group: &'a str, file: &'a str) -> [&'a str; 4] 
 }
 
 impl Keyring {
-    /// What is proposed of a draft for the file as it stands: its content is sealed if the file is to be encrypted. Where
-    /// that changes and the caller gives no content, it is made of the one that is there; `may_see` says whether
-    /// the caller may have that in clear. Who may not is refused when it is applied.
+    /// Draft to be proposed for the file as it stands: its content is sealed if the file is to be encrypted. Where that
+    /// changes and the caller gives no content, the content is made of the present one; `may_see` is true if the caller
+    /// may have that in clear. A caller that may not is refused when the draft is applied.
     pub fn seal_file(
         &self,
         mut draft: ConfigFileDraft,
@@ -56,12 +56,12 @@ impl Keyring {
         Ok(data_key.seal_alike(&place(&key.namespace, &key.group, &key.file), text))
     }
 
-    /// What the sealed content of a file says.
+    /// Text of the sealed content of a file.
     pub fn open_content(&self, key: &ConfigKey, sealed: &Content) -> Result<Arc<str>, Refusal> {
         self.open_text(&place(&key.namespace, &key.group, &key.file), sealed).ok_or_else(|| self.refusal(sealed))
     }
 
-    /// What clients get of an encrypted file, or nothing if this node cannot read it, which the log then says.
+    /// Text of an encrypted file for clients; `None` if this node cannot read it, which the log then says.
     pub fn open_released(&self, released: &Released, content: &Content) -> Option<Arc<str>> {
         let Released { namespace, group, file, .. } = released;
         let opened = self.open_text(&place(namespace, group, file), content);
@@ -89,12 +89,12 @@ impl Keyring {
         Refusal::new(Code::DecryptConfigFileException, "it is damaged, or was sealed for another file")
     }
 
-    /// How many drafts and releases are sealed under another data key than those of this node.
+    /// Number of drafts and releases that are sealed under another data key than those of this node.
     pub fn unreadable_files(&self, catalog: &Catalog) -> usize {
         catalog.configs.sealed_under_others(self.data_keys.iter().map(DataKey::id))
     }
 
-    /// What should wake an operator, if encrypted files cannot be read here.
+    /// Alarm for an operator if encrypted files cannot be read here; else `None`.
     pub fn alarm_of_files(&self, catalog: &Catalog) -> Option<String> {
         let count = self.unreadable_files(catalog);
         let why = self.remedy();

@@ -50,12 +50,12 @@ impl Keyring {
         })
     }
 
-    /// Whether its content is sealed, and not under the first data key.
+    /// True if its content is sealed, and not under the first data key.
     pub fn is_earlier(&self, file: &ConfigFile) -> bool {
         file.encrypted && self.own().is_some_and(|own| own.id() != key_of(&file.content))
     }
 
-    /// How many access keys and webhooks are not sealed under the first data key.
+    /// Number of access keys and number of webhooks that are not sealed under the first data key.
     pub fn earlier_secrets(&self, catalog: &Catalog) -> (usize, usize) {
         let is_earlier =
             |place: &[&str], secret: &SealedSecret| self.own().is_some_and(|own| own.open(place, &secret.0).is_none());
@@ -65,7 +65,7 @@ impl Keyring {
         (keys, hooks)
     }
 
-    /// How many drafts and releases of config files are not.
+    /// Number of drafts and releases of config files that are not sealed under the first data key.
     pub fn earlier_files(&self, catalog: &Catalog) -> usize {
         catalog.configs.sealed_under_others(self.own().into_iter().map(|own| own.id()))
     }

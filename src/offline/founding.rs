@@ -1,4 +1,4 @@
-//! How a cluster begins that is made out of an earlier state: once, as a file that all of its nodes are made from
+//! Founding of a cluster that is made out of an earlier state: once, as a file that all of its nodes are made from
 //! ([`super::reborn`]).
 
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ use crate::format::types::{CommittedLeaderId, LogId, Member, NodeId, StoredMembe
 use crate::raft::machine::{PROGRESS_KEY, Progress};
 use crate::store::{FileKind, RowSink, write_file};
 
-/// What to make of which state.
+/// Cluster to be made, and the state that it is made of.
 pub(super) struct Founding {
     pub(super) rebirth: Rebirth,
     /// With their addresses. All of them vote.
     pub(super) members: BTreeMap<NodeId, Member>,
     pub(super) origin: Origin,
-    /// What a reader of the rows needs.
+    /// Level that a reader of the rows needs.
     pub(super) level: Level,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Founded {
     pub cluster_id: String,
-    /// Where the log goes on, and the hash of the state there: equal on all nodes.
+    /// Index at which the log goes on, and the hash of the state there: equal on all nodes.
     pub index: u64,
     pub state_hash: String,
     pub members: BTreeMap<NodeId, String>,

@@ -1,4 +1,4 @@
-//! What a data directory or a backup holds.
+//! Contents of a data directory or a backup.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::format::types::NodeId;
 use crate::raft::machine::Progress;
 use crate::store::{FileKind, LogExtent, LogSize, ReadOnlyStore};
 
-/// What was found; fields that only the other kind has are absent.
+/// Findings of an inspection; fields that only the other kind has are absent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Inspection {
     pub path: PathBuf,
@@ -19,7 +19,7 @@ pub struct Inspection {
     pub cluster_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_id: Option<NodeId>,
-    /// What the cluster speaks, and what a binary has to read that opens this.
+    /// Level that the cluster speaks, and level that a binary has to read to open this.
     pub level: u8,
     pub level_needed: u8,
     /// Of the last entry applied.
@@ -45,7 +45,7 @@ pub enum Kind {
     Directory,
     /// A backup or a snapshot.
     File,
-    /// What the nodes of a new cluster are made from.
+    /// File that the nodes of a new cluster are made from.
     Reborn,
 }
 

@@ -1,6 +1,6 @@
-//! What is done to a data directory or a backup while no node runs: looking at it ([`inspect`]), a
-//! directory of a new cluster out of a backup ([`restore`]), a cluster of one out of the node that is
-//! left ([`recover`]), a new password ([`reset`]).
+//! Operations on a data directory or a backup while no node runs: looking at it ([`inspect`]), a directory of a new
+//! cluster out of a backup ([`restore`]), a cluster of one out of the node that is left ([`recover`]), a new password
+//! ([`reset`]).
 //!
 //! [`restore`] and [`recover`] end alike: the state as it was goes through the catalog's one function of rebirth
 //! ([`founding`]) into a file ([`reborn`]) whose rows take the place of all that a directory held, on this node and on

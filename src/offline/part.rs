@@ -11,7 +11,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 /// A state holds hashes of passwords, and configuration.
 const FILE_MODE: u32 = 0o600;
 
-/// What is being written; removed again unless it is kept.
+/// File that is being written; removed again unless it is kept.
 pub(crate) struct Part {
     path: PathBuf,
     out: PathBuf,
@@ -33,7 +33,7 @@ impl Part {
         Ok(Part { path, out: out.to_owned(), file })
     }
 
-    /// Where it lies for now.
+    /// Path at which the file lies for now.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -18,14 +18,14 @@ use crate::format::header::StateHeader;
 use crate::format::types::{NodeId, Vote};
 use crate::store::{Contents, FileKind, Store, read_file};
 
-/// What the file says of itself, in MessagePack with field names.
+/// Header of the file, in MessagePack with field names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct RebornHeader {
     /// Of the state, which is that of every node.
     pub(super) state: StateHeader,
     /// The node that goes on in its directory, and is not made from the file.
     pub(super) survivor: Option<NodeId>,
-    /// What the state was made of.
+    /// Cluster, and its log index, that the state was made of.
     pub(super) origin_cluster_id: Option<String>,
     pub(super) origin_index: u64,
 }
@@ -62,7 +62,7 @@ impl RebornFile {
         membership.nodes().map(|(id, member)| (*id, member.peer.clone())).collect()
     }
 
-    /// Whether a directory of this node can be made from it.
+    /// Checks that a directory of this node can be made from the file.
     pub(super) fn check_new(&self, node_id: NodeId) -> anyhow::Result<()> {
         if self.header.survivor == Some(node_id) {
             bail!("{}: node {node_id} goes on in its own directory, the file is for the others", self.path.display());

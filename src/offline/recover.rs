@@ -29,7 +29,7 @@ use crate::watch::Hub;
 /// Bytes of the log that are held at a time.
 const ENTRIES_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// What is asked for; checked by the command line.
+/// Arguments of a recovery; checked by the command line.
 #[derive(Clone, Debug)]
 pub struct Recover {
     pub data_dir: PathBuf,
@@ -44,14 +44,14 @@ pub struct Recover {
 pub struct Survivor {
     reborn_out: PathBuf,
     initial_cluster: BTreeMap<NodeId, String>,
-    /// What an earlier run has left for the other nodes.
+    /// File that an earlier run has left for the other nodes.
     left: Option<RebornFile>,
     store: Store,
     machine: Machine,
     findings: Findings,
 }
 
-/// What it has.
+/// State of a survivor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
     pub node_id: NodeId,
@@ -144,7 +144,7 @@ impl Survivor {
         }
     }
 
-    /// What is left for the other nodes.
+    /// Path of the file that is left for the other nodes.
     pub fn reborn_out(&self) -> &Path {
         &self.reborn_out
     }
@@ -178,12 +178,12 @@ impl Survivor {
     }
 }
 
-/// Whether the state is that of the file already.
+/// True if the state is that of the file already.
 fn is_of(file: &RebornFile, findings: &Findings) -> bool {
     file.header.state.cluster_id == findings.cluster_id
 }
 
-/// Where the file is left with nothing said.
+/// Path of the file if none is given.
 fn beside(dir: &Path) -> anyhow::Result<PathBuf> {
     with_suffix(dir, ".reborn").context("--reborn-out has to name a file")
 }

@@ -19,7 +19,7 @@ use crate::format::types::NodeId;
 use crate::metrics::Metrics;
 use crate::store::{FileKind, StagingDir, read_file};
 
-/// What is asked for; checked by the command line.
+/// Arguments of a restore; checked by the command line.
 #[derive(Clone, Debug)]
 pub struct Restore {
     /// A backup, or what a restore of one has left for the other nodes.
@@ -33,14 +33,14 @@ pub struct Restore {
     pub reborn_out: Option<PathBuf>,
 }
 
-/// What came of it.
+/// Result of a restore.
 #[derive(Clone, Debug)]
 pub struct Restored {
     /// The cluster that the backup was taken of, and its log index then.
     pub origin_cluster_id: Option<String>,
     pub origin_index: u64,
     pub founded: Founded,
-    /// What the other nodes are made from.
+    /// File that the other nodes are made from.
     pub reborn: PathBuf,
 }
 
@@ -49,7 +49,7 @@ impl Restore {
         if self.is_from_reborn()? { self.take() } else { self.make() }
     }
 
-    /// Whether the list is in the file, told by its first bytes alone.
+    /// True if the list of members is in the file, judged by its first bytes alone.
     pub fn is_from_reborn(&self) -> anyhow::Result<bool> {
         let mut magic = Vec::new();
         let file = std::fs::File::open(&self.from).with_context(|| self.from.display().to_string())?;

@@ -1,4 +1,4 @@
-//! What a state consists of, found out by reading all of it.
+//! Contents of a state, found out by reading all of it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ pub struct TableSize {
     pub bytes: u64,
 }
 
-/// What the rows say.
+/// Findings from the rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Survey {
     pub(super) progress: Progress,

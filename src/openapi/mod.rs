@@ -69,7 +69,7 @@ impl Document {
         Document { schemas, paths: Map::new(), tags: Vec::new(), servers }
     }
 
-    /// Where the schemas of named types are collected.
+    /// Generator that collects the schemas of named types.
     pub(crate) fn schemas(&mut self) -> &mut SchemaGenerator {
         &mut self.schemas
     }

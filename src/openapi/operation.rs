@@ -142,7 +142,7 @@ impl Param {
     }
 }
 
-/// Who may call.
+/// Callers that an operation accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
     Open,
@@ -151,7 +151,7 @@ pub(crate) enum Security {
     Token,
 }
 
-/// What is answered under one status.
+/// Answer under one status.
 pub(crate) struct Reply {
     about: String,
     /// By media type; none for an answer without a body.
@@ -182,7 +182,7 @@ impl Reply {
     }
 }
 
-/// What a row of a table of routes says of itself.
+/// Description of a row of a table of routes.
 pub(crate) struct Operation {
     pub(crate) method: Method,
     /// In axum's form.
@@ -194,7 +194,7 @@ pub(crate) struct Operation {
     pub(crate) query: Vec<Param>,
     /// The schema of the body.
     pub(crate) body: Option<Value>,
-    /// What a body is sent as.
+    /// Media types in which a body is sent.
     pub(crate) body_types: &'static [&'static str],
     pub(crate) replies: BTreeMap<u16, Reply>,
 }

@@ -30,7 +30,7 @@ impl Operations {
         .await?
     }
 
-    /// What rules and releases are there that their authors could not make now.
+    /// Rules and releases that their authors could not make now.
     pub async fn would_refuse<A: Send + 'static>(
         &self,
         page: Page,

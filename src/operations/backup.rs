@@ -10,8 +10,8 @@ use crate::format::header::StateHeader;
 use crate::model::code::{Code, Refusal};
 
 impl Operations {
-    /// What a backup's file is called, and the file, in order; it ends in an error where the backup did. That it was
-    /// taken is noted.
+    /// Name of a backup's file, and the file, in order; it ends in an error where the backup did. The audit log records
+    /// that it was taken.
     pub async fn backup(
         &self,
         caller: &Caller,

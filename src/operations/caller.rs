@@ -1,4 +1,4 @@
-//! Who asks: a credential to a [`Caller`]. The one place that lets anybody in.
+//! Authentication of callers: a credential to a [`Caller`]. The one place that lets anybody in.
 
 use std::net::IpAddr;
 
@@ -15,14 +15,14 @@ use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::origin::Sender;
 use crate::raft::RateClass;
 
-/// Who makes a request.
+/// Caller of a request.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The user, or `token:NAME` for a service token.
     pub name: String,
     pub credential: Credential,
     pub grants: Grants,
-    /// Where from, as far as it is known.
+    /// Address of the caller, as far as it is known.
     pub address: Option<IpAddr>,
     /// From this very machine, and for no other.
     pub is_local: bool,
@@ -35,17 +35,17 @@ impl Caller {
         Sender { address: self.address, is_local: self.is_local }
     }
 
-    /// What the caller sees in lists and look-ups.
+    /// Scope of what the caller sees in lists and look-ups.
     pub fn read_scope(&self) -> ReadScope {
         ReadScope::new(&self.grants, &[Verb::Read])
     }
 
-    /// Whether the caller may edit the files of a group, and so have what those say that are kept encrypted.
+    /// True if the caller may edit the files of a group, and so have the content of those that are kept encrypted.
     pub fn edits(&self, namespace: &str, group: &str) -> bool {
         self.grants.may(Verb::Edit, namespace, group)
     }
 
-    /// What the caller sees where it asks as a client.
+    /// Scope of what the caller sees where it asks as a client.
     pub fn client_sight(&self) -> ReadScope {
         ReadScope::new(&self.grants, SEEING)
     }
@@ -89,7 +89,7 @@ impl Caller {
 }
 
 impl Operations {
-    /// Who stands behind what was presented, by a state that is as fresh as it has to be.
+    /// Finds the caller behind a credential, by a state that is as fresh as it has to be.
     pub async fn identify(
         &self,
         credential: Credential,
@@ -185,7 +185,7 @@ pub fn new_token() -> String {
     hex::encode(rand::random::<[u8; 32]>())
 }
 
-/// What is kept of a token.
+/// Hash of a token, the only part of it that is kept.
 pub fn token_hash(token: &str) -> TokenHash {
     TokenHash(hex::encode(Sha256::digest(token)))
 }

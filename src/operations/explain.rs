@@ -1,4 +1,4 @@
-//! Which rule would apply to a request, for doors that ask.
+//! Rules that would apply to a request, for doors that ask.
 
 use super::{Caller, FAR, Operations};
 use crate::catalog::Catalog;
@@ -71,7 +71,7 @@ pub(crate) fn candidates(
     seen.map(|release| Candidate::released(release)).collect()
 }
 
-/// What some clients of the service see and others do not. None of what is saved: nobody sees that.
+/// Rollouts that some clients of the service see and others do not. Empty for what is saved: no client sees that.
 pub(crate) fn rollouts(catalog: &Catalog, family: Family, sketch: &Sketch, read_scope: &ReadScope) -> Vec<Rollout> {
     if sketch.draft {
         return Vec::new();

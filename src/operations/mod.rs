@@ -1,4 +1,4 @@
-//! What may be done, below every door: who asks, what for, which items, and what came of each.
+//! Operations, below every door: the caller, the purpose, the items, and the outcome of each.
 //!
 //! A door (JSON over HTTP, later others) reads what it is sent into drafts, filters and a [`Credential`], calls what
 //! stands here and writes down the answer in its own form. Here it is decided who a caller is ([`caller`]), how
@@ -49,12 +49,12 @@ pub use scan::FAR;
 pub(crate) use write::SplitBatch;
 pub use write::{Items, WithSecret, WithWarnings, one, one_drawn};
 
-/// How operations are carried out.
+/// Settings of operations.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Characters of one config file.
     pub config_content_chars_max: usize,
-    /// How long a node that hears no leader goes on believing tokens.
+    /// Time for which a node that hears no leader goes on believing tokens.
     pub token_trust: Duration,
     /// Private networks that webhooks may reach.
     pub webhook_networks: Vec<IpNet>,

@@ -1,4 +1,4 @@
-//! Who a caller is, and the logins that one has.
+//! Identity of a caller, and its logins.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::model::time::Timestamp;
 pub struct Oneself {
     pub name: String,
     pub grants: Grants,
-    /// What the grants let do somewhere.
+    /// Verbs that the grants allow anywhere.
     pub verbs: BTreeSet<Verb>,
     pub signed_in_by: &'static str,
-    /// When what was presented ends by itself, if it does.
+    /// Time at which the credential expires by itself; `None` if it does not.
     pub until: Option<Timestamp>,
 }
 

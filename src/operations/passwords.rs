@@ -30,7 +30,7 @@ pub(super) struct PasswordChecks {
     next: Mutex<Instant>,
 }
 
-/// Why a password was not looked at.
+/// Reason why a password was not checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotChecked {
     /// Too many failures; for so long yet.
@@ -49,7 +49,7 @@ impl PasswordChecks {
         }
     }
 
-    /// Whether the password is that of the hash. One that is none takes as long as one that is.
+    /// True if the password is that of the hash. A check without a hash takes as long as one with a hash.
     pub(super) async fn check(
         &self,
         user: &str,
@@ -93,7 +93,7 @@ impl PasswordChecks {
         Ok(check.await.unwrap_or(false))
     }
 
-    /// When the next hash may begin.
+    /// Time at which the next hash may begin.
     fn paced(&self) -> Instant {
         let mut next = self.next.lock();
         let begin = (*next).max(Instant::now());

@@ -69,7 +69,8 @@ impl Publication for ConfigPublish {
         self.release.judged.is_some()
     }
 
-    /// What was judged is known by what is kept of it.
+    /// Seals the file. What was judged is known by what is kept of it, so the judgement then refers to the sealed
+    /// content.
     fn sealed(self, keyring: &Keyring, there: Option<&ConfigFile>, may_see: bool) -> Result<Self, Refusal> {
         let ConfigPublish { file, mut release, md5 } = self;
         let file = keyring.seal_file(file, there, may_see)?;
@@ -84,11 +85,11 @@ impl Publication for ConfigPublish {
 
 /// A file as it will be, as far as this node can see.
 struct PublishPreview {
-    /// What is there, unless another content is written.
+    /// Content that is there, unless another content is written.
     kept: Option<Content>,
     format: Format,
     key: ConfigKey,
-    /// What is kept is sealed.
+    /// True if `kept` is sealed.
     is_sealed: bool,
     /// The file is kept encrypted from then on.
     encrypted: bool,
@@ -151,14 +152,14 @@ impl PublishPreview {
     }
 }
 
-/// Why a content is not published.
+/// Reason why a content is not published.
 enum Unfit {
     Faulty(Fault),
     /// This node cannot say what it says.
     Unreadable(Refusal),
 }
 
-/// Whether a publication of this file is about more than it brings along.
+/// True if a publication of this file depends on more than it brings along.
 fn depends_on_state(item: &impl Publication) -> bool {
     item.file().is_none_or(|draft| {
         let has_format = Format::of_suffix(&draft.name).is_some() || draft.given_format().is_some();
@@ -328,7 +329,7 @@ async fn judge<T: Publication>(
     operations.judge(weight, work).await
 }
 
-/// How a publication is judged.
+/// Settings by which a publication is judged.
 struct Validation<'a> {
     keyring: &'a Keyring,
     /// The caller may have the content in clear.
@@ -336,7 +337,7 @@ struct Validation<'a> {
     force: bool,
     /// Apply knows of conditions.
     has_conditions: bool,
-    /// Where somebody changed the file meanwhile, it is tried once more.
+    /// True if a publication is tried once more where somebody changed the file meanwhile.
     comes_again: bool,
 }
 

@@ -67,7 +67,7 @@ impl Operations {
         Ok(Resealing { done, left })
     }
 
-    /// How many updates were taken.
+    /// Proposes the updates, and returns the number of those that were taken.
     async fn seal_anew<T>(
         &self,
         caller: &Caller,
@@ -104,7 +104,7 @@ impl Part {
 }
 
 impl Sealed {
-    /// What is sealed, and not under the first data key.
+    /// Counts what is sealed, and not under the first data key.
     fn earlier(keyring: &Keyring, catalog: &Catalog) -> Sealed {
         let (access_keys, webhooks) = keyring.earlier_secrets(catalog);
         let all = keyring.earlier_files(catalog);

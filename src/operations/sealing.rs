@@ -64,8 +64,8 @@ impl Operations {
         read.ok_or_else(|| Refusal::new(Code::NotFoundResource, "the release was deleted meanwhile"))
     }
 
-    /// What a caller gets to see of a content: `None` of one that is sealed and that it may not have. Blocks where it
-    /// is on disk alone.
+    /// Content as the caller gets to see it: `None` of one that is sealed and that it may not have. Blocks where it is
+    /// on disk alone.
     pub fn shown_content(
         &self,
         caller: &Caller,

@@ -12,7 +12,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::origin::Sender;
 
-/// Who wants to log in.
+/// Applicant for a login.
 pub struct Applicant {
     pub name: String,
     pub password: String,
@@ -21,7 +21,7 @@ pub struct Applicant {
     pub agent: String,
     /// Id of the request.
     pub request: String,
-    /// What the login is to be known by, drawn for it.
+    /// Token of the login, drawn for it.
     pub token: String,
 }
 
@@ -31,7 +31,7 @@ pub struct SignedIn {
     pub token: String,
 }
 
-/// Why somebody is not logged in.
+/// Reason why a user is not logged in.
 #[derive(Debug)]
 pub enum NotSignedIn {
     /// Not now: again after so long.

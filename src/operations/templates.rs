@@ -23,7 +23,7 @@ impl Operations {
         Ok((self.write(caller, items, |items| Command::ConfigTemplates(op, items)).await?, faults))
     }
 
-    /// What an item does not say is what is there.
+    /// Faults of each item's content. A field that an item does not give keeps its present value.
     async fn faults_of_templates(
         &self,
         items: Items<ConfigTemplateDraft>,

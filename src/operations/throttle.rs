@@ -24,8 +24,9 @@ use crate::origin::Guesser;
 const WINDOW: Duration = Duration::from_secs(60);
 /// Between two times that what is old is looked for.
 const SWEEP_PAUSE: Duration = Duration::from_secs(5);
-/// How long an origin is no stranger to a user after a login, and how many of them are remembered.
+/// Time for which an origin is no stranger to a user after a login.
 const FAMILIAR_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Number of such origins that are remembered.
 const FAMILIAR_MAX: usize = 10_000;
 
 /// The memory of one node; cheap to clone.
@@ -48,7 +49,7 @@ type User = u64;
 struct Counts {
     pairs: HashMap<(User, Guesser), Window>,
     users: HashMap<User, Window>,
-    /// Who has logged in from where, and when last.
+    /// Users and the origins that they logged in from, with the time of the last login.
     familiar: HashMap<(User, Guesser), Instant>,
     swept: Option<Instant>,
 }
@@ -161,7 +162,7 @@ impl Counts {
         self.forget_if_idle(user, guesser);
     }
 
-    /// What holds nothing is removed at once: names that were never checked must not cost memory.
+    /// Removes at once windows that hold nothing: names that were never checked must not cost memory.
     fn forget_if_idle(&mut self, user: User, guesser: Guesser) {
         let is_idle = |window: &Window| window.open == 0 && window.failed == 0;
         if self.pairs.get(&(user, guesser)).is_some_and(is_idle) {

@@ -1,5 +1,5 @@
-//! Whose turn it is to walk over the catalog: only so many walks are made at a time, and one caller has at most half of
-//! the turns, so that a flood of one leaves turns to others.
+//! Turns to walk over the catalog: only so many walks are made at a time, and one caller has at most half of the turns,
+//! so that a flood of one leaves turns to others.
 //!
 //! A request begins without a caller ([`of_request`]); who lets somebody in says whose it is ([`are_of`]).
 
@@ -14,7 +14,7 @@ use tokio::task_local;
 use crate::model::limits;
 
 task_local! {
-    /// Whose walks those of a request are, once that is known.
+    /// Caller of the walks of a request, once that is known.
     static CALLER: OnceLock<Arc<str>>;
 }
 
@@ -34,8 +34,8 @@ pub(super) fn are_of(name: &str) {
     let _ = CALLER.try_with(|caller| caller.set(name.into()));
 }
 
-/// How many walks go on at a time: they need nothing but processors, and the rest is for who is quick.
-/// Never one alone, or a very long one would hold up all others.
+/// Number of walks at a time: they need nothing but processors, and the rest is for quick requests. Never one alone, or
+/// a very long one would hold up all others.
 pub(crate) fn at_once() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     (processors / 2).max(limits::SCANS_AT_ONCE_MIN)

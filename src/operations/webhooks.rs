@@ -47,8 +47,8 @@ impl Operations {
         self.write(caller, made(items, named), |items| Command::Webhooks(Op::Delete, items)).await
     }
 
-    /// What an update does not say is what is there. One that touches neither stays as it was made, and the leader
-    /// judges each address before it sends.
+    /// Checks that the URL of a request may be reached. An update that leaves a field out keeps its present value. One
+    /// that touches neither stays as it was made, and the leader judges each address before it sends.
     fn check_reach(&self, request: &WebhookRequest) -> Result<(), Refusal> {
         if request.url.is_none() && request.allow_private != Some(true) {
             return Ok(());

@@ -8,10 +8,10 @@ use crate::model::code::{Code, Refusal};
 /// The items of a write as a door read them: each a draft, or why it is none.
 pub type Items<T> = Vec<Result<T, Refusal>>;
 
-/// What became of an item, and what was drawn for it and is told once.
+/// Outcome of an item, and the secret that was drawn for it and is returned once.
 pub type WithSecret = (Outcome, Option<String>);
 
-/// What became of items, and what is wrong with each all the same.
+/// Outcomes of items, and the faults that each has all the same.
 pub type WithWarnings = (Vec<Outcome>, Vec<Vec<String>>);
 
 /// The outcome of the only item, or why nothing was done.
@@ -20,7 +20,7 @@ pub fn one(outcomes: Result<Vec<Outcome>, Refusal>) -> Result<Outcome, Refusal> 
     if outcome.code.is_success() { Ok(outcome) } else { Err(Refusal::new(outcome.code, outcome.detail)) }
 }
 
-/// What was drawn for the only item, or why nothing was done.
+/// Secret that was drawn for the only item, or the reason why nothing was done.
 pub fn one_drawn(made: Result<Vec<WithSecret>, Refusal>) -> Result<Option<String>, Refusal> {
     let (outcomes, secrets): (Vec<_>, Vec<_>) = made?.into_iter().unzip();
     one(Ok(outcomes)).map(|_| secrets.into_iter().next().flatten())
@@ -31,7 +31,7 @@ pub(crate) fn checked<T>(items: Items<T>, check: impl Fn(&T) -> Result<(), Refus
     made(items, |item| check(&item).map(|()| item))
 }
 
-/// What `make` makes of each item, or why it does not.
+/// Applies `make` to each item: its result, or the reason why there is none.
 pub(crate) fn made<T, U>(items: Items<T>, make: impl Fn(T) -> Result<U, Refusal>) -> Items<U> {
     items.into_iter().map(|item| item.and_then(&make)).collect()
 }
@@ -98,15 +98,15 @@ impl Operations {
     }
 }
 
-/// What becomes of the items of a batch, those that were refused already in their places.
+/// Outcomes of the items of a batch, with those that were refused already in their places.
 pub(crate) struct SplitBatch {
-    /// Where in the batch each accepted one stood.
+    /// Position in the batch of each accepted item.
     positions: Vec<usize>,
     outcomes: Vec<Outcome>,
 }
 
 impl SplitBatch {
-    /// What goes on to the catalog, and what does not.
+    /// Splits the items into those that go on to the catalog, and those that do not.
     pub(crate) fn of<T>(items: Items<T>) -> (Vec<T>, SplitBatch) {
         let count = items.len();
         let mut accepted = Vec::with_capacity(count);

@@ -37,7 +37,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 type Request = AppendEntriesRequest<TypeConfig>;
 type Answer = Result<StreamAppendResult<TypeConfig>, RPCError<TypeConfig>>;
 
-/// Where a connection without a session waits for the next one.
+/// Place for a connection without a session, until the next session takes it.
 #[derive(Clone, Default)]
 pub(super) struct Parking(Arc<parking_lot::Mutex<Option<(Instant, Connection)>>>);
 
@@ -52,7 +52,7 @@ impl Parking {
     }
 }
 
-/// Whose session it is, for errors.
+/// The two ends of a session, for errors.
 #[derive(Clone, Copy)]
 pub(super) struct Route {
     pub(super) from: NodeId,
@@ -174,7 +174,7 @@ where
         }
     }
 
-    /// What a held request says, a later one says too.
+    /// Takes a request in place of a held one: a later request says everything that a held one says.
     fn take(&mut self, request: Request) -> Result<(), RPCError<TypeConfig>> {
         self.held = None;
         if request.entries.is_empty() && !self.outstanding.is_empty() {
@@ -209,7 +209,7 @@ where
         Ok(())
     }
 
-    /// When waiting has to stop: for an answer that is due, else to keep the connection alive.
+    /// Time at which waiting has to stop: when an answer is due, or else to keep the connection alive.
     fn alarm(&self) -> Instant {
         if self.outstanding.is_empty() {
             return self.last_wrote + APPEND_KEEPALIVE;

@@ -17,7 +17,7 @@ use super::frame::Outbox;
 use super::limits::{CALLS_OUTSTANDING_MAX, REACHABLE_WITHIN};
 use super::messages::{Kind, Status, put_call, read_call};
 
-/// Why a call has no answer.
+/// Reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
     /// The peer has certainly not acted: the call never left, or was turned down. Safe to repeat.

@@ -1,5 +1,5 @@
-//! What a node proves itself with to its peers: the cluster secret, two while one is exchanged for the
-//! other, and the TLS of this start.
+//! Credentials of a node towards its peers: the cluster secret, two while one is exchanged for the other, and the TLS
+//! of this start.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Credentials {
         Ok(Credentials { shown, taken, tls: Ephemeral::generate()?, dials_from: None })
     }
 
-    /// Where connections to peers begin; without an address the system chooses.
+    /// Sets the local address of connections to peers; without one the system chooses.
     pub(crate) fn dialling_from(self, dials_from: Option<IpAddr>) -> Self {
         Credentials { dials_from, ..self }
     }

@@ -49,7 +49,7 @@ impl Connection {
         outbox.flush(&mut self.writer).await
     }
 
-    /// What is below the frames, for tests that misuse it.
+    /// Returns the stream below the frames, for tests that misuse it.
     #[cfg(test)]
     pub(super) fn into_wire(self) -> Wire {
         self.reader.0.into_inner().half.unsplit(self.writer)

@@ -93,7 +93,7 @@ fn answer(frame: Bytes) -> bool {
         .fold(false, |known, read| read(&body) | known)
 }
 
-/// What was read is sent on as it was.
+/// Sends on the request that was read, as it was. False for a frame that cannot be read.
 fn append(frame: Bytes) -> bool {
     let length = frame.len();
     let Ok(request) = read_append(frame) else { return false };

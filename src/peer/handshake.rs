@@ -1,4 +1,4 @@
-//! How a connection begins: TLS, then versions, then proof of the secret by both ends, then names.
+//! Start of a connection: TLS, then versions, then proof of the secret by both ends, then names.
 //!
 //! TLS keeps what is said from strangers; it proves nothing, as any certificate is taken ([`crate::tls`]).
 //! Who the ends are is proved within it:
@@ -60,7 +60,7 @@ const REFUSED: u8 = 1;
 
 type Verdict = Result<Welcome, Refusal>;
 
-/// What a connection is for.
+/// Purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Purpose {
@@ -108,7 +108,7 @@ impl Transcript {
     }
 }
 
-/// Why this node could not enter into a conversation with another.
+/// Reason why this node could not start a conversation with another.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IntroduceError {
     #[error("cannot be reached: {0}")]
@@ -188,7 +188,7 @@ fn tune(stream: &TcpStream) -> std::io::Result<()> {
     Ok(rustix::net::sockopt::set_tcp_user_timeout(stream, limit_ms)?)
 }
 
-/// What a node from before TLS does when it reads a first byte that is not its own.
+/// True for the errors seen when a node from before TLS reads a first byte that is not its own: it hangs up.
 fn is_hang_up(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
@@ -268,7 +268,7 @@ fn read_verdict(transcript: &Transcript, secret: &Secret, answer: Bytes) -> Resu
     codec::from_bytes(verdict).map_err(|_| garbled())
 }
 
-/// Why a connection was turned away: the label for metrics.
+/// Reason why a connection was turned away: the label for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Turned(pub(super) &'static str);
 
@@ -382,7 +382,7 @@ fn greeting(version: u16, status: u8, rest: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// What the server knows before the hello.
+/// Part of the exchange that the server has before the hello.
 struct Said {
     binding: Option<[u8; BINDING_BYTES]>,
     preamble: [u8; PREAMBLE_BYTES],

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::format::level::{Level, LevelRange};
 use crate::format::types::NodeId;
 
-/// What a node says of its binary; a node from before there were levels says nothing.
+/// Description of a node's binary, by its own word; empty from a node from before there were levels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     /// Version of the program; empty where it is not told.
     #[serde(default)]
     pub version: String,
-    /// What it reads and writes.
+    /// Levels that it reads and writes.
     #[serde(default)]
     pub levels: LevelRange,
-    /// What its cluster speaks as far as it knows, see [`crate::format::level`].
+    /// Level that its cluster speaks as far as it knows, see [`crate::format::level`].
     #[serde(default)]
     pub level: Level,
     /// It speaks TLS with its peers: without it, it was not it that dialled, or not it that answered.
@@ -47,7 +47,7 @@ impl std::fmt::Display for ListSaid {
     }
 }
 
-/// What the dialling node says about itself and about whom it expects.
+/// Message of the dialling node about itself and the node that it expects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// Absent while the node belongs to no cluster yet.
@@ -64,7 +64,7 @@ pub struct Hello {
     pub list: Option<ListSaid>,
 }
 
-/// What the accepting node says in return.
+/// Reply of the accepting node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     pub cluster_id: Option<String>,
@@ -81,7 +81,7 @@ pub struct Welcome {
     pub list: Option<ListSaid>,
 }
 
-/// Why an authenticated node is turned away.
+/// Reason why an authenticated node is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalReason {
@@ -132,7 +132,7 @@ pub struct Refusal {
 ///
 /// Called on the async threads for each connection: answer from memory.
 pub trait Introductions: Send + Sync + 'static {
-    /// How this node introduces itself to `target` now.
+    /// Introduction of this node to `target`, as of now.
     fn hello(&self, target: NodeId) -> Hello;
 
     /// Judges a node that dialled us. Called only after it proved that it holds the secret.
@@ -142,8 +142,8 @@ pub trait Introductions: Send + Sync + 'static {
     /// under another data directory.
     fn accept(&self, welcome: &Welcome) -> Result<(), Refusal>;
 
-    /// Whether a peer may be from before TLS. Certainly not where the cluster is at a level that such a
-    /// node cannot read.
+    /// True if a peer may be from before TLS. Certainly false where the cluster is at a level that such a node cannot
+    /// read.
     fn takes_plain(&self) -> bool;
 
     /// Tells people that a node was refused at the door.

@@ -14,7 +14,7 @@ pub(super) const REFUSAL_TEXT_BYTES_MAX: usize = 512;
 pub(super) const HANDSHAKE_WITHIN: Duration = Duration::from_secs(5);
 /// From dialling to the verified welcome, on the side that dials.
 pub(super) const DIAL_WITHIN: Duration = Duration::from_secs(4);
-/// What is read from a socket at once before TLS opens it: two records of the largest size.
+/// Bytes read from a socket at once before TLS opens them: two records of the largest size.
 pub(super) const TLS_READ_BYTES: usize = 32 * 1024;
 /// Connections that have not authenticated yet, in all and of one address; one more takes the place of
 /// another, see [`super::pending_handshakes`]: they cost strangers nothing and must not cost us memory.

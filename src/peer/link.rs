@@ -48,7 +48,7 @@ impl Link {
         Link { target, address, calls, urgent, cuts: watch::Sender::new(0), pulse, _stop: stop.drop_guard() }
     }
 
-    /// Where the peer is dialled.
+    /// Address at which the peer is dialled.
     pub(super) fn address(&self) -> String {
         self.address.borrow().clone()
     }
@@ -89,7 +89,7 @@ impl Link {
         self.pulse.is_reachable()
     }
 
-    /// What the peer said of its binary when the present connection was made; `None` while there is none.
+    /// Build of the peer, as reported when the present connection was made; `None` while there is none.
     pub(super) fn build(&self) -> Option<Build> {
         self.pulse.build()
     }

@@ -19,7 +19,7 @@ use crate::format::types::NodeId;
 /// Round trips that are remembered.
 const ROUND_TRIPS_KEPT: usize = 4;
 
-/// What the link of a peer knows of it, for everybody who asks.
+/// State of a peer as its link knows it, for all callers.
 pub(super) struct Liveness {
     target: NodeId,
     address: Mutex<String>,
@@ -30,7 +30,7 @@ pub(super) struct Liveness {
     /// From ping to pong, the newest last.
     round_trips: Mutex<VecDeque<Duration>>,
     presence: Mutex<Presence>,
-    /// How often the peer has shown itself after it was not there.
+    /// Number of times that the peer has shown itself after it was not there.
     arrivals: watch::Sender<u64>,
     build: Mutex<Option<Build>>,
 }
@@ -148,7 +148,7 @@ impl Presence {
         }
     }
 
-    /// Whether this is worth a line: the loss itself, and a refusal that was not told lately.
+    /// True if the failure is worth a log line: the loss itself, and a refusal that was not logged lately.
     fn trouble(&mut self, reason: &str, is_refusal: bool, now: Instant) -> bool {
         let told = is_refusal.then(|| (reason.to_owned(), now));
         match self {

@@ -22,7 +22,7 @@ use crate::format::pack::hash_bytes;
 use crate::format::types::{Entry, LogId, NodeId, TypeConfig, Vote};
 use crate::subscribers::Subscription;
 
-/// What a call asks for.
+/// Request type of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Status {
@@ -145,7 +145,7 @@ pub enum BeatsAnswer {
     Overloaded,
 }
 
-/// Which clients have a release of something, by the word of the node that serves them; the call is what it is of.
+/// Clients that have a release of the object named in the call, as the node that serves them reports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subscribed {
     /// Clients in all.
@@ -172,17 +172,17 @@ pub struct Checkpoint {
     pub hash: [u8; 32],
 }
 
-/// How far a node is, by its own word.
+/// Progress of a node, as the node itself reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerProgress {
     /// Index of its last log entry.
     pub last_log: u64,
     /// Index of the last entry that it applied.
     pub applied: u64,
-    /// What time it is in the cluster, in milliseconds, if the node knows that.
+    /// Cluster time in milliseconds; `None` if the node does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<u64>,
-    /// What its wall clock shows.
+    /// Wall clock of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
     /// Its hashes at fixed indexes; none from a node of a version that does not compare them.
@@ -194,8 +194,8 @@ pub struct PeerProgress {
     /// Its memory; nothing of one whose system says no limit, and of the versions that do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryRoom>,
-    /// Whether a majority acknowledges it as their leader; nothing of one that does not lead, and of the versions that
-    /// do not say.
+    /// True if a majority acknowledges the node as leader; `None` for a node that does not lead, and for versions that
+    /// do not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_acknowledged: Option<bool>,
     /// For how many milliseconds something may have been committed that it has not applied; nothing of one that has not
@@ -220,7 +220,7 @@ pub struct MemoryRoom {
     pub is_short: bool,
 }
 
-/// How short room is.
+/// Degree of shortage of room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shortage {
@@ -232,7 +232,7 @@ pub enum Shortage {
     Exhausted,
 }
 
-/// What an append says besides its entries.
+/// Fields of an append request besides its entries.
 #[derive(Serialize, Deserialize)]
 struct AppendHeader {
     vote: Vote,
@@ -295,7 +295,7 @@ impl<'a> AppendParts<'a> {
     }
 }
 
-/// How many of `entries` fit; at least one, as an entry cannot be cut.
+/// Number of `entries` that fit; at least one, as an entry cannot be cut.
 fn entries_of_one_frame(entries: &[Entry]) -> usize {
     let mut bytes = 0;
     let fitting = entries.iter().take_while(|entry| {

@@ -25,7 +25,7 @@ use crate::format::codec;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
 
-/// What a node brings into every connection that it dials.
+/// Properties of this node that every connection it dials needs.
 pub(super) struct Local {
     pub(super) node_id: NodeId,
     pub(super) credentials: Credentials,
@@ -101,12 +101,12 @@ impl Peers {
         self.find(target).is_ok_and(|link| link.is_reachable())
     }
 
-    /// What `target` said of its binary on the connection that is open now.
+    /// Build of `target`, as reported on the connection that is open now.
     pub fn build(&self, target: NodeId) -> Option<Build> {
         self.find(target).ok()?.build()
     }
 
-    /// Whether this node is sending a snapshot to a peer, or was within the last `period`.
+    /// True if this node is sending a snapshot to a peer, or was within the last `period`.
     pub fn sent_snapshot_within(&self, period: Duration) -> bool {
         self.transfers.were_within(period)
     }

@@ -27,7 +27,7 @@ struct Waiting {
     next: u64,
     /// The oldest first.
     seated: Vec<Seated>,
-    /// Where members came from, the latest last.
+    /// Origins that members came from, the latest last.
     origins: Vec<Origin>,
 }
 

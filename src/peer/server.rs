@@ -35,7 +35,7 @@ use crate::uptime;
 /// After an accept that failed (out of file descriptors, mostly).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What a node does for its peers besides consensus.
+/// Services of a node for its peers besides consensus.
 pub trait PeerService: Send + Sync + 'static {
     /// Proposes a command that a peer took from its client. Never forwards it again.
     fn forward(&self, command: Bytes) -> impl Future<Output = ForwardAnswer> + Send;
@@ -43,7 +43,7 @@ pub trait PeerService: Send + Sync + 'static {
     /// Confirms leadership and says how far a linearizable read has to wait.
     fn read_index(&self) -> impl Future<Output = ReadIndexAnswer> + Send;
 
-    /// How far this node is.
+    /// Progress of this node.
     fn progress(&self) -> PeerProgress;
 
     /// This node took an append of its leader, be it an empty one.
@@ -52,7 +52,7 @@ pub trait PeerService: Send + Sync + 'static {
     /// Bytes of an append came from this node, which may lead.
     fn hear_bytes_of(&self, node_id: NodeId);
 
-    /// Which of this node's clients have a release of something.
+    /// Clients of this node that have a release of `thing`.
     fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.

@@ -1,4 +1,4 @@
-//! What an authenticated connection is served with: calls, or a pipeline of appends.
+//! Service of an authenticated connection: calls, or a pipeline of appends.
 
 use std::collections::VecDeque;
 use std::io;

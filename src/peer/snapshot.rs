@@ -26,7 +26,7 @@ use crate::format::types::{SnapshotMeta, TypeConfig, Vote};
 
 /// The place where snapshots are: implemented by the store, used by both ends of a transfer.
 pub trait SnapshotPort: Clone + Send + Sync + 'static {
-    /// What openraft knows as the data of a snapshot.
+    /// Type that openraft knows as the data of a snapshot.
     type Data: Send + 'static;
     type Source: AsyncRead + Send + Unpin;
     /// A snapshot being received. Dropped without [`SnapshotPort::seal`], it leaves nothing behind.

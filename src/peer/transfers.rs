@@ -1,4 +1,4 @@
-//! Which snapshots are on their way to peers: the log after them has to stay until they have arrived.
+//! Snapshots on their way to peers: the log after them has to stay until they have arrived.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Transfers {
         self.0.lock().under_way.contains(&target)
     }
 
-    /// Whether one is under way or ended within the last `period`.
+    /// True if a transfer is under way or ended within the last `period`.
     pub(super) fn were_within(&self, period: Duration) -> bool {
         let counted = self.0.lock();
         !counted.under_way.is_empty() || counted.ended.is_some_and(|ended| ended.elapsed() < period)

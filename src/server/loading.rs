@@ -1,5 +1,5 @@
-//! What the listeners answer while the store is opened and the state is loaded, which takes a while where there is
-//! much of it: that the process lives. Everything else is 503, in the shape of its surface.
+//! Answers of the listeners while the store is opened and the state is loaded, which takes a while where there is much
+//! of it: that the process lives. Everything else is 503, in the shape of its surface.
 //!
 //! It is said on copies of the listeners, with the same queue of connections behind them. So whoever comes between the
 //! end of this and the beginning of service waits in that queue, and is served.

@@ -47,7 +47,7 @@ impl Commitment {
     }
 }
 
-/// What was noted in this directory is of a log that is there no more.
+/// Removes the record of this directory, which is of a log that is there no more.
 pub(super) fn forget(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

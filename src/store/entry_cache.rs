@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::format::codec;
 use crate::format::types::Entry;
 
-/// What an entry takes beside its payload: the struct itself and its slot.
+/// Bytes of an entry beside its payload: the struct itself and its slot.
 const ENTRY_OVERHEAD_BYTES: usize = 128;
 
 /// Memory that `entry` takes, near enough for a limit.

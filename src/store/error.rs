@@ -1,4 +1,4 @@
-//! Why a data directory cannot be opened: each refusal names the path and the way out.
+//! Reasons why a data directory cannot be opened: each refusal names the path and the way out.
 
 use std::io;
 use std::path::{Path, PathBuf};

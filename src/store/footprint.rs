@@ -1,5 +1,5 @@
-//! How many bytes the log has, and where: a coarse index over the stored entries, so that what is
-//! kept of the log can be decided by bytes and not only by entries.
+//! Bytes of the log and their places: a coarse index over the stored entries, so that what is kept of the log can be
+//! decided by bytes and not only by entries.
 //!
 //! One mark every so many bytes is enough: whoever asks wants to know to the nearest mark. Rebuilt
 //! at the start, when the whole log is read anyway.
@@ -76,7 +76,7 @@ impl Footprint {
         keep.first.checked_sub(1).map(|through| through.min(index))
     }
 
-    /// Where the block begins that holds `index`.
+    /// Position at which the block begins that holds `index`.
     fn position(&self, index: u64) -> u64 {
         let after = self.marks.partition_point(|mark| mark.first <= index);
         self.marks.get(after.saturating_sub(1)).map_or(self.end, |mark| mark.before)

@@ -1,5 +1,5 @@
-//! Whose directory this is: the lock that keeps a second process out and `identity.json`, which
-//! ties the directory to one node of one cluster.
+//! Ownership of the directory: the lock that keeps a second process out and `identity.json`, which ties the directory
+//! to one node of one cluster.
 //!
 //! Order at the first start: `identity.new`, then the database, then the rename to
 //! `identity.json`. A crash in between leaves `identity.json` absent and the database empty, and
@@ -122,7 +122,7 @@ fn try_lock(dir: &Path, file: &File) -> Result<(), StoreError> {
     }
 }
 
-/// What the directory says of itself while it is open, and how that changes.
+/// Identity of the directory while it is open, and the changes to it.
 pub(super) struct DirectoryOwner {
     dir: PathBuf,
     levels: LevelRange,
@@ -188,7 +188,7 @@ impl DirectoryOwner {
     }
 }
 
-/// How the directory was found.
+/// State in which the directory was found.
 pub(super) enum Claim {
     /// No node lived here; [`Claim::settle`] is to be called once the database exists.
     First(Identity),

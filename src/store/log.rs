@@ -45,7 +45,7 @@ impl Scalar for Purged {
     type Value = LogId;
 }
 
-/// What a directory that was made begins with, and what binaries before [`Commitment`] wrote.
+/// Committed log id that a directory made from a file begins with, and that binaries before [`Commitment`] wrote.
 struct Committed;
 impl Scalar for Committed {
     const KEY: &'static str = "committed";
@@ -93,7 +93,7 @@ pub(super) fn key(index: u64) -> [u8; 8] {
     index.to_be_bytes()
 }
 
-/// What an entry takes beside its payload: key, log id, RocksDB's own record.
+/// Bytes of an entry beside its payload: key, log id, RocksDB's own record.
 const STORED_OVERHEAD_BYTES: u64 = 40;
 
 /// Bytes of an entry on disk, near enough for a limit.
@@ -266,7 +266,7 @@ impl Log {
         self.state.lock().footprint.bytes_after(index)
     }
 
-    /// How far the log can be purged so that at most `bytes` are left of it up to `index`.
+    /// Index up to which the log can be purged so that at most `bytes` are left of it up to `index`.
     pub(super) fn cut(&self, index: u64, bytes: u64) -> Option<u64> {
         self.state.lock().footprint.cut(index, bytes)
     }
@@ -293,7 +293,7 @@ impl Log {
         self.flush.barrier()
     }
 
-    /// Whether a read from `index` on needs no disk.
+    /// True if a read from `index` on needs no disk.
     pub(super) fn is_in_memory(&self, index: u64) -> bool {
         let state = self.state.lock();
         index >= after(state.last.as_ref()) || state.tail.first_index().is_some_and(|first| first <= index)

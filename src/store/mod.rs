@@ -92,7 +92,7 @@ const DATABASE_DIR: &str = "db";
 const SNAPSHOT_DIR: &str = "snapshots";
 /// Written by [`Store::check_writable`]; its value means nothing.
 const PROBE_KEY: &str = "probe";
-/// Why nothing of this directory is served any more.
+/// Reason why nothing of this directory is served any more.
 struct Retired;
 impl Scalar for Retired {
     const KEY: &'static str = "retired";
@@ -169,7 +169,7 @@ impl Store {
         self.0.title.dir()
     }
 
-    /// What was left for this node to have done while it was stopped.
+    /// Order that was left for this node while it was stopped.
     pub fn order(&self) -> io::Result<Option<Vec<u8>>> {
         order::read(self.dir())
     }
@@ -178,7 +178,7 @@ impl Store {
         order::forget(self.dir())
     }
 
-    /// What this node reads and writes.
+    /// Levels that this node reads and writes.
     pub fn levels(&self) -> LevelRange {
         self.0.title.levels()
     }
@@ -193,7 +193,7 @@ impl Store {
         self.0.title.retie(cluster_id)
     }
 
-    /// How far the log reaches, and the last promise of this node.
+    /// Extent of the log, and the last promise of this node.
     pub fn log_extent(&self) -> LogExtent {
         let (purged, last) = self.0.log.purged_and_last();
         LogExtent { purged, last, vote: self.0.log.vote() }
@@ -204,13 +204,13 @@ impl Store {
         self.0.log.read(index..u64::MAX, bytes_max)
     }
 
-    /// Whether this node never took part in anything: no vote, no log, no state.
+    /// True if this node never took part in anything: no vote, no log, no state.
     pub fn is_fresh(&self) -> io::Result<bool> {
         self.0.rows.settle()?;
         is_fresh(&self.0.database, &self.0.log)
     }
 
-    /// Whether this node has voted or has a log, from memory: once it has, it is fresh no more.
+    /// True if this node has voted or has a log, from memory: once it has, it is fresh no more.
     pub fn has_log(&self) -> bool {
         has_log(&self.0.log)
     }
@@ -267,14 +267,13 @@ impl Store {
         self.0.database.write_synced(batch)
     }
 
-    /// What [`Store::retire`] was told.
+    /// Reason that was given to [`Store::retire`].
     pub fn retired(&self) -> io::Result<Option<String>> {
         self.0.database.scalar::<Retired>()
     }
 
-    /// Whether the disk takes writes, proved by a durable one. Takes as long as an fsync does, so
-    /// give it a time limit: a disk that hangs is not writable either. It then holds up one thread,
-    /// however often this is asked.
+    /// Checks that the disk takes writes, by a durable one. Takes as long as an fsync does, so give it a time limit: a
+    /// disk that hangs is not writable either. It then holds up one thread, however often this is called.
     pub async fn check_writable(&self) -> io::Result<()> {
         let turn = self.0.probing.clone().acquire_owned().await.map_err(io::Error::other)?;
         let store = self.clone();
@@ -317,7 +316,7 @@ impl Store {
     }
 }
 
-/// What the log of a directory holds.
+/// Contents of the log of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogExtent {
     /// The last entry that is gone, behind a snapshot.

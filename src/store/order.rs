@@ -1,5 +1,5 @@
-//! What is left in the directory of a stopped node for it to have done once it runs again: bytes, and others
-//! know what they mean. One order at a time; a later one takes its place.
+//! Order left in the directory of a stopped node, to be carried out once the node runs again. To the store it is bytes;
+//! others know what they mean. One order at a time; a later one takes its place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

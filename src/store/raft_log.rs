@@ -1,4 +1,4 @@
-//! What openraft sees of the log: the traits, and which thread does the waiting.
+//! The log as openraft sees it: the traits, and which thread does the waiting.
 //!
 //! Appends and votes reach the WAL on the calling task (a copy to the page cache) and become
 //! durable on the flush thread. Reads that need the disk run on a blocking thread.
@@ -16,8 +16,8 @@ use super::blocking;
 use super::log::{Durable, Log};
 use crate::format::types::{Entry, LogId, TypeConfig, Vote};
 
-/// What one read for replication or apply returns at most: a follower that is far behind must not
-/// pull the log into memory.
+/// Maximum of bytes that one read for replication or apply returns: a follower that is far behind must not pull the log
+/// into memory.
 const READ_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Handle on the Raft log of one [`super::Store`].

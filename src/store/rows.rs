@@ -18,8 +18,8 @@ use rocksdb::WriteBatch;
 
 use super::database::{Database, STATE};
 
-/// How long rows wait for others: what is applied again after a crash, and as much of what is changed over and over
-/// again as is written once.
+/// Time that rows wait for others. After a crash, that much is applied again; a row that changes over and over again
+/// is written once in that time.
 const PAUSE: Duration = Duration::from_millis(250);
 /// Rows that wait, in bytes; who puts more writes them.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -50,7 +50,7 @@ struct Pile {
     rows: Vec<Row>,
 }
 
-/// Where a row lies in a pile, with its value behind its key. One that goes has none.
+/// Place of a row in a pile, with its value behind its key. A row to be deleted has no value.
 struct Row {
     begin: usize,
     key_bytes: usize,
@@ -110,7 +110,7 @@ impl Waiting {
         self.pile.rows.is_empty()
     }
 
-    /// Whether so much waits that it has to be written. What was put over and over again counts once.
+    /// True if so much waits that it has to be written. A row that was put over and over again counts once.
     fn is_full(&mut self) -> bool {
         if self.pile.bytes.len() <= WAITING_BYTES_MAX {
             return false;

@@ -35,7 +35,7 @@ const SYNC_STEP_BYTES: u64 = 8 * 1024 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
 const DIGEST_BYTES: usize = 32;
 
-/// What the rows of a file are the state of.
+/// Kind of state that the rows of a file hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A cluster as it is: a snapshot or a backup.
@@ -77,11 +77,11 @@ impl Drop for Kept {
     }
 }
 
-/// What verification learns about a file.
+/// Findings of the verification of a file.
 #[derive(Clone, Debug)]
 pub struct Contents {
     pub kind: FileKind,
-    /// What a reader of its rows needs.
+    /// Level that a reader of its rows needs.
     pub level: Level,
     pub header: Bytes,
     pub rows: u64,
@@ -111,12 +111,12 @@ impl SnapshotFile {
         self.0.path.lock().clone()
     }
 
-    /// What the builder gave as the description of this snapshot.
+    /// Description of this snapshot as the builder gave it.
     pub fn header(&self) -> Bytes {
         self.0.contents.header.clone()
     }
 
-    /// What a reader of its rows needs.
+    /// Level that a reader of its rows needs.
     pub fn level(&self) -> Level {
         self.0.contents.level
     }
@@ -270,7 +270,7 @@ where
     writer.finish().map(|(_, contents)| contents)
 }
 
-/// What [`read`] does with the `bytes` that `input` has in all.
+/// Does what [`read`] does, with the `bytes` that `input` has in all.
 pub(crate) fn read_from(
     input: impl Read,
     bytes: u64,

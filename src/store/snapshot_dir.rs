@@ -120,7 +120,7 @@ impl IncomingSnapshot {
         Ok(IncomingSnapshot { path, file, is_accepted: false })
     }
 
-    /// Where the received bytes go, from the first to the last.
+    /// File that takes the received bytes, from the first to the last.
     pub fn writer(&self) -> io::Result<File> {
         self.file.try_clone()
     }

@@ -1,4 +1,4 @@
-//! What the store takes of the disk, and what is left there.
+//! Disk space that the store takes, and the space that is left.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Store, blocking};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
     pub total_bytes: u64,
-    /// What this process may still take, less what it has in memory and will have to write.
+    /// Bytes that this process may still take, less what it has in memory and will have to write.
     pub free_bytes: u64,
 }
 

@@ -19,7 +19,7 @@ use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
 
 pub(super) const FOLDER: &str = "restoring";
-/// What the root of a file system of its own has from its birth.
+/// Entry that the root of a file system has from its creation.
 const OF_THE_FILE_SYSTEM: &str = "lost+found";
 
 /// A directory that is being made. Dropped before [`StagingDir::finish`], it stays half made.

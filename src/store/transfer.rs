@@ -142,7 +142,7 @@ impl Store {
         self.install(file, WriteBatch::default())
     }
 
-    /// What is in `also` comes to be with the marker, in one step.
+    /// Installs the rows of `file`. The writes in `also` take effect together with the marker, in one step.
     fn install(&self, file: &SnapshotFile, also: WriteBatch) -> io::Result<()> {
         self.0.title.raise_to(file.level()).map_err(io::Error::other)?;
         let _whole = self.0.whole_state.lock();

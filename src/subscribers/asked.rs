@@ -13,7 +13,7 @@ use crate::model::config_file::{ConfigKey, canonical_file};
 use crate::model::rule::Family;
 
 impl Subscribers {
-    /// Who has, or should have, a release of this by what the catalog says now.
+    /// Clients that have, or should have, a release of this by what the catalog says now.
     pub fn of(&self, catalog: &Catalog, thing: &Thing) -> Vec<Subscription> {
         match thing {
             Thing::File(key) => self.of_file(catalog, key),
@@ -61,7 +61,7 @@ impl Subscribers {
         })
     }
 
-    /// Whether it is time again for [`Subscribers::shares`]; true for one who asks.
+    /// True if it is time again for [`Subscribers::shares`]; true for one caller only.
     pub fn is_to_be_counted(&self) -> bool {
         let (mut counted, now) = (self.counted.lock(), Instant::now());
         let is_due = counted.is_none_or(|counted| now - counted >= COUNT_EVERY);

@@ -24,12 +24,12 @@ pub(super) struct Entry {
     pub(super) heard: Instant,
     /// For so long after that it is there.
     pub(super) stays: Duration,
-    /// Whose share it is of, and what it takes of that.
+    /// Origin whose share it counts towards, and the bytes that it takes of that.
     pub(super) origin: Origin,
     pub(super) bytes: usize,
 }
 
-/// What a client asks for.
+/// Thing that a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wants {
     /// A file of a group by any of its spellings, in the first of these namespaces that has it.
@@ -51,7 +51,7 @@ pub(super) enum Given {
     Rules(RuleSet),
 }
 
-/// What the allocator takes for a text beside its bytes.
+/// Bytes that the allocator takes for a text beside its own.
 const OF_ALLOCATION: usize = 16;
 
 impl Wants {
@@ -67,7 +67,7 @@ impl Wants {
 }
 
 impl Entry {
-    /// What it takes in memory, without rules that others were given too.
+    /// Bytes that it takes in memory, without rules that were given to other clients too.
     pub(super) fn size(&self) -> usize {
         let labels =
             self.labels.iter().map(|(key, value)| 2 * (size_of::<String>() + OF_ALLOCATION) + key.len() + value.len());
@@ -88,7 +88,7 @@ impl Entry {
         if let Wants::Rules { family, .. } = &self.wants { family.kind() } else { FILES }
     }
 
-    /// Whether it has what it should have by now; nothing where there is nothing to have.
+    /// True if it has what it should have by now; `None` where there is nothing to have.
     pub(super) fn is_current(&self, catalog: &Catalog) -> Option<bool> {
         match (&self.wants, &self.given) {
             (Wants::File { group, file, namespaces }, Given::File { namespace, version }) => {

@@ -1,4 +1,4 @@
-//! What is kept of what a client says of itself: little, whatever it says.
+//! Parts of what a client says of itself that are kept: little, whatever it says.
 
 use crate::model::limits;
 

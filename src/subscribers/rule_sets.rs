@@ -1,4 +1,4 @@
-//! Which rules clients were given: one list in memory for all who were given the same.
+//! Rules that clients were given: one list in memory for all clients that were given the same.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

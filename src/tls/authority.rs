@@ -20,7 +20,7 @@ const CA_DAYS: i64 = 3650;
 /// For clocks that are behind.
 const EARLIER: Duration = Duration::hours(1);
 
-/// What signs certificates.
+/// Authority that signs certificates.
 pub struct Authority {
     dir: PathBuf,
     issuer: Issuer<'static, KeyPair>,

@@ -15,7 +15,7 @@ use super::{TlsError, provider};
 /// The one protocol that the surfaces speak.
 const ALPN: &[u8] = b"http/1.1";
 
-/// Where certificate and key are.
+/// Paths of certificate and key.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// The chain, the own certificate first.
@@ -25,7 +25,7 @@ pub struct TlsFiles {
     pub client_ca: Option<PathBuf>,
 }
 
-/// What the files come to.
+/// TLS configuration made of the files.
 pub(super) struct Configured {
     pub(super) config: ServerConfig,
     /// Judges the certificates of clients, where they are asked for any.

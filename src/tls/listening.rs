@@ -14,21 +14,21 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::TlsError;
 use super::files::{Configured, TlsFiles};
 
-/// How often the files are looked at. Their contents are compared, not their times: a volume of secrets is
-/// changed behind a link.
+/// Pause between two looks at the files. Their contents are compared, not their times: a volume of secrets is changed
+/// behind a link.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// Characters of a name in a certificate; a longer one names nobody.
 const NAME_CHARS_MAX: usize = 128;
 
-/// What new connections are taken with.
+/// TLS configuration that new connections are accepted with.
 pub struct Listening {
     files: TlsFiles,
     current: RwLock<Current>,
-    /// What the files held when they were last looked at, good or not; none where they could not be read.
+    /// Digest of the files when they were last looked at, good or not; `None` where they could not be read.
     seen: Mutex<Option<[u8; 32]>>,
 }
 
-/// What the files held when they were last found good.
+/// Configuration from the files when they were last found good.
 struct Current {
     config: Arc<ServerConfig>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -55,7 +55,8 @@ impl Listening {
         TlsAcceptor::from(self.current.read().config.clone())
     }
 
-    /// What a client has shown in its handshake, own certificate first; nothing where it names nobody.
+    /// Certificate that a client has shown in its handshake; `None` where it names nobody. The client's own certificate
+    /// is the first of the chain.
     pub fn shown(self: &Arc<Self>, chain: &[CertificateDer<'_>]) -> Option<Shown> {
         let common_name = common_name(chain.first()?)?;
         let not_after = not_after(chain.first()?)?;
@@ -80,7 +81,7 @@ impl Listening {
         }
     }
 
-    /// Whether there is something new. What cannot be used is an error once, and changes nothing.
+    /// True if there is something new. Files that cannot be used are an error once, and change nothing.
     fn look_again(&self) -> Result<bool, TlsError> {
         let read = self.files.read();
         let digest = read.as_ref().ok().map(|contents| contents.digest());
@@ -115,7 +116,8 @@ impl Shown {
         &self.common_name
     }
 
-    /// Whether it would be taken in a handshake of this moment. Signatures are only looked at once the files have changed.
+    /// True if it would be accepted in a handshake of this moment. Signatures are only looked at once the files have
+    /// changed.
     pub fn is_good(&self, now: UnixTime) -> bool {
         if now > self.not_after {
             return false;

@@ -1,4 +1,4 @@
-//! Whom the command line trusts, and a node that tells others of something.
+//! Trust in servers, for the command line, and for a node that sends messages to others.
 
 use std::path::Path;
 

@@ -32,14 +32,14 @@ const TRY_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// A collector that asks for a longer pause than this gets this one.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How long the files are believed, and the connection is used.
+/// Time for which the files are believed, and the connection is used.
 const ROUTE_LASTS: Duration = Duration::from_secs(60);
 
 const SERVICE: &str = "thuban";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const AGENT: &str = concat!("thuban/", env!("CARGO_PKG_VERSION"));
 
-/// Why a batch was not taken.
+/// Reason why a batch was not taken.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// In few words, without the URL.
@@ -62,7 +62,7 @@ pub(super) struct Collector {
     route: Option<Route>,
 }
 
-/// How the collector is reached, by what the files held at one time.
+/// Connection to the collector, by what the files held at one time.
 struct Route {
     client: Client,
     headers: HeaderMap,
@@ -162,7 +162,7 @@ fn is_passing(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 502 | 503 | 504)
 }
 
-/// What there is of an answer; one that is cut or too long says nothing.
+/// Reads the body of an answer; empty if the body is cut or too long.
 async fn read(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -174,7 +174,7 @@ async fn read(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// How many spans a collector that took the batch did not take all the same.
+/// Number of spans that a collector rejected although it took the batch.
 fn rejected(answer: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     answer.partial_success.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or_default())

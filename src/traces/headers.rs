@@ -32,7 +32,7 @@ const OWN: [HeaderName; 12] = [
 ];
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// Why a file of headers is not taken.
+/// Reason why a file of headers is not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HeadersError {
     #[error("{0}: {1}")]
@@ -47,7 +47,7 @@ pub(crate) enum HeadersError {
     Lines(PathBuf, Vec<(usize, Fault)>),
 }
 
-/// What is wrong with a line.
+/// Fault of a line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     #[error("is not `name: value`")]

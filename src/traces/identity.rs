@@ -1,4 +1,4 @@
-//! Which trace a request belongs to: by its id, and by what the caller says of a trace of its own.
+//! Trace that a request belongs to: by its id, and by what the caller says of a trace of its own.
 
 use axum::http::{HeaderMap, HeaderName};
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
@@ -22,7 +22,7 @@ pub(crate) struct TraceParent {
 }
 
 impl TraceParent {
-    /// What the caller says; nothing where that is not what the standard asks for, or is said twice.
+    /// Parent that the caller sends; `None` where that is not what the standard asks for, or is sent twice.
     pub(crate) fn of(headers: &HeaderMap) -> Option<TraceParent> {
         let mut given = headers.get_all(HEADER).iter();
         match (given.next(), given.next()) {

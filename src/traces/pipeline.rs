@@ -38,10 +38,10 @@ const QUEUE_SPANS_MAX: usize = 8 * BATCH_SPANS_MAX;
 /// At the end of the process, for what still waits.
 const CLOSE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Which traces are sent, and where.
+/// Settings of traces: those that are sent, and the collector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceSettings {
-    /// Where batches are posted.
+    /// URL to which batches are posted.
     pub url: Url,
     /// The share of traces that are recorded where no caller says whether one is, 0 to 1.
     pub share: f64,
@@ -49,11 +49,11 @@ pub struct TraceSettings {
     pub ca_file: Option<PathBuf>,
     /// Headers that are sent along, [`super::headers`].
     pub headers_file: Option<PathBuf>,
-    /// Whether batches are sent compressed, by gzip.
+    /// True if batches are sent compressed, by gzip.
     pub is_compressed: bool,
 }
 
-/// What sends the spans of this process.
+/// Pipeline that sends the spans of this process.
 pub struct Pipeline {
     provider: SdkTracerProvider,
     recorded: Recorded,
@@ -75,7 +75,7 @@ impl Pipeline {
         Pipeline { provider, recorded, counts, closing, shipping: tokio::spawn(shipping.run()) }
     }
 
-    /// What the subscriber of the process needs.
+    /// Layer that the subscriber of the process needs.
     pub fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span>,
@@ -83,7 +83,7 @@ impl Pipeline {
         layer(&self.provider, self.recorded)
     }
 
-    /// What becomes of spans is counted there from now on.
+    /// Counts the outcome of spans in `metrics` from now on.
     pub fn count_in(&self, metrics: std::sync::Arc<Metrics>) {
         self.counts.begin(metrics);
     }
@@ -124,14 +124,14 @@ where
         .with_filter(recorded)
 }
 
-/// What the layer takes: spans that are begun for it, and what begins within these.
+/// Filter of the layer: it takes spans that are begun for it, and what begins within these.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded {
     share: f64,
 }
 
 impl Recorded {
-    /// Whether the first span of this trace is to begin here, as far as the subscriber in force says; true where that
+    /// True if the first span of this trace is to begin here, as far as the subscriber in force says; true where that
     /// sends none.
     pub(super) fn has(trace: TraceId) -> bool {
         let share = dispatcher::get_default(|all| all.downcast_ref::<Recorded>().map(|recorded| recorded.share));
@@ -168,11 +168,11 @@ where
 }
 
 thread_local! {
-    /// Whose span is being begun on this thread.
+    /// Trace whose span is being begun on this thread.
     static TRACE: Cell<TraceId> = const { Cell::new(TraceId::INVALID) };
 }
 
-/// What begins without a parent during `begin` is of this trace.
+/// Calls `begin`. A span that begins in it without a parent is of this trace.
 pub(super) fn with_trace(trace: TraceId, begin: impl FnOnce()) {
     TRACE.set(trace);
     begin();
@@ -231,7 +231,7 @@ impl SpanProcessor for Queue {
         }
     }
 
-    /// What waits is sent by [`Shipping`], which [`Pipeline::close`] ends.
+    /// Does nothing: spans that wait are sent by [`Shipping`], which [`Pipeline::close`] ends.
     fn force_flush(&self) -> OTelSdkResult {
         Ok(())
     }

@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 
 /// Spans of one batch.
 pub(super) const BATCH_SPANS_MAX: usize = 512;
-/// How long the first span of a batch waits for others.
+/// Time for which the first span of a batch waits for others.
 const GATHER: Duration = Duration::from_secs(1);
 /// Of one batch.
 const TRIES_MAX: u32 = 3;
@@ -134,7 +134,7 @@ impl Shipping {
     }
 }
 
-/// What is said of a collector that is away, and when.
+/// Log messages about a collector that is away, and their times.
 #[derive(Default)]
 struct Words {
     /// Spans lost since it is.
@@ -144,7 +144,7 @@ struct Words {
 }
 
 impl Words {
-    /// Whether to say that it is away.
+    /// True if the log is to say that the collector is away.
     fn failed(&mut self, now: Instant, spans: u64) -> bool {
         self.lost += spans;
         let is_due = self.said.is_none_or(|said| now - said >= WORDS_PAUSE);
@@ -155,7 +155,7 @@ impl Words {
         true
     }
 
-    /// How many spans were lost, if it is to be said that it is back.
+    /// Number of spans that were lost, if the log is to say that the collector is back; else `None`.
     fn taken(&mut self) -> Option<u64> {
         let lost = std::mem::take(&mut self.lost);
         std::mem::take(&mut self.is_said).then_some(lost)

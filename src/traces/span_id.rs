@@ -19,7 +19,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 const FORM: &[u8] = b"thuban draft of a span";
 const SPAN_BYTES: usize = 8;
-/// Where the seal begins.
+/// Position at which the seal begins.
 const SEALED_BYTES: usize = 12;
 
 /// The id for a draft that `span` proposes.

@@ -35,7 +35,7 @@ pub(crate) struct RequestInfo<'a> {
     pub(crate) is_frequent: bool,
 }
 
-/// Whether anybody takes spans: a look at what was decided when the process started.
+/// True if spans are taken: a look at what was decided when the process started.
 fn is_on() -> bool {
     tracing::span_enabled!(target: TARGET, Level::DEBUG)
 }
@@ -97,12 +97,12 @@ pub(crate) fn answered(span: &Span, status: StatusCode) {
     }
 }
 
-/// What a span is about could not be done.
+/// Marks a span: the operation that it is about could not be done.
 pub(crate) fn failed(span: &Span) {
     span.record("otel.status_code", "error");
 }
 
-/// Whether anything begun here would be within a span: without one the subscriber would keep what no layer of it takes.
+/// True if a span begun here would be within another: without one the subscriber would keep what no layer of it takes.
 fn is_within() -> bool {
     is_on() && !Span::current().is_disabled()
 }

@@ -1,4 +1,4 @@
-//! What the vendors of a caller's tracing want to find again in its trace: the header `tracestate` of the W3C.
+//! Entries that the vendors of a caller's tracing want to find again in its trace: the header `tracestate` of the W3C.
 //!
 //! It means nothing here. The span whose parent the caller names, those within it on this node, and a link to the
 //! caller's span carry it to the collector as it came, so far as it is what the recommendation asks for.
@@ -17,7 +17,8 @@ const SHORT_ENTRY_CHARS_MAX: usize = 128;
 const PART_CHARS_MAX: usize = 256;
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// What the caller says; nothing where that is not what the standard asks for. For who has read its `traceparent`.
+/// State that the caller sends; empty where that is not what the standard asks for. To be called once its `traceparent`
+/// was read.
 pub(super) fn of(headers: &HeaderMap) -> TraceState {
     let mut texts = Vec::new();
     for value in headers.get_all(HEADER) {

@@ -26,7 +26,7 @@ use crate::watch::{Hub, WatchKey};
 #[derive(Clone)]
 pub struct LocalView {
     node: Node,
-    /// How long a node that hears no leader goes on believing tokens.
+    /// Time for which a node that hears no leader goes on believing tokens.
     token_trust: Duration,
 }
 

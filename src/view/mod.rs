@@ -22,7 +22,7 @@ pub use local::LocalView;
 
 /// The state that this node has applied, as config clients may read it.
 pub trait ConfigSource: Clone + Send + Sync + 'static {
-    /// What a poll holds on to that was let in by who asks.
+    /// Guard that a poll keeps while it is held, if it was admitted by a proof.
     type Guard: Send + Sync + 'static;
 
     /// For a poll that is to be held: the key wakes when the proof has ended, or its holder may read something else.
@@ -44,7 +44,7 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// Highest version ever given to a release of this file on this node, 0 if none.
     fn highest_version(&self, namespace: &str, group: &str, file: &str) -> u64;
 
-    /// Where a change wakes [`WatchKey::config`], after the three reads above show it.
+    /// Hub in which a change wakes [`WatchKey::config`], after the three reads above show it.
     fn hub(&self) -> &Hub;
 
     /// Waits until `newest_id() >= id`; false if that did not come about within the limit.
@@ -79,31 +79,32 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// names beyond that was given out by another cluster. False if that cannot be said within the limit.
     fn await_horizon(&self, limit: Duration) -> impl Future<Output = bool> + Send;
 
-    /// Whether that was so a moment ago.
+    /// True if this node had applied everything that any node had a moment ago.
     fn was_at_horizon_lately(&self) -> bool;
 
     /// The members that serve clients now, this node among them.
     fn live_members(&self) -> Vec<LiveMember>;
 
-    /// What somebody may read, where the proof may be used from the address; `None` for one that is none.
+    /// Scope of what the holder of the proof may read, where the proof may be used from the address; `None` for a proof
+    /// that is none.
     fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<ReadScope>;
 
-    /// Whether somebody may have what an encrypted file says: a client, and who may edit it.
+    /// True if the holder of the proof may have the text of an encrypted file: a client, or a caller that may edit it.
     fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
 
-    /// What a released file says, be it kept encrypted or not.
+    /// Text of a released file, be it kept encrypted or not.
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable>;
 
     /// The access keys of an app that are on; `None` where there are none.
     fn access_keys(&self, app_id: &str, namespace: Option<&str>) -> Option<AppKeys>;
 
-    /// What time it is in the cluster.
+    /// Time in the cluster.
     fn now(&self) -> Timestamp;
 
     /// Writes down that a reader was refused, and of which app. Asked once a minute for each of them.
     fn note_refused(&self, app_id: &str, address: Option<IpAddr>);
 
-    /// What a client gets of whom the address alone is known; nothing where another of its labels decides.
+    /// Release for a client of which only the address is known; `None` where another of its labels decides.
     fn resolve_by_address(&self, lookup: &Lookup) -> Option<Arc<Released>> {
         self.resolve(lookup)
     }
@@ -116,7 +117,7 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
         true
     }
 
-    /// Why nothing of this node may be served, if that is so.
+    /// Reason why nothing of this node may be served; `None` if it may be served.
     fn out_of_service(&self) -> Option<String> {
         None
     }
@@ -136,7 +137,7 @@ pub struct Reader<'a> {
     /// `User-Agent`, as sent.
     pub agent: &'a str,
     pub origin: Origin,
-    /// How long its poll is held; zero for a pull.
+    /// Time for which its poll is held; zero for a pull.
     pub hold: Duration,
 }
 

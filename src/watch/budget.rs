@@ -1,4 +1,4 @@
-//! How much may wait: waiters, keys and bytes, in all and of one origin. Whoever takes more than a share
+//! Limits of what may wait: waiters, keys and bytes, in all and of one origin. An origin that takes more than its share
 //! is refused while others still get in.
 
 use crate::origin::{Origin, OriginQuota, Short};
@@ -8,7 +8,7 @@ const KEYS_PER_WAITER: usize = 20;
 /// Bytes a waiter likewise: what its request holds in memory while it waits.
 const BYTES_PER_WAITER: usize = 3 * 1024;
 
-/// What one waiter takes.
+/// Cost of one waiter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) keys: usize,

@@ -28,9 +28,9 @@ use crate::tls;
 
 const TRY_WITHIN: Duration = Duration::from_millis(limits::WEBHOOK_TRY_MS_MAX);
 const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
-/// How long the rest of an answer is waited for that has said what matters.
+/// Time limit for the rest of an answer once it has said what matters.
 const BODY_WITHIN: Duration = Duration::from_secs(1);
-/// How long addresses are believed, and their connections used.
+/// Time for which addresses are believed, and their connections used.
 const ROUTE_LASTS: Duration = Duration::from_secs(60);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
@@ -61,7 +61,7 @@ struct Route {
     made: Instant,
 }
 
-/// What the client asks for addresses: it gets those that were judged, whatever it asks for.
+/// Resolver of the HTTP client: it returns the addresses that were judged, whatever name is asked for.
 struct Judged(Vec<SocketAddr>);
 
 impl Resolve for Judged {
@@ -155,7 +155,7 @@ impl HttpSender {
         Ok(Route { client, url, made: Instant::now() })
     }
 
-    /// Where the URL leads that a request may go to.
+    /// Addresses of the URL that a request may go to.
     async fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, String> {
         let port = url.port_or_known_default().ok_or("the url has no port")?;
         let found = match (literal(url), url.host()) {
@@ -179,7 +179,7 @@ impl HttpSender {
     }
 }
 
-/// Whether the body ended within what is read.
+/// True if the body ended within the bytes that are read.
 async fn read_little(mut response: Response) -> bool {
     let mut read = 0;
     while let Ok(Some(chunk)) = response.chunk().await {

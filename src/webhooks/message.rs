@@ -1,4 +1,4 @@
-//! What a receiver gets: the body of a post, its signature, and what the headers say besides.
+//! Message to a receiver: the body of a post, its signature, and the headers besides.
 
 use bytes::Bytes;
 use hmac::{Hmac, Mac};
@@ -88,7 +88,7 @@ impl Message {
     }
 }
 
-/// What a receiver compares: `sha256=` and the HMAC-SHA256 of the body in hex.
+/// Signature that a receiver compares: `sha256=` and the HMAC-SHA256 of the body in hex.
 fn sign(secret: &[u8], body: &[u8]) -> String {
     let mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key of any length will do");
     format!("sha256={}", hex::encode(mac.chain_update(body).finalize().into_bytes()))

@@ -40,7 +40,7 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 
-/// How webhooks are told.
+/// Settings of webhook delivery.
 #[derive(Clone, Debug, Default)]
 pub struct WebhookSettings {
     /// Authorities that may vouch for https receivers; none for those that the system trusts.
@@ -49,7 +49,7 @@ pub struct WebhookSettings {
     pub private_networks: Vec<IpNet>,
 }
 
-/// What was told since it was written down last, by the ids of webhooks.
+/// Progress of deliveries since it was written down last, by the ids of webhooks.
 #[derive(Default)]
 struct DeliveryProgress {
     told: Mutex<BTreeMap<String, WebhookTold>>,
@@ -85,7 +85,7 @@ impl DeliveryProgress {
         std::mem::take(&mut *self.told.lock()).into_values().collect()
     }
 
-    /// What could not be written down, and is older than what has come since.
+    /// Puts back progress that could not be written down, and that is older than what has come since.
     fn put_back(&self, told: Vec<WebhookTold>) {
         for old in told {
             self.note(&old.id, |told| {
@@ -110,7 +110,7 @@ impl Drop for Running {
     }
 }
 
-/// What is done as the leader of one term.
+/// Work of this node as the leader of one term.
 struct Lead {
     term: u64,
     /// By revision of the webhook.
@@ -185,7 +185,7 @@ pub async fn tell(node: Node, settings: WebhookSettings) {
     }
 }
 
-/// How long to wait after so many failures in a row; `chance` is from 0 to 1.
+/// Time to wait after so many failures in a row; `chance` is from 0 to 1.
 fn pause_after(failures: u32, chance: f64) -> Duration {
     let doubled = PAUSE_MIN.saturating_mul(1 << failures.saturating_sub(1).min(16));
     doubled.min(PAUSE_MAX).mul_f64(1.0 - chance / 2.0)

@@ -33,7 +33,7 @@ struct Keys {
 #[derive(Default)]
 struct Reading {
     open: Vec<Open>,
-    /// What the anchors stand for.
+    /// Nodes that each anchor stands for.
     anchored: HashMap<usize, u64>,
     aliased: u64,
 }
