@@ -218,8 +218,8 @@ pub const WEBHOOK_TRY_MS_MAX: u64 = 10_000;
 /// Bytes that are read of the body of an answer to a webhook; with a longer one the connection ends.
 pub const WEBHOOK_ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Milliseconds of log time for which the state machine remembers a request id: six times the time for which a node
-/// goes on retrying a command.
+/// Milliseconds of log time for which the state machine remembers a request id: seven times the time for which a
+/// node goes on retrying a command.
 pub const REQUEST_MEMORY_MS: u64 = 60_000;
 /// Request ids that the state machine remembers, unless more than that are younger than [`REQUEST_AGE_MS_MIN`].
 pub const REQUEST_MEMORY_MAX: usize = 262_144;
