@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// What is left, by a tree of values.
+    /// Removes nulls by a tree of values, to compare with.
     fn by_tree(value: &mut Value) {
         match value {
             Value::Object(members) => {

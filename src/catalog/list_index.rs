@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    /// What was updated and removed again and again lies on no more segments than half full ones would be.
+    /// Things that were updated and removed again and again lie on no more segments than half full ones would be.
     #[test]
     fn sheets_that_empty_are_put_together() {
         let mut ledger = ListIndex::default();

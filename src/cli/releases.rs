@@ -361,7 +361,7 @@ pub(super) async fn diff(
     Err(Differences::between(&sides.from, &sides.to).into())
 }
 
-/// What differs, place by place; of a text its lines.
+/// Differences, place by place; of a text its lines.
 fn for_programs(diff: &Value) -> Value {
     match diff["changes"].as_array() {
         Some(changes) => json!(changes),

@@ -218,11 +218,11 @@ impl Remote {
     }
 }
 
-/// Which page of a list: by key, so that none is lost or doubled by what others change meanwhile.
+/// A page of a list, by key: no row is lost or doubled by changes that others make meanwhile.
 pub(super) struct Paging {
     limit: usize,
     offset: usize,
-    /// What the page before ended with. A node of an older version has no pages by key.
+    /// The end of the page before. A node of an older version has no pages by key.
     after: Option<String>,
 }
 

@@ -17,7 +17,7 @@ use crate::model::access::check_password;
 const STANDARD_INPUT: &str = "-";
 /// More than any password has.
 const BYTES_MAX: u64 = 64 * 1024;
-/// What shells say of a process that a signal ended, without its number.
+/// Exit code that shells give a process that a signal ended, less the number of the signal.
 const EXIT_OF_SIGNALS: i32 = 128;
 
 /// A password that exists; `what` is what the terminal is asked for.

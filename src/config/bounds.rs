@@ -1,4 +1,4 @@
-//! How much a node keeps and how many it serves: of the log, of the disk, of memory, of connections.
+//! Bounds of a node: of its log, its disk, its memory and its connections.
 
 use clap::Args;
 
@@ -51,12 +51,12 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// What is given, else what the system allows.
+    /// The limit that is given, else the one that the system sets.
     pub fn memory_limit(&self) -> Option<u64> {
         self.memory_limit_bytes.or_else(memory::limit)
     }
 
-    /// What is given, else what `memory_limit` has room for; 0 for none.
+    /// The quota that is given, else the one that `memory_limit` has room for; 0 for none.
     pub fn quota(&self, memory_limit: Option<u64>) -> u64 {
         let share = |limit| limit / limits::STATE_MEMORY_DIVISOR / limits::MEMORY_PER_STATE_BYTE;
         self.quota_bytes.unwrap_or_else(|| memory_limit.map_or(0, share))

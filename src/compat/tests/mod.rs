@@ -40,7 +40,7 @@ use crate::watch::{Hub, WatchKey};
 
 const HOLD: Duration = Duration::from_secs(55);
 const TOKEN: &str = "a-valid-token";
-/// Whom a certificate may name.
+/// The user that a certificate may name.
 const NAMED: &str = "ann";
 
 /// A label and its value, as a gray release demands it.

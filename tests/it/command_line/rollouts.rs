@@ -16,7 +16,7 @@ async fn explained(desk: &Desk, more: &str) -> String {
     desk.line(&line).await.expect(0)
 }
 
-/// What `diff -o json` prints, with this status.
+/// Differences that `diff -o json` prints, with this exit code.
 async fn changes(desk: &Desk, what: &str, code: i32) -> Vec<Value> {
     let told = desk.line(&format!("diff {what} -o json")).await;
     assert_eq!(told.code, code, "{}{}", told.out, told.error);

@@ -1,4 +1,4 @@
-//! What the console does not do: for the API, for who may not, and for forms that are of no page of its own.
+//! Requests that the console refuses: those of the API, of callers without the right, and forms of foreign pages.
 
 use std::time::Duration;
 
