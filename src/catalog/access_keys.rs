@@ -7,7 +7,7 @@ use super::Catalog;
 use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::names::Names;
+use super::index::names::Names;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
 use super::row::{Key, Row, Table};
 use crate::format::level::Level;

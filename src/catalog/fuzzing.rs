@@ -1,5 +1,6 @@
 //! For [`crate::fuzzing`]: a catalog that says when it and its rows part, and the reading of single rows.
 
+use super::audit::AuditRow;
 use super::rekey::Rebirth;
 use super::testing::Bench;
 use super::*;

@@ -7,81 +7,53 @@
 //! catalog. Apply never fails and never panics on input: what is refused is refused per item, as
 //! data.
 //!
-//! Reading order: [`command`], this file, then the books (`services`, `configs`, …). Each book is a
-//! set of maps with the rules of change and the queries of one kind of thing.
+//! Reading order: [`command`], this file, `apply`, then the books (`services`, `configs`, …), whose containers are in
+//! `index`. Each book is a set of maps with the rules of change and the queries of one kind of thing. One that fits is a
+//! single file. One that does not is a folder: its `mod.rs` has the maps, their rows and the queries, `changes.rs` the
+//! rules of change, and each further file a part that this book alone needs.
 
-pub mod abandoned;
 pub mod access;
-mod access_changes;
 pub mod access_keys;
-pub mod active;
 pub mod aliases;
-mod archive;
+mod apply;
 pub mod audit;
-mod auth_targets;
-pub mod authorization;
-pub mod change;
-pub mod command;
-mod config_active;
-mod config_changes;
-mod config_filters;
-mod config_rows;
 pub mod configs;
-pub mod contents;
 mod counts;
-pub mod ctx;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 pub mod history;
-mod idempotency;
-mod instance_changes;
+mod index;
 pub mod instances;
-mod list_index;
-mod logins;
-mod names;
 pub mod namespaces;
 pub mod nodes;
-pub mod page;
-mod queue;
-pub mod rekey;
-pub mod releases;
-mod reserved_names;
-pub mod retention;
-pub mod row;
-mod rule_changes;
 pub mod rules;
-mod sealed;
-mod segment;
 pub mod services;
-pub mod set_digest;
 mod settings;
 pub mod templates;
-pub mod webhooks;
-pub mod would_refuse;
-
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+pub mod webhooks;
 
 use std::fmt;
 
+pub use apply::{authorization, change, command, ctx, rekey, releases, retention, row, would_refuse};
+pub use authorization::{AuthorizedCommand, Credential};
 pub use change::{Applied, Change, ChangeSet, Entity, Outcome};
 pub use command::{Command, DeadInstance, InstanceHealth, Op};
 pub use ctx::{Ctx, RequestId};
+pub use index::{abandoned, page, set_digest};
 pub use row::{Edit, Row, Table};
 
 use crate::format::level::Level;
-use crate::model::access::{Founder, Token, User};
+use crate::model::access::{Token, User};
 use crate::model::access_key::AccessKey;
 use crate::model::alias::ServiceAlias;
-use crate::model::code::Code;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease};
 use crate::model::config_template::ConfigTemplate;
-use crate::model::grant::Verb;
 use crate::model::instance::Instance;
 use crate::model::namespace::Namespace;
-use crate::model::release::ReleaseOp;
 use crate::model::rule::Rule;
 use crate::model::rule::release::RuleRelease;
 use crate::model::service::Service;
@@ -92,14 +64,12 @@ use crate::model::webhook::Webhook;
 use access::Access;
 use access_keys::AccessKeys;
 use aliases::{Aliases, Cl5Counter};
-use audit::{AuditRow, Trail};
-use authorization::{AuthCheck, AuthTarget, Principal, ResourceScope};
-pub use authorization::{AuthorizedCommand, Credential};
-use config_rows::{ConfigMark, ConfigVersion};
+use apply::idempotency::{Requests, SeenRequest};
+use audit::Trail;
 use configs::Configs;
-use contents::StoredContent;
+use configs::contents::StoredContent;
+use configs::rows::{ConfigMark, ConfigVersion};
 use history::{History, HistoryRow};
-use idempotency::{Requests, SeenRequest};
 use instances::Instances;
 use namespaces::Namespaces;
 use nodes::{Cluster, NodeRecord, Nodes};
@@ -141,206 +111,6 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Applies one command. A request id that was applied before is recognised and changes nothing:
-    /// its reply was given when it was applied.
-    pub fn apply(&mut self, ctx: &Ctx, command: Command) -> Applied {
-        let mut changes = ChangeSet::at(self.level());
-        let ctx = &ctx.not_before(self.requests.clock());
-        if !self.requests.remember(ctx, &mut changes) {
-            return Applied { duplicate: true, ..Applied::default() };
-        }
-        let outcomes = match command {
-            Command::Authorized(asked) => self.dispatch_asked(ctx, *asked, &mut changes),
-            command => self.dispatch_own(ctx, command, &mut changes),
-        };
-        self.tell_webhooks(ctx, &mut changes);
-        if self.level() >= Level::TRUST {
-            self.trail.prune(ctx.time, &self.settings, &mut changes);
-        }
-        changes.into_applied(outcomes)
-    }
-
-    /// Applies the request of a caller, judged by what the caller may do now.
-    fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: AuthorizedCommand, changes: &mut ChangeSet) -> Vec<Outcome> {
-        let principal = self.principal(&asked.credential, ctx);
-        let (head, itself) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.itself);
-        let outcomes = self.dispatch(ctx, &principal, itself, asked.command, changes);
-        self.write_down(head, itself, changes);
-        outcomes
-    }
-
-    /// Applies a command of the cluster itself, or one from before commands said who asked.
-    fn dispatch_own(&mut self, ctx: &Ctx, command: Command, changes: &mut ChangeSet) -> Vec<Outcome> {
-        let is_of_instances = matches!(command, Command::InstanceHealth(_) | Command::RemoveDeadInstances(_));
-        let head = AuditRow::of_entry(ctx, command.action(false));
-        let outcomes = self.dispatch(ctx, &Principal::Cluster, false, command, changes);
-        self.write_down(head, is_of_instances, changes);
-        outcomes
-    }
-
-    /// Applies a command to its items: a row has the operation, the rights to it, and the target of each item.
-    #[rustfmt::skip] // one row a command
-    fn dispatch(
-        &mut self,
-        ctx: &Ctx,
-        principal: &Principal,
-        itself: bool,
-        command: Command,
-        changes: &mut ChangeSet,
-    ) -> Vec<Outcome> {
-        let verbs = command.verbs(itself);
-        if command.is_own() && !matches!(principal, Principal::Cluster) {
-            return vec![Code::NotAllowedAccess.into()];
-        }
-        let job = |op| AuthCheck { principal, verbs, missing: authorization::missing(op) };
-        let job_of_instance = |op| AuthCheck {
-            missing: if op == Op::Update { Code::NotFoundInstance.into() } else { authorization::missing(op) },
-            ..job(op)
-        };
-        let job_of_alias = |op| AuthCheck {
-            missing: if op == Op::Update { Code::NotFoundServiceAlias.into() } else { authorization::missing(op) },
-            ..job(op)
-        };
-        let job_of_release = |op| AuthCheck { missing: authorization::missing_release(op), ..job(Op::Update) };
-        match command {
-            Command::Namespaces(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_namespace(op, item),
-                |catalog, item, changes| catalog.write_namespace(ctx, op, &item, changes)),
-            Command::Services(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_service(op, item),
-                |catalog, item, changes| catalog.write_service(ctx, op, &item, changes)),
-            Command::Aliases(op, items) => self.each_judged(&job_of_alias(op), items, changes,
-                |catalog, item| catalog.aim_of_alias(op, item),
-                |catalog, item, changes| catalog.write_alias(ctx, op, &item, changes)),
-            Command::Rules(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_rule(op, item),
-                |catalog, item, changes| catalog.write_rule(ctx, op, &item, changes)),
-            Command::PublishRules(family, items) => self.each_judged(&job(Op::Update),
-                self.named_for(principal, family, items), changes,
-                |catalog, item| catalog.aim_of_rule_publication(family, item),
-                |catalog, item, changes| catalog.publish_rule(ctx, family, &item, changes)),
-            Command::RuleReleases(family, op, items) => self.each_judged(&job_of_release(op),
-                self.named_for(principal, family, items), changes,
-                |catalog, item| catalog.aim_of_rule_release(family, item),
-                |catalog, item, changes| catalog.change_release(ctx, family, op, &item, changes)),
-            Command::ConfigGroups(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_group(op, item),
-                |catalog, item, changes| catalog.write_config_group(ctx, op, &item, changes)),
-            Command::ConfigFiles(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_file(op, item),
-                |catalog, item, changes| catalog.write_config_file(ctx, op, &item, changes)),
-            Command::ConfigPublish(items) => self.each_judged(&job(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_config_release(item),
-                |catalog, item, changes| catalog.publish_config(ctx, &item, changes)),
-            Command::ConfigCreateAndPublish(items) => self.each_judged(&job(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_publication(item),
-                |catalog, item, changes| catalog.create_and_publish_config(ctx, &item, changes)),
-            Command::ConfigRollback(items) =>
-                self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, principal, changes),
-            Command::ConfigDeleteReleases(items) =>
-                self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, principal, changes),
-            Command::ConfigStopGray(items) =>
-                self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, principal, changes),
-            Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, principal, changes),
-            Command::ConfigTemplates(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_template(item),
-                |catalog, item, changes| catalog.write_config_template(ctx, op, &item, changes)),
-            Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, changes,
-                |catalog, item| catalog.aim_of_instance(op, item),
-                |catalog, item, changes| catalog.write_instance(ctx, op, &item, changes)),
-            Command::InstancesDeleteHost(items) => self.each_judged(&job_of_instance(Op::Delete), items, changes,
-                |catalog, item| catalog.aim_of_host(item),
-                |catalog, item, changes| catalog.delete_instances_of_host(&item, changes)),
-            Command::InstancesIsolateHost(items) => self.each_judged(&job_of_instance(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_host(item),
-                |catalog, item, changes| catalog.isolate_instances_of_host(ctx, &item, changes)),
-            Command::Users(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_user(&item.name),
-                |catalog, item, changes| catalog.write_user(ctx, op, &item, changes)),
-            Command::ServiceTokens(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_token(&item.name),
-                |catalog, item, changes| catalog.write_service_token(ctx, op, item, changes)),
-            Command::ChangeTokens(items) => self.each_judged(&job(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_token(&item.name),
-                |catalog, item, changes| catalog.change_service_token(ctx, &item, changes)),
-            Command::EndSessions(ids) => self.each_judged(&job(Op::Delete), ids, changes,
-                |catalog, id| catalog.aim_of_session(id),
-                |catalog, id, changes| catalog.end_session(principal, &id, changes)),
-            Command::AccessKeys(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_access_key(item),
-                |catalog, item, changes| catalog.write_access_key(ctx, op, &item, changes)),
-            Command::Webhooks(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_webhook(item),
-                |catalog, item, changes| catalog.write_webhook(ctx, op, &item, changes)),
-            Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, changes)),
-            Command::ChangePassword { name, password_hash, replaces } => {
-                // One's own needs no more than the old one.
-                let is_own = matches!(principal, Principal::Holder(holder) if holder.name == name && replaces.is_some());
-                let verbs: &[Verb] = if is_own { &[] } else { &[Verb::Manage] };
-                self.each_judged(&AuthCheck { verbs, ..job(Op::Update) }, vec![password_hash], changes,
-                    |catalog, _| catalog.aim_of_user(&name),
-                    |catalog, hash, changes| catalog.change_password(ctx, &name, hash, replaces.as_ref(), changes))
-            }
-            Command::Settings(change) => {
-                let is_of_judgement = change.is_of_judgement() && self.level() >= Level::RIGHTS;
-                let verbs = if is_of_judgement { &[Verb::Operate, Verb::Manage] } else { verbs };
-                self.each_judged(&AuthCheck { verbs, ..job(Op::Update) }, vec![change], changes,
-                    |catalog, _| AuthTarget::of_cluster("settings", "").at(ResourceScope::Cluster, &catalog.settings.revision),
-                    |catalog, change, changes| catalog.change_settings(ctx, &change, changes))
-            }
-            Command::SignIn { hash, user_id, password, from } => {
-                let outcome = self.access.sign_in(ctx, hash, user_id, &password, from, changes);
-                changes.did(AuthTarget::of_cluster("user", &ctx.by), &outcome);
-                vec![outcome]
-            }
-            // Who holds the token may end it, whoever that is.
-            Command::SignOut { hash } => {
-                let outcome = self.access.sign_out(&hash, changes);
-                changes.did(AuthTarget::of_cluster("user", &ctx.by), &outcome);
-                vec![outcome]
-            }
-            Command::Bootstrap { cluster_id, admin, level } => {
-                let cluster = Cluster { cluster_id, founded: ctx.time, level };
-                vec![self.bootstrap(ctx, cluster, admin, changes)]
-            }
-            Command::Raise { level } => vec![self.nodes.raise(level, changes)],
-            Command::Announce(node) => vec![self.nodes.announce(node, changes)],
-            Command::Forget { node_id } => vec![self.nodes.forget(node_id, changes)],
-            Command::InstanceHealth(items) => each(items, |item| {
-                let aim = self.aim_told_of_instance(&item.id);
-                let outcome = self.change_health(ctx, &item, changes);
-                aim.into_iter().for_each(|aim| changes.did(aim, &outcome));
-                outcome
-            }),
-            Command::RemoveDeadInstances(items) => each(items, |item| {
-                let aim = self.aim_told_of_instance(&item.id);
-                let outcome = self.remove_dead_instance(&item, changes);
-                aim.into_iter().for_each(|aim| changes.did(aim, &outcome));
-                outcome
-            }),
-            Command::PublishDue(items) => each(items, |item| {
-                let aim = self.aim_of_due(&item);
-                let outcome = self.publish_due(ctx, &item, changes);
-                changes.did(aim, &outcome);
-                outcome
-            }),
-            Command::Note(notes) => vec![self.note(ctx, notes, changes)],
-            Command::PruneReleases(overfull) => vec![self.prune(&overfull, changes)],
-            Command::Authorized(_) => vec![Code::BadRequest.into()],
-        }
-    }
-
-    /// The first entry of a cluster that counts; any later one changes nothing.
-    fn bootstrap(&mut self, ctx: &Ctx, cluster: Cluster, admin: Founder, changes: &mut ChangeSet) -> Outcome {
-        if self.nodes.cluster_id().is_some() {
-            return Code::NoNeedUpdate.into();
-        }
-        self.nodes.found(cluster, changes);
-        self.access.put_user(admin.into(), changes);
-        self.namespaces.ensure(ctx, namespaces::DEFAULT, changes);
-        Outcome::default()
-    }
-
     /// The level in force: below it nothing newer is proposed, and apply means what it meant then.
     pub fn level(&self) -> Level {
         self.nodes.level()
@@ -350,38 +120,21 @@ impl Catalog {
     /// Made in no time, as it shares all of its maps with this one, and without the memory of
     /// request ids and of the audit trail, which is for apply alone.
     pub fn view(&self) -> Catalog {
-        let Catalog {
-            nodes,
-            access,
-            access_keys,
-            namespaces,
-            services,
-            aliases,
-            configs,
-            rules,
-            instances,
-            settings,
-            history,
-            templates,
-            trail: _,
-            webhooks,
-            requests: _,
-        } = self;
         Catalog {
-            nodes: nodes.clone(),
-            access: access.clone(),
-            access_keys: access_keys.clone(),
-            namespaces: namespaces.clone(),
-            services: services.clone(),
-            aliases: aliases.clone(),
-            configs: configs.clone(),
-            rules: rules.clone(),
-            instances: instances.clone(),
-            settings: settings.clone(),
-            history: history.clone(),
-            templates: templates.clone(),
+            nodes: self.nodes.clone(),
+            access: self.access.clone(),
+            access_keys: self.access_keys.clone(),
+            namespaces: self.namespaces.clone(),
+            services: self.services.clone(),
+            aliases: self.aliases.clone(),
+            configs: self.configs.clone(),
+            rules: self.rules.clone(),
+            instances: self.instances.clone(),
+            settings: self.settings.clone(),
+            history: self.history.clone(),
+            templates: self.templates.clone(),
             trail: Trail::default(),
-            webhooks: webhooks.clone(),
+            webhooks: self.webhooks.clone(),
             requests: Requests::default(),
         }
     }
@@ -439,9 +192,4 @@ impl Catalog {
     pub fn check_loaded(&self) -> Result<(), Corrupt> {
         self.configs.check_loaded()
     }
-}
-
-/// A batch is its items one by one, in order, each succeeding or failing on its own.
-fn each<T>(items: Vec<T>, apply: impl FnMut(T) -> Outcome) -> Vec<Outcome> {
-    items.into_iter().map(apply).collect()
 }

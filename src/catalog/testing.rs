@@ -40,11 +40,11 @@ impl Bench {
         assert_eq!(applied, again, "apply is a function of the log");
         // As a node does: from what was written with it or before.
         for content in applied.unread.iter().chain(&again.unread) {
-            let key = contents::row_key(content.digest());
+            let key = configs::contents::row_key(content.digest());
             let of_key = |edit: &&Edit| edit.key == key && edit.value.is_some();
             let written = applied.edits.iter().rfind(of_key).and_then(|edit| edit.value.as_ref());
             let row = written.or_else(|| self.rows.get(&key)).expect("what is read was written");
-            content.give(contents::text_of_row(row).expect("a content"));
+            content.give(configs::contents::text_of_row(row).expect("a content"));
         }
         for Edit { key, value } in &applied.edits {
             match value {

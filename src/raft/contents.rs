@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::node::Node;
-use crate::catalog::contents::{row_key, text_of_row};
+use crate::catalog::configs::contents::{row_key, text_of_row};
 use crate::catalog::{Edit, Entity, Outcome};
 use crate::model::config_file::ConfigRelease;
 use crate::model::content::Content;

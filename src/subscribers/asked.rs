@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::entry::{Entry, Given, Wants};
 use super::{COUNT_EVERY, FILES, Share, Subscribers, Subscription};
 use crate::catalog::Catalog;
-use crate::catalog::active::ends_of;
 use crate::catalog::history::Thing;
+use crate::catalog::rules::ends_of;
 use crate::model::config_file::{ConfigKey, canonical_file};
 use crate::model::rule::Family;
 

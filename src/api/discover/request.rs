@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::api::error::ApiError;
 use crate::catalog::Catalog;
-use crate::catalog::active::ends_of;
+use crate::catalog::rules::ends_of;
 use crate::model::code::Code;
 use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::grant::ReadScope;

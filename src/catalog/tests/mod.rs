@@ -306,7 +306,7 @@ fn a_namespace_in_use_is_not_deleted() {
     assert_eq!(bench.codes(Command::Namespaces(Op::Delete, vec![named("used")])), [200000]);
 }
 
-/// The transition table of `config_changes`, cell by cell.
+/// The transition table of `configs::changes`, cell by cell.
 #[test]
 fn config_releases_by_the_table() {
     let mut bench = Bench::default();

@@ -11,6 +11,7 @@ use crate::catalog::rekey::Rebirth;
 use crate::catalog::webhooks::WebhookEvent;
 use crate::format::pack;
 use crate::model::access_key::SealedSecret;
+use crate::model::code::Code;
 use crate::model::instance::{HealthCheckDraft, HeartbeatDraft};
 use crate::model::rule::Family;
 use crate::model::webhook::{HookEvent, Progress, WebhookDraft, WebhookTold};

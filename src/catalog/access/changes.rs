@@ -1,0 +1,238 @@
+//! Users, logins and service tokens: the rules of change.
+//!
+//! A cluster always has an administrator: somebody enabled with the role on everything. Whoever is
+//! disabled, deleted or gets another password is out at once: their logins end with the change.
+
+use super::Access;
+use crate::catalog::Catalog;
+use crate::catalog::authorization::Principal;
+use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::command::Op;
+use crate::catalog::ctx::Ctx;
+use crate::format::level::Level;
+use crate::model::access::{PasswordHash, Token, TokenHash, User, UserDraft, Whence};
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::Verb;
+use crate::model::service_token::{ServiceToken, ServiceTokenChange, ServiceTokenDraft, ends};
+use crate::model::{is_stale, limits};
+
+impl Catalog {
+    pub(in crate::catalog) fn write_user(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &UserDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let outcome = match (op, self.access.user_named(&draft.name)) {
+            (Op::Create, Some(taken)) => Ok(Outcome { entity: Entity::User(taken), ..Code::ExistedResource.into() }),
+            (Op::Create, None) => self.access.create_user(ctx, draft, changes),
+            (Op::Update, None) => Err(Code::NotFoundResource.into()),
+            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
+                Ok(Outcome::stale(Entity::User(old)))
+            }
+            (Op::Update, Some(old)) => self.access.update_user(ctx, &old, draft, changes),
+            (Op::Delete, None) => Ok(Outcome::default()),
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+                Ok(Outcome::stale(Entity::User(old)))
+            }
+            (Op::Delete, Some(old)) => self.access.delete_user(&old, changes),
+        };
+        outcome.unwrap_or_else(Outcome::from)
+    }
+
+    /// A new password; with `replaces`, only in place of that one.
+    pub(in crate::catalog) fn change_password(
+        &mut self,
+        ctx: &Ctx,
+        name: &str,
+        password_hash: PasswordHash,
+        replaces: Option<&PasswordHash>,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(old) = self.access.user_named(name) else { return Code::NotFoundResource.into() };
+        if replaces.is_some_and(|replaced| *replaced != old.password_hash) {
+            return Refusal::new(Code::DataConflict, "the password was changed meanwhile").into();
+        }
+        let draft = UserDraft { password_hash: Some(password_hash), ..UserDraft::default() };
+        self.access.update_user(ctx, &old, &draft, changes).unwrap_or_else(Outcome::from)
+    }
+
+    pub(in crate::catalog) fn write_service_token(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: ServiceTokenDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        match (op, self.access.service_token(&draft.name).cloned()) {
+            (Op::Delete, Some(token)) if changes.is_overtaken(&draft.revision, &token.revision) => {
+                Outcome::stale(Entity::ServiceToken(token))
+            }
+            (Op::Delete, Some(token)) => {
+                self.access.remove_service_token(&token, changes);
+                Outcome::done(Entity::ServiceToken(token))
+            }
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Update, _) => Code::BadRequest.into(),
+            (Op::Create, Some(token)) => {
+                Outcome { entity: Entity::ServiceToken(token), ..Code::ExistedResource.into() }
+            }
+            (Op::Create, None) if self.access.service_token_count() >= limits::ACCOUNTS_MAX => {
+                changes.too_many("service tokens", limits::ACCOUNTS_MAX, Code::InvalidParameter).into()
+            }
+            (Op::Create, None) => {
+                let ServiceTokenDraft { name, hash, grants, networks, expires_in_s, comment, disabled, .. } = draft;
+                let token = ServiceToken {
+                    name,
+                    hash,
+                    grants,
+                    networks,
+                    ctime: ctx.time,
+                    by: ctx.by.clone(),
+                    expires: ends(ctx.time, expires_in_s),
+                    comment,
+                    disabled,
+                    previous: None,
+                    modified: None,
+                    revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
+                };
+                Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
+            }
+        }
+    }
+
+    pub(in crate::catalog) fn change_service_token(
+        &mut self,
+        ctx: &Ctx,
+        change: &ServiceTokenChange,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(old) = self.access.service_token(&change.name).cloned() else { return Code::NotFoundResource.into() };
+        if is_stale(&change.revision, &old.revision) {
+            return Outcome::stale(Entity::ServiceToken(old));
+        }
+        let mut token = ServiceToken::clone(&old);
+        change.lay_over(&mut token, ctx.time);
+        if token == *old {
+            return Outcome::unchanged(Entity::ServiceToken(old));
+        }
+        token.modified = Some(ctx.stamp());
+        token.revision = ctx.draw_id();
+        Outcome::done(Entity::ServiceToken(self.access.put_service_token(token, changes)))
+    }
+
+    /// Ends a login by what it is called: one's own, or by who manages everybody.
+    pub(in crate::catalog) fn end_session(
+        &mut self,
+        principal: &Principal,
+        id: &str,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some((token, user)) = self.access.session(id) else { return Outcome::default() };
+        let may = match principal {
+            Principal::Cluster => true,
+            Principal::Holder(holder) => holder.name == user.name || holder.grants.may_everywhere(Verb::Manage),
+            Principal::Stranger | Principal::Gone => false,
+        };
+        if !may {
+            return Refusal::new(Code::NotAllowedAccess, "the session of somebody else: this needs manage").into();
+        }
+        self.access.retire(vec![token], changes);
+        Outcome::default()
+    }
+}
+
+/// Refusal of a change that would leave nobody who can do everything.
+fn last_administrator() -> Refusal {
+    Refusal::new(Code::OperationRoleForbidden, "the last administrator stays one")
+}
+
+impl Access {
+    fn create_user(&mut self, ctx: &Ctx, draft: &UserDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
+        if self.user_count() >= limits::ACCOUNTS_MAX {
+            return Err(changes.too_many("users", limits::ACCOUNTS_MAX, Code::InvalidParameter));
+        }
+        let password_hash = draft.password_hash.clone().unwrap_or_default();
+        if password_hash.is_empty() {
+            return Err(Refusal::new(Code::InvalidParameter, "password is required"));
+        }
+        let mut user = User {
+            id: ctx.draw_id(),
+            name: draft.name.clone(),
+            password_hash,
+            comment: String::new(),
+            disabled: false,
+            grants: Default::default(),
+            ctime: ctx.time,
+            mtime: ctx.time,
+            revision: ctx.draw_revision_since(Level::RIGHTS, changes.level()),
+        };
+        draft.lay_over(&mut user);
+        Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
+    }
+
+    fn update_user(
+        &mut self,
+        ctx: &Ctx,
+        old: &User,
+        draft: &UserDraft,
+        changes: &mut ChangeSet,
+    ) -> Result<Outcome, Refusal> {
+        let mut user = old.clone();
+        draft.lay_over(&mut user);
+        if user == *old {
+            return Ok(Outcome::unchanged(Entity::User(user.into())));
+        }
+        if !user.is_administrator() && self.is_last_administrator(old) {
+            return Err(last_administrator());
+        }
+        if user.disabled || user.password_hash != old.password_hash {
+            self.retire(self.tokens.of_user(&old.id), changes);
+        }
+        user.mtime = ctx.time;
+        user.revision = ctx.draw_revision_since(Level::RIGHTS, changes.level());
+        Ok(Outcome::done(Entity::User(self.put_user(user, changes))))
+    }
+
+    fn delete_user(&mut self, old: &User, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
+        if self.is_last_administrator(old) {
+            return Err(last_administrator());
+        }
+        self.retire(self.tokens.of_user(&old.id), changes);
+        self.remove_user(old, changes);
+        Ok(Outcome::done(Entity::User(old.clone().into())))
+    }
+
+    fn is_last_administrator(&self, user: &User) -> bool {
+        user.is_administrator() && self.users.values().all(|other| other.id == user.id || !other.is_administrator())
+    }
+
+    /// Keeps a new token; those that have ended go, and the oldest where there are too many. With
+    /// `password`, only if that is still the user's: who looked it up may have been behind.
+    pub(in crate::catalog) fn sign_in(
+        &mut self,
+        ctx: &Ctx,
+        hash: TokenHash,
+        user_id: String,
+        password: &PasswordHash,
+        from: Whence,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(user) = self.users.get(&user_id) else { return Code::NotAllowedAccess.into() };
+        if user.disabled || !(password.is_empty() || *password == user.password_hash) {
+            return Code::NotAllowedAccess.into();
+        }
+        let token =
+            Token { hash, user_id, ctime: ctx.time, expires: ctx.time.plus_ms(limits::TOKEN_LIFETIME_MS), from };
+        self.retire(self.tokens.ended(ctx.time), changes);
+        self.retire(self.tokens.older_of_user(&token.user_id, limits::TOKENS_PER_USER_MAX - 1), changes);
+        self.put_token(token, changes);
+        Outcome::default()
+    }
+
+    pub(in crate::catalog) fn sign_out(&mut self, hash: &TokenHash, changes: &mut ChangeSet) -> Outcome {
+        self.retire(self.tokens.get(hash).cloned().into_iter().collect(), changes);
+        Outcome::default()
+    }
+}

@@ -1,0 +1,289 @@
+//! Users, the tokens of their logins, and service tokens: what is kept, and who stands behind a token.
+
+mod changes;
+mod logins;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::authorization::Credential;
+use super::change::ChangeSet;
+use super::page::{Listed, Page, Place, Placed, place_of};
+use super::row::{FIRST_VERSION, Key, Row, Table};
+use crate::format::level::Level;
+use crate::format::pack;
+use crate::model::access::{Founder, Token, TokenHash, User};
+use crate::model::grant::Grants;
+use crate::model::service_token::{ServiceToken, is_within};
+use crate::model::time::Timestamp;
+use logins::Logins;
+
+/// From [`Level::TRUST`] on users have grants.
+const WITH_GRANTS: u8 = 2;
+
+impl Row for User {
+    const TABLE: Table = Table::User;
+    fn name(&self, key: &mut Key) {
+        key.part(&self.id);
+    }
+
+    fn version_at(level: Level) -> u8 {
+        if level >= Level::TRUST { WITH_GRANTS } else { FIRST_VERSION }
+    }
+
+    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
+        if version >= WITH_GRANTS { pack::put(self, out) } else { pack::put(&self.as_founder(), out) }
+    }
+
+    fn of_body(version: u8, body: &[u8]) -> Result<Self, String> {
+        let user = match version {
+            FIRST_VERSION => pack::from_bytes::<Founder>(body).map(User::from),
+            _ => pack::from_bytes(body),
+        };
+        user.map_err(|error| error.to_string())
+    }
+}
+
+impl Row for Token {
+    const TABLE: Table = Table::Token;
+    fn name(&self, key: &mut Key) {
+        key.part(&self.hash.0);
+    }
+}
+
+impl Row for ServiceToken {
+    const TABLE: Table = Table::ServiceToken;
+    fn name(&self, key: &mut Key) {
+        key.part(&self.name);
+    }
+}
+
+/// Holder of a token or of a certificate, with the grants of that holder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Holder {
+    pub name: String,
+    pub grants: Grants,
+    token: Option<Arc<ServiceToken>>,
+}
+
+impl Holder {
+    fn of_user(user: &User) -> Option<Holder> {
+        let (name, grants) = (user.name.clone(), user.grants.clone());
+        (!user.disabled).then_some(Holder { name, grants, token: None })
+    }
+
+    /// True if the token may be used from an address.
+    pub fn is_for(&self, address: Option<IpAddr>) -> bool {
+        self.token.as_ref().is_none_or(|token| is_within(&token.networks, address))
+    }
+}
+
+impl Placed for User {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
+impl Placed for ServiceToken {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.name])
+    }
+}
+
+impl Placed for Token {
+    fn place(&self) -> Place<'_> {
+        place_of([self.hash.id()])
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Access {
+    users: OrdMap<String, Arc<User>>,
+    /// To the id.
+    names: OrdMap<String, String>,
+    tokens: Logins,
+    /// By name.
+    service_tokens: OrdMap<String, Arc<ServiceToken>>,
+    /// To the name.
+    service_hashes: OrdMap<TokenHash, String>,
+}
+
+impl Access {
+    pub fn user_named(&self, name: &str) -> Option<Arc<User>> {
+        self.users.get(self.names.get(name)?).cloned()
+    }
+
+    /// By name.
+    pub fn list_users(&self, wanted: impl Fn(&User) -> bool, page: &Page) -> Listed<Arc<User>> {
+        let users = self.names.values().filter_map(|id| self.users.get(id));
+        Listed::cut(users.filter(|user| wanted(user)), page)
+    }
+
+    pub fn service_token(&self, name: &str) -> Option<&Arc<ServiceToken>> {
+        self.service_tokens.get(name)
+    }
+
+    /// By name, also those whose time is over.
+    pub fn list_service_tokens(
+        &self,
+        wanted: impl Fn(&ServiceToken) -> bool,
+        page: &Page,
+    ) -> Listed<Arc<ServiceToken>> {
+        Listed::cut(self.service_tokens.values().filter(|token| wanted(token)), page)
+    }
+
+    /// Holder of this token, if it is live at `now` and its user is not disabled.
+    pub fn holder(&self, hash: &TokenHash, now: Timestamp) -> Option<Holder> {
+        if let Some(token) = self.tokens.get(hash) {
+            let user = self.users.get(&token.user_id).filter(|_| now < token.expires)?;
+            return Holder::of_user(user);
+        }
+        let token = self.service_tokens.get(self.service_hashes.get(hash)?)?;
+        if !token.lets_in(hash, now) {
+            return None;
+        }
+        let (name, grants) = (token.holder(), token.grants.clone());
+        Some(Holder { name, grants, token: Some(token.clone()) })
+    }
+
+    /// Holder of a credential, if that is live at `now`; a password has no holder once it was checked.
+    pub fn holder_of(&self, credential: &Credential, now: Timestamp) -> Option<Holder> {
+        match credential {
+            Credential::Token(hash) => self.holder(hash, now),
+            Credential::Certificate(name) => self.holder_named(name),
+            Credential::Login => None,
+        }
+    }
+
+    /// The logins of a user, the newest first.
+    pub fn sessions_of(&self, user: &User) -> Vec<Arc<Token>> {
+        self.tokens.older_of_user(&user.id, 0)
+    }
+
+    /// The login that is shown under this id, and whose it is.
+    pub(super) fn session(&self, id: &str) -> Option<(Arc<Token>, Arc<User>)> {
+        let token = self.tokens.shown_as(id)?;
+        Some((token.clone(), self.users.get(&token.user_id)?.clone()))
+    }
+
+    /// True if a token is that of a login.
+    pub fn is_login(&self, hash: &TokenHash) -> bool {
+        self.tokens.get(hash).is_some()
+    }
+
+    /// Time at which a presented token ends by itself; `None` if it does not.
+    pub fn end_of(&self, hash: &TokenHash) -> Option<Timestamp> {
+        if let Some(token) = self.tokens.get(hash) {
+            return Some(token.expires);
+        }
+        let token = self.service_tokens.get(self.service_hashes.get(hash)?)?;
+        let previous = token.previous.as_ref().filter(|previous| previous.hash == *hash).map(|previous| previous.until);
+        previous.into_iter().chain(token.expires).min()
+    }
+
+    /// The same of anything presented. The end of a certificate is judged by its connection, with each request.
+    pub fn end_of_credential(&self, credential: &Credential) -> Option<Timestamp> {
+        if let Credential::Token(hash) = credential { self.end_of(hash) } else { None }
+    }
+
+    /// User of a name that was proven by other means than a token.
+    pub fn holder_named(&self, name: &str) -> Option<Holder> {
+        Holder::of_user(&*self.user_named(name)?)
+    }
+
+    /// Grants at `now` of the caller of this name: a user, or a service token.
+    pub fn grants_of(&self, name: &str, now: Timestamp) -> Option<Grants> {
+        let of_token = || {
+            let tokens = self.service_tokens.values();
+            let token = tokens.filter(|token| !token.is_over(now)).find(|token| token.holder() == name);
+            token.map(|token| token.grants.clone())
+        };
+        self.holder_named(name).map(|holder| holder.grants).or_else(of_token)
+    }
+
+    /// True if this is a clone of the other and neither has changed since: a shared map is never changed in place.
+    pub fn is_shared_with(&self, other: &Access) -> bool {
+        self.users.ptr_eq(&other.users)
+            && self.names.ptr_eq(&other.names)
+            && self.tokens.is_shared_with(&other.tokens)
+            && self.service_tokens.ptr_eq(&other.service_tokens)
+            && self.service_hashes.ptr_eq(&other.service_hashes)
+    }
+
+    pub fn token_count(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub fn user_count(&self) -> usize {
+        self.users.len()
+    }
+
+    pub fn service_token_count(&self) -> usize {
+        self.service_tokens.len()
+    }
+
+    pub(super) fn put_user(&mut self, user: User, changes: &mut ChangeSet) -> Arc<User> {
+        changes.put(&user);
+        self.load_user(user)
+    }
+
+    pub(super) fn remove_user(&mut self, user: &User, changes: &mut ChangeSet) {
+        changes.delete(user);
+        self.users.remove(&user.id);
+        self.names.remove(&user.name);
+    }
+
+    pub(super) fn put_token(&mut self, token: Token, changes: &mut ChangeSet) {
+        changes.put(&token);
+        self.load_token(token);
+    }
+
+    /// Ends logins, in this order.
+    pub(super) fn retire(&mut self, over: Vec<Arc<Token>>, changes: &mut ChangeSet) {
+        for token in over {
+            changes.delete(&*token);
+            self.tokens.remove(&token.hash);
+        }
+    }
+
+    pub(super) fn put_service_token(&mut self, token: ServiceToken, changes: &mut ChangeSet) -> Arc<ServiceToken> {
+        changes.put(&token);
+        self.load_service_token(token)
+    }
+
+    pub(super) fn remove_service_token(&mut self, token: &ServiceToken, changes: &mut ChangeSet) {
+        changes.delete(token);
+        self.service_tokens.remove(&token.name);
+        self.forget_hashes(token);
+    }
+
+    fn forget_hashes(&mut self, token: &ServiceToken) {
+        for hash in token.hashes() {
+            self.service_hashes.remove(hash);
+        }
+    }
+
+    pub(super) fn load_user(&mut self, user: User) -> Arc<User> {
+        let user = Arc::new(user);
+        self.names.insert(user.name.clone(), user.id.clone());
+        self.users.insert(user.id.clone(), user.clone());
+        user
+    }
+
+    pub(super) fn load_token(&mut self, token: Token) {
+        self.tokens.insert(token);
+    }
+
+    pub(super) fn load_service_token(&mut self, token: ServiceToken) -> Arc<ServiceToken> {
+        let token = Arc::new(token);
+        if let Some(before) = self.service_tokens.insert(token.name.clone(), token.clone()) {
+            self.forget_hashes(&before);
+        }
+        for hash in token.hashes() {
+            self.service_hashes.insert(hash.clone(), token.name.clone());
+        }
+        token
+    }
+}

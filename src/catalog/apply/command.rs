@@ -1,0 +1,426 @@
+//! Commands: what a log entry asks of the catalog. One variant per kind of change, a whole request
+//! batch inside; items were checked by the node that took the request as far as that is possible
+//! without state.
+//!
+//! The encoding (variant and field names in MessagePack) is pinned by golden bytes in the tests:
+//! a stored log has to be read by every later version. Variants may be added, never renamed, and what
+//! is added belongs to a level ([`Command::level`]) below which it is not proposed.
+
+use serde::{Deserialize, Serialize};
+
+use super::authorization::AuthorizedCommand;
+use super::releases::Due;
+use super::retention::Overfull;
+use crate::catalog::audit::AuditNote;
+use crate::catalog::nodes::NodeRecord;
+use crate::format::level::Level;
+use crate::model::access::{Founder, PasswordHash, TokenHash, UserDraft, Whence};
+use crate::model::access_key::AccessKeyDraft;
+use crate::model::alias::AliasDraft;
+use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::config_template::ConfigTemplateDraft;
+use crate::model::grant::Verb;
+use crate::model::instance::InstanceDraft;
+use crate::model::namespace::NamespaceDraft;
+use crate::model::release::ReleaseOp;
+use crate::model::rule::release::RuleReleaseDraft;
+use crate::model::rule::{Family, RuleDraft};
+use crate::model::service::ServiceDraft;
+use crate::model::service_token::{ServiceTokenChange, ServiceTokenDraft};
+use crate::model::settings::SettingsChange;
+use crate::model::webhook::{WebhookDraft, WebhookTold};
+
+/// Operation on each item of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Op {
+    Create,
+    Update,
+    Delete,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Names the cluster and makes its administrator; the first one counts.
+    Bootstrap {
+        cluster_id: String,
+        admin: Founder,
+        /// Level that all founders can speak.
+        #[serde(default, skip_serializing_if = "Level::is_first")]
+        level: Level,
+    },
+    /// A node tells who it is and where clients reach it.
+    Announce(NodeRecord),
+    /// A removed member is forgotten; its id may not come back.
+    Forget {
+        node_id: u64,
+    },
+    SignIn {
+        hash: TokenHash,
+        user_id: String,
+        /// Password hash that was checked; from [`Level::TRUST`] on.
+        #[serde(default, skip_serializing_if = "PasswordHash::is_empty")]
+        password: PasswordHash,
+        /// From [`Level::RIGHTS`] on.
+        #[serde(default, skip_serializing_if = "Whence::is_unknown")]
+        from: Whence,
+    },
+    SignOut {
+        hash: TokenHash,
+    },
+    Namespaces(Op, Vec<NamespaceDraft>),
+    Services(Op, Vec<ServiceDraft>),
+    ConfigGroups(Op, Vec<ConfigGroupDraft>),
+    ConfigFiles(Op, Vec<ConfigFileDraft>),
+    ConfigPublish(Vec<ConfigReleaseDraft>),
+    ConfigCreateAndPublish(Vec<ConfigPublish>),
+    ConfigRollback(Vec<ConfigReleaseDraft>),
+    ConfigDeleteReleases(Vec<ConfigReleaseDraft>),
+    Aliases(Op, Vec<AliasDraft>),
+    Rules(Op, Vec<RuleDraft>),
+    PublishRules(Family, Vec<RuleReleaseDraft>),
+    ConfigStopGray(Vec<ConfigReleaseDraft>),
+    RuleReleases(Family, ReleaseOp, Vec<RuleReleaseDraft>),
+    /// A create is a registration: it replaces what is there.
+    Instances(Op, Vec<InstanceDraft>),
+    /// All instances of a service on a host.
+    InstancesDeleteHost(Vec<InstanceDraft>),
+    InstancesIsolateHost(Vec<InstanceDraft>),
+    /// Health that the leader found by heartbeats, or by their absence.
+    InstanceHealth(Vec<InstanceHealth>),
+    /// The cluster speaks this level from here on.
+    Raise {
+        level: Level,
+    },
+    /// Settings that are given change, the others stay.
+    Settings(SettingsChange),
+    /// Removes the surplus releases of these, a bounded number at a time.
+    PruneReleases(Overfull),
+    /// Instances that the leader saw unhealthy for longer than the settings allow.
+    RemoveDeadInstances(Vec<DeadInstance>),
+    /// A caller's request, judged by what the caller may do when it is applied.
+    #[serde(rename = "Asked")]
+    Authorized(Box<AuthorizedCommand>),
+    Users(Op, Vec<UserDraft>),
+    /// With `replaces`, only in place of that one.
+    ChangePassword {
+        name: String,
+        password_hash: PasswordHash,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaces: Option<PasswordHash>,
+    },
+    /// Made or deleted.
+    ServiceTokens(Op, Vec<ServiceTokenDraft>),
+    /// Their secrets are sealed.
+    AccessKeys(Op, Vec<AccessKeyDraft>),
+    /// Operations that level [`Level::ROLLOUT`] brought; the earlier ones have commands of their own.
+    ConfigReleases(ReleaseOp, Vec<ConfigReleaseDraft>),
+    /// Releases that the leader found to be due.
+    PublishDue(Vec<Due>),
+    ConfigTemplates(Op, Vec<ConfigTemplateDraft>),
+    /// Events that a node saw, that are no commands and belong into the audit trail.
+    Note(Vec<AuditNote>),
+    /// Their secrets are sealed.
+    Webhooks(Op, Vec<WebhookDraft>),
+    /// Deliveries of the leader to webhooks, and their results.
+    WebhooksTold(Vec<WebhookTold>),
+    /// Changes the grants, the end or the secret of service tokens.
+    ChangeTokens(Vec<ServiceTokenChange>),
+    /// Logins end, by what they are called where they are shown.
+    EndSessions(Vec<String>),
+}
+
+impl Command {
+    /// The lowest level at which a node reads this command as it is meant. A new variant has its row
+    /// here, and so has a field whose absence means something else.
+    pub fn level(&self) -> Level {
+        match self {
+            Command::Raise { level } | Command::Bootstrap { level, .. } => *level,
+            Command::Announce(record) if !record.version.is_empty() => Level::SETTINGS,
+            Command::Settings(change) => change.level(),
+            Command::PruneReleases(overfull) => {
+                overfull.rules.iter().fold(Level::SETTINGS, |level, (family, _)| level.max(family.since()))
+            }
+            Command::RemoveDeadInstances(_) => Level::SETTINGS,
+            Command::InstanceHealth(items) if items.iter().any(|found| !found.revision.is_empty()) => Level::EDGES,
+            Command::SignIn { from, .. } if !from.is_unknown() => Level::RIGHTS,
+            Command::SignIn { password, .. } if !password.is_empty() => Level::TRUST,
+            Command::ChangeTokens(_) | Command::EndSessions(_) => Level::RIGHTS,
+            Command::Users(_, items) => Level::TRUST.max(highest(items.iter().map(UserDraft::level))),
+            Command::ServiceTokens(_, items) => Level::TRUST.max(highest(items.iter().map(ServiceTokenDraft::level))),
+            Command::AccessKeys(_, items) => Level::TRUST.max(highest(items.iter().map(AccessKeyDraft::level))),
+            Command::Webhooks(_, items) => Level::CUSTODY.max(highest(items.iter().map(WebhookDraft::level))),
+            Command::Services(_, items) => highest(items.iter().map(ServiceDraft::level)),
+            Command::Instances(_, items) => highest(items.iter().map(InstanceDraft::level)),
+            Command::Rules(_, items) => highest(items.iter().map(RuleDraft::level)),
+            Command::Aliases(_, items) => highest(items.iter().map(AliasDraft::level)),
+            Command::ConfigGroups(_, items) => since_rollout(items.iter().map(|item| &item.revision)),
+            Command::ConfigFiles(_, items) => highest(items.iter().map(ConfigFileDraft::level)),
+            Command::ConfigPublish(items) => highest(items.iter().map(ConfigReleaseDraft::level)),
+            Command::ConfigCreateAndPublish(items) => {
+                highest(items.iter().flat_map(|item| [item.file.level(), item.release.level()]))
+            }
+            Command::PublishRules(family, items) => {
+                highest(items.iter().map(RuleReleaseDraft::level)).max(family.since())
+            }
+            Command::RuleReleases(family, op, _) => family.since().max(op.level()),
+            Command::ConfigReleases(..) | Command::PublishDue(_) => Level::ROLLOUT,
+            Command::WebhooksTold(_) => Level::CUSTODY,
+            Command::ConfigTemplates(..) => Level::CUSTODY,
+            Command::Authorized(asked) if asked.mutes_refusals => asked.command.level().max(Level::RIGHTS),
+            Command::Authorized(asked) => asked.command.level().max(Level::TRUST),
+            Command::Note(notes) if notes.iter().any(|note| !note.namespace.is_empty()) => Level::RIGHTS,
+            Command::ChangePassword { .. } | Command::Note(_) => Level::TRUST,
+            _ => Level::FIRST,
+        }
+    }
+}
+
+/// The level of a batch.
+fn highest(levels: impl Iterator<Item = Level>) -> Level {
+    levels.max().unwrap_or_default()
+}
+
+/// The level of fields that came with [`Level::ROLLOUT`]: theirs, where one of them says something.
+fn since_rollout<'a>(mut fields: impl Iterator<Item = &'a Option<String>>) -> Level {
+    let is_said = fields.any(|field| field.as_deref().is_some_and(|text| !text.is_empty()));
+    if is_said { Level::ROLLOUT } else { Level::FIRST }
+}
+
+impl Command {
+    /// True if the state may grow by it: such a command is refused where room is short. A command that takes away, lets
+    /// people in to take away, keeps the cluster together or ends a release is not refused, and goes on.
+    pub fn adds(&self) -> bool {
+        match self {
+            Command::Namespaces(op, _)
+            | Command::Services(op, _)
+            | Command::ConfigGroups(op, _)
+            | Command::ConfigFiles(op, _)
+            | Command::ConfigTemplates(op, _)
+            | Command::Aliases(op, _)
+            | Command::Rules(op, _)
+            | Command::Users(op, _)
+            | Command::ServiceTokens(op, _)
+            | Command::AccessKeys(op, _)
+            | Command::Webhooks(op, _)
+            | Command::Instances(op, _) => op.adds(),
+            Command::Authorized(asked) => asked.command.adds(),
+            Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,
+            Command::RuleReleases(_, op, _) | Command::ConfigReleases(op, _) => op.adds(),
+            Command::Bootstrap { .. }
+            | Command::Announce(_)
+            | Command::Forget { .. }
+            | Command::SignIn { .. }
+            | Command::SignOut { .. }
+            | Command::ChangePassword { .. }
+            | Command::ConfigRollback(_)
+            | Command::ConfigDeleteReleases(_)
+            | Command::ConfigStopGray(_)
+            | Command::InstancesDeleteHost(_)
+            | Command::InstancesIsolateHost(_)
+            | Command::InstanceHealth(_)
+            | Command::Raise { .. }
+            | Command::Settings(_)
+            | Command::PruneReleases(_)
+            | Command::PublishDue(_)
+            | Command::Note(_)
+            | Command::WebhooksTold(_)
+            | Command::ChangeTokens(_)
+            | Command::EndSessions(_)
+            | Command::RemoveDeadInstances(_) => false,
+        }
+    }
+}
+
+impl Command {
+    /// Things that it is about: a measure of the work that it makes, and not more than that.
+    pub fn items(&self) -> usize {
+        match self {
+            Command::Authorized(asked) => asked.command.items(),
+            Command::Namespaces(_, items) => items.len(),
+            Command::Services(_, items) => items.len(),
+            Command::ConfigGroups(_, items) => items.len(),
+            Command::ConfigFiles(_, items) => items.len(),
+            Command::ConfigTemplates(_, items) => items.len(),
+            Command::Aliases(_, items) => items.len(),
+            Command::Rules(_, items) => items.len(),
+            Command::Users(_, items) => items.len(),
+            Command::ServiceTokens(_, items) => items.len(),
+            Command::AccessKeys(_, items) => items.len(),
+            Command::Webhooks(_, items) => items.len(),
+            Command::ConfigCreateAndPublish(items) => items.len(),
+            Command::PublishRules(_, items) | Command::RuleReleases(_, _, items) => items.len(),
+            Command::ConfigPublish(items)
+            | Command::ConfigRollback(items)
+            | Command::ConfigDeleteReleases(items)
+            | Command::ConfigStopGray(items)
+            | Command::ConfigReleases(_, items) => items.len(),
+            Command::Instances(_, items)
+            | Command::InstancesDeleteHost(items)
+            | Command::InstancesIsolateHost(items) => items.len(),
+            Command::InstanceHealth(items) => items.len(),
+            Command::RemoveDeadInstances(items) => items.len(),
+            Command::PruneReleases(overfull) => overfull.files.len() + overfull.rules.len(),
+            Command::PublishDue(items) => items.len(),
+            Command::Note(notes) => notes.len(),
+            Command::WebhooksTold(items) => items.len(),
+            Command::ChangeTokens(items) => items.len(),
+            Command::EndSessions(items) => items.len(),
+            Command::Bootstrap { .. }
+            | Command::Announce(_)
+            | Command::Forget { .. }
+            | Command::SignIn { .. }
+            | Command::SignOut { .. }
+            | Command::Raise { .. }
+            | Command::ChangePassword { .. }
+            | Command::Settings(_) => 1,
+        }
+    }
+}
+
+impl Command {
+    /// The audit trail's word for the deed, in hashed rows: another word belongs to another level (`tests::words`).
+    pub(in crate::catalog) fn action(&self, itself: bool) -> &'static str {
+        match self {
+            Command::Instances(Op::Create, _) if itself => "register",
+            Command::Instances(Op::Delete, _) if itself => "deregister",
+            Command::Namespaces(op, _)
+            | Command::Services(op, _)
+            | Command::ConfigGroups(op, _)
+            | Command::ConfigFiles(op, _)
+            | Command::ConfigTemplates(op, _)
+            | Command::Aliases(op, _)
+            | Command::Rules(op, _)
+            | Command::Users(op, _)
+            | Command::ServiceTokens(op, _)
+            | Command::AccessKeys(op, _)
+            | Command::Webhooks(op, _)
+            | Command::Instances(op, _) => op.word(),
+            Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => "publish",
+            Command::ConfigRollback(_) => ReleaseOp::Rollback.word(),
+            Command::ConfigStopGray(_) => ReleaseOp::StopGray.word(),
+            Command::ConfigDeleteReleases(_) => ReleaseOp::Delete.word(),
+            Command::RuleReleases(_, op, _) | Command::ConfigReleases(op, _) => op.word(),
+            Command::PublishDue(_) => "publish",
+            Command::InstancesDeleteHost(_) => "delete",
+            Command::InstancesIsolateHost(_) => "isolate",
+            Command::ChangePassword { .. } => "password",
+            Command::Settings(_) => "settings",
+            Command::SignIn { .. } => "login",
+            Command::SignOut { .. } => "logout",
+            Command::InstanceHealth(_) => "health",
+            Command::RemoveDeadInstances(_) => "remove",
+            Command::Authorized(asked) => asked.command.action(asked.itself),
+            Command::Bootstrap { .. } => "found",
+            Command::Announce(_) => "announce",
+            Command::Forget { .. } => "forget",
+            Command::Raise { .. } => "raise",
+            Command::PruneReleases(_) => "prune",
+            Command::Note(_) => "note",
+            Command::WebhooksTold(_) => "tell",
+            Command::ChangeTokens(items) if items.iter().all(|item| item.rotation.is_some()) => "rotate",
+            Command::ChangeTokens(_) => "update",
+            Command::EndSessions(_) => "logout",
+        }
+    }
+}
+
+impl Command {
+    /// Verbs that its caller needs where an item aims; none where that depends on more than the command.
+    pub fn verbs(&self, itself: bool) -> &'static [Verb] {
+        match self {
+            Command::Namespaces(..)
+            | Command::Services(..)
+            | Command::Aliases(..)
+            | Command::Rules(..)
+            | Command::ConfigGroups(..)
+            | Command::ConfigFiles(..)
+            | Command::ConfigTemplates(..) => &[Verb::Edit],
+            Command::Instances(..) | Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => {
+                if itself {
+                    &[Verb::Register]
+                } else {
+                    &[Verb::Edit]
+                }
+            }
+            Command::PublishRules(..)
+            | Command::RuleReleases(..)
+            | Command::ConfigPublish(_)
+            | Command::ConfigRollback(_)
+            | Command::ConfigDeleteReleases(_)
+            | Command::ConfigStopGray(_)
+            | Command::ConfigReleases(..) => &[Verb::Release],
+            Command::ConfigCreateAndPublish(_) => &[Verb::Edit, Verb::Release],
+            Command::Users(..) | Command::ServiceTokens(..) | Command::ChangeTokens(_) | Command::AccessKeys(..) => {
+                &[Verb::Manage]
+            }
+            Command::Webhooks(..) | Command::Settings(_) => &[Verb::Operate],
+            Command::Authorized(asked) => asked.command.verbs(asked.itself),
+            Command::ChangePassword { .. }
+            | Command::EndSessions(_)
+            | Command::SignIn { .. }
+            | Command::SignOut { .. }
+            | Command::Bootstrap { .. }
+            | Command::Announce(_)
+            | Command::Forget { .. }
+            | Command::InstanceHealth(_)
+            | Command::Raise { .. }
+            | Command::PruneReleases(_)
+            | Command::PublishDue(_)
+            | Command::RemoveDeadInstances(_)
+            | Command::Note(_)
+            | Command::WebhooksTold(_) => &[],
+        }
+    }
+
+    /// True if it is a command of the cluster itself; no caller may ask for it.
+    pub(in crate::catalog) fn is_own(&self) -> bool {
+        matches!(
+            self,
+            Command::Bootstrap { .. }
+                | Command::Announce(_)
+                | Command::Forget { .. }
+                | Command::InstanceHealth(_)
+                | Command::Raise { .. }
+                | Command::PruneReleases(_)
+                | Command::PublishDue(_)
+                | Command::RemoveDeadInstances(_)
+                | Command::Note(_)
+                | Command::WebhooksTold(_)
+        )
+    }
+}
+
+impl Op {
+    fn word(self) -> &'static str {
+        match self {
+            Op::Create => "create",
+            Op::Update => "update",
+            Op::Delete => "delete",
+        }
+    }
+
+    /// An update may put something larger in place of what is there.
+    fn adds(self) -> bool {
+        match self {
+            Op::Create | Op::Update => true,
+            Op::Delete => false,
+        }
+    }
+}
+
+/// An instance whose health has changed since the leader looked at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceHealth {
+    pub id: String,
+    pub healthy: bool,
+    /// As it was found: with another revision it has changed since. From [`Level::EDGES`] on; empty says nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub revision: String,
+}
+
+/// An instance as it was found dead: with another revision it has changed since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeadInstance {
+    pub id: String,
+    pub revision: String,
+}

@@ -1,0 +1,83 @@
+//! The context of one apply: the only source of time, identity and ids in the catalog.
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::format::level::Level;
+use crate::model::config_file::Stamp;
+use crate::model::time::Timestamp;
+
+/// Names one proposal for as long as its sender may repeat it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub u128);
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// A batch of 100 items draws fewer.
+pub(in crate::catalog) const NUMBERS_PER_ENTRY: u64 = 1024;
+
+/// Index and stamps of the entry being applied.
+#[derive(Clone, Debug)]
+pub struct Ctx {
+    /// Index of the log entry.
+    pub index: u64,
+    /// Stamped by the leader; in the catalog it never runs backwards.
+    pub time: Timestamp,
+    /// Random bytes stamped by the leader, from which ids and revisions are drawn.
+    pub seed: [u8; 16],
+    pub request: RequestId,
+    /// Name of the user on whose behalf the command was proposed.
+    pub by: String,
+    drawn: Cell<u32>,
+}
+
+impl Ctx {
+    pub fn new(index: u64, time: Timestamp, seed: [u8; 16], request: RequestId, by: impl Into<String>) -> Self {
+        Ctx { index, time, seed, request, by: by.into(), drawn: Cell::new(0) }
+    }
+
+    /// This context with its time moved up to `clock`, if it lies before: a new leader's clock may
+    /// be behind the old one's.
+    pub(super) fn not_before(&self, clock: Timestamp) -> Ctx {
+        Ctx { time: self.time.max(clock), drawn: Cell::new(0), ..self.clone() }
+    }
+
+    /// Proposer of this entry, and its time.
+    pub(in crate::catalog) fn stamp(&self) -> Stamp {
+        Stamp { time: self.time, by: self.by.clone() }
+    }
+
+    /// The next number of this entry, for things that clients know by number: unique because the
+    /// log index is, and below 2^53 for 2^43 entries, see [`super::rekey::index_after`].
+    pub fn draw_number(&self) -> u64 {
+        let position = self.drawn.replace(self.drawn.get() + 1);
+        self.index * NUMBERS_PER_ENTRY + u64::from(position)
+    }
+
+    /// A revision for what has one since [`Level::ROLLOUT`] only: empty below it, as it was.
+    pub(in crate::catalog) fn draw_revision(&self, level: Level) -> String {
+        self.draw_revision_since(Level::ROLLOUT, level)
+    }
+
+    /// The same of what has one since another level.
+    pub(in crate::catalog) fn draw_revision_since(&self, since: Level, level: Level) -> String {
+        if level >= since { self.draw_id() } else { String::new() }
+    }
+
+    /// The next id of this entry: 32 lower-case hex digits, the same on every node.
+    pub fn draw_id(&self) -> String {
+        let position = self.drawn.replace(self.drawn.get() + 1);
+        let digest = Sha256::new().chain_update(self.seed).chain_update(position.to_be_bytes()).finalize();
+        let mut text = vec![0; 32];
+        hex::encode_to_slice(&digest[..16], &mut text).expect("two digits for a byte");
+        String::from_utf8(text).expect("digits")
+    }
+}

@@ -1,0 +1,355 @@
+//! Idempotency table: ids of recent commands, so that a command that is proposed again is applied once. A node that
+//! loses the leader in the middle of a forward sends the same command again.
+//!
+//! An id is remembered for [`limits::REQUEST_MEMORY_MS`], which is longer than any node goes on
+//! repeating, and the number is bounded. The newest one also keeps the clock of the log.
+//!
+//! From [`Level::SETTINGS`] on ids age by a clock of their own. It follows the stamps, but no entry moves
+//! it by more than [`STEP_MAX_US`]: a leader whose clock is hours ahead does not make the others' ids
+//! old while they are being repeated. And every entry moves it by [`STEP_MIN_US`], also where the
+//! stamps stand still: at any rate that a cluster reaches the clock runs at less than twice the pace of
+//! time, so that what is repeated is younger than [`limits::REQUEST_AGE_MS_MIN`], and so young an id is
+//! never forgotten. That bounds the memory as well: the younger ones are at most
+//! `REQUEST_AGE_MS_MIN / STEP_MIN_US`, two million, and beyond [`limits::REQUEST_MEMORY_MAX`] the older
+//! ones go. An entry forgets [`FORGOTTEN_PER_ENTRY_MAX`] ids at most: what follows a pause costs no more
+//! than any other.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
+
+use super::change::ChangeSet;
+use super::ctx::{Ctx, RequestId};
+use super::row::{Edit, Key, Row, Table, numbered_key};
+use crate::catalog::index::queue::Queue;
+use crate::format::level::Level;
+use crate::model::limits;
+use crate::model::time::Timestamp;
+
+/// Ids that one entry forgets at most: more than the one that it adds, so that the memory shrinks again.
+const FORGOTTEN_PER_ENTRY_MAX: usize = 4;
+/// Most microseconds by which one entry moves the clock by which ids age.
+const STEP_MAX_US: u64 = 1_000_000;
+/// Fewest microseconds by which one entry moves that clock.
+const STEP_MIN_US: u64 = 8;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(in crate::catalog) struct SeenRequest {
+    /// Index of the entry, big-endian so that rows come back in order.
+    index: [u8; 8],
+    time: Timestamp,
+    request: RequestId,
+    /// The clock by which ids age, in microseconds; it stands at 0 before [`Level::SETTINGS`].
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    clock_us: u64,
+}
+
+impl Row for SeenRequest {
+    const TABLE: Table = Table::Request;
+    fn name(&self, key: &mut Key) {
+        key.part(self.index);
+    }
+}
+
+/// One of very many: an id, and how far log and clock had moved since the one before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Kept {
+    request: [u8; 16],
+    entries: u32,
+    us: u32,
+}
+
+impl Kept {
+    fn hash(&self) -> u64 {
+        hash(RequestId(u128::from_le_bytes(self.request)))
+    }
+}
+
+/// Nodes draw ids at random: half of one is as good as a hash of it.
+fn hash(request: RequestId) -> u64 {
+    request.0 as u64
+}
+
+/// Position in the order of the id with a number.
+fn place(number: u32, forgotten: u32) -> usize {
+    number.wrapping_sub(forgotten) as usize
+}
+
+/// Position in the log at which an id was remembered, and the clock at that entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Moment {
+    index: u64,
+    clock_us: u64,
+}
+
+impl Moment {
+    /// In entries and microseconds. Neither comes near the limit: four thousand million entries that are no
+    /// commands do not follow one another, and the clock moves by [`STEP_MAX_US`] at most.
+    fn steps_to(self, later: Moment) -> (u32, u32) {
+        let step = |from: u64, to: u64| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
+        (step(self.index, later.index), step(self.clock_us, later.clock_us))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(in crate::catalog) struct Requests {
+    /// As the log has them.
+    in_order: Queue<Kept>,
+    oldest: Moment,
+    newest: Moment,
+    /// The time of the newest entry.
+    clock: Timestamp,
+    /// The times of the oldest ones, those from before [`Level::SETTINGS`], which age by them.
+    times: VecDeque<Timestamp>,
+    /// By their ids, the number of each: they follow one another, and the oldest has that of `forgotten`. Four bytes
+    /// for each id, where the ids themselves would be sixteen.
+    known: HashTable<u32>,
+    forgotten: u32,
+}
+
+/// The start of the numbers depends on what was forgotten before, and does not count.
+impl PartialEq for Requests {
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |one: &Self| (one.oldest, one.newest, one.clock);
+        parts(self) == parts(other) && self.times == other.times && self.in_order == other.in_order
+    }
+}
+
+impl Requests {
+    /// The time of the newest entry.
+    pub(in crate::catalog) fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
+    pub(in crate::catalog) fn knows(&self, request: RequestId) -> bool {
+        let is_it = |number: &u32| self.in_order[place(*number, self.forgotten)].request == request.0.to_le_bytes();
+        self.known.find(hash(request), is_it).is_some()
+    }
+
+    /// False if the request was applied before.
+    pub(super) fn remember(&mut self, ctx: &Ctx, changes: &mut ChangeSet) -> bool {
+        if self.knows(ctx.request) {
+            return false;
+        }
+        let clock_us = if changes.level() >= Level::SETTINGS {
+            let clock_us = self.clock_at(ctx.time);
+            self.forget_aged(clock_us, changes);
+            clock_us
+        } else {
+            self.forget_old(ctx.time, changes);
+            0
+        };
+        let row = SeenRequest { index: ctx.index.to_be_bytes(), time: ctx.time, request: ctx.request, clock_us };
+        changes.put(&row);
+        self.load(row);
+        true
+    }
+
+    pub(in crate::catalog) fn load(&mut self, row: SeenRequest) {
+        let moment = Moment { index: u64::from_be_bytes(row.index), clock_us: row.clock_us };
+        if self.in_order.is_empty() {
+            (self.oldest, self.newest) = (moment, moment);
+        }
+        let (entries, us) = self.newest.steps_to(moment);
+        let number = self.forgotten.wrapping_add(self.in_order.len() as u32);
+        self.in_order.push_back(Kept { request: row.request.0.to_le_bytes(), entries, us });
+        (self.newest, self.clock) = (moment, row.time);
+        if row.clock_us == 0 {
+            self.times.push_back(row.time);
+        }
+        let Requests { in_order, known, forgotten, .. } = self;
+        known.insert_unique(hash(row.request), number, |other| in_order[place(*other, *forgotten)].hash());
+    }
+
+    /// The clock by which ids age, at an entry with this stamp.
+    fn clock_at(&self, now: Timestamp) -> u64 {
+        if self.in_order.is_empty() {
+            return STEP_MIN_US;
+        }
+        let passed_us = now.0.saturating_sub(self.clock.0).saturating_mul(1000);
+        self.newest.clock_us + passed_us.clamp(STEP_MIN_US, STEP_MAX_US)
+    }
+
+    fn forget_aged(&mut self, clock_us: u64, changes: &mut ChangeSet) {
+        for _ in 0..FORGOTTEN_PER_ENTRY_MAX {
+            let age_ms = clock_us.saturating_sub(self.oldest.clock_us) / 1000;
+            let is_surplus = self.in_order.len() >= limits::REQUEST_MEMORY_MAX && age_ms >= limits::REQUEST_AGE_MS_MIN;
+            if self.in_order.is_empty() || (age_ms <= limits::REQUEST_MEMORY_MS && !is_surplus) {
+                return;
+            }
+            self.forget_oldest(changes);
+        }
+    }
+
+    /// The way of the first level: all that is old goes at once.
+    fn forget_old(&mut self, now: Timestamp, changes: &mut ChangeSet) {
+        while let Some(oldest) = self.times.front() {
+            let expired = oldest.plus_ms(limits::REQUEST_MEMORY_MS) < now;
+            if !expired && self.in_order.len() < limits::REQUEST_MEMORY_MAX {
+                return;
+            }
+            self.forget_oldest(changes);
+        }
+    }
+
+    fn forget_oldest(&mut self, changes: &mut ChangeSet) {
+        let Some(oldest) = self.in_order.pop_front() else { return };
+        changes.forget(Edit { key: numbered_key(Table::Request, self.oldest.index).to_vec(), value: None });
+        if let Ok(entry) = self.known.find_entry(oldest.hash(), |number| *number == self.forgotten) {
+            entry.remove();
+        }
+        self.forgotten = self.forgotten.wrapping_add(1);
+        if self.oldest.clock_us == 0 {
+            self.times.pop_front();
+        }
+        if let Some(next) = self.in_order.front_mut() {
+            self.oldest.index += u64::from(std::mem::take(&mut next.entries));
+            self.oldest.clock_us += u64::from(std::mem::take(&mut next.us));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::catalog::Edit;
+
+    /// The memory beside the rows that it makes.
+    struct Bench {
+        requests: Requests,
+        rows: BTreeMap<Vec<u8>, Vec<u8>>,
+        level: Level,
+        index: u64,
+        now_us: u64,
+    }
+
+    impl Bench {
+        fn at(level: Level) -> Self {
+            let (requests, rows) = (Requests::default(), BTreeMap::new());
+            Bench { requests, rows, level, index: 0, now_us: 1_000_000_000 }
+        }
+
+        /// One entry `passed_us` later; the edits that it makes, or none if the request is known.
+        fn entry(&mut self, passed_us: u64, request: u128) -> Option<Vec<Edit>> {
+            self.index += 1;
+            self.now_us += passed_us;
+            let mut changes = ChangeSet::at(self.level);
+            let time = Timestamp(self.now_us / 1000).max(self.requests.clock());
+            let ctx = Ctx::new(self.index, time, [0; 16], RequestId(request), "t");
+            let is_new = self.requests.remember(&ctx, &mut changes);
+            let edits = changes.into_applied(Vec::new()).edits;
+            for edit in &edits {
+                match &edit.value {
+                    Some(value) => drop(self.rows.insert(edit.key.clone(), value.clone())),
+                    None => drop(self.rows.remove(&edit.key)),
+                }
+            }
+            is_new.then_some(edits)
+        }
+
+        /// Many entries with ids of their own.
+        fn entries(&mut self, count: u64, passed_us: u64) {
+            for _ in 0..count {
+                let request = u128::from(self.index) + 1;
+                self.entry(passed_us, request).expect("a new id");
+            }
+        }
+
+        fn knows(&self, request: u128) -> bool {
+            self.requests.knows(RequestId(request))
+        }
+
+        fn reloaded(&self) -> Requests {
+            let mut requests = Requests::default();
+            for value in self.rows.values() {
+                requests.load(SeenRequest::read(value).expect("a row that was written"));
+            }
+            requests
+        }
+    }
+
+    const SECOND_US: u64 = 1_000_000;
+    const FULL: u64 = limits::REQUEST_MEMORY_MAX as u64;
+
+    #[test]
+    fn an_entry_after_a_pause_costs_no_more_than_any_other() {
+        let mut bench = Bench::at(Level::SETTINGS);
+        bench.entries(FULL, 60 * SECOND_US / FULL);
+        let edits = bench.entry(61 * SECOND_US, u128::MAX).expect("a new id");
+        assert!(edits.len() <= 1 + FORGOTTEN_PER_ENTRY_MAX, "{} edits", edits.len());
+        for second in 0..200 {
+            let edits = bench.entry(SECOND_US, u128::MAX - 1 - second).expect("a new id");
+            assert!(edits.len() <= 1 + FORGOTTEN_PER_ENTRY_MAX, "{} edits", edits.len());
+        }
+        assert!(bench.requests.in_order.len() < limits::REQUEST_MEMORY_MAX, "it shrinks all the same");
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    #[test]
+    fn a_jump_of_the_stamps_forgets_nothing_that_is_repeated() {
+        for jump_s in [0, 1, 61, 2 * 3600, 30 * 24 * 3600] {
+            let mut bench = Bench::at(Level::SETTINGS);
+            bench.entries(1000, 200);
+            bench.entry(200, 7_000_000).expect("a new id");
+            // A new leader whose clock is ahead, and the other way round, and again.
+            for request in 0..7 {
+                bench.entry(jump_s * SECOND_US, 8_000_000 + request).expect("a new id");
+            }
+            assert!(bench.entry(SECOND_US, 7_000_000).is_none(), "forgotten after jumps of {jump_s} s");
+        }
+    }
+
+    #[test]
+    fn old_ids_are_forgotten_in_time() {
+        let mut bench = Bench::at(Level::SETTINGS);
+        bench.entries(100, SECOND_US);
+        assert!(bench.knows(100) && bench.knows(40), "within a minute");
+        assert!(!bench.knows(38), "after one");
+        assert_eq!(bench.requests.in_order.len(), 61);
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    #[test]
+    fn too_many_are_no_reason_to_forget_a_young_one() {
+        let mut bench = Bench::at(Level::SETTINGS);
+        let crowd = FULL + FULL / 8;
+        // Stamps that stand still, as after a leader whose clock was ahead.
+        bench.entries(crowd, 0);
+        assert!(bench.knows(1), "younger than a retry");
+        assert_eq!(bench.requests.in_order.len() as u64, crowd);
+        let newest = bench.requests.newest.clock_us;
+        assert_eq!(newest, crowd * STEP_MIN_US, "they age all the same, so that their number is bounded");
+        bench.entries(20, SECOND_US);
+        assert!(!bench.knows(1) && bench.knows(u128::from(crowd)), "then the oldest go");
+        bench.entries(crowd / 4, 1000);
+        assert!((bench.requests.in_order.len() as u64) < crowd - FULL / 16, "until the number is what it should be");
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    #[test]
+    fn a_raised_level_keeps_what_is_remembered() {
+        let mut bench = Bench::at(Level::FIRST);
+        bench.entries(30, SECOND_US);
+        bench.level = Level::SETTINGS;
+        assert!(bench.entry(0, 1).is_none(), "remembered from before");
+        bench.entries(30, SECOND_US);
+        assert!(bench.entry(0, 1).is_none(), "from the raise on by the new clock");
+        assert_eq!(bench.reloaded(), bench.requests);
+        bench.entries(60, SECOND_US);
+        assert!(!bench.knows(1) && bench.knows(120));
+        assert_eq!(bench.reloaded(), bench.requests);
+    }
+
+    /// The bytes in which the first release wrote it.
+    #[test]
+    fn a_row_of_the_first_level_is_what_it_was() {
+        let mut bench = Bench::at(Level::FIRST);
+        bench.entry(0, 5).expect("a new id");
+        let written: Vec<_> = bench.rows.values().map(hex::encode).collect();
+        let golden = "0183a5696e646578980000000000000001a474696d65ce000f4240a772657175657374c41000000000000000000000000000000005";
+        assert_eq!(written, [golden]);
+    }
+}

@@ -1,0 +1,17 @@
+//! Application of one log entry: what it asks for ([`command`]), if its caller may have that done ([`authorization`]), the
+//! book that it changes ([`dispatch`]), and what comes of it ([`change`], [`row`]). Beside it is what is the same for all
+//! books: repeated commands ([`idempotency`]), the life cycle of releases, and what is pruned of them.
+
+mod auth_targets;
+pub mod authorization;
+pub mod change;
+pub mod command;
+pub mod ctx;
+mod dispatch;
+pub(super) mod idempotency;
+pub mod rekey;
+pub mod releases;
+mod reserved_names;
+pub mod retention;
+pub mod row;
+pub mod would_refuse;

@@ -1,0 +1,116 @@
+//! The releases of a config file, as the course of releases sees them.
+
+use std::sync::Arc;
+
+use super::{Releasable, Standing, Wish, free, says_of_itself};
+use crate::catalog::Catalog;
+use crate::catalog::authorization::{self, AuthCheck, Principal};
+use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::ctx::Ctx;
+use crate::catalog::history::Thing;
+use crate::model::audience::Audience;
+use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
+use crate::model::grant::Verb;
+use crate::model::release::{Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::rule::Effect;
+
+impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
+    fn from(draft: &'a ConfigReleaseDraft) -> Self {
+        Wish {
+            new_name: draft.new_release_name.as_deref().filter(|name| !name.is_empty()),
+            to_previous: draft.to_previous.unwrap_or_default(),
+            comment: draft.release_description.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+impl Releasable for ConfigRelease {
+    says_of_itself!(ConfigRelease);
+
+    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self {
+        ConfigRelease {
+            id: ctx.draw_number(),
+            name,
+            release_type: ReleaseType::Normal,
+            labels: Vec::new(),
+            client_percent: None,
+            version,
+            active: true,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+            ..self.clone()
+        }
+    }
+
+    fn into_entity(this: Arc<Self>) -> Entity {
+        Entity::ConfigRelease(this)
+    }
+
+    fn of(&self) -> Thing {
+        Thing::File(self.key.clone())
+    }
+
+    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>> {
+        catalog.configs.active_release(&self.key).cloned()
+    }
+
+    fn active_grays(&self, catalog: &Catalog) -> usize {
+        catalog.configs.active_grays(&self.key)
+    }
+
+    /// A file acts on the clients that pull it, and on nobody else.
+    fn effects(&self, _: &Catalog) -> Vec<Effect> {
+        Vec::new()
+    }
+
+    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>> {
+        catalog.configs.releases_of(&self.key).cloned().collect()
+    }
+
+    fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String {
+        let name = format!("{}-{}-{version}", self.key.file, ctx.time.0 / 1000);
+        free(name, |name| catalog.configs.release(&self.key, name).is_none())
+    }
+
+    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64 {
+        catalog.configs.next_version(&self.key, changes)
+    }
+
+    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self> {
+        catalog.configs.put_release(self, changes)
+    }
+
+    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.configs.remove_release(self, changes);
+    }
+
+    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.configs.mark(&self.key, changes);
+        self.retain(catalog, changes);
+    }
+
+    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
+        catalog.retain_config_releases(&self.key, changes);
+    }
+}
+
+impl Catalog {
+    /// Does to releases of config files what may be done to one that is there.
+    pub(super) fn dispatch_config_releases(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        items: Vec<ConfigReleaseDraft>,
+        principal: &Principal,
+        changes: &mut ChangeSet,
+    ) -> Vec<Outcome> {
+        let job = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
+        self.each_judged(
+            &job,
+            items,
+            changes,
+            |catalog, item| catalog.aim_of_config_release(item),
+            |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes),
+        )
+    }
+}

@@ -1,0 +1,449 @@
+//! Life cycle of releases: one course of events for rules and for config files, by the table in
+//! [`model::release`](crate::model::release). The two differ in where their releases are kept and in what a new one
+//! is made of; that is what each says of itself by [`Releasable`].
+
+mod config;
+mod rule;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::authorization::refused_at;
+use super::change::{ChangeSet, Entity, Outcome};
+use super::ctx::Ctx;
+use crate::catalog::Catalog;
+use crate::catalog::history::Thing;
+use crate::catalog::index::archive::Archived;
+use crate::format::level::Level;
+use crate::model::access::CLUSTER;
+use crate::model::audience::Audience;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::ConfigKey;
+use crate::model::grant::{Grants, Verb};
+use crate::model::limits;
+use crate::model::release::{
+    Action, Event, Plan, ReleaseOp, ReleaseState, ReleaseType, Transition, publishable, transition,
+};
+use crate::model::rule::Effect;
+use crate::model::time::Timestamp;
+
+/// Standing of a release from now on.
+#[derive(Clone, Debug)]
+pub(super) enum Standing {
+    /// Clients see it, under this version.
+    Active(u64),
+    Inactive,
+    Planned(Plan),
+}
+
+impl Standing {
+    fn is_active(&self) -> bool {
+        matches!(self, Standing::Active(_))
+    }
+
+    fn version(&self, before: u64) -> u64 {
+        match self {
+            Standing::Active(version) => *version,
+            Standing::Inactive | Standing::Planned(_) => before,
+        }
+    }
+
+    fn plan(self) -> Option<Plan> {
+        match self {
+            Standing::Planned(plan) => Some(plan),
+            Standing::Active(_) | Standing::Inactive => None,
+        }
+    }
+}
+
+/// A release of a rule or of a config file.
+pub(in crate::catalog) trait Releasable: Archived + Sized {
+    fn release_type(&self) -> ReleaseType;
+    fn audience(&self) -> Audience<'_>;
+    fn plan(&self) -> Option<&Plan>;
+    /// Name of the caller who asked for it.
+    fn author(&self) -> &str;
+    /// The same release, as it stands from now on.
+    fn standing(&self, ctx: &Ctx, standing: Standing) -> Self;
+    /// A normal release of the same content, under a name of its own.
+    fn promoted(&self, ctx: &Ctx, name: String, version: u64) -> Self;
+    fn into_entity(this: Arc<Self>) -> Entity;
+
+    // What is there of the same thing, and how it changes.
+
+    fn of(&self) -> Thing;
+    /// The normal one that clients see.
+    fn in_force(&self, catalog: &Catalog) -> Option<Arc<Self>>;
+    fn active_grays(&self, catalog: &Catalog) -> usize;
+    fn siblings(&self, catalog: &Catalog) -> Vec<Arc<Self>>;
+    /// A name that no release of the thing has, for one of this version.
+    fn free_name(&self, catalog: &Catalog, ctx: &Ctx, version: u64) -> String;
+    /// Takes the next version of the thing, which is never used again.
+    fn take_version(&self, catalog: &mut Catalog, changes: &mut ChangeSet) -> u64;
+    fn keep(self, catalog: &mut Catalog, changes: &mut ChangeSet) -> Arc<Self>;
+    fn discard(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
+    /// Clients see something else from now on, and there may be one inactive release more.
+    fn shown(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
+    /// There may be one inactive release more.
+    fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet);
+
+    fn state(&self) -> ReleaseState;
+    /// Effects besides its name, as far as those are judged.
+    fn effects(&self, catalog: &Catalog) -> Vec<Effect>;
+}
+
+/// Methods by which a release of either kind describes itself, from the fields that both have.
+macro_rules! says_of_itself {
+    ($release:ident) => {
+        fn release_type(&self) -> ReleaseType {
+            self.release_type
+        }
+
+        fn audience(&self) -> Audience<'_> {
+            $release::audience(self)
+        }
+
+        fn plan(&self) -> Option<&Plan> {
+            self.plan.as_ref()
+        }
+
+        fn state(&self) -> ReleaseState {
+            $release::state(self)
+        }
+
+        fn author(&self) -> &str {
+            &self.created.by
+        }
+
+        fn standing(&self, ctx: &Ctx, standing: Standing) -> Self {
+            $release {
+                active: standing.is_active(),
+                version: standing.version(self.version),
+                plan: standing.plan(),
+                modified: ctx.stamp(),
+                ..self.clone()
+            }
+        }
+    };
+}
+use says_of_itself;
+
+/// Further wishes of a caller who asks for an operation on a release.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::catalog) struct Wish<'a> {
+    /// Name of the normal release that a gray one is promoted to.
+    pub(in crate::catalog) new_name: Option<&'a str>,
+    /// The normal release before takes the place of one that is withdrawn.
+    pub(in crate::catalog) to_previous: bool,
+    pub(in crate::catalog) comment: &'a str,
+}
+
+/// A release whose time has come, as the leader found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Due {
+    pub thing: Thing,
+    pub release_name: String,
+    pub at: Timestamp,
+}
+
+impl Catalog {
+    /// Has clients see a new release, or plans it for later. It carries the version that was taken for it; `comment`
+    /// is what its author says of it, `besides` is done when its predecessor has gone.
+    pub(in crate::catalog) fn begin_release<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: R,
+        at: Option<Timestamp>,
+        comment: &str,
+        changes: &mut ChangeSet,
+        besides: impl FnOnce(&mut Catalog, &mut ChangeSet),
+    ) -> Outcome {
+        let from = release.in_force(self);
+        let Some(at) = later(ctx, at) else {
+            let action = published(release.release_type());
+            let release = self.show(ctx, release, changes, besides);
+            self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
+            return Outcome::done(R::into_entity(release));
+        };
+        let plan = Plan { at, failed: String::new() };
+        besides(self, changes);
+        let release = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
+        self.remember(ctx, &*release, Action::Schedule, from.as_deref(), comment, changes);
+        Outcome::done(R::into_entity(release))
+    }
+
+    /// Plans are kept whatever retention says, and so there is a limit to them.
+    pub(in crate::catalog) fn admits_plan<'a, R: Releasable + 'a>(
+        siblings: impl Iterator<Item = &'a Arc<R>>,
+        ctx: &Ctx,
+        at: Option<Timestamp>,
+        changes: &ChangeSet,
+    ) -> Result<(), Refusal> {
+        let is_scheduled = |sibling: &&Arc<R>| sibling.state() == ReleaseState::Scheduled;
+        let latest = Timestamp(ctx.time.0.saturating_add(limits::SCHEDULED_AHEAD_MS_MAX));
+        if changes.level() >= Level::RIGHTS && at.is_some_and(|at| at > latest) {
+            return Err(Refusal::new(Code::InvalidParameter, "publish_at is more than a year ahead"));
+        }
+        if later(ctx, at).is_none() || siblings.filter(is_scheduled).count() < limits::SCHEDULED_RELEASES_MAX {
+            return Ok(());
+        }
+        Err(changes.too_many(
+            "releases of it that are to be published later",
+            limits::SCHEDULED_RELEASES_MAX,
+            Code::BadRequest,
+        ))
+    }
+
+    /// Makes a release visible; a normal one takes the place of the one before it.
+    fn show<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: R,
+        changes: &mut ChangeSet,
+        besides: impl FnOnce(&mut Catalog, &mut ChangeSet),
+    ) -> Arc<R> {
+        if release.release_type() == ReleaseType::Normal
+            && let Some(before) = release.in_force(self)
+        {
+            before.standing(ctx, Standing::Inactive).keep(self, changes);
+        }
+        besides(self, changes);
+        let release = release.keep(self, changes);
+        release.shown(self, changes);
+        release
+    }
+
+    /// Does to a release what the table says.
+    pub(in crate::catalog) fn change_release_of<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        target: Option<Arc<R>>,
+        wish: Wish<'_>,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let state = target.as_ref().map_or(ReleaseState::Missing, |release| release.state());
+        let entity = target.clone().map_or(Entity::None, R::into_entity);
+        match (transition(op, state), target) {
+            (Transition::Refuse(refusal), _) => Outcome { entity, ..refusal.into() },
+            (Transition::Stay(code), _) => Outcome { entity, ..code.into() },
+            (_, None) => Code::NotFoundResource.into(),
+            (Transition::Activate, Some(target)) => {
+                self.activate_again(ctx, &*target, Action::Rollback, wish.comment, changes)
+            }
+            (Transition::Deactivate, Some(target)) => {
+                self.deactivate(ctx, &*target, Action::Stop, wish.comment, changes)
+            }
+            (Transition::Promote, Some(target)) => self.promote(ctx, &*target, wish, changes),
+            (Transition::Withdraw, Some(target)) => self.withdraw(ctx, &*target, wish, changes),
+            (Transition::Remove, Some(target)) => {
+                let from = target.in_force(self);
+                target.discard(self, changes);
+                self.remember(ctx, &*target, Action::Delete, from.as_deref(), wish.comment, changes);
+                Outcome::done(entity)
+            }
+        }
+    }
+
+    fn activate_again<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        target: &R,
+        action: Action,
+        comment: &str,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let from = target.in_force(self);
+        let version = target.take_version(self, changes);
+        let release = self.show(ctx, target.standing(ctx, Standing::Active(version)), changes, |_, _| ());
+        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
+        Outcome::done(R::into_entity(release))
+    }
+
+    fn deactivate<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        target: &R,
+        action: Action,
+        comment: &str,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let from = target.in_force(self);
+        let release = target.standing(ctx, Standing::Inactive).keep(self, changes);
+        release.shown(self, changes);
+        self.remember(ctx, &*release, action, from.as_deref(), comment, changes);
+        Outcome::done(R::into_entity(release))
+    }
+
+    /// One step: there is no moment at which clients of the gray release see anything else.
+    fn promote<R: Releasable>(&mut self, ctx: &Ctx, gray: &R, wish: Wish<'_>, changes: &mut ChangeSet) -> Outcome {
+        let has_name = |name: &str| gray.siblings(self).into_iter().find(|release| release.name() == name);
+        if let Some(taken) = wish.new_name.and_then(has_name) {
+            let refusal = Refusal::new(Code::ExistedResource, "there is a release of this name");
+            return Outcome { entity: R::into_entity(taken), ..refusal.into() };
+        }
+        let from = gray.in_force(self);
+        let version = gray.take_version(self, changes);
+        let name = wish.new_name.map_or_else(|| gray.free_name(self, ctx, version), str::to_owned);
+        let normal = gray.promoted(ctx, name, version);
+        gray.standing(ctx, Standing::Inactive).keep(self, changes);
+        let normal = self.show(ctx, normal, changes, |_, _| ());
+        self.remember(ctx, &*normal, Action::Promote, from.as_deref(), wish.comment, changes);
+        Outcome::done(R::into_entity(normal))
+    }
+
+    /// The normal release that clients saw before this one, as far as it is kept.
+    pub(super) fn earlier_normal<R: Releasable>(&self, normal: &R) -> Option<Arc<R>> {
+        let may_return = |release: &Arc<R>| release.state() == ReleaseState::NormalInactive;
+        normal.siblings(self).into_iter().filter(may_return).max_by_key(|release| release.version())
+    }
+
+    fn withdraw<R: Releasable>(&mut self, ctx: &Ctx, normal: &R, wish: Wish<'_>, changes: &mut ChangeSet) -> Outcome {
+        if !wish.to_previous {
+            return self.deactivate(ctx, normal, Action::Withdraw, wish.comment, changes);
+        }
+        let Some(previous) = self.earlier_normal(normal) else {
+            return Refusal::new(Code::NotFoundResource, "there is no earlier normal release to go back to").into();
+        };
+        self.activate_again(ctx, &*previous, Action::Withdraw, wish.comment, changes)
+    }
+
+    /// The leader found that the time of a release has come; it may have been deleted since.
+    pub(in crate::catalog) fn publish_due(&mut self, ctx: &Ctx, due: &Due, changes: &mut ChangeSet) -> Outcome {
+        match &due.thing {
+            Thing::File(key) => {
+                let release = self.configs.release(key, &due.release_name).cloned();
+                self.publish_planned(ctx, release, due, changes)
+            }
+            Thing::Rule(family, id) => {
+                let release = self.rules.of(*family).release(id, &due.release_name).cloned();
+                self.publish_planned(ctx, release, due, changes)
+            }
+        }
+    }
+
+    fn publish_planned<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: Option<Arc<R>>,
+        due: &Due,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let is_due = |release: &Arc<R>| {
+            let plan = release.plan().filter(|plan| plan.state() == ReleaseState::Scheduled);
+            plan.is_some_and(|plan| plan.at == due.at && plan.at <= ctx.time)
+        };
+        let Some(release) = release.filter(is_due) else { return Code::NoNeedUpdate.into() };
+        let active_grays = release.active_grays(self);
+        let verdict = publishable(release.release_type(), release.audience(), active_grays > 0)
+            .and_then(|()| changes.admits_gray(release.release_type(), active_grays));
+        let Err(refusal) = verdict.and_then(|()| self.check_author(ctx, &*release)) else {
+            return self.activate_again(ctx, &*release, published(release.release_type()), "", changes);
+        };
+        let from = release.in_force(self);
+        // The sentence becomes part of hashed rows: it stays as it is within a level (`tests::words`).
+        let plan = Plan { at: due.at, failed: refusal.detail.clone() };
+        let failed = release.standing(ctx, Standing::Planned(plan)).keep(self, changes);
+        self.remember(ctx, &*failed, Action::Failed, from.as_deref(), &refusal.detail, changes);
+        failed.retain(self, changes);
+        Outcome { entity: R::into_entity(failed), ..refusal.into() }
+    }
+
+    /// Refuses to publish in the name of somebody who may not do that any more.
+    fn check_author<R: Releasable>(&self, ctx: &Ctx, release: &R) -> Result<(), Refusal> {
+        let author = release.author();
+        if self.level() < Level::RIGHTS || author == CLUSTER {
+            return Ok(());
+        }
+        let grants = self.access.grants_of(author, ctx.time).unwrap_or_default();
+        // The sentence becomes part of hashed rows (`tests::words`).
+        let why = || Refusal::new(Code::NotAllowedAccess, "its author may not any more");
+        let effects = release.effects(self);
+        let may = self.may_release(&grants, &release.of()) && refused_at(&grants, &[Verb::Release], &effects).is_none();
+        may.then_some(()).ok_or_else(why)
+    }
+
+    fn may_release(&self, grants: &Grants, thing: &Thing) -> bool {
+        match thing {
+            Thing::File(key) => grants.may(Verb::Release, &key.namespace, &key.group),
+            Thing::Rule(family, id) => {
+                let rule = self.rules.of(*family).get(id);
+                rule.is_some_and(|rule| grants.may(Verb::Release, &rule.namespace, &rule.name))
+            }
+        }
+    }
+
+    fn remember<R: Releasable>(
+        &mut self,
+        ctx: &Ctx,
+        release: &R,
+        action: Action,
+        from: Option<&R>,
+        comment: &str,
+        changes: &mut ChangeSet,
+    ) {
+        let event = Event {
+            time: ctx.time,
+            // What was planned is done in the name of who planned it.
+            user: if ctx.by == CLUSTER { release.author().to_owned() } else { ctx.by.clone() },
+            action,
+            release_name: release.name().to_owned(),
+            version: release.version(),
+            from_version: from.map_or(0, Archived::version),
+            comment: comment.to_owned(),
+        };
+        let thing = release.of();
+        self.tell_of_release(&thing, &event, changes);
+        self.history.add(thing, event, changes);
+    }
+
+    /// The release of a thing that has this version now.
+    pub fn release_named_by_version(&self, thing: &Thing, version: u64) -> Option<String> {
+        match thing {
+            Thing::File(key) => {
+                let mut releases = self.configs.releases_of(key);
+                releases.find(|release| release.version == version).map(|release| release.name.clone())
+            }
+            Thing::Rule(family, id) => {
+                let mut releases = self.rules.of(*family).releases_of(id);
+                releases.find(|release| release.version == version).map(|release| release.name.clone())
+            }
+        }
+    }
+
+    /// Releases to be published by `now`, files first, [`limits::BATCH_ITEMS_MAX`] at most.
+    pub fn due(&self, now: Timestamp) -> Vec<Due> {
+        let files = self.configs.due(now).map(|(at, key, name)| Due {
+            thing: Thing::File(ConfigKey::clone(key)),
+            release_name: name.to_string(),
+            at,
+        });
+        let rules = self.rules.due(now).map(|(family, at, id, name)| Due {
+            thing: Thing::Rule(family, id.to_string()),
+            release_name: name.to_string(),
+            at,
+        });
+        files.chain(rules).take(limits::BATCH_ITEMS_MAX).collect()
+    }
+}
+
+/// The time at which something is to be done, if that has not come.
+pub(in crate::catalog) fn later(ctx: &Ctx, at: Option<Timestamp>) -> Option<Timestamp> {
+    at.filter(|at| *at > ctx.time)
+}
+
+fn published(release_type: ReleaseType) -> Action {
+    match release_type {
+        ReleaseType::Normal => Action::Publish,
+        ReleaseType::Gray => Action::Gray,
+    }
+}
+
+/// A caller may have taken that very name, so it grows until it is free.
+fn free(mut name: String, is_free: impl Fn(&str) -> bool) -> String {
+    while !is_free(&name) {
+        name.push('x');
+    }
+    name
+}

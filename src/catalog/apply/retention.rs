@@ -1,0 +1,110 @@
+//! Retention: of the inactive releases of a rule and of a config file the newest stay, as many as the
+//! settings say; active ones are never touched.
+//!
+//! What makes a release inactive removes what is too much by then. That is one, as a rule: where the
+//! setting was lowered, or before the cluster came to keep to it, there can be thousands, and no entry
+//! removes more than [`limits::PRUNED_RELEASES_MAX`]. The rest is proposed by the leader, piece by
+//! piece, until nothing is overfull.
+
+use serde::{Deserialize, Serialize};
+
+use super::change::{ChangeSet, Outcome};
+use crate::catalog::Catalog;
+use crate::format::level::Level;
+use crate::model::config_file::ConfigKey;
+use crate::model::limits;
+use crate::model::rule::Family;
+
+/// Releases that a change of one thing removes at most: with a full batch it is what an entry may.
+const PER_CHANGE_MAX: usize = limits::PRUNED_RELEASES_MAX / limits::BATCH_ITEMS_MAX;
+
+/// Things that have more inactive releases than are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overfull {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<ConfigKey>,
+    /// By family and id.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<(Family, String)>,
+}
+
+impl Overfull {
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.rules.is_empty()
+    }
+}
+
+impl Catalog {
+    /// Number of inactive releases kept of each thing; all of them before [`Level::SETTINGS`].
+    fn releases_kept(&self) -> usize {
+        if self.level() < Level::SETTINGS {
+            return usize::MAX;
+        }
+        usize::try_from(self.settings.releases_kept).unwrap_or(usize::MAX)
+    }
+
+    /// Things that the leader should have pruned next, up to [`limits::PRUNED_THINGS_MAX`] of each kind.
+    pub fn overfull(&self) -> Overfull {
+        let kept = self.releases_kept();
+        let files =
+            self.configs.overfull(kept).take(limits::PRUNED_THINGS_MAX).map(|key| ConfigKey::clone(key)).collect();
+        let rules = Family::ALL.iter().flat_map(|family| {
+            let of_family = self.rules.of(*family).overfull(kept);
+            of_family.map(|id| (*family, id.to_string()))
+        });
+        Overfull { files, rules: rules.take(limits::PRUNED_THINGS_MAX).collect() }
+    }
+
+    /// A release of this file may have become inactive.
+    pub(super) fn retain_config_releases(&mut self, key: &ConfigKey, changes: &mut ChangeSet) {
+        self.prune_file(key, PER_CHANGE_MAX, changes);
+    }
+
+    /// A release of this rule may have become inactive.
+    pub(super) fn retain_rule_releases(&mut self, family: Family, rule_id: &str, changes: &mut ChangeSet) {
+        self.prune_rule(family, rule_id, PER_CHANGE_MAX, changes);
+    }
+
+    /// Prunes the named things. They may have changed since: only what is too much goes.
+    pub(in crate::catalog) fn prune(&mut self, overfull: &Overfull, changes: &mut ChangeSet) -> Outcome {
+        let mut left = limits::PRUNED_RELEASES_MAX;
+        for key in &overfull.files {
+            left -= self.prune_file(key, left, changes);
+        }
+        for (family, rule_id) in &overfull.rules {
+            left -= self.prune_rule(*family, rule_id, left, changes);
+        }
+        Outcome::default()
+    }
+
+    /// Removes surplus releases, the oldest first, and returns their number.
+    fn prune_file(&mut self, key: &ConfigKey, at_most: usize, changes: &mut ChangeSet) -> usize {
+        let (kept, mut removed, mut through) = (self.releases_kept(), 0, 0);
+        while removed < at_most
+            && let Some(oldest) = self.configs.surplus(key, kept).cloned()
+        {
+            self.configs.remove_release(&oldest, changes);
+            (removed, through) = (removed + 1, oldest.version);
+        }
+        if removed > 0 {
+            self.configs.removed_through(key, through, changes);
+        }
+        removed
+    }
+
+    fn prune_rule(&mut self, family: Family, rule_id: &str, at_most: usize, changes: &mut ChangeSet) -> usize {
+        let (kept, mut removed, mut through) = (self.releases_kept(), 0, 0);
+        let book = self.rules.of_mut(family);
+        while removed < at_most
+            && let Some(oldest) = book.surplus(rule_id, kept).cloned()
+        {
+            book.remove_release(&oldest, changes);
+            (removed, through) = (removed + 1, oldest.version);
+        }
+        if removed > 0 {
+            book.removed_through(rule_id, through, changes);
+        }
+        removed
+    }
+}

@@ -1,0 +1,227 @@
+//! Rows: how what the catalog keeps is laid down as bytes under keys.
+//!
+//! A key is the number of the table and the parts of the name with a NUL between them (no name may
+//! hold one). A value is a version byte and MessagePack with field names. Table numbers and field
+//! names are for ever; a field may be added with a default, a changed meaning takes a new version of
+//! the row. Which version is written depends on the level of the cluster; every version that ever was
+//! is read.
+//!
+//! | table | version | from level | |
+//! |---|---|---|---|
+//! | any | 1 | 1 | the fields by name |
+//! | user | 2 | 3 | grants in place of a role |
+//! | settings | 2 | 3 | what is kept of the audit trail |
+//! | config file, config release | 2 | 2 | `content` is the digest of a row of table content |
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::catalog::Corrupt;
+use crate::format::level::Level;
+use crate::format::pack;
+
+/// Tables by number. 0 belongs to the Raft adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Table {
+    Cluster = 1,
+    Node = 2,
+    User = 3,
+    Token = 4,
+    Request = 5,
+    Namespace = 6,
+    Service = 7,
+    ConfigGroup = 8,
+    ConfigFile = 9,
+    ConfigRelease = 10,
+    ConfigMark = 11,
+    ConfigVersion = 12,
+    Alias = 13,
+    Cl5Counter = 14,
+    Rule = 15,
+    RuleRelease = 16,
+    Instance = 17,
+    Settings = 18,
+    Content = 19,
+    AccessKey = 20,
+    ServiceToken = 21,
+    Audit = 22,
+    History = 23,
+    ConfigTemplate = 24,
+    Webhook = 27,
+    WebhookEvent = 28,
+}
+
+impl Table {
+    pub const ALL: [Table; 26] = [
+        Table::Cluster,
+        Table::Node,
+        Table::User,
+        Table::Token,
+        Table::Request,
+        Table::Namespace,
+        Table::Service,
+        Table::ConfigGroup,
+        Table::ConfigFile,
+        Table::ConfigRelease,
+        Table::ConfigMark,
+        Table::ConfigVersion,
+        Table::Alias,
+        Table::Cl5Counter,
+        Table::Rule,
+        Table::RuleRelease,
+        Table::Instance,
+        Table::Settings,
+        Table::Content,
+        Table::AccessKey,
+        Table::ServiceToken,
+        Table::Audit,
+        Table::History,
+        Table::ConfigTemplate,
+        Table::Webhook,
+        Table::WebhookEvent,
+    ];
+
+    /// Name of what it holds, for people and their tools.
+    pub fn label(self) -> &'static str {
+        match self {
+            Table::Cluster => "cluster",
+            Table::Node => "nodes",
+            Table::User => "users",
+            Table::Token => "tokens",
+            Table::Request => "requests",
+            Table::Namespace => "namespaces",
+            Table::Service => "services",
+            Table::ConfigGroup => "config_groups",
+            Table::ConfigFile => "config_files",
+            Table::ConfigRelease => "config_releases",
+            Table::ConfigMark => "config_marks",
+            Table::ConfigVersion => "config_versions",
+            Table::Alias => "aliases",
+            Table::Cl5Counter => "alias_counter",
+            Table::Rule => "rules",
+            Table::RuleRelease => "rule_releases",
+            Table::Instance => "instances",
+            Table::Settings => "settings",
+            Table::Content => "contents",
+            Table::AccessKey => "access_keys",
+            Table::ServiceToken => "service_tokens",
+            Table::Audit => "audit",
+            Table::History => "history",
+            Table::Webhook => "webhooks",
+            Table::WebhookEvent => "webhook_events",
+            Table::ConfigTemplate => "config_templates",
+        }
+    }
+
+    /// The table that a row key belongs to.
+    pub fn of_key(key: &[u8]) -> Result<Table, Corrupt> {
+        let number = key.first().copied().unwrap_or_default();
+        Table::ALL
+            .into_iter()
+            .find(|table| *table as u8 == number)
+            .ok_or_else(|| Corrupt(format!("row key {} belongs to no table of this version", hex::encode(key))))
+    }
+}
+
+/// The table and the number of a row whose name is a number alone.
+pub fn numbered(key: &[u8]) -> Option<(Table, u64)> {
+    let (_, number) = key.split_first()?;
+    let number = <[u8; 8]>::try_from(number).ok()?;
+    Some((Table::of_key(key).ok()?, u64::from_be_bytes(number)))
+}
+
+/// The key of such a row.
+pub fn numbered_key(table: Table, number: u64) -> [u8; 9] {
+    let mut key = [table as u8; 9];
+    key[1..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// The version of every table that has no other.
+pub(in crate::catalog) const FIRST_VERSION: u8 = 1;
+
+/// Room for the value of most rows.
+const VALUE_BYTES_USUAL: usize = 512;
+
+/// The key of a row while it is made: its table, then the parts of its name with a zero byte between them.
+pub struct Key {
+    bytes: Vec<u8>,
+    has_parts: bool,
+}
+
+impl Key {
+    fn of(table: Table) -> Key {
+        let mut bytes = Vec::with_capacity(64);
+        bytes.push(table as u8);
+        Key { bytes, has_parts: false }
+    }
+
+    pub(in crate::catalog) fn part(&mut self, part: impl AsRef<[u8]>) -> &mut Key {
+        if self.has_parts {
+            self.bytes.push(0);
+        }
+        self.has_parts = true;
+        self.bytes.extend_from_slice(part.as_ref());
+        self
+    }
+}
+
+/// Something that is kept as one row.
+pub trait Row: Serialize + DeserializeOwned {
+    const TABLE: Table;
+
+    /// Says the parts of the name, which make the key.
+    fn name(&self, key: &mut Key);
+
+    fn key(&self) -> Vec<u8> {
+        let mut key = Key::of(Self::TABLE);
+        self.name(&mut key);
+        key.bytes
+    }
+
+    /// The version in which it is written at a level; the one at the newest level is the highest that is read.
+    fn version_at(_: Level) -> u8 {
+        FIRST_VERSION
+    }
+
+    /// Appends what follows the version byte.
+    fn put_body(&self, _version: u8, out: &mut Vec<u8>) {
+        pack::put(self, out);
+    }
+
+    /// The inverse of [`Row::put_body`], for any version that ever was.
+    fn of_body(_version: u8, body: &[u8]) -> Result<Self, String> {
+        pack::from_bytes(body).map_err(|error| error.to_string())
+    }
+
+    /// Value that is kept at a level.
+    fn value(&self, level: Level) -> Vec<u8> {
+        self.written_as(Self::version_at(level))
+    }
+
+    /// The value in a version; who changes a stored row by itself keeps to the one that it has, its first byte.
+    fn written_as(&self, version: u8) -> Vec<u8> {
+        let mut value = Vec::with_capacity(VALUE_BYTES_USUAL);
+        value.push(version);
+        self.put_body(version, &mut value);
+        value
+    }
+
+    fn read(value: &[u8]) -> Result<Self, Corrupt> {
+        let readable = FIRST_VERSION..=Self::version_at(Level::NEWEST);
+        match value.split_first() {
+            Some((version, body)) if readable.contains(version) => Self::of_body(*version, body)
+                .map_err(|error| Corrupt(format!("a row of table {:?}: {error}", Self::TABLE))),
+            Some((version, _)) => Err(Corrupt(format!("a row of table {:?} has version {version}", Self::TABLE))),
+            None => Err(Corrupt(format!("a row of table {:?} is empty", Self::TABLE))),
+        }
+    }
+}
+
+/// One changed row: its new value, or `None` where it is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    pub key: Vec<u8>,
+    pub value: Option<Vec<u8>>,
+}

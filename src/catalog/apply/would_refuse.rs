@@ -1,0 +1,77 @@
+//! Drafts and releases that exist and could not be made now by their authors: they are from before rules were judged
+//! where they act, or from before their authors lost a right. They go on working and are reported to administrators.
+
+use super::authorization::refused_at;
+use crate::catalog::Catalog;
+use crate::catalog::page::{Listed, Page, Place, Placed, place_of};
+use crate::catalog::rules::{ReleaseFilter, RuleFilter};
+use crate::model::access::CLUSTER;
+use crate::model::grant::{Grants, Verb};
+use crate::model::rule::{Effect, Family, Rule};
+use crate::model::time::Timestamp;
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WouldRefuse {
+    /// As in the audit trail.
+    pub kind: &'static str,
+    pub namespace: String,
+    pub name: String,
+    /// Empty for a draft.
+    pub release_name: String,
+    pub user: String,
+    /// The verb that its author lacks, and where.
+    pub verb: Verb,
+    pub at: String,
+}
+
+impl Placed for WouldRefuse {
+    fn place(&self) -> Place<'_> {
+        place_of([self.kind, &self.namespace, &self.name, &self.release_name])
+    }
+}
+
+impl Catalog {
+    /// All of them, by kind and name. `now` decides which tokens are over.
+    pub fn would_refuse(&self, now: Timestamp, page: &Page) -> Listed<WouldRefuse> {
+        let mut found: Vec<_> = Family::ALL.iter().flat_map(|family| self.would_refuse_of(*family, now)).collect();
+        found.sort();
+        Listed::cut(found.iter(), page)
+    }
+
+    fn would_refuse_of(&self, family: Family, now: Timestamp) -> Vec<WouldRefuse> {
+        let book = self.rules.of(family);
+        let every = RuleFilter::default();
+        let drafts = book.list(&every, &Page::ALL).rows.into_iter();
+        let drafts = drafts.filter_map(|rule| self.lacking(&rule, &rule, Verb::Edit, &rule.modified.by, now));
+        let releases = book.list_releases(&ReleaseFilter::default(), &Page::ALL).rows.into_iter();
+        let releases = releases.filter(|release| release.state().is_in_force_or_planned()).filter_map(|release| {
+            let rule = self.rule_of(&release);
+            let row = self.lacking(rule, &release.rule, Verb::Release, &release.created.by, now)?;
+            Some(WouldRefuse { release_name: release.name.clone(), ..row })
+        });
+        drafts.chain(releases).collect()
+    }
+
+    /// Verb that the author lacks at the rule, or where the judged form of it acts; `None` if none is lacking.
+    fn lacking(&self, rule: &Rule, judged: &Rule, verb: Verb, author: &str, now: Timestamp) -> Option<WouldRefuse> {
+        if author.is_empty() || author == CLUSTER {
+            return None;
+        }
+        let grants: Grants = self.access.grants_of(author, now).unwrap_or_default();
+        let effects: Vec<Effect> = self.effects([judged]);
+        let at = match grants.may(verb, &rule.namespace, &rule.name) {
+            false => format!("{}/{}", rule.namespace, rule.name),
+            true => format!("{:?}", refused_at(&grants, &[verb], &effects)?),
+        };
+        Some(WouldRefuse {
+            kind: rule.family().element(),
+            namespace: rule.namespace.clone(),
+            name: rule.name.clone(),
+            release_name: String::new(),
+            user: author.to_owned(),
+            verb,
+            at,
+        })
+    }
+}

@@ -1,0 +1,357 @@
+//! The configuration store: rules of change.
+//!
+//! What becomes of a release is in `releases`, the same as for rules. With the file its releases and their history
+//! go; versions and notification ids live on.
+//!
+//! Four more rules: a release name that is taken for the file is 400201, what no client could
+//! read is not published, and neither is another content than the one that was judged before; and no content is
+//! kept in clear of a file that is encrypted, nor sealed of one that is not.
+
+use std::sync::Arc;
+
+use md5::{Digest, Md5};
+
+use crate::catalog::Catalog;
+use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::command::Op;
+use crate::catalog::ctx::Ctx;
+use crate::catalog::history::Thing;
+use crate::catalog::releases::{Releasable, later};
+use crate::format::level::Level;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{
+    ConfigFile, ConfigFileDraft, ConfigGroup, ConfigGroupDraft, ConfigKey, ConfigPublish, ConfigRelease,
+    ConfigReleaseDraft, Format,
+};
+use crate::model::content::Content;
+use crate::model::is_stale;
+use crate::model::properties;
+use crate::model::release::{ReleaseOp, publishable};
+
+fn md5_of(content: &str) -> String {
+    hex::encode(Md5::digest(content))
+}
+
+impl Catalog {
+    pub(in crate::catalog) fn write_config_group(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &ConfigGroupDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let old = self.configs.group(&draft.namespace, &draft.name).cloned();
+        match (op, old) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigGroup(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => {
+                self.namespaces.ensure(ctx, &draft.namespace, changes);
+                let mut group = new_group(ctx, &draft.namespace, &draft.name, changes.level());
+                draft.lay_over(&mut group);
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
+            }
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) => {
+                if is_stale(&draft.revision, &old.revision) {
+                    return Outcome::stale(Entity::ConfigGroup(old));
+                }
+                let mut group = ConfigGroup::clone(&old);
+                draft.lay_over(&mut group);
+                if group == *old {
+                    return Outcome::unchanged(Entity::ConfigGroup(old));
+                }
+                group.modified = ctx.stamp();
+                group.revision = ctx.draw_revision(changes.level());
+                Outcome::done(Entity::ConfigGroup(self.configs.put_group(group, changes)))
+            }
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::ConfigGroup(old))
+            }
+            (Op::Delete, Some(old)) => {
+                if self.configs.files_in_group(&old.namespace, &old.name).next().is_some() {
+                    return Refusal::new(Code::ExistedResource, "the group still has config files").into();
+                }
+                self.configs.remove_group(&old, changes);
+                Outcome::done(Entity::ConfigGroup(old))
+            }
+        }
+    }
+
+    pub(in crate::catalog) fn write_config_file(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &ConfigFileDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        match (op, self.configs.file(&draft.key()).cloned()) {
+            (Op::Create, Some(old)) => Outcome { entity: Entity::ConfigFile(old), ..Code::ExistedResource.into() },
+            (Op::Create, None) => match refuse_unfit(None, draft) {
+                Some(refused) => refused,
+                None => Outcome::done(Entity::ConfigFile(self.create_config_file(ctx, draft, changes))),
+            },
+            (Op::Update, None) => Code::NotFoundResource.into(),
+            (Op::Update, Some(old)) if is_stale(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::ConfigFile(old))
+            }
+            (Op::Update, Some(old)) => match refuse_unfit(Some(&old), draft) {
+                Some(refused) => refused,
+                None => match self.update_config_file(ctx, &old, draft, changes) {
+                    Some(file) => Outcome::done(Entity::ConfigFile(file)),
+                    None => Outcome::unchanged(Entity::ConfigFile(old)),
+                },
+            },
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::ConfigFile(old))
+            }
+            (Op::Delete, Some(old)) => self.delete_config_file(&old, changes),
+        }
+    }
+
+    fn create_config_file(&mut self, ctx: &Ctx, draft: &ConfigFileDraft, changes: &mut ChangeSet) -> Arc<ConfigFile> {
+        let file = edited(ctx, None, draft, changes.level());
+        self.ensure_group(ctx, &file.key, changes);
+        self.configs.put_file(file, changes)
+    }
+
+    /// Makes namespace and group on the fly.
+    fn ensure_group(&mut self, ctx: &Ctx, key: &ConfigKey, changes: &mut ChangeSet) {
+        self.namespaces.ensure(ctx, &key.namespace, changes);
+        if self.configs.group(&key.namespace, &key.group).is_none() {
+            self.configs.put_group(new_group(ctx, &key.namespace, &key.group, changes.level()), changes);
+        }
+    }
+
+    /// `None` if the draft changes nothing.
+    fn update_config_file(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<ConfigFile>,
+        draft: &ConfigFileDraft,
+        changes: &mut ChangeSet,
+    ) -> Option<Arc<ConfigFile>> {
+        let file = edited(ctx, Some(old), draft, changes.level());
+        (file != **old).then(|| self.configs.put_file(file, changes))
+    }
+
+    fn delete_config_file(&mut self, old: &Arc<ConfigFile>, changes: &mut ChangeSet) -> Outcome {
+        let was_visible = self.configs.active_release(&old.key).is_some() || self.configs.has_gray(&old.key);
+        for release in self.configs.versions_of(&old.key) {
+            self.configs.remove_release(&release, changes);
+        }
+        self.configs.remove_file(old, changes);
+        self.history.forget(&Thing::File(old.key.clone()), changes);
+        if was_visible {
+            self.configs.mark(&old.key, changes);
+        }
+        Outcome::done(Entity::ConfigFile(old.clone()))
+    }
+
+    pub(in crate::catalog) fn publish_config(
+        &mut self,
+        ctx: &Ctx,
+        draft: &ConfigReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(file) = self.configs.file(&draft.key()).cloned() else {
+            return Refusal::new(Code::NotFoundResource, "no such config file").into();
+        };
+        let refused = self.refuse_other_published(&file.key, draft.given_md5());
+        let refused = refused.or_else(|| self.refuse_release(ctx, draft, changes));
+        let refused = refused.or_else(|| refuse_unjudged(&file, draft, changes));
+        match refused.or_else(|| refuse_unreadable(&file, draft)) {
+            Some(refused) => refused,
+            None => self.release(ctx, ConfigFile::clone(&file), draft, changes),
+        }
+    }
+
+    /// Writes the file and publishes it: both or, where one is refused, neither.
+    pub(in crate::catalog) fn create_and_publish_config(
+        &mut self,
+        ctx: &Ctx,
+        publish: &ConfigPublish,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let key = publish.file.key();
+        let expected = publish.md5.as_deref().filter(|md5| !md5.is_empty());
+        let refused = self.refuse_other_published(&key, expected);
+        if let Some(refused) = refused.or_else(|| self.refuse_release(ctx, &publish.release, changes)) {
+            return refused;
+        }
+        let old = self.configs.file(&key).cloned();
+        if is_stale(&publish.file.revision, old.as_ref().map_or("", |file| &file.revision)) {
+            return Outcome::stale(old.map_or(Entity::None, Entity::ConfigFile));
+        }
+        if let Some(refused) = refuse_unfit(old.as_deref(), &publish.file) {
+            return refused;
+        }
+        let file = edited(ctx, old.as_ref(), &publish.file, changes.level());
+        let refused = refuse_unjudged(&file, &publish.release, changes);
+        if let Some(refused) = refused.or_else(|| refuse_unreadable(&file, &publish.release)) {
+            return refused;
+        }
+        self.ensure_group(ctx, &key, changes);
+        self.release(ctx, file, &publish.release, changes)
+    }
+
+    /// Compare-and-set on what clients see.
+    fn refuse_other_published(&self, key: &ConfigKey, expected: Option<&str>) -> Option<Outcome> {
+        let (expected, current) = (expected?, self.configs.active_release(key));
+        let refusal = || Refusal::new(Code::DataConflict, "the published content has another md5");
+        current.is_none_or(|release| release.md5 != expected).then(|| refusal().into())
+    }
+
+    fn refuse_release(&self, ctx: &Ctx, draft: &ConfigReleaseDraft, changes: &ChangeSet) -> Option<Outcome> {
+        let key = draft.key();
+        // What comes later is judged when it does.
+        let is_later = later(ctx, draft.publish_at()).is_some();
+        let active_grays = if is_later { 0 } else { self.configs.active_grays(&key) };
+        let verdict = publishable(draft.release_type(), draft.audience(), active_grays > 0)
+            .and_then(|()| changes.admits_gray(draft.release_type(), active_grays))
+            .and_then(|()| Catalog::admits_plan(self.configs.releases_of(&key), ctx, draft.publish_at(), changes));
+        if let Err(refusal) = verdict {
+            return Some(refusal.into());
+        }
+        let taken = self.configs.release(&key, draft.given_name()?)?.clone();
+        let refusal = Refusal::new(Code::ExistedResource, "the file has a release of this name");
+        Some(Outcome { entity: Entity::ConfigRelease(taken), ..refusal.into() })
+    }
+
+    fn release(&mut self, ctx: &Ctx, file: ConfigFile, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Outcome {
+        let version = self.configs.next_version(&file.key, changes);
+        let mut release = ConfigRelease {
+            id: ctx.draw_number(),
+            name: draft.given_name().unwrap_or_default().to_owned(),
+            key: file.key.clone(),
+            content: file.content.clone(),
+            md5: md5_of(&file.content),
+            encrypted: file.encrypted,
+            format: file.format,
+            comment: file.comment.clone(),
+            tags: file.tags.clone(),
+            description: draft.release_description.clone().unwrap_or_default(),
+            release_type: draft.release_type(),
+            labels: draft.labels().to_vec(),
+            client_percent: draft.client_percent.clone(),
+            plan: None,
+            version,
+            active: true,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+        };
+        if release.name.is_empty() {
+            release.name = release.free_name(self, ctx, version);
+        }
+        let is_now = later(ctx, draft.publish_at()).is_none();
+        let file = ConfigFile { released: if is_now { Some(ctx.stamp()) } else { file.released.clone() }, ..file };
+        let comment = release.description.clone();
+        let written = |catalog: &mut Catalog, changes: &mut ChangeSet| {
+            catalog.configs.put_file(file, changes);
+        };
+        self.begin_release(ctx, release, draft.publish_at(), &comment, changes, written)
+    }
+
+    /// Release that a draft names: by release name, else by id.
+    fn named_release(&self, draft: &ConfigReleaseDraft) -> Option<Arc<ConfigRelease>> {
+        let key = draft.key();
+        match (draft.given_name(), draft.id) {
+            (Some(name), id) => {
+                self.configs.release(&key, name).filter(|found| id.is_none_or(|id| id == found.id)).cloned()
+            }
+            (None, Some(id)) => self.configs.versions_of(&key).into_iter().find(|release| release.id == id),
+            (None, None) => None,
+        }
+    }
+
+    pub(in crate::catalog) fn change_config_release(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        draft: &ConfigReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let target = self.named_release(draft);
+        self.change_release_of(ctx, op, target, draft.into(), changes)
+    }
+}
+
+/// The file as it will be: a new one or `old`, with the draft laid over it.
+fn edited(ctx: &Ctx, old: Option<&Arc<ConfigFile>>, draft: &ConfigFileDraft, level: Level) -> ConfigFile {
+    let mut file = match old {
+        Some(old) => ConfigFile::clone(old),
+        None => new_file(ctx, draft.key(), level),
+    };
+    draft.lay_over(&mut file);
+    if old.is_some_and(|old| **old != file) {
+        file.modified = ctx.stamp();
+        file.revision = ctx.draw_revision(level);
+    }
+    file
+}
+
+fn new_file(ctx: &Ctx, key: ConfigKey, level: Level) -> ConfigFile {
+    ConfigFile {
+        id: ctx.draw_number(),
+        format: Format::of_new(&key.file, level),
+        key,
+        created: ctx.stamp(),
+        modified: ctx.stamp(),
+        revision: ctx.draw_revision(level),
+        ..ConfigFile::default()
+    }
+}
+
+/// Refuses a file that is not the one that was judged: that one is published, or nothing is.
+fn refuse_unjudged(file: &ConfigFile, draft: &ConfigReleaseDraft, changes: &mut ChangeSet) -> Option<Outcome> {
+    let judged = draft.judged.as_ref().filter(|judged| !judged.is_of(file))?;
+    if judged.comes_again && changes.level() >= Level::CUSTODY {
+        changes.leave_out();
+    }
+    let refusal = Refusal::new(Code::DataConflict, "the file was changed while it was published");
+    Some(Outcome { overtaken: true, ..refusal.into() })
+}
+
+/// Refuses content whose sealing does not fit the file as it stands from then on, or that was not made of what is
+/// there. So no content is kept in a form that it should not have, however nodes and callers overtake each other.
+fn refuse_unfit(old: Option<&ConfigFile>, draft: &ConfigFileDraft) -> Option<Outcome> {
+    let before = old.is_some_and(|old| old.encrypted);
+    let after = draft.encrypted.unwrap_or(before);
+    let is_fit = match &draft.content {
+        Some(_) => draft.sealing.as_ref().is_some_and(|sealing| sealing.is_sealed) == after,
+        None => before == after,
+    };
+    let made_of = draft.sealing.as_ref().and_then(|sealing| sealing.made_of.as_ref());
+    let is_of = |made_of: &Content| old.map_or_else(Content::default, |old| old.content.reference()) == *made_of;
+    if is_fit && made_of.is_none_or(is_of) {
+        return None;
+    }
+    let why = "whether the file is encrypted, or its content, was changed while it was written: try again";
+    Some(Refusal::new(Code::DataConflict, why).into())
+}
+
+/// Refuses content that no client could read: properties that cannot be parsed. Sealed ones were judged by the node
+/// that took the request, or are not published.
+fn refuse_unreadable(file: &ConfigFile, draft: &ConfigReleaseDraft) -> Option<Outcome> {
+    if Format::read_as(&file.key.file, file.format) != Format::Properties {
+        return None;
+    }
+    if file.encrypted {
+        let refusal = || Refusal::new(Code::DataConflict, "the file was encrypted while it was published: try again");
+        return draft.judged.is_none().then(|| refusal().into());
+    }
+    let error = properties::parse(&file.content).err()?;
+    Some(Refusal::new(Code::NotMatchContentToFormat, error.to_string()).into())
+}
+
+fn new_group(ctx: &Ctx, namespace: &str, name: &str, level: Level) -> ConfigGroup {
+    ConfigGroup {
+        id: ctx.draw_number(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        created: ctx.stamp(),
+        modified: ctx.stamp(),
+        revision: ctx.draw_revision(level),
+        ..ConfigGroup::default()
+    }
+}

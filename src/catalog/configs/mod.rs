@@ -1,0 +1,448 @@
+//! The configuration store: groups, files and releases, the lookup of config clients and the two
+//! memories that outlive a deletion (versions and notification marks).
+
+mod active;
+mod changes;
+pub mod contents;
+mod filters;
+pub(super) mod rows;
+mod sealed;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use imbl::OrdMap;
+use memchr::memmem;
+
+use super::Corrupt;
+use super::change::{Change, ChangeSet};
+use super::index::archive::Archive;
+use super::index::list_index::{ListIndex, Wish};
+use super::index::names::Names;
+use super::page::{Listed, Page, Place, cut_sorted};
+use crate::format::level::Level;
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease, canonical_file};
+use crate::model::config_lookup::{ClientLabels, Released};
+use crate::model::content::ContentDigest;
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+use active::ActiveConfigs;
+use contents::{Contents, StoredContent};
+pub use filters::{FileFilter, GroupFilter};
+use filters::{newest_file_first, newest_release_first};
+use rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
+use sealed::Sealed;
+
+/// Versions that are remembered of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Versions {
+    highest: u64,
+    removed_through: u64,
+}
+
+/// A stored row whose content has not come by yet.
+#[derive(Clone, Debug, PartialEq)]
+enum Waiting {
+    File(ConfigFile),
+    Release(ConfigRelease),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Configs {
+    groups: Names<Arc<ConfigGroup>>,
+    files: ListIndex<ConfigFile>,
+    releases: Archive<ConfigRelease>,
+    contents: Contents,
+    sealed: Sealed,
+    active: ActiveConfigs,
+    marks: OrdMap<Arc<ConfigKey>, u32>,
+    versions: OrdMap<Arc<ConfigKey>, Versions>,
+    newest_notification_id: u32,
+    /// Only while rows are loaded, by what they wait for.
+    waiting: BTreeMap<ContentDigest, Vec<Waiting>>,
+}
+
+impl Configs {
+    // ---- what config clients see ----
+
+    /// Release that a client finds under `file` in one step of its lookup.
+    pub fn find(&self, namespace: &str, group: &str, file: &str, client: &ClientLabels) -> Option<&Arc<Released>> {
+        self.active.find(namespace, group, file, client)
+    }
+
+    /// True if the release that a client finds there depends on another of its labels than its address.
+    pub fn asks_labels(&self, namespace: &str, group: &str, file: &str) -> bool {
+        self.active.asks_labels(namespace, group, file)
+    }
+
+    /// The newest notification id of one step of a lookup.
+    pub fn notification_id(&self, namespace: &str, group: &str, file: &str) -> Option<u32> {
+        self.marks.get(&ConfigKey::new(namespace, group, canonical_file(file))).copied()
+    }
+
+    /// The newest id given to any change: all that is applied here is at or below it.
+    pub fn newest_notification_id(&self) -> u32 {
+        self.newest_notification_id
+    }
+
+    /// The highest version ever given to a release of the file; 0 if there was none.
+    pub fn highest_version(&self, key: &ConfigKey) -> u64 {
+        self.versions_seen(key).highest
+    }
+
+    /// The highest version of a release of the file that retention removed; 0 if it removed none.
+    pub fn removed_through_version(&self, key: &ConfigKey) -> u64 {
+        self.versions_seen(key).removed_through
+    }
+
+    /// The same, where the releases of one file are asked for.
+    pub fn removed_through_version_of(&self, filter: &FileFilter) -> Option<u64> {
+        Some(self.removed_through_version(&filter.one_file().filter(|key| filter.matches_key(key))?))
+    }
+
+    fn versions_seen(&self, key: &ConfigKey) -> Versions {
+        self.versions.get(key).copied().unwrap_or_default()
+    }
+
+    // ---- what the management surface reads ----
+
+    pub fn group(&self, namespace: &str, group: &str) -> Option<&Arc<ConfigGroup>> {
+        self.groups.get(namespace, group)
+    }
+
+    pub fn file(&self, key: &ConfigKey) -> Option<&Arc<ConfigFile>> {
+        self.files.get(key)
+    }
+
+    pub fn release(&self, key: &ConfigKey, name: &str) -> Option<&Arc<ConfigRelease>> {
+        self.releases.get(key, name)
+    }
+
+    /// The active normal release of exactly this file.
+    pub fn active_release(&self, key: &ConfigKey) -> Option<&Arc<ConfigRelease>> {
+        self.active.normal(key)
+    }
+
+    /// True if an active gray release is beside it, or alone.
+    pub fn has_gray(&self, key: &ConfigKey) -> bool {
+        self.active_grays(key) > 0
+    }
+
+    /// Number of active gray releases of the file.
+    pub(super) fn active_grays(&self, key: &ConfigKey) -> usize {
+        self.active.grays(key)
+    }
+
+    pub fn files_in_group(&self, namespace: &str, group: &str) -> impl Iterator<Item = &Arc<ConfigFile>> {
+        let start = ConfigKey::new(namespace, group, "");
+        let (namespace, group) = (start.namespace.clone(), start.group.clone());
+        self.files.onward(&start).take_while(move |file| file.key.namespace == namespace && file.key.group == group)
+    }
+
+    pub fn file_count_in(&self, group: &ConfigGroup) -> usize {
+        self.files_in_group(&group.namespace, &group.name).count()
+    }
+
+    /// Newest change first, then by name.
+    pub fn list_groups(&self, filter: &GroupFilter, page: &Page) -> Listed<Arc<ConfigGroup>> {
+        if filter.read_scope.is_blind() {
+            return Listed::default();
+        }
+        let wanted = |group: &&Arc<ConfigGroup>| {
+            filter.read_scope.sees(&group.namespace, &group.name)
+                && NameFilter::passes(&filter.namespace, &group.namespace)
+                && NameFilter::passes(&filter.name, &group.name)
+                && filter
+                    .business
+                    .as_ref()
+                    .is_none_or(|part| group.business.to_lowercase().contains(&part.to_lowercase()))
+                && filter.department.as_ref().is_none_or(|department| group.department == *department)
+        };
+        let order = |one: &Arc<ConfigGroup>, other: &Arc<ConfigGroup>| {
+            let newest_first = other.modified.time.cmp(&one.modified.time);
+            newest_first.then_with(|| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)))
+        };
+        cut_sorted(self.groups.values(None).filter(wanted).collect(), order, page)
+    }
+
+    /// Number of groups that [`Configs::list_groups`] walks at most, or of files, for a caller that counts them.
+    pub fn reach_of_groups(&self) -> usize {
+        self.groups.len().max(self.files.len())
+    }
+
+    /// Newest change first, then by key. A filter that names a group walks that alone.
+    pub fn list_files(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigFile>> {
+        if filter.read_scope.is_blind() {
+            return Listed::default();
+        }
+        let part = filter.content.as_deref().map(memmem::Finder::new);
+        let has_part = |file: &ConfigFile| {
+            part.as_ref().is_none_or(|part| !file.encrypted && part.find(file.content.as_bytes()).is_some())
+        };
+        if let Some((namespace, group)) = filter.one_group() {
+            let wanted = |file: &&Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
+            let of_group = self.files_in_group(namespace, group).filter(wanted);
+            return cut_sorted(of_group.collect(), newest_file_first, page);
+        }
+        let wishes = Wish::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
+        let wanted = |file: &ConfigFile| filter.read_scope.sees(&file.key.namespace, &file.key.group) && has_part(file);
+        let wants_all = filter.read_scope.is_whole() && part.is_none();
+        let listed = |page: &Page| self.files.list(&wishes, (!wants_all).then_some(wanted), page);
+        let is_wanted = |file: &Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
+        let onward =
+            |[namespace, group, file, _]: Place<'_>| self.files.onward(&ConfigKey::new(namespace, group, file));
+        Listed::ordered(page, &filter.namespace, listed, onward, is_wanted)
+    }
+
+    /// Newest change first, then by key and highest version. A filter that names a file walks its
+    /// releases alone.
+    pub fn list_releases(&self, filter: &FileFilter, page: &Page) -> Listed<Arc<ConfigRelease>> {
+        if filter.read_scope.is_blind() {
+            return Listed::default();
+        }
+        let wanted = |release: &&Arc<ConfigRelease>| {
+            (!filter.only_active || release.active) && NameFilter::passes(&filter.release, &release.name)
+        };
+        let matching = match filter.one_file() {
+            Some(key) if filter.matches_key(&key) => self.releases.of(&key).filter(wanted).collect(),
+            Some(_) => Vec::new(),
+            None => self.releases.of_all(|key| filter.matches_key(key)).filter(wanted).collect(),
+        };
+        cut_sorted(matching, newest_release_first, page)
+    }
+
+    /// The releases of one file, by name.
+    pub(super) fn releases_of(&self, key: &ConfigKey) -> impl Iterator<Item = &Arc<ConfigRelease>> {
+        self.releases.of(key)
+    }
+
+    /// Releases to be published by `now`: time, file and release name of each.
+    pub(super) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<ConfigKey>, &Arc<str>)> {
+        self.releases.due(now)
+    }
+
+    /// All releases of one file, highest version first.
+    pub fn versions_of(&self, key: &ConfigKey) -> Vec<Arc<ConfigRelease>> {
+        let mut all: Vec<_> = self.releases.of(key).cloned().collect();
+        all.sort_by_key(|release| Reverse(release.version));
+        all
+    }
+
+    pub fn has_groups_in(&self, namespace: &str) -> bool {
+        self.groups.has_any_in(namespace)
+    }
+
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    pub fn file_count(&self) -> usize {
+        self.files.len()
+    }
+
+    pub fn release_count(&self) -> usize {
+        self.releases.len()
+    }
+
+    /// Different contents of files and releases.
+    pub fn content_count(&self) -> usize {
+        self.contents.len()
+    }
+
+    /// The bytes of the contents that are in memory: of drafts and of releases in force, and others that have no rows
+    /// of their own.
+    pub fn content_bytes_in_memory(&self) -> usize {
+        self.contents.bytes_in_memory()
+    }
+
+    /// Drafts and releases whose content is sealed.
+    pub fn sealed_count(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// Those of them that are sealed under other data keys than the ones of these names.
+    pub fn sealed_under_others<'a>(&self, keys: impl Iterator<Item = &'a str>) -> usize {
+        self.sealed.under_others(keys)
+    }
+
+    // ---- retention ----
+
+    /// The files with more than `kept` inactive releases.
+    pub(super) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<ConfigKey>> {
+        self.releases.overfull(kept)
+    }
+
+    /// The oldest inactive release of the file, if it has more than `kept`.
+    pub(super) fn surplus(&self, key: &ConfigKey, kept: usize) -> Option<&Arc<ConfigRelease>> {
+        self.releases.surplus(key, kept)
+    }
+
+    // ---- the ways in which anything here changes ----
+
+    pub(super) fn put_group(&mut self, group: ConfigGroup, changes: &mut ChangeSet) -> Arc<ConfigGroup> {
+        changes.put(&group);
+        self.load_group(group)
+    }
+
+    pub(super) fn put_file(&mut self, mut file: ConfigFile, changes: &mut ChangeSet) -> Arc<ConfigFile> {
+        file.content = self.contents.keep(true, &file.content, changes);
+        changes.put(&file);
+        let file = Arc::new(file);
+        if let Some(old) = self.insert_file(file.clone()) {
+            self.contents.let_go(&old.content, changes);
+        }
+        file
+    }
+
+    pub(super) fn remove_group(&mut self, group: &ConfigGroup, changes: &mut ChangeSet) {
+        changes.delete(group);
+        self.groups.remove(&group.namespace, &group.name);
+    }
+
+    pub(super) fn remove_file(&mut self, file: &ConfigFile, changes: &mut ChangeSet) {
+        changes.delete(file);
+        if let Some(old) = self.files.remove(&file.key) {
+            self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
+            self.contents.let_go(&old.content, changes);
+        }
+    }
+
+    pub(super) fn put_release(&mut self, mut release: ConfigRelease, changes: &mut ChangeSet) -> Arc<ConfigRelease> {
+        release.content = self.contents.keep(release.active, &release.content, changes);
+        changes.put(&release);
+        let (release, old) = self.insert_release(release);
+        if let Some(old) = old {
+            self.contents.let_go(&old.content, changes);
+        }
+        release
+    }
+
+    pub(super) fn remove_release(&mut self, release: &ConfigRelease, changes: &mut ChangeSet) {
+        changes.delete(release);
+        self.active.remove(release);
+        if let Some(old) = self.releases.remove(&release.key, &release.name) {
+            self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
+            self.contents.let_go(&old.content, changes);
+        }
+    }
+
+    /// The next version of a file: one counter over all its releases, never used again.
+    ///
+    /// In a cluster that began again from an earlier state ([`crate::catalog::rekey`]) it is above all that the
+    /// cluster before may have given to a file which that state did not know.
+    pub(super) fn next_version(&mut self, key: &ConfigKey, changes: &mut ChangeSet) -> u64 {
+        let floor = if changes.level() >= Level::SETTINGS { self.highest_version(&ConfigKey::default()) } else { 0 };
+        let seen = self.versions_seen(key);
+        self.put_versions(key, Versions { highest: seen.highest.max(floor) + 1, ..seen }, changes)
+    }
+
+    /// Retention removed releases up to this version.
+    pub(super) fn removed_through(&mut self, key: &ConfigKey, version: u64, changes: &mut ChangeSet) {
+        let seen = self.versions_seen(key);
+        let removed_through = seen.removed_through.max(version);
+        self.put_versions(key, Versions { removed_through, ..seen }, changes);
+    }
+
+    fn put_versions(&mut self, key: &ConfigKey, seen: Versions, changes: &mut ChangeSet) -> u64 {
+        let Versions { highest, removed_through } = seen;
+        let row = ConfigVersion { key: key.clone(), version: highest, removed_through, birth: String::new() };
+        changes.put(&row);
+        self.load_version(row);
+        highest
+    }
+
+    /// Clients may see another content of `key` from now on: the counter advances and waiters wake.
+    ///
+    /// Ids stay below 2^31 because clients decode them as signed 32-bit numbers; at one publish a
+    /// second that lasts 68 years, and the counter would rather stand still than wrap.
+    pub(super) fn mark(&mut self, key: &ConfigKey, changes: &mut ChangeSet) {
+        let notification_id = self.newest_notification_id.saturating_add(1).min(i32::MAX as u32);
+        let row = ConfigMark { key: key.canonical(), notification_id };
+        changes.put(&row);
+        changes.changed(Change::Config(key.clone()));
+        self.load_mark(row);
+    }
+
+    // ---- rows ----
+
+    pub(super) fn load_group(&mut self, group: ConfigGroup) -> Arc<ConfigGroup> {
+        let group = Arc::new(group);
+        self.groups.insert(&group.namespace, &group.name, group.clone());
+        group
+    }
+
+    /// One that names a content which has not come by waits for it: rows come in the order of their
+    /// tables.
+    pub(super) fn load_file(&mut self, mut file: ConfigFile) {
+        match self.contents.share(true, &file.content) {
+            Some(content) => {
+                file.content = content;
+                self.insert_file(Arc::new(file));
+            }
+            None => self.waiting.entry(*file.content.digest()).or_default().push(Waiting::File(file)),
+        }
+    }
+
+    pub(super) fn load_release(&mut self, mut release: ConfigRelease) {
+        let holds = release.active || release.content.text().is_some();
+        match self.contents.share(holds, &release.content) {
+            Some(content) => {
+                release.content = content;
+                self.insert_release(release);
+            }
+            None => self.waiting.entry(*release.content.digest()).or_default().push(Waiting::Release(release)),
+        }
+    }
+
+    pub(super) fn load_content(&mut self, content: StoredContent) {
+        let digest = self.contents.load(content);
+        let Some(all) = self.waiting.remove(&digest) else { return };
+        for waiting in all {
+            match waiting {
+                Waiting::File(file) => self.load_file(file),
+                Waiting::Release(release) => self.load_release(release),
+            }
+        }
+        self.contents.forget_text(&digest);
+    }
+
+    /// Refuses a state of which contents are missing.
+    pub(super) fn check_loaded(&self) -> Result<(), Corrupt> {
+        match self.waiting.keys().next() {
+            Some(missing) => Err(Corrupt(format!("the content {missing:?} of a config file is missing"))),
+            None => Ok(()),
+        }
+    }
+
+    fn insert_file(&mut self, file: Arc<ConfigFile>) -> Option<Arc<ConfigFile>> {
+        self.sealed.add(file.encrypted, self.contents.sealed_under(&file.content));
+        let old = self.files.insert(file)?;
+        self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
+        Some(old)
+    }
+
+    fn insert_release(&mut self, release: ConfigRelease) -> (Arc<ConfigRelease>, Option<Arc<ConfigRelease>>) {
+        let release = Arc::new(release);
+        self.active.insert(&release);
+        self.sealed.add(release.encrypted, self.contents.sealed_under(&release.content));
+        let old = self.releases.insert(release.clone());
+        if let Some(old) = &old {
+            self.sealed.remove(old.encrypted, self.contents.sealed_under(&old.content));
+        }
+        (release, old)
+    }
+
+    pub(super) fn load_mark(&mut self, mark: ConfigMark) {
+        self.newest_notification_id = self.newest_notification_id.max(mark.notification_id);
+        self.marks.insert(Arc::new(mark.key), mark.notification_id);
+    }
+
+    pub(super) fn load_version(&mut self, version: ConfigVersion) {
+        let ConfigVersion { key, version: highest, removed_through, birth } = version;
+        if !birth.is_empty() {
+            self.active.set_birth(&birth);
+        }
+        self.versions.insert(Arc::new(key), Versions { highest, removed_through });
+    }
+}

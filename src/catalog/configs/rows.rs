@@ -1,0 +1,155 @@
+//! The rows of the configuration store. Those of files and releases name their content by its digest
+//! from [`Level::SETTINGS`] on, see `contents`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::contents;
+use crate::catalog::index::archive::Archived;
+use crate::catalog::index::list_index::Entry;
+use crate::catalog::row::{Key, Row, Table};
+use crate::format::level::Level;
+use crate::format::pack;
+use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
+use crate::model::release::ReleaseState;
+use crate::model::time::Timestamp;
+
+/// The newest notification id of anything that a lookup of this canonical name could see. Kept over
+/// deletions, so that ids never go down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::catalog) struct ConfigMark {
+    /// Canonical, see [`ConfigKey::canonical`].
+    pub key: ConfigKey,
+    pub notification_id: u32,
+}
+
+/// The highest version ever given to a release of a file. Kept over deletions, so that a release
+/// key never names two contents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::catalog) struct ConfigVersion {
+    pub key: ConfigKey,
+    pub version: u64,
+    /// The highest version of a release that retention removed; 0 if it removed none.
+    #[serde(default, skip_serializing_if = "crate::model::is_zero")]
+    pub removed_through: u64,
+    /// Under the key of no file: what the release keys of a cluster end in that was made of an earlier state.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub birth: String,
+}
+
+fn put_file<'a>(file: &ConfigKey, key: &'a mut Key) -> &'a mut Key {
+    key.part(&file.namespace).part(&file.group).part(&file.file)
+}
+
+impl Row for ConfigMark {
+    const TABLE: Table = Table::ConfigMark;
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key);
+    }
+}
+
+impl Row for ConfigVersion {
+    const TABLE: Table = Table::ConfigVersion;
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key);
+    }
+}
+
+impl Row for ConfigGroup {
+    const TABLE: Table = Table::ConfigGroup;
+    fn name(&self, key: &mut Key) {
+        key.part(&self.namespace).part(&self.name);
+    }
+}
+
+impl Row for ConfigFile {
+    const TABLE: Table = Table::ConfigFile;
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key);
+    }
+
+    fn version_at(level: Level) -> u8 {
+        contents::row_version_at(level)
+    }
+
+    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
+        match contents::content_in(version, &self.content) {
+            Some(content) => pack::put(&ConfigFile { content, ..self.clone() }, out),
+            None => pack::put(self, out),
+        }
+    }
+}
+
+impl Row for ConfigRelease {
+    const TABLE: Table = Table::ConfigRelease;
+    fn name(&self, key: &mut Key) {
+        put_file(&self.key, key).part(&self.name);
+    }
+
+    fn version_at(level: Level) -> u8 {
+        contents::row_version_at(level)
+    }
+
+    fn put_body(&self, version: u8, out: &mut Vec<u8>) {
+        match contents::content_in(version, &self.content) {
+            Some(content) => pack::put(&ConfigRelease { content, ..self.clone() }, out),
+            None => pack::put(self, out),
+        }
+    }
+}
+
+/// Columns of the texts that lists filter by.
+pub(in crate::catalog) const FILE: usize = 0;
+pub(super) const GROUP: usize = 1;
+pub(in crate::catalog) const NAMESPACE: usize = 2;
+
+impl Entry for ConfigFile {
+    type Key = ConfigKey;
+
+    const COLUMNS: usize = 3;
+
+    fn key(&self) -> &ConfigKey {
+        &self.key
+    }
+
+    fn shared_key(&self) -> Arc<ConfigKey> {
+        Arc::new(self.key.clone())
+    }
+
+    fn mtime(&self) -> Timestamp {
+        self.modified.time
+    }
+
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+        match column {
+            FILE => tell(&self.key.file),
+            GROUP => tell(&self.key.group),
+            _ => tell(&self.key.namespace),
+        }
+    }
+}
+
+impl Archived for ConfigRelease {
+    type Thing = ConfigKey;
+
+    fn thing(&self) -> Arc<ConfigKey> {
+        Arc::new(self.key.clone())
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    fn is_active(&self) -> bool {
+        self.active
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.plan.as_ref().filter(|plan| plan.state() == ReleaseState::Scheduled).map(|plan| plan.at)
+    }
+}

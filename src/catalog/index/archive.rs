@@ -1,0 +1,181 @@
+//! The releases of every thing of one kind (rules of a family, config files): by name, those that are not active by
+//! version, so that the oldest of too many are found without a search, and those that are to be published later by
+//! their time.
+//!
+//! Which things have many inactive ones is kept up with every change: whoever removes what is too much
+//! does not look at a hundred thousand files to find the one.
+
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use crate::model::time::Timestamp;
+
+/// A release, as far as it matters here. Versions of one thing are never used twice.
+pub(in crate::catalog) trait Archived {
+    /// Key of the thing that it is a release of.
+    type Thing: Ord + ?Sized;
+
+    fn thing(&self) -> Arc<Self::Thing>;
+    fn name(&self) -> &str;
+    fn version(&self) -> u64;
+    fn is_active(&self) -> bool;
+    /// Time at which it is to be published; `None` if it is not to be.
+    fn due(&self) -> Option<Timestamp>;
+}
+
+/// The releases of one thing.
+#[derive(Debug, PartialEq)]
+struct Releases<R> {
+    by_name: OrdMap<Arc<str>, Arc<R>>,
+    /// By version.
+    inactive: OrdMap<u64, Arc<R>>,
+}
+
+/// Cheap: what is inside is shared.
+impl<R> Clone for Releases<R> {
+    fn clone(&self) -> Self {
+        Releases { by_name: self.by_name.clone(), inactive: self.inactive.clone() }
+    }
+}
+
+impl<R> Default for Releases<R> {
+    fn default() -> Self {
+        Releases { by_name: OrdMap::new(), inactive: OrdMap::new() }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(in crate::catalog) struct Archive<R: Archived> {
+    things: OrdMap<Arc<R::Thing>, Releases<R>>,
+    /// The things that have more than one inactive release, which is the least that may be kept, in order of
+    /// their number.
+    by_inactive: OrdSet<(usize, Arc<R::Thing>)>,
+    /// Releases to be published later, by their time.
+    due: OrdSet<(Timestamp, Arc<R::Thing>, Arc<str>)>,
+    len: usize,
+}
+
+/// Of fewer inactive releases there are never too many.
+const NEVER_TOO_MANY: usize = 1;
+
+/// As cheap.
+impl<R: Archived> Clone for Archive<R> {
+    fn clone(&self) -> Self {
+        Archive {
+            things: self.things.clone(),
+            by_inactive: self.by_inactive.clone(),
+            due: self.due.clone(),
+            len: self.len,
+        }
+    }
+}
+
+impl<R: Archived> Default for Archive<R> {
+    fn default() -> Self {
+        Archive { things: OrdMap::new(), by_inactive: OrdSet::new(), due: OrdSet::new(), len: 0 }
+    }
+}
+
+impl<R: Archived> Archive<R>
+where
+    Arc<R::Thing>: Default,
+{
+    /// All releases there are.
+    pub(in crate::catalog) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(in crate::catalog) fn len_of(&self, thing: &R::Thing) -> usize {
+        self.things.get(thing).map_or(0, |releases| releases.by_name.len())
+    }
+
+    pub(in crate::catalog) fn get(&self, thing: &R::Thing, name: &str) -> Option<&Arc<R>> {
+        self.things.get(thing)?.by_name.get(name)
+    }
+
+    /// Those of one thing, by name.
+    pub(in crate::catalog) fn of(&self, thing: &R::Thing) -> impl Iterator<Item = &Arc<R>> {
+        self.things.get(thing).into_iter().flat_map(|releases| releases.by_name.values())
+    }
+
+    /// Those of all things of which `wants` holds.
+    pub(in crate::catalog) fn of_all<'a>(
+        &'a self,
+        wants: impl Fn(&R::Thing) -> bool + 'a,
+    ) -> impl Iterator<Item = &'a Arc<R>> {
+        self.things.iter().filter(move |(thing, _)| wants(thing)).flat_map(|(_, releases)| releases.by_name.values())
+    }
+
+    /// Of the inactive releases of a thing the one with the lowest version, if there are more than `kept`.
+    pub(in crate::catalog) fn surplus(&self, thing: &R::Thing, kept: usize) -> Option<&Arc<R>> {
+        let inactive = &self.things.get(thing)?.inactive;
+        (inactive.len() > kept).then(|| inactive.get_min().map(|(_, oldest)| oldest))?
+    }
+
+    /// The things that have more than `kept` inactive releases.
+    pub(in crate::catalog) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<R::Thing>> {
+        let first: Arc<R::Thing> = Arc::default();
+        self.by_inactive.range((kept.saturating_add(1), first)..).map(|(_, thing)| thing)
+    }
+
+    /// Releases to be published by `now`: time, thing and release name of each.
+    pub(in crate::catalog) fn due(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (Timestamp, &Arc<R::Thing>, &Arc<str>)> {
+        self.due.iter().take_while(move |(at, ..)| *at <= now).map(|(at, thing, name)| (*at, thing, name))
+    }
+
+    /// Takes a release in, in place of an earlier state of it, which is returned.
+    pub(in crate::catalog) fn insert(&mut self, release: Arc<R>) -> Option<Arc<R>> {
+        let thing = release.thing();
+        let releases = self.things.entry(thing.clone()).or_default();
+        let before = releases.inactive.len();
+        let old = releases.by_name.insert(release.name().into(), release.clone());
+        match &old {
+            Some(old) => drop(releases.inactive.remove(&old.version())),
+            None => self.len += 1,
+        }
+        if let Some(at) = old.as_ref().and_then(|old| old.due()) {
+            self.due.remove(&(at, thing.clone(), release.name().into()));
+        }
+        if let Some(at) = release.due() {
+            self.due.insert((at, thing.clone(), release.name().into()));
+        } else if !release.is_active() {
+            releases.inactive.insert(release.version(), release);
+        }
+        let after = releases.inactive.len();
+        self.count(&thing, before, after);
+        old
+    }
+
+    pub(in crate::catalog) fn remove(&mut self, thing: &R::Thing, name: &str) -> Option<Arc<R>> {
+        let releases = self.things.get_mut(thing)?;
+        let before = releases.inactive.len();
+        let old = releases.by_name.remove(name)?;
+        releases.inactive.remove(&old.version());
+        if let Some(at) = old.due() {
+            self.due.remove(&(at, old.thing(), name.into()));
+        }
+        let after = releases.inactive.len();
+        if releases.by_name.is_empty() {
+            self.things.remove(thing);
+        }
+        self.len -= 1;
+        self.count(&old.thing(), before, after);
+        Some(old)
+    }
+
+    fn count(&mut self, thing: &Arc<R::Thing>, before: usize, after: usize) {
+        if before == after {
+            return;
+        }
+        if before > NEVER_TOO_MANY {
+            self.by_inactive.remove(&(before, thing.clone()));
+        }
+        if after > NEVER_TOO_MANY {
+            self.by_inactive.insert((after, thing.clone()));
+        }
+    }
+}

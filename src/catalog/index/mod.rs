@@ -1,0 +1,11 @@
+//! Containers that know no kind of thing: lists in their order and by key, names, releases by thing, a queue, a digest
+//! of many revisions, and the pages that are cut out of them.
+
+pub mod abandoned;
+pub(super) mod archive;
+pub(super) mod list_index;
+pub(super) mod names;
+pub mod page;
+pub(super) mod queue;
+mod segment;
+pub mod set_digest;

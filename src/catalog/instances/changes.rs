@@ -1,0 +1,188 @@
+//! Instances: the rules of change.
+
+use std::sync::Arc;
+
+use crate::catalog::Catalog;
+use crate::catalog::change::{Change, ChangeSet, Entity, Outcome};
+use crate::catalog::command::{DeadInstance, InstanceHealth, Op};
+use crate::catalog::ctx::Ctx;
+use crate::model::code::{Code, Refusal};
+use crate::model::instance::{Instance, InstanceDraft};
+use crate::model::is_stale;
+
+impl Catalog {
+    pub(in crate::catalog) fn write_instance(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &InstanceDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let named = self.instances.get(&draft.instance_id()).filter(|instance| draft.names(instance)).cloned();
+        match (op, named) {
+            (Op::Create, _) => self.register_instance(ctx, draft, changes).unwrap_or_else(Outcome::from),
+            (Op::Update, None) => Code::NotFoundInstance.into(),
+            (Op::Update, Some(old)) => self.update_instance(ctx, &old, draft, changes),
+            (Op::Delete, None) => Outcome::default(),
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.revision, &old.revision) => {
+                Outcome::stale(Entity::Instance(old))
+            }
+            (Op::Delete, Some(old)) => {
+                self.remove_instance(&old, changes);
+                Outcome::done(Entity::Instance(old))
+            }
+        }
+    }
+
+    /// Puts the instance as it is asked for in place of what is there; a registration that is repeated
+    /// as it was changes nothing. The isolate flag is an operator's, not the instance's own.
+    fn register_instance(
+        &mut self,
+        ctx: &Ctx,
+        draft: &InstanceDraft,
+        changes: &mut ChangeSet,
+    ) -> Result<Outcome, Refusal> {
+        let mut instance = draft.registered();
+        let old = self.instances.get(&instance.id).cloned();
+        if let Some(old) = &old {
+            if (&old.namespace, &old.service) != (&instance.namespace, &instance.service) {
+                return Err(Refusal::new(Code::ExistedResource, "an instance of another service has this id"));
+            }
+            if changes.is_overtaken(&draft.revision, &old.revision) {
+                return Ok(Outcome::stale(Entity::Instance(old.clone())));
+            }
+            instance = Instance {
+                isolate: old.isolate,
+                ctime: old.ctime,
+                mtime: old.mtime,
+                revision: old.revision.clone(),
+                ..instance
+            };
+            if instance == **old {
+                return Ok(Outcome::done(Entity::Instance(old.clone())));
+            }
+        } else {
+            instance.ctime = ctx.time;
+        }
+        self.ensure_service(ctx, &instance.namespace, &instance.service, changes)?;
+        Ok(Outcome::done(Entity::Instance(self.put_instance(ctx, instance, changes))))
+    }
+
+    fn update_instance(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<Instance>,
+        draft: &InstanceDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        if is_stale(&draft.revision, &old.revision) {
+            return Outcome::stale(Entity::Instance(old.clone()));
+        }
+        let mut instance = Instance::clone(old);
+        draft.lay_over(&mut instance);
+        if instance == **old {
+            return Outcome::unchanged(Entity::Instance(old.clone()));
+        }
+        Outcome::done(Entity::Instance(self.put_instance(ctx, instance, changes)))
+    }
+
+    /// Like every deletion, one of nothing is a success.
+    pub(in crate::catalog) fn delete_instances_of_host(
+        &mut self,
+        draft: &InstanceDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        for instance in self.instances_of_host(draft) {
+            self.remove_instance(&instance, changes);
+        }
+        Outcome::default()
+    }
+
+    pub(in crate::catalog) fn isolate_instances_of_host(
+        &mut self,
+        ctx: &Ctx,
+        draft: &InstanceDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let isolate = draft.isolate.unwrap_or_default();
+        let on_host = self.instances_of_host(draft);
+        if on_host.is_empty() {
+            return Code::NotFoundInstance.into();
+        }
+        let changing: Vec<_> = on_host.into_iter().filter(|instance| instance.isolate != isolate).collect();
+        if changing.is_empty() {
+            return Code::NoNeedUpdate.into();
+        }
+        for old in changing {
+            self.put_instance(ctx, Instance { isolate, ..Instance::clone(&old) }, changes);
+        }
+        Outcome::default()
+    }
+
+    /// A finding of the leader may be overtaken: by a deregistration, by a check that was switched off, or by a
+    /// registration or an update, with which an instance has a whole window again.
+    pub(in crate::catalog) fn change_health(
+        &mut self,
+        ctx: &Ctx,
+        found: &InstanceHealth,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(old) = self.instances.get(&found.id).cloned() else { return Code::NotFoundInstance.into() };
+        let has_changed = !found.revision.is_empty() && found.revision != old.revision;
+        if has_changed || old.heartbeat_ttl.is_none() || old.healthy == found.healthy {
+            return Code::NoNeedUpdate.into();
+        }
+        self.put_instance(ctx, Instance { healthy: found.healthy, ..Instance::clone(&old) }, changes);
+        Outcome::default()
+    }
+
+    /// Removes a dead instance. One that has changed since the leader saw it may be alive, and stays.
+    pub(in crate::catalog) fn remove_dead_instance(
+        &mut self,
+        found: &DeadInstance,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let Some(old) = self.instances.get(&found.id).cloned() else { return Outcome::default() };
+        if old.revision != found.revision || old.healthy || old.heartbeat_ttl.is_none() {
+            return Code::NoNeedUpdate.into();
+        }
+        self.remove_instance(&old, changes);
+        Outcome::default()
+    }
+
+    /// For how many seconds this instance may be without a heartbeat before it is removed; nothing for ever.
+    pub fn removes_after(&self, instance: &Instance) -> Option<u64> {
+        let of_service = || self.services.get(&instance.namespace, &instance.service);
+        let said = instance.dead_removed_after_s.said();
+        let said = said.or_else(|| of_service()?.dead_instances_removed_after_s.said());
+        Some(said.unwrap_or(self.settings.dead_instances_removed_after_s)).filter(|after| *after > 0)
+    }
+
+    fn instances_of_host(&self, draft: &InstanceDraft) -> Vec<Arc<Instance>> {
+        let (namespace, service) = draft.service_name();
+        let on_host = |instance: &&Arc<Instance>| draft.host.as_ref() == Some(&instance.host);
+        self.instances.all_of(namespace, service).filter(on_host).cloned().collect()
+    }
+
+    /// Keeps a changed instance under a new revision.
+    fn put_instance(&mut self, ctx: &Ctx, mut instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
+        instance.mtime = ctx.time;
+        instance.revision = ctx.draw_id();
+        changes.changed(change_of(&instance));
+        let was_healthy = self.instances.get(&instance.id).map(|old| old.healthy);
+        let instance = self.instances.insert(instance, changes);
+        if was_healthy.is_some_and(|was_healthy| was_healthy != instance.healthy) {
+            self.tell_of_health(&instance, changes);
+        }
+        instance
+    }
+
+    fn remove_instance(&mut self, instance: &Instance, changes: &mut ChangeSet) {
+        changes.changed(change_of(instance));
+        self.instances.remove(instance, changes);
+    }
+}
+
+fn change_of(instance: &Instance) -> Change {
+    Change::Instances { namespace: instance.namespace.clone(), service: instance.service.clone() }
+}

@@ -1,0 +1,349 @@
+//! Instances: the book and its queries.
+//!
+//! Counts and revisions per service are kept with every change, so that a service list and a client
+//! that asks "has anything changed?" cost the same whether a service has one instance or thousands.
+
+mod changes;
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::ops::{AddAssign, Bound, SubAssign};
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::change::ChangeSet;
+use super::index::list_index::{Entry, ListIndex, Wish};
+use super::index::names::{Names, in_place};
+use super::index::set_digest::SetDigest;
+use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
+use super::row::{Key, Row, Table};
+use crate::model::grant::ReadScope;
+use crate::model::instance::Instance;
+use crate::model::text::NameFilter;
+use crate::model::time::Timestamp;
+
+/// Columns of the texts that lists filter by.
+const HOST: usize = 0;
+const SERVICE: usize = 1;
+const NAMESPACE: usize = 2;
+
+impl Row for Instance {
+    const TABLE: Table = Table::Instance;
+    fn name(&self, key: &mut Key) {
+        key.part(&self.id);
+    }
+}
+
+impl Entry for Instance {
+    type Key = str;
+
+    const COLUMNS: usize = 3;
+
+    fn key(&self) -> &str {
+        &self.id
+    }
+
+    fn shared_key(&self) -> Arc<str> {
+        self.id.as_str().into()
+    }
+
+    fn mtime(&self) -> Timestamp {
+        self.mtime
+    }
+
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str)) {
+        match column {
+            HOST => tell(&self.host),
+            SERVICE => tell(&self.service),
+            _ => tell(&self.namespace),
+        }
+    }
+}
+
+/// Number of instances, by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InstanceCounts {
+    pub total: usize,
+    /// Healthy and not isolated: what clients may call.
+    pub healthy: usize,
+    pub isolated: usize,
+}
+
+impl InstanceCounts {
+    fn of(instance: &Instance) -> Self {
+        InstanceCounts {
+            total: 1,
+            healthy: usize::from(instance.healthy && !instance.isolate),
+            isolated: usize::from(instance.isolate),
+        }
+    }
+}
+
+impl AddAssign for InstanceCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.total += more.total;
+        self.healthy += more.healthy;
+        self.isolated += more.isolated;
+    }
+}
+
+impl SubAssign for InstanceCounts {
+    fn sub_assign(&mut self, less: Self) {
+        self.total -= less.total;
+        self.healthy -= less.healthy;
+        self.isolated -= less.isolated;
+    }
+}
+
+/// Hosts of a filter that are searched for among the texts of a list.
+const HOSTS_SEARCHED_MAX: usize = 8;
+
+/// The instances of one service.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct OfService {
+    by_id: OrdMap<Arc<str>, Arc<Instance>>,
+    counts: InstanceCounts,
+    fold: SetDigest,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Instances {
+    all: ListIndex<Instance>,
+    /// Only services that have instances,
+    by_service: Names<OfService>,
+    /// and their namespaces.
+    of_namespace: OrdMap<Arc<str>, InstanceCounts>,
+    counts: InstanceCounts,
+}
+
+/// Filter of a list of instances; an absent or empty part matches all.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InstanceFilter {
+    pub id: Option<String>,
+    pub namespace: Option<NameFilter>,
+    pub service: Option<NameFilter>,
+    pub vpc_id: Option<String>,
+    /// Any of them.
+    pub hosts: HashSet<String>,
+    /// Any of them.
+    pub ports: HashSet<u16>,
+    pub protocol: Option<String>,
+    pub version: Option<String>,
+    pub logic_set: Option<String>,
+    pub region: Option<String>,
+    pub zone: Option<String>,
+    pub campus: Option<String>,
+    pub healthy: Option<bool>,
+    pub isolate: Option<bool>,
+    pub priority: Option<u32>,
+    pub weight: Option<u32>,
+    /// All pairs have to be there.
+    pub metadata: Vec<(String, String)>,
+    /// Services that the caller may see.
+    pub read_scope: ReadScope,
+}
+
+impl Placed for Instance {
+    fn place(&self) -> Place<'_> {
+        place_of([&self.namespace, "", &self.service, &self.id])
+    }
+}
+
+impl InstanceFilter {
+    fn matches(&self, instance: &Instance) -> bool {
+        self.read_scope.sees(&instance.namespace, &instance.service)
+            && NameFilter::passes(&self.namespace, &instance.namespace)
+            && NameFilter::passes(&self.service, &instance.service)
+            && wants(&self.id, &instance.id)
+            && wants(&self.vpc_id, &instance.vpc_id)
+            && (self.hosts.is_empty() || self.hosts.contains(&instance.host))
+            && (self.ports.is_empty() || self.ports.contains(&instance.port))
+            && wants(&self.protocol, &instance.protocol)
+            && wants(&self.version, &instance.version)
+            && wants(&self.logic_set, &instance.logic_set)
+            && wants(&self.region, &instance.location.region)
+            && wants(&self.zone, &instance.location.zone)
+            && wants(&self.campus, &instance.location.campus)
+            && wants(&self.healthy, &instance.healthy)
+            && wants(&self.isolate, &instance.isolate)
+            && wants(&self.priority, &instance.priority)
+            && wants(&self.weight, &instance.weight)
+            && self.metadata.iter().all(|(key, value)| instance.metadata.get(key) == Some(value))
+    }
+}
+
+fn wants<T: PartialEq>(wanted: &Option<T>, value: &T) -> bool {
+    wanted.as_ref().is_none_or(|wanted| wanted == value)
+}
+
+/// Instances that a service must have; each part may be found in another instance.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InstanceNeeds {
+    /// One on any of these hosts.
+    pub hosts: HashSet<String>,
+    /// One at any of these ports.
+    pub ports: HashSet<u16>,
+    /// One with all these pairs.
+    pub metadata: Vec<(String, NameFilter)>,
+    /// One that clients may call.
+    pub callable: bool,
+}
+
+impl Instances {
+    pub fn get(&self, id: &str) -> Option<&Arc<Instance>> {
+        self.all.get(id)
+    }
+
+    /// Those of all services.
+    pub fn counts(&self) -> InstanceCounts {
+        self.counts
+    }
+
+    pub fn of_service(&self, namespace: &str, service: &str) -> InstanceCounts {
+        self.service(namespace, service).map(|service| service.counts).unwrap_or_default()
+    }
+
+    pub fn of_namespace(&self, namespace: &str) -> InstanceCounts {
+        self.of_namespace.get(namespace).copied().unwrap_or_default()
+    }
+
+    /// Digest that changes with every change of an instance of the service, and with nothing else.
+    pub fn fold(&self, namespace: &str, service: &str) -> SetDigest {
+        self.service(namespace, service).map(|service| service.fold).unwrap_or_default()
+    }
+
+    /// By id.
+    pub fn all_of(&self, namespace: &str, service: &str) -> impl Iterator<Item = &Arc<Instance>> {
+        self.service(namespace, service).into_iter().flat_map(|service| service.by_id.values())
+    }
+
+    /// By id, those behind `after`.
+    pub fn behind(&self, after: &str) -> impl Iterator<Item = &Arc<Instance>> {
+        self.all.behind(after)
+    }
+
+    /// By namespace, service and id, from there on.
+    fn onward<'a>(
+        &'a self,
+        namespace: &str,
+        service: &str,
+        id: &str,
+    ) -> impl Iterator<Item = &'a Arc<Instance>> + use<'a> {
+        let here = self.service(namespace, service);
+        let of_this = here.map(|here| here.by_id.range::<_, str>((Bound::Included(id), Bound::Unbounded)));
+        let all = self.by_service.onward(namespace, service).skip(usize::from(here.is_some()));
+        of_this.into_iter().flatten().map(|(_, one)| one).chain(all.flat_map(|service| service.by_id.values()))
+    }
+
+    /// Newest change first, then by id. A filter that names one instance looks it up, one that names a
+    /// service walks that alone.
+    pub fn list(&self, filter: &InstanceFilter, page: &Page) -> Listed<Arc<Instance>> {
+        if filter.read_scope.is_blind() {
+            return Listed::default();
+        }
+        let matches = |instance: &&Arc<Instance>| filter.matches(instance);
+        match (&filter.id, &filter.namespace, &filter.service) {
+            (Some(id), _, _) => Listed::cut(self.all.get(id).into_iter().filter(matches), page),
+            (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {
+                cut_sorted(self.all_of(namespace, service).filter(matches).collect(), newest_first, page)
+            }
+            _ => {
+                // Each text that is searched for is another walk over all texts; of many a set is asked.
+                let few_hosts = filter.hosts.len() <= HOSTS_SEARCHED_MAX;
+                let searched = filter.hosts.iter().filter(|_| few_hosts);
+                let hosts: Vec<_> = searched.cloned().map(NameFilter::Exact).collect();
+                let mut wishes = Wish::all([(SERVICE, &filter.service), (NAMESPACE, &filter.namespace)]);
+                wishes.extend((!hosts.is_empty()).then(|| Wish::new(HOST, &hosts)));
+                let mut rest = InstanceFilter { service: None, namespace: None, ..filter.clone() };
+                if few_hosts {
+                    rest.hosts.clear();
+                }
+                let asks_more = rest != InstanceFilter::default();
+                let listed =
+                    |page: &Page| self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page);
+                let onward = |[namespace, _, service, id]: Place<'_>| self.onward(&namespace, &service, &id);
+                Listed::ordered(page, &filter.namespace, listed, onward, |one| filter.matches(one))
+            }
+        }
+    }
+
+    /// Number of instances that [`Instances::list`] walks at most.
+    pub fn reach(&self, filter: &InstanceFilter, page: &Page) -> usize {
+        if filter.read_scope.is_blind() {
+            return 0;
+        }
+        match (&filter.id, &filter.namespace, &filter.service) {
+            (Some(_), _, _) => 1,
+            (None, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(service))) => {
+                self.of_service(namespace, service).total
+            }
+            _ => self.all.reach(*filter != InstanceFilter::default(), page),
+        }
+    }
+
+    pub(super) fn satisfy(&self, namespace: &str, service: &str, needs: &InstanceNeeds) -> bool {
+        let any = |has: &dyn Fn(&Instance) -> bool| self.all_of(namespace, service).any(|instance| has(instance));
+        let has_pairs = |instance: &Instance| {
+            let has =
+                |(key, value): &(String, NameFilter)| instance.metadata.get(key).is_some_and(|is| value.matches(is));
+            needs.metadata.iter().all(has)
+        };
+        (needs.hosts.is_empty() || any(&|instance| needs.hosts.contains(&instance.host)))
+            && (needs.ports.is_empty() || any(&|instance| needs.ports.contains(&instance.port)))
+            && (needs.metadata.is_empty() || any(&has_pairs))
+            && (!needs.callable || self.of_service(namespace, service).healthy > 0)
+    }
+
+    fn service(&self, namespace: &str, service: &str) -> Option<&OfService> {
+        self.by_service.get(namespace, service)
+    }
+
+    pub(super) fn insert(&mut self, instance: Instance, changes: &mut ChangeSet) -> Arc<Instance> {
+        changes.put(&instance);
+        self.load(instance)
+    }
+
+    pub(super) fn remove(&mut self, instance: &Instance, changes: &mut ChangeSet) {
+        changes.delete(instance);
+        self.unlink(instance);
+    }
+
+    fn unlink(&mut self, instance: &Instance) {
+        self.all.remove(&instance.id);
+        let (namespace, service) = (instance.namespace.as_str(), instance.service.as_str());
+        let (left, counts) = (self.by_service.or_default(namespace, service), InstanceCounts::of(instance));
+        left.by_id.remove(instance.id.as_str());
+        left.counts -= counts;
+        left.fold.toggle(SetDigest::of(&instance.id, &instance.revision));
+        if left.by_id.is_empty() {
+            self.by_service.remove(namespace, service);
+        }
+        *in_place(&mut self.of_namespace, namespace) -= counts;
+        if !self.by_service.has_any_in(namespace) {
+            self.of_namespace.remove(namespace);
+        }
+        self.counts -= counts;
+    }
+
+    pub(super) fn load(&mut self, instance: Instance) -> Arc<Instance> {
+        if let Some(old) = self.all.get(&instance.id).cloned() {
+            self.unlink(&old);
+        }
+        let instance = Arc::new(instance);
+        self.all.insert(instance.clone());
+        let (namespace, counts) = (instance.namespace.as_str(), InstanceCounts::of(&instance));
+        let service = self.by_service.or_default(namespace, &instance.service);
+        service.counts += counts;
+        service.fold.toggle(SetDigest::of(&instance.id, &instance.revision));
+        service.by_id.insert(instance.id.as_str().into(), instance.clone());
+        *in_place(&mut self.of_namespace, namespace) += counts;
+        self.counts += counts;
+        instance
+    }
+}
+
+/// The order of a list: newest change first, then by id.
+fn newest_first(one: &Arc<Instance>, other: &Arc<Instance>) -> Ordering {
+    other.mtime.cmp(&one.mtime).then_with(|| one.id.cmp(&other.id))
+}

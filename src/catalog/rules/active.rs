@@ -1,0 +1,160 @@
+//! Releases of one family that clients see: for each rule the newest active gray release whose labels all match the
+//! client, else the active normal one, else nothing.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use imbl::{OrdMap, OrdSet};
+
+use crate::model::audience::Judge;
+use crate::model::explain::Rollout;
+use crate::model::release::ReleaseType;
+use crate::model::rule::End;
+use crate::model::rule::matching::ALL;
+use crate::model::rule::release::RuleRelease;
+
+/// The active releases of one family.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Active {
+    /// By id of the rule.
+    of_rule: OrdMap<Arc<str>, Arc<ActiveOfRule>>,
+    /// Every end of an active release, to the rules.
+    of_end: OrdMap<Arc<End>, OrdSet<Arc<str>>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ActiveOfRule {
+    normal: Option<Arc<RuleRelease>>,
+    /// Highest version first.
+    grays: Vec<Gray>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Gray {
+    release: Arc<RuleRelease>,
+    judge: Judge,
+}
+
+impl ActiveOfRule {
+    fn all(&self) -> impl Iterator<Item = &Arc<RuleRelease>> {
+        self.grays.iter().map(|gray| &gray.release).chain(&self.normal)
+    }
+
+    fn for_client<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Option<&Arc<RuleRelease>> {
+        let mut grays = self.grays.iter();
+        let gray = grays.find(|gray| gray.judge.admits(gray.release.audience(), &label));
+        gray.map(|gray| &gray.release).or(self.normal.as_ref())
+    }
+
+    fn ends(&self) -> BTreeSet<End> {
+        self.all().flat_map(|release| release.rule.ends()).collect()
+    }
+}
+
+/// The ends under which rules for this service are found.
+pub fn ends_of(namespace: &str, service: &str) -> [End; 4] {
+    let end = |namespace: &str, service: &str| End { namespace: namespace.to_owned(), service: service.to_owned() };
+    [end(namespace, service), end(namespace, ALL), end(ALL, service), end(ALL, ALL)]
+}
+
+impl Active {
+    /// The releases that concern a service, as a client with these labels sees them: by priority of
+    /// the rule, 0 first, then by its id.
+    pub fn of_service<'a>(
+        &self,
+        namespace: &str,
+        service: &str,
+        label: impl Fn(&str) -> Option<&'a str>,
+    ) -> Vec<Arc<RuleRelease>> {
+        let chosen = self.about(namespace, service).filter_map(|active| active.for_client(&label));
+        let mut chosen: Vec<_> = chosen
+            .filter(|release| release.rule.ends().iter().any(|end| end.covers(namespace, service)))
+            .cloned()
+            .collect();
+        chosen.sort_by(|one, other| (one.rule.priority, &one.rule.id).cmp(&(other.rule.priority, &other.rule.id)));
+        chosen
+    }
+
+    /// The rules with gray releases of which a release may concern a service: by the priority that the newest gray one
+    /// has, then by id.
+    pub fn rollouts(&self, namespace: &str, service: &str) -> Vec<Rollout> {
+        let active = self.about(namespace, service).filter(|active| !active.grays.is_empty());
+        let rollouts = active.map(|active| Rollout {
+            grays: active.grays.iter().map(|gray| gray.release.clone()).collect(),
+            normal: active.normal.clone(),
+        });
+        let mut rollouts: Vec<_> = rollouts.collect();
+        rollouts.sort_by_key(|rollout| rollout.grays.first().map(|gray| gray.rule.priority));
+        rollouts
+    }
+
+    /// The rules of which a release may concern a service, by id.
+    fn about(&self, namespace: &str, service: &str) -> impl Iterator<Item = &ActiveOfRule> {
+        let ends = ends_of(namespace, service);
+        let rules: BTreeSet<&Arc<str>> = ends.iter().filter_map(|end| self.of_end.get(end)).flatten().collect();
+        rules.into_iter().filter_map(|rule| self.of_rule.get(rule)).map(Arc::as_ref)
+    }
+
+    /// True if a release of the rule that clients see has one of these ends.
+    pub fn is_about(&self, rule_id: &str, ends: &[End]) -> bool {
+        ends.iter().any(|end| self.of_end.get(end).is_some_and(|rules| rules.contains(rule_id)))
+    }
+
+    /// Number of rules that [`Active::of_service`] walks at most.
+    pub fn reach(&self, namespace: &str, service: &str) -> usize {
+        ends_of(namespace, service).iter().filter_map(|end| self.of_end.get(end)).map(OrdSet::len).sum()
+    }
+
+    /// The normal release of a rule that clients see.
+    pub fn normal(&self, rule_id: &str) -> Option<&Arc<RuleRelease>> {
+        self.of_rule.get(rule_id)?.normal.as_ref()
+    }
+
+    /// Number of gray releases of a rule that clients may see.
+    pub(in crate::catalog) fn grays(&self, rule_id: &str) -> usize {
+        self.of_rule.get(rule_id).map_or(0, |active| active.grays.len())
+    }
+
+    /// Takes a release in, if it is active.
+    pub(in crate::catalog) fn insert(&mut self, release: &Arc<RuleRelease>) {
+        if !release.active {
+            return;
+        }
+        self.change(&release.rule.id, |active| match release.release_type {
+            ReleaseType::Normal => active.normal = Some(release.clone()),
+            ReleaseType::Gray => {
+                active.grays.push(Gray { release: release.clone(), judge: Judge::default() });
+                active.grays.sort_by_key(|gray| Reverse(gray.release.version));
+            }
+        });
+    }
+
+    /// Takes a release out, if it is here.
+    pub(in crate::catalog) fn remove(&mut self, release: &RuleRelease) {
+        self.change(&release.rule.id, |active| {
+            active.normal.take_if(|normal| normal.id == release.id);
+            active.grays.retain(|gray| gray.release.id != release.id);
+        });
+    }
+
+    fn change(&mut self, rule_id: &str, change: impl FnOnce(&mut ActiveOfRule)) {
+        let (rule, active) = self.of_rule.remove_with_key(rule_id).unwrap_or_else(|| (rule_id.into(), Arc::default()));
+        let mut active = Arc::unwrap_or_clone(active);
+        for end in active.ends() {
+            if let Some(rules) = self.of_end.get_mut(&end) {
+                rules.remove(rule_id);
+                if rules.is_empty() {
+                    self.of_end.remove(&end);
+                }
+            }
+        }
+        change(&mut active);
+        for end in active.ends() {
+            self.of_end.entry(Arc::new(end)).or_default().insert(rule.clone());
+        }
+        if active.all().next().is_some() {
+            self.of_rule.insert(rule, Arc::new(active));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Governance rules: rules of change, for all families alike. Saving a rule never changes what
+//! clients see; publishing does. What becomes of a release then is in `releases`.
+
+use std::sync::Arc;
+
+use crate::catalog::Catalog;
+use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::command::Op;
+use crate::catalog::ctx::Ctx;
+use crate::catalog::history::Thing;
+use crate::catalog::releases::{Releasable, later};
+use crate::format::level::Level;
+use crate::model::code::{Code, Refusal};
+use crate::model::is_stale;
+use crate::model::release::{ReleaseOp, ReleaseType, publishable};
+use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
+use crate::model::rule::{Family, Rule, RuleDraft};
+
+impl Catalog {
+    pub(in crate::catalog) fn write_rule(
+        &mut self,
+        ctx: &Ctx,
+        op: Op,
+        draft: &RuleDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        let outcome = match (op, self.rule_named_by(op, draft)) {
+            (Op::Create, _) => self.create_rule(ctx, draft, changes),
+            (Op::Update, None) => Err(Code::NotFoundResource.into()),
+            (Op::Update, Some(old)) => self.update_rule(ctx, &old, draft, changes),
+            (Op::Delete, None) => Ok(Outcome::default()),
+            (Op::Delete, Some(old)) if changes.is_overtaken(&draft.head.revision, &old.revision) => {
+                Ok(Outcome::stale(Entity::Rule(old)))
+            }
+            (Op::Delete, Some(old)) => {
+                self.rules.of_mut(old.family()).remove_rule(&old, changes);
+                self.history.forget(&Thing::Rule(old.family(), old.id.clone()), changes);
+                Ok(Outcome::done(Entity::Rule(old)))
+            }
+        };
+        outcome.unwrap_or_else(Outcome::from)
+    }
+
+    /// By id if the draft gives one, else by namespace and name. An update may give a rule another name; who deletes
+    /// one under the name of another means neither, from [`Level::ROLLOUT`] on.
+    pub(in crate::catalog) fn rule_named_by(&self, op: Op, draft: &RuleDraft) -> Option<Arc<Rule>> {
+        let book = self.rules.of(draft.body.family());
+        let is_strict = op == Op::Delete && self.level() >= Level::ROLLOUT;
+        let fits = |given: &Option<String>, kept: &str| {
+            !is_strict || given.as_deref().is_none_or(|given| given.is_empty() || given == kept)
+        };
+        match draft.head.given_id() {
+            Some(id) => book
+                .get(id)
+                .filter(|rule| fits(&draft.head.name, &rule.name) && fits(&draft.head.namespace, &rule.namespace))
+                .cloned(),
+            None => book.named(draft.head.namespace.as_deref()?, draft.head.name.as_deref()?).cloned(),
+        }
+    }
+
+    fn create_rule(&mut self, ctx: &Ctx, draft: &RuleDraft, changes: &mut ChangeSet) -> Result<Outcome, Refusal> {
+        let id = draft.head.given_id().map_or_else(|| ctx.draw_id(), str::to_owned);
+        let mut rule = draft.rule(id, ctx.draw_id(), ctx.stamp(), changes.level())?;
+        rule.enabled_at = rule.enable.then_some(ctx.time);
+        let book = self.rules.of(rule.family());
+        if let Some(taken) = book.get(&rule.id).or_else(|| book.named(&rule.namespace, &rule.name)) {
+            return Ok(Outcome { entity: Entity::Rule(taken.clone()), ..Code::ExistedResource.into() });
+        }
+        self.namespaces.ensure(ctx, &rule.namespace, changes);
+        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, changes))))
+    }
+
+    fn update_rule(
+        &mut self,
+        ctx: &Ctx,
+        old: &Arc<Rule>,
+        draft: &RuleDraft,
+        changes: &mut ChangeSet,
+    ) -> Result<Outcome, Refusal> {
+        if is_stale(&draft.head.revision, &old.revision) {
+            return Ok(Outcome::stale(Entity::Rule(old.clone())));
+        }
+        let mut rule = Rule::clone(old);
+        draft.lay_over(&mut rule, changes.level())?;
+        if rule == **old {
+            return Ok(Outcome::unchanged(Entity::Rule(old.clone())));
+        }
+        let book = self.rules.of(rule.family());
+        if let Some(taken) = book.named(&rule.namespace, &rule.name).filter(|named| named.id != rule.id) {
+            return Ok(Outcome { entity: Entity::Rule(taken.clone()), ..Code::ExistedResource.into() });
+        }
+        if rule.enable && !old.enable {
+            rule.enabled_at = Some(ctx.time);
+        }
+        rule.modified = ctx.stamp();
+        rule.revision = ctx.draw_id();
+        self.namespaces.ensure(ctx, &rule.namespace, changes);
+        Ok(Outcome::done(Entity::Rule(self.rules.of_mut(rule.family()).put_rule(rule, changes))))
+    }
+
+    pub(in crate::catalog) fn publish_rule(
+        &mut self,
+        ctx: &Ctx,
+        family: Family,
+        draft: &RuleReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        self.try_publish_rule(ctx, family, draft, changes).unwrap_or_else(Outcome::from)
+    }
+
+    fn try_publish_rule(
+        &mut self,
+        ctx: &Ctx,
+        family: Family,
+        draft: &RuleReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Result<Outcome, Refusal> {
+        let rule = self.rule_to_publish(family, draft)?;
+        if is_stale(&draft.revision, &rule.revision) {
+            return Ok(Outcome { entity: Entity::Rule(rule), ..Code::DataConflict.into() });
+        }
+        let release_type = ReleaseType::read(draft.release_type.as_deref())?;
+        let book = self.rules.of(family);
+        // What comes later is judged when it does.
+        let is_later = later(ctx, draft.publish_at()).is_some();
+        let active_grays = if is_later { 0 } else { book.active().grays(&rule.id) };
+        publishable(release_type, draft.audience(), active_grays > 0)?;
+        changes.admits_gray(release_type, active_grays)?;
+        Catalog::admits_plan(book.releases_of(&rule.id), ctx, draft.publish_at(), changes)?;
+        let given_id = draft.given_id().filter(|_| draft.names_rule());
+        let named = draft.given_release_name().and_then(|name| book.release(&rule.id, name));
+        if let Some(taken) = named.or_else(|| book.release_by_id(given_id?)) {
+            return Ok(Outcome { entity: Entity::RuleRelease(taken.clone()), ..Code::ExistedResource.into() });
+        }
+        let mut release = RuleRelease {
+            id: given_id.map_or_else(|| ctx.draw_id(), str::to_owned),
+            name: draft.given_release_name().unwrap_or_default().to_owned(),
+            description: draft.description.clone().unwrap_or_default(),
+            release_type,
+            client_labels: draft.labels().to_vec(),
+            client_percent: draft.client_percent.clone(),
+            plan: None,
+            version: 0,
+            active: true,
+            rule,
+            created: ctx.stamp(),
+            modified: ctx.stamp(),
+        };
+        release.version = release.take_version(self, changes);
+        if release.name.is_empty() {
+            release.name = release.free_name(self, ctx, release.version);
+        }
+        let comment = release.description.clone();
+        Ok(self.begin_release(ctx, release, draft.publish_at(), &comment, changes, |_, _| ()))
+    }
+
+    /// By `rule_id`, by `rule_name` (with `namespace` where the name is not unique), or with neither
+    /// by `id`.
+    pub(in crate::catalog) fn rule_to_publish(
+        &self,
+        family: Family,
+        draft: &RuleReleaseDraft,
+    ) -> Result<Arc<Rule>, Refusal> {
+        let found = match (draft.given_rule_id(), draft.given_rule_name()) {
+            (Some(id), name) => self.rules.of(family).get(id).filter(|rule| name.is_none_or(|name| name == rule.name)),
+            (None, Some(name)) => self.rule_by_name(family, name, draft.given_namespace())?,
+            (None, None) => draft.given_id().and_then(|id| self.rules.of(family).get(id)),
+        };
+        let in_namespace = found.filter(|rule| draft.given_namespace().is_none_or(|given| given == rule.namespace));
+        in_namespace.cloned().ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such rule"))
+    }
+
+    fn rule_by_name(&self, family: Family, name: &str, namespace: Option<&str>) -> Result<Option<&Arc<Rule>>, Refusal> {
+        let book = self.rules.of(family);
+        if let Some(namespace) = namespace {
+            return Ok(book.named(namespace, name));
+        }
+        let mut named = book.all_named(name);
+        let first = named.next();
+        if named.next().is_some() {
+            let why = "several namespaces have a rule of this name, give its id or namespace";
+            return Err(Refusal::new(Code::InvalidParameter, why));
+        }
+        Ok(first)
+    }
+
+    pub(in crate::catalog) fn change_release(
+        &mut self,
+        ctx: &Ctx,
+        family: Family,
+        op: ReleaseOp,
+        draft: &RuleReleaseDraft,
+        changes: &mut ChangeSet,
+    ) -> Outcome {
+        match self.release_named_by(family, draft) {
+            Ok(target) => self.change_release_of(ctx, op, target, draft.into(), changes),
+            Err(refusal) => refusal.into(),
+        }
+    }
+
+    /// By id, or by rule and release name. A release of another rule than the given one is none.
+    pub(in crate::catalog) fn release_named_by(
+        &self,
+        family: Family,
+        draft: &RuleReleaseDraft,
+    ) -> Result<Option<Arc<RuleRelease>>, Refusal> {
+        let book = self.rules.of(family);
+        let rule = match (draft.given_rule_id(), draft.given_rule_name()) {
+            (Some(id), _) => book.get(id),
+            (None, Some(name)) => self.rule_by_name(family, name, draft.given_namespace())?,
+            (None, None) => None,
+        };
+        let found = match (draft.given_id(), draft.given_release_name(), rule) {
+            (Some(id), _, _) => book.release_by_id(id),
+            (None, Some(name), Some(rule)) => book.release(&rule.id, name),
+            _ => None,
+        };
+        let fits = |release: &&Arc<RuleRelease>| {
+            (!draft.names_rule() || rule.is_some_and(|rule| rule.id == release.rule.id))
+                && draft.given_rule_name().is_none_or(|name| rule.is_some_and(|rule| rule.name == name))
+                && draft.given_release_name().is_none_or(|name| name == release.name)
+        };
+        Ok(found.filter(fits).cloned())
+    }
+}
