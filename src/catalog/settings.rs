@@ -1,4 +1,7 @@
-//! Replicated settings: one row, and what their change changes.
+//! Replicated settings: one row, and what their change changes. The row has a version for each level that brought
+//! settings, and holds those of that level alone: a new setting needs a row in [`Settings::TABLE`] and nothing here.
+
+use std::collections::BTreeSet;
 
 use super::Catalog;
 use super::change::{ChangeSet, Entity, Outcome};
@@ -10,29 +13,23 @@ use crate::model::code::Code;
 use crate::model::is_stale;
 use crate::model::settings::{Settings, SettingsChange};
 
-/// From [`Level::TRUST`] on it holds what is kept of the audit trail.
-const WITH_AUDIT: u8 = 2;
-/// From [`Level::RIGHTS`] on it holds where rules are judged.
-const WITH_SCOPE: u8 = 3;
+/// The versions of the row, each with the level that brought its settings.
+fn versions() -> impl Iterator<Item = (u8, Level)> {
+    let levels: BTreeSet<_> = Settings::TABLE.iter().map(|setting| setting.level).collect();
+    (FIRST_VERSION..).zip(levels)
+}
 
 impl Row for Settings {
     const TABLE: Table = Table::Settings;
     fn name(&self, _: &mut Key) {}
 
     fn version_at(level: Level) -> u8 {
-        match level {
-            level if level >= Level::RIGHTS => WITH_SCOPE,
-            level if level >= Level::TRUST => WITH_AUDIT,
-            _ => FIRST_VERSION,
-        }
+        versions().take_while(|(_, since)| *since <= level).last().map_or(FIRST_VERSION, |(version, _)| version)
     }
 
     fn put_body(&self, version: u8, out: &mut Vec<u8>) {
-        match version {
-            WITH_SCOPE.. => pack::put(self, out),
-            WITH_AUDIT => pack::put(&self.of_level(Level::TRUST), out),
-            _ => pack::put(&self.of_level(Level::SETTINGS), out),
-        }
+        let level = versions().find(|(known, _)| *known == version).map_or(Level::SETTINGS, |(_, since)| since);
+        pack::put(&self.of_level(level), out);
     }
 }
 
@@ -57,8 +54,9 @@ impl Catalog {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-    use crate::model::settings::Settings;
 
     /// The bytes in which the second level wrote them, and that they are read at the third.
     #[test]
@@ -73,7 +71,22 @@ mod tests {
         let written = trusting.value(Level::TRUST);
         assert_eq!(Settings::read(&written).expect("readable"), trusting);
         assert!(!String::from_utf8_lossy(&written).contains("rule_scope"));
-        let scoped = Settings { rule_scope: 1, ..trusting };
-        assert_eq!(Settings::read(&scoped.value(Level::RIGHTS)).expect("readable"), scoped);
+        let scoped = Settings { rule_scope: 1, revision: "r".into(), ..trusting };
+        let written = scoped.value(Level::RIGHTS);
+        assert_eq!((written[0], &written[1..]), (3, &*pack::to_bytes(&scoped)), "every field, as it always was");
+        assert_eq!(Settings::read(&written).expect("readable"), scoped);
+        assert_eq!(scoped.value(Level::TRUST), Settings { rule_scope: 0, ..scoped }.value(Level::EDGES));
+    }
+
+    /// Whatever level a setting is from: below it, its value changes no byte of the row.
+    #[test]
+    fn a_setting_is_written_from_its_level_on() {
+        for setting in Settings::TABLE {
+            let changed: Settings = serde_json::from_value(json!({ setting.name: setting.max })).expect("settings");
+            for level in (Level::FIRST.0..=Level::NEWEST.0).map(Level) {
+                let is_written = changed.value(level) != Settings::default().value(level);
+                assert_eq!(is_written, level.max(Level::SETTINGS) >= setting.level, "{} at {level}", setting.name);
+            }
+        }
     }
 }

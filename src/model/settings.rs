@@ -3,6 +3,7 @@
 //! come from there.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
@@ -62,11 +63,12 @@ macro_rules! settings {
                 Self::TABLE.iter().zip(all).map(|(row, value)| (row.name.to_owned(), row.show(value))).collect()
             }
 
-            /// Those that a level has.
-            pub fn of_level(&self, level: Level) -> SettingsOfLevel {
+            /// Those that a level has, as they are stored.
+            pub fn of_level(&self, level: Level) -> SettingsOfLevel<'_> {
                 let all = [ $( ($level, stringify!($name), self.$name), )+ ];
                 let known = all.into_iter().filter(|(from, ..)| *from <= level);
-                SettingsOfLevel(known.map(|(_, name, value)| (name, value)).collect())
+                let revision = Some(self.revision.as_str()).filter(|text| !text.is_empty() && level >= Level::RIGHTS);
+                SettingsOfLevel { values: known.map(|(_, name, value)| (name, value)).collect(), revision }
             }
         }
 
@@ -129,13 +131,19 @@ impl Settings {
 /// Beside the settings, in their object.
 pub const REVISION: &str = "revision";
 
-/// Settings by name, in the order of the table.
+/// Settings by name, in the order of the table, and their revision if they have one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SettingsOfLevel(Vec<(&'static str, u64)>);
+pub struct SettingsOfLevel<'a> {
+    values: Vec<(&'static str, u64)>,
+    revision: Option<&'a str>,
+}
 
-impl Serialize for SettingsOfLevel {
+impl Serialize for SettingsOfLevel<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().copied())
+        let mut map = serializer.serialize_map(Some(self.values.len() + self.revision.iter().len()))?;
+        self.values.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        self.revision.iter().try_for_each(|revision| map.serialize_entry(REVISION, revision))?;
+        map.end()
     }
 }
 
