@@ -39,9 +39,8 @@ pub mod webhooks;
 use std::fmt;
 
 pub use apply::{authorization, change, command, ctx, rekey, releases, retention, row, would_refuse};
-pub use authorization::{AuthorizedCommand, Credential};
 pub use change::{Applied, Change, ChangeSet, Entity, Outcome};
-pub use command::{Command, DeadInstance, InstanceHealth, Op};
+pub use command::{AuthorizedCommand, Command, Credential, DeadInstance, InstanceHealth, Op};
 pub use ctx::{Ctx, RequestId};
 pub use index::{abandoned, page, set_digest};
 pub use row::{Edit, Row, Table};

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::authorization::Credential;
 use super::change::ChangeSet;
+use super::command::Credential;
 use super::page::{Listed, Page, Place, Placed, place_of};
 use super::row::{FIRST_VERSION, Key, Row, Table};
 use crate::format::level::Level;

@@ -4,9 +4,9 @@
 //! The names of kinds, and the way a name is put together, are written into the audit trail, whose rows are hashed: other
 //! words belong to another level (`tests::words`).
 
-use super::authorization::{AuthTarget, ResourceScope};
 use super::command::{Command, Op};
 use super::releases::Due;
+use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::history::Thing;
@@ -24,12 +24,6 @@ use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
 use crate::model::rule::{Effect, End, Family, Rule, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::webhook::WebhookDraft;
-
-impl ResourceScope {
-    pub(super) fn of_rule(rule: &Rule) -> ResourceScope {
-        ResourceScope::thing(&rule.namespace, &rule.name)
-    }
-}
 
 fn text(field: &Option<String>) -> &str {
     field.as_deref().unwrap_or_default()

@@ -5,70 +5,19 @@
 //! A thing that the caller may not read is answered as missing, and a refused item changes nothing. A command without
 //! a caller is the cluster's own and is not judged.
 
-use std::net::IpAddr;
-
-use serde::{Deserialize, Serialize};
-
 use super::change::{Entity, Outcome};
-use super::command::{Command, Op};
+use super::command::{Credential, Op};
 use super::ctx::Ctx;
+pub use super::scope::SEEING;
+use super::scope::{AuthTarget, ResourceScope, refused_at};
 use crate::catalog::access::Holder;
 use crate::catalog::{Catalog, ChangeSet};
 use crate::format::level::Level;
-use crate::model::access::{PasswordHash, TokenHash, Whence};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, Verb};
 use crate::model::release::{ReleaseOp, ReleaseState, Transition, transition};
+use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
-use crate::model::rule::{Effect, End, Family};
-
-/// A command with its caller: the credential, the address and the id of the HTTP request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AuthorizedCommand {
-    pub credential: Credential,
-    /// Of the client, as far as it is known.
-    pub address: Option<IpAddr>,
-    /// Id of the HTTP request.
-    pub request: String,
-    /// An instance speaks of itself.
-    pub itself: bool,
-    /// Its caller was refused so often lately that the trail does not have it again. From [`Level::RIGHTS`] on.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub mutes_refusals: bool,
-    pub command: Command,
-}
-
-impl AuthorizedCommand {
-    /// The command as it was before anybody was named with it.
-    pub fn bare(self) -> Command {
-        match self.command {
-            Command::SignIn { hash, user_id, .. } => {
-                Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Whence::default() }
-            }
-            command => command,
-        }
-    }
-}
-
-/// By what a caller is known.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Credential {
-    /// A password that was just checked, for a login.
-    Login,
-    Token(TokenHash),
-    /// A certificate in the name of a user.
-    Certificate(String),
-}
-
-impl Credential {
-    /// Id of the credential in the audit trail.
-    pub fn token_id(&self) -> &str {
-        match self {
-            Credential::Token(hash) => hash.id(),
-            Credential::Login | Credential::Certificate(_) => "",
-        }
-    }
-}
 
 /// The holder of a command's credential at the moment of apply.
 #[derive(Debug)]
@@ -80,93 +29,6 @@ pub(in crate::catalog) enum Principal {
     Holder(Holder),
     /// A caller whose token is no longer valid, or whose user is deleted or disabled.
     Gone,
-}
-
-/// Seeing a thing, in one way or another.
-pub const SEEING: &[Verb] = &[Verb::Read, Verb::Discover];
-
-/// The scope of a permission check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ResourceScope {
-    /// A thing in a namespace.
-    Thing {
-        namespace: String,
-        name: String,
-    },
-    Namespace(String),
-    Cluster,
-}
-
-impl ResourceScope {
-    pub(super) fn thing(namespace: &str, name: &str) -> ResourceScope {
-        ResourceScope::Thing { namespace: namespace.to_owned(), name: name.to_owned() }
-    }
-
-    fn lets(&self, grants: &Grants, verb: Verb) -> bool {
-        match self {
-            ResourceScope::Thing { namespace, name } => grants.may(verb, namespace, name),
-            ResourceScope::Namespace(namespace) => grants.may_in(verb, namespace),
-            ResourceScope::Cluster => grants.may_everywhere(verb),
-        }
-    }
-
-    fn shows(&self, grants: &Grants) -> bool {
-        match self {
-            ResourceScope::Thing { .. } => SEEING.iter().any(|verb| self.lets(grants, *verb)),
-            ResourceScope::Namespace(namespace) => SEEING.iter().any(|verb| grants.may_within(*verb, namespace)),
-            ResourceScope::Cluster => true,
-        }
-    }
-}
-
-/// Authorization target of one item: the existing thing, if any, and the scopes it is created in or moved to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AuthTarget {
-    /// Kind, namespace and name of the thing, as the audit trail has them.
-    pub(super) kind: &'static str,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    /// Scope of the thing that it names; `None` if it does not exist.
-    pub(super) stands: Option<ResourceScope>,
-    /// Scopes that something is made in, or moved to.
-    pub(super) goes: Vec<ResourceScope>,
-    /// The revision of what is there, or what stands for one.
-    pub(super) before: String,
-    /// Effects besides its place, as it is and as it becomes: judged as the place is.
-    pub(super) acts: Vec<Effect>,
-    /// Effect of the thing: a caller who may see one of its ends sees that the thing exists.
-    pub(super) felt: Option<Effect>,
-    /// Effects that the item takes away from clients besides, which needs the right to release; `None` if none.
-    pub(super) takes: Option<Vec<Effect>>,
-}
-
-impl AuthTarget {
-    pub(super) fn new(kind: &'static str, namespace: impl Into<String>, name: impl Into<String>) -> AuthTarget {
-        let (namespace, name) = (namespace.into(), name.into());
-        AuthTarget { kind, namespace, name, ..AuthTarget::default() }
-    }
-
-    /// Target that belongs to the cluster as a whole.
-    pub(super) fn of_cluster(kind: &'static str, name: impl Into<String>) -> AuthTarget {
-        AuthTarget { stands: Some(ResourceScope::Cluster), ..AuthTarget::new(kind, "", name) }
-    }
-
-    /// Target that exists, in the revision that it has.
-    pub(super) fn at(self, place: ResourceScope, before: impl Into<String>) -> AuthTarget {
-        AuthTarget { stands: Some(place), before: before.into(), ..self }
-    }
-
-    pub(super) fn to(mut self, place: ResourceScope) -> AuthTarget {
-        self.goes.push(place);
-        self
-    }
-}
-
-impl AuthTarget {
-    fn is_shown(&self, place: &ResourceScope, grants: &Grants) -> bool {
-        let feels = |end: &End| SEEING.iter().any(|verb| grants.may_touch(*verb, &end.namespace, &end.service));
-        place.shows(grants) || self.felt.as_ref().is_some_and(|effect| effect.ends().any(feels))
-    }
 }
 
 /// The check of the items of one command.
@@ -324,12 +186,6 @@ fn judge(grants: &Grants, job: &AuthCheck<'_>, aim: &AuthTarget) -> Option<Outco
         if lets_release { format!(" at {:?}", refused_at(grants, &[Verb::Release], taken)?) } else { String::new() };
     let why = format!("it is in force or planned: this needs release{at}, or withdraw it first");
     Some(Refusal::new(Code::NotAllowedAccess, why).into())
-}
-
-/// The first end at which one of the verbs is missing.
-pub(super) fn refused_at<'a>(grants: &Grants, verbs: &[Verb], effects: &'a [Effect]) -> Option<&'a End> {
-    let may = |end: &End| verbs.iter().all(|verb| grants.may(*verb, &end.namespace, &end.service));
-    effects.iter().find_map(|effect| effect.refused_at(may))
 }
 
 /// Refusal of an item whose caller lacks one of these verbs.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::authorization::AuthTarget;
 use super::row::{Edit, Row};
-use crate::catalog::audit::AuditRow;
+use super::scope::AuthTarget;
+use crate::catalog::audit::row::{AuditRow, AuditedItem};
 use crate::format::level::Level;
 use crate::model::access::User;
 use crate::model::access_key::AccessKey;
@@ -161,18 +161,6 @@ pub struct ChangeSet {
     health: Vec<Arc<Instance>>,
     /// Contents that came into memory again, without their text.
     unread: Vec<Content>,
-}
-
-/// Result of one requested item, for the audit trail.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditedItem {
-    pub kind: &'static str,
-    pub namespace: String,
-    pub name: String,
-    pub code: Code,
-    /// The revision, or the version in force, before and after.
-    pub before: String,
-    pub after: String,
 }
 
 impl ChangeSet {

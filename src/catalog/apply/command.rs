@@ -6,12 +6,13 @@
 //! a stored log has to be read by every later version. Variants may be added, never renamed, and what
 //! is added belongs to a level ([`Command::level`]) below which it is not proposed.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 
-use super::authorization::AuthorizedCommand;
 use super::releases::Due;
 use super::retention::Overfull;
-use crate::catalog::audit::AuditNote;
+use crate::catalog::audit::row::AuditNote;
 use crate::catalog::nodes::NodeRecord;
 use crate::format::level::Level;
 use crate::model::access::{Founder, PasswordHash, TokenHash, UserDraft, Whence};
@@ -404,6 +405,54 @@ impl Op {
         match self {
             Op::Create | Op::Update => true,
             Op::Delete => false,
+        }
+    }
+}
+
+/// A command with its caller: the credential, the address and the id of the HTTP request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuthorizedCommand {
+    pub credential: Credential,
+    /// Of the client, as far as it is known.
+    pub address: Option<IpAddr>,
+    /// Id of the HTTP request.
+    pub request: String,
+    /// An instance speaks of itself.
+    pub itself: bool,
+    /// Its caller was refused so often lately that the trail does not have it again. From [`Level::RIGHTS`] on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mutes_refusals: bool,
+    pub command: Command,
+}
+
+impl AuthorizedCommand {
+    /// The command as it was before anybody was named with it.
+    pub fn bare(self) -> Command {
+        match self.command {
+            Command::SignIn { hash, user_id, .. } => {
+                Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Whence::default() }
+            }
+            command => command,
+        }
+    }
+}
+
+/// By what a caller is known.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Credential {
+    /// A password that was just checked, for a login.
+    Login,
+    Token(TokenHash),
+    /// A certificate in the name of a user.
+    Certificate(String),
+}
+
+impl Credential {
+    /// Id of the credential in the audit trail.
+    pub fn token_id(&self) -> &str {
+        match self {
+            Credential::Token(hash) => hash.id(),
+            Credential::Login | Credential::Certificate(_) => "",
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Dispatch of commands: one row a command, with the check of its items and the book that changes.
 
-use super::authorization::{self, AuthCheck, AuthTarget, AuthorizedCommand, Principal, ResourceScope};
+use super::authorization::{self, AuthCheck, Principal};
 use super::change::{Applied, ChangeSet, Outcome};
-use super::command::{Command, Op};
+use super::command::{AuthorizedCommand, Command, Op};
 use super::ctx::Ctx;
+use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::audit::AuditRow;
 use crate::catalog::nodes::Cluster;
 use crate::catalog::{Catalog, namespaces};
 use crate::format::level::Level;
 use crate::model::access::Founder;
 use crate::model::code::Code;
+use crate::model::config_file::ConfigReleaseDraft;
 use crate::model::grant::Verb;
 use crate::model::release::ReleaseOp;
 
@@ -201,6 +203,25 @@ impl Catalog {
             Command::PruneReleases(overfull) => vec![self.prune(&overfull, changes)],
             Command::Authorized(_) => vec![Code::BadRequest.into()],
         }
+    }
+
+    /// Does to releases of config files what may be done to one that is there.
+    fn dispatch_config_releases(
+        &mut self,
+        ctx: &Ctx,
+        op: ReleaseOp,
+        items: Vec<ConfigReleaseDraft>,
+        principal: &Principal,
+        changes: &mut ChangeSet,
+    ) -> Vec<Outcome> {
+        let job = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
+        self.each_judged(
+            &job,
+            items,
+            changes,
+            |catalog, item| catalog.aim_of_config_release(item),
+            |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes),
+        )
     }
 
     /// The first entry of a cluster that counts; any later one changes nothing.

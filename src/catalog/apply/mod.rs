@@ -14,4 +14,5 @@ pub mod releases;
 mod reserved_names;
 pub mod retention;
 pub mod row;
+mod scope;
 pub mod would_refuse;

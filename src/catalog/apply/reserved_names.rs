@@ -2,7 +2,7 @@
 //! name. From [`Level::CUSTODY`] on nothing new gets one; a thing that has one stays, and is read, changed and deleted
 //! as any other.
 
-use super::authorization::{AuthTarget, ResourceScope};
+use super::scope::{AuthTarget, ResourceScope};
 use crate::catalog::Catalog;
 use crate::format::level::Level;
 use crate::model::code::{Code, Refusal};

@@ -1,7 +1,7 @@
 //! Drafts and releases that exist and could not be made now by their authors: they are from before rules were judged
 //! where they act, or from before their authors lost a right. They go on working and are reported to administrators.
 
-use super::authorization::refused_at;
+use super::scope::refused_at;
 use crate::catalog::Catalog;
 use crate::catalog::page::{Listed, Page, Place, Placed, place_of};
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};

@@ -3,7 +3,6 @@
 use super::trust::{asked, asked_by, grant, token_of};
 use super::*;
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter, Gathered, Walk, key};
-use crate::catalog::authorization::{AuthorizedCommand, Credential};
 use crate::model::grant::Role;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;

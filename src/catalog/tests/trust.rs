@@ -2,7 +2,6 @@
 
 use super::rules::{of_rule, rule_for};
 use super::*;
-use crate::catalog::authorization::{AuthorizedCommand, Credential};
 use crate::model::access::UserDraft;
 use crate::model::grant::{Grant, Grants, Role};
 use crate::model::release::ReleaseOp;

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use super::{Releasable, Standing, Wish, free, says_of_itself};
 use crate::catalog::Catalog;
-use crate::catalog::authorization::{self, AuthCheck, Principal};
-use crate::catalog::change::{ChangeSet, Entity, Outcome};
+use crate::catalog::change::{ChangeSet, Entity};
 use crate::catalog::ctx::Ctx;
 use crate::catalog::history::Thing;
 use crate::model::audience::Audience;
 use crate::model::config_file::{ConfigRelease, ConfigReleaseDraft};
-use crate::model::grant::Verb;
-use crate::model::release::{Plan, ReleaseOp, ReleaseState, ReleaseType};
+use crate::model::release::{Plan, ReleaseState, ReleaseType};
 use crate::model::rule::Effect;
 
 impl<'a> From<&'a ConfigReleaseDraft> for Wish<'a> {
@@ -91,26 +89,5 @@ impl Releasable for ConfigRelease {
 
     fn retain(&self, catalog: &mut Catalog, changes: &mut ChangeSet) {
         catalog.retain_config_releases(&self.key, changes);
-    }
-}
-
-impl Catalog {
-    /// Does to releases of config files what may be done to one that is there.
-    pub(super) fn dispatch_config_releases(
-        &mut self,
-        ctx: &Ctx,
-        op: ReleaseOp,
-        items: Vec<ConfigReleaseDraft>,
-        principal: &Principal,
-        changes: &mut ChangeSet,
-    ) -> Vec<Outcome> {
-        let job = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
-        self.each_judged(
-            &job,
-            items,
-            changes,
-            |catalog, item| catalog.aim_of_config_release(item),
-            |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes),
-        )
     }
 }

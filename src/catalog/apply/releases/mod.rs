@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::authorization::refused_at;
 use super::change::{ChangeSet, Entity, Outcome};
 use super::ctx::Ctx;
+use super::scope::refused_at;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
 use crate::catalog::index::archive::Archived;
