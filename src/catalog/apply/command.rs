@@ -187,207 +187,132 @@ fn since_rollout<'a>(mut fields: impl Iterator<Item = &'a Option<String>>) -> Le
     if is_said { Level::ROLLOUT } else { Level::FIRST }
 }
 
+/// Properties of a command that take no state to know.
+struct Profile {
+    /// The audit trail's word for it, in hashed rows: another word belongs to another level (`tests::words`).
+    action: &'static str,
+    /// Verbs that its caller needs where an item aims; none where that depends on more than the command.
+    verbs: &'static [Verb],
+    /// Number of things that it is about.
+    items: usize,
+    /// True if the state may grow by it.
+    adds: bool,
+    /// True if no caller may ask for it: it is a command of the cluster itself.
+    is_own: bool,
+}
+
+impl Profile {
+    /// Of a caller's command that adds nothing.
+    fn new(action: &'static str, verbs: &'static [Verb], items: usize) -> Profile {
+        Profile { action, verbs, items, adds: false, is_own: false }
+    }
+
+    /// Of an operation on each item of a batch.
+    fn batch(op: Op, verbs: &'static [Verb], items: usize) -> Profile {
+        Profile { adds: op.adds(), ..Profile::new(op.word(), verbs, items) }
+    }
+
+    fn publish(verbs: &'static [Verb], items: usize) -> Profile {
+        Profile { adds: true, ..Profile::new("publish", verbs, items) }
+    }
+
+    /// Of an operation on releases that are there.
+    fn releases(op: ReleaseOp, items: usize) -> Profile {
+        Profile { adds: op.adds(), ..Profile::new(op.word(), RELEASE, items) }
+    }
+
+    /// Of a command of the cluster itself.
+    fn own(action: &'static str, items: usize) -> Profile {
+        Profile { is_own: true, ..Profile::new(action, &[], items) }
+    }
+}
+
+const EDIT: &[Verb] = &[Verb::Edit];
+const RELEASE: &[Verb] = &[Verb::Release];
+const MANAGE: &[Verb] = &[Verb::Manage];
+const OPERATE: &[Verb] = &[Verb::Operate];
+
 impl Command {
+    /// One row a command. `itself`: an instance speaks of itself.
+    fn profile(&self, itself: bool) -> Profile {
+        let of_instances: &[Verb] = if itself { &[Verb::Register] } else { EDIT };
+        match self {
+            Command::Bootstrap { .. } => Profile::own("found", 1),
+            Command::Announce(_) => Profile::own("announce", 1),
+            Command::Forget { .. } => Profile::own("forget", 1),
+            Command::SignIn { .. } => Profile::new("login", &[], 1),
+            Command::SignOut { .. } => Profile::new("logout", &[], 1),
+            Command::Namespaces(op, items) => Profile::batch(*op, EDIT, items.len()),
+            Command::Services(op, items) => Profile::batch(*op, EDIT, items.len()),
+            Command::ConfigGroups(op, items) => Profile::batch(*op, EDIT, items.len()),
+            Command::ConfigFiles(op, items) => Profile::batch(*op, EDIT, items.len()),
+            Command::ConfigPublish(items) => Profile::publish(RELEASE, items.len()),
+            Command::ConfigCreateAndPublish(items) => Profile::publish(&[Verb::Edit, Verb::Release], items.len()),
+            Command::ConfigRollback(items) => Profile::releases(ReleaseOp::Rollback, items.len()),
+            Command::ConfigDeleteReleases(items) => Profile::releases(ReleaseOp::Delete, items.len()),
+            Command::Aliases(op, items) => Profile::batch(*op, EDIT, items.len()),
+            Command::Rules(op, items) => Profile::batch(*op, EDIT, items.len()),
+            Command::PublishRules(_, items) => Profile::publish(RELEASE, items.len()),
+            Command::ConfigStopGray(items) => Profile::releases(ReleaseOp::StopGray, items.len()),
+            Command::RuleReleases(_, op, items) => Profile::releases(*op, items.len()),
+            Command::Instances(op, items) => {
+                let action = match op {
+                    Op::Create if itself => "register",
+                    Op::Delete if itself => "deregister",
+                    op => op.word(),
+                };
+                Profile { action, ..Profile::batch(*op, of_instances, items.len()) }
+            }
+            Command::InstancesDeleteHost(items) => Profile::new("delete", of_instances, items.len()),
+            Command::InstancesIsolateHost(items) => Profile::new("isolate", of_instances, items.len()),
+            Command::InstanceHealth(items) => Profile::own("health", items.len()),
+            Command::Raise { .. } => Profile::own("raise", 1),
+            Command::Settings(_) => Profile::new("settings", OPERATE, 1),
+            Command::PruneReleases(overfull) => Profile::own("prune", overfull.files.len() + overfull.rules.len()),
+            Command::RemoveDeadInstances(items) => Profile::own("remove", items.len()),
+            Command::Authorized(asked) => Profile { is_own: false, ..asked.command.profile(asked.itself) },
+            Command::Users(op, items) => Profile::batch(*op, MANAGE, items.len()),
+            Command::ChangePassword { .. } => Profile::new("password", &[], 1),
+            Command::ServiceTokens(op, items) => Profile::batch(*op, MANAGE, items.len()),
+            Command::AccessKeys(op, items) => Profile::batch(*op, MANAGE, items.len()),
+            Command::ConfigReleases(op, items) => Profile::releases(*op, items.len()),
+            Command::PublishDue(items) => Profile::own("publish", items.len()),
+            Command::ConfigTemplates(op, items) => Profile::batch(*op, EDIT, items.len()),
+            Command::Note(notes) => Profile::own("note", notes.len()),
+            Command::Webhooks(op, items) => Profile::batch(*op, OPERATE, items.len()),
+            Command::WebhooksTold(items) => Profile::own("tell", items.len()),
+            Command::ChangeTokens(items) => {
+                let is_rotation = items.iter().all(|item| item.rotation.is_some());
+                Profile::new(if is_rotation { "rotate" } else { "update" }, MANAGE, items.len())
+            }
+            Command::EndSessions(items) => Profile::new("logout", &[], items.len()),
+        }
+    }
+
+    /// The audit trail's word for it.
+    pub(in crate::catalog) fn action(&self, itself: bool) -> &'static str {
+        self.profile(itself).action
+    }
+
+    /// Verbs that its caller needs where an item aims; none where that depends on more than the command.
+    pub fn verbs(&self, itself: bool) -> &'static [Verb] {
+        self.profile(itself).verbs
+    }
+
+    /// Things that it is about: a measure of the work that it makes, and not more than that.
+    pub fn items(&self) -> usize {
+        self.profile(false).items
+    }
+
     /// True if the state may grow by it: such a command is refused where room is short. A command that takes away, lets
     /// people in to take away, keeps the cluster together or ends a release is not refused, and goes on.
     pub fn adds(&self) -> bool {
-        match self {
-            Command::Namespaces(op, _)
-            | Command::Services(op, _)
-            | Command::ConfigGroups(op, _)
-            | Command::ConfigFiles(op, _)
-            | Command::ConfigTemplates(op, _)
-            | Command::Aliases(op, _)
-            | Command::Rules(op, _)
-            | Command::Users(op, _)
-            | Command::ServiceTokens(op, _)
-            | Command::AccessKeys(op, _)
-            | Command::Webhooks(op, _)
-            | Command::Instances(op, _) => op.adds(),
-            Command::Authorized(asked) => asked.command.adds(),
-            Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => true,
-            Command::RuleReleases(_, op, _) | Command::ConfigReleases(op, _) => op.adds(),
-            Command::Bootstrap { .. }
-            | Command::Announce(_)
-            | Command::Forget { .. }
-            | Command::SignIn { .. }
-            | Command::SignOut { .. }
-            | Command::ChangePassword { .. }
-            | Command::ConfigRollback(_)
-            | Command::ConfigDeleteReleases(_)
-            | Command::ConfigStopGray(_)
-            | Command::InstancesDeleteHost(_)
-            | Command::InstancesIsolateHost(_)
-            | Command::InstanceHealth(_)
-            | Command::Raise { .. }
-            | Command::Settings(_)
-            | Command::PruneReleases(_)
-            | Command::PublishDue(_)
-            | Command::Note(_)
-            | Command::WebhooksTold(_)
-            | Command::ChangeTokens(_)
-            | Command::EndSessions(_)
-            | Command::RemoveDeadInstances(_) => false,
-        }
-    }
-}
-
-impl Command {
-    /// Things that it is about: a measure of the work that it makes, and not more than that.
-    pub fn items(&self) -> usize {
-        match self {
-            Command::Authorized(asked) => asked.command.items(),
-            Command::Namespaces(_, items) => items.len(),
-            Command::Services(_, items) => items.len(),
-            Command::ConfigGroups(_, items) => items.len(),
-            Command::ConfigFiles(_, items) => items.len(),
-            Command::ConfigTemplates(_, items) => items.len(),
-            Command::Aliases(_, items) => items.len(),
-            Command::Rules(_, items) => items.len(),
-            Command::Users(_, items) => items.len(),
-            Command::ServiceTokens(_, items) => items.len(),
-            Command::AccessKeys(_, items) => items.len(),
-            Command::Webhooks(_, items) => items.len(),
-            Command::ConfigCreateAndPublish(items) => items.len(),
-            Command::PublishRules(_, items) | Command::RuleReleases(_, _, items) => items.len(),
-            Command::ConfigPublish(items)
-            | Command::ConfigRollback(items)
-            | Command::ConfigDeleteReleases(items)
-            | Command::ConfigStopGray(items)
-            | Command::ConfigReleases(_, items) => items.len(),
-            Command::Instances(_, items)
-            | Command::InstancesDeleteHost(items)
-            | Command::InstancesIsolateHost(items) => items.len(),
-            Command::InstanceHealth(items) => items.len(),
-            Command::RemoveDeadInstances(items) => items.len(),
-            Command::PruneReleases(overfull) => overfull.files.len() + overfull.rules.len(),
-            Command::PublishDue(items) => items.len(),
-            Command::Note(notes) => notes.len(),
-            Command::WebhooksTold(items) => items.len(),
-            Command::ChangeTokens(items) => items.len(),
-            Command::EndSessions(items) => items.len(),
-            Command::Bootstrap { .. }
-            | Command::Announce(_)
-            | Command::Forget { .. }
-            | Command::SignIn { .. }
-            | Command::SignOut { .. }
-            | Command::Raise { .. }
-            | Command::ChangePassword { .. }
-            | Command::Settings(_) => 1,
-        }
-    }
-}
-
-impl Command {
-    /// The audit trail's word for the deed, in hashed rows: another word belongs to another level (`tests::words`).
-    pub(in crate::catalog) fn action(&self, itself: bool) -> &'static str {
-        match self {
-            Command::Instances(Op::Create, _) if itself => "register",
-            Command::Instances(Op::Delete, _) if itself => "deregister",
-            Command::Namespaces(op, _)
-            | Command::Services(op, _)
-            | Command::ConfigGroups(op, _)
-            | Command::ConfigFiles(op, _)
-            | Command::ConfigTemplates(op, _)
-            | Command::Aliases(op, _)
-            | Command::Rules(op, _)
-            | Command::Users(op, _)
-            | Command::ServiceTokens(op, _)
-            | Command::AccessKeys(op, _)
-            | Command::Webhooks(op, _)
-            | Command::Instances(op, _) => op.word(),
-            Command::ConfigPublish(_) | Command::ConfigCreateAndPublish(_) | Command::PublishRules(..) => "publish",
-            Command::ConfigRollback(_) => ReleaseOp::Rollback.word(),
-            Command::ConfigStopGray(_) => ReleaseOp::StopGray.word(),
-            Command::ConfigDeleteReleases(_) => ReleaseOp::Delete.word(),
-            Command::RuleReleases(_, op, _) | Command::ConfigReleases(op, _) => op.word(),
-            Command::PublishDue(_) => "publish",
-            Command::InstancesDeleteHost(_) => "delete",
-            Command::InstancesIsolateHost(_) => "isolate",
-            Command::ChangePassword { .. } => "password",
-            Command::Settings(_) => "settings",
-            Command::SignIn { .. } => "login",
-            Command::SignOut { .. } => "logout",
-            Command::InstanceHealth(_) => "health",
-            Command::RemoveDeadInstances(_) => "remove",
-            Command::Authorized(asked) => asked.command.action(asked.itself),
-            Command::Bootstrap { .. } => "found",
-            Command::Announce(_) => "announce",
-            Command::Forget { .. } => "forget",
-            Command::Raise { .. } => "raise",
-            Command::PruneReleases(_) => "prune",
-            Command::Note(_) => "note",
-            Command::WebhooksTold(_) => "tell",
-            Command::ChangeTokens(items) if items.iter().all(|item| item.rotation.is_some()) => "rotate",
-            Command::ChangeTokens(_) => "update",
-            Command::EndSessions(_) => "logout",
-        }
-    }
-}
-
-impl Command {
-    /// Verbs that its caller needs where an item aims; none where that depends on more than the command.
-    pub fn verbs(&self, itself: bool) -> &'static [Verb] {
-        match self {
-            Command::Namespaces(..)
-            | Command::Services(..)
-            | Command::Aliases(..)
-            | Command::Rules(..)
-            | Command::ConfigGroups(..)
-            | Command::ConfigFiles(..)
-            | Command::ConfigTemplates(..) => &[Verb::Edit],
-            Command::Instances(..) | Command::InstancesDeleteHost(_) | Command::InstancesIsolateHost(_) => {
-                if itself {
-                    &[Verb::Register]
-                } else {
-                    &[Verb::Edit]
-                }
-            }
-            Command::PublishRules(..)
-            | Command::RuleReleases(..)
-            | Command::ConfigPublish(_)
-            | Command::ConfigRollback(_)
-            | Command::ConfigDeleteReleases(_)
-            | Command::ConfigStopGray(_)
-            | Command::ConfigReleases(..) => &[Verb::Release],
-            Command::ConfigCreateAndPublish(_) => &[Verb::Edit, Verb::Release],
-            Command::Users(..) | Command::ServiceTokens(..) | Command::ChangeTokens(_) | Command::AccessKeys(..) => {
-                &[Verb::Manage]
-            }
-            Command::Webhooks(..) | Command::Settings(_) => &[Verb::Operate],
-            Command::Authorized(asked) => asked.command.verbs(asked.itself),
-            Command::ChangePassword { .. }
-            | Command::EndSessions(_)
-            | Command::SignIn { .. }
-            | Command::SignOut { .. }
-            | Command::Bootstrap { .. }
-            | Command::Announce(_)
-            | Command::Forget { .. }
-            | Command::InstanceHealth(_)
-            | Command::Raise { .. }
-            | Command::PruneReleases(_)
-            | Command::PublishDue(_)
-            | Command::RemoveDeadInstances(_)
-            | Command::Note(_)
-            | Command::WebhooksTold(_) => &[],
-        }
+        self.profile(false).adds
     }
 
     /// True if it is a command of the cluster itself; no caller may ask for it.
     pub(in crate::catalog) fn is_own(&self) -> bool {
-        matches!(
-            self,
-            Command::Bootstrap { .. }
-                | Command::Announce(_)
-                | Command::Forget { .. }
-                | Command::InstanceHealth(_)
-                | Command::Raise { .. }
-                | Command::PruneReleases(_)
-                | Command::PublishDue(_)
-                | Command::RemoveDeadInstances(_)
-                | Command::Note(_)
-                | Command::WebhooksTold(_)
-        )
+        self.profile(false).is_own
     }
 }
 
