@@ -43,7 +43,7 @@ pub use change::{Applied, Change, ChangeSet, Entity, Outcome};
 pub use command::{AuthorizedCommand, Command, Credential, DeadInstance, InstanceHealth, Op};
 pub use ctx::{Ctx, RequestId};
 pub use index::{abandoned, page, set_digest};
-pub use row::{Edit, Row, Table};
+pub use row::{Edit, Row};
 
 use crate::format::level::Level;
 use crate::model::access::{Token, User};
@@ -109,6 +109,67 @@ pub struct Catalog {
     requests: Requests,
 }
 
+/// Declares the tables of stored rows, one a line:
+///
+/// * its number, the first byte of its keys: for ever; 0 belongs to the Raft adapter,
+/// * its name here, and the one for people and their tools,
+/// * how the catalog takes in the value of a stored row.
+macro_rules! tables {
+    (|$catalog:ident, $value:ident| $( $number:literal $table:ident $label:literal => $load:expr, )+) => {
+        /// Tables by number.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Table { $( $table = $number, )+ }
+
+        impl Table {
+            pub const ALL: [Table; [ $( $number ),+ ].len()] = [ $( Table::$table, )+ ];
+
+            /// Name of what it holds, for people and their tools.
+            pub fn label(self) -> &'static str {
+                match self { $( Table::$table => $label, )+ }
+            }
+        }
+
+        impl Catalog {
+            /// Takes in one stored row, at start and after a snapshot was installed.
+            pub fn load(&mut self, key: &[u8], $value: &[u8]) -> Result<(), Corrupt> {
+                let $catalog = self;
+                match Table::of_key(key)? { $( Table::$table => { $load; } )+ }
+                Ok(())
+            }
+        }
+    };
+}
+
+tables! { |catalog, value|
+     1 Cluster        "cluster"          => catalog.nodes.load_cluster(Cluster::read(value)?),
+     2 Node           "nodes"            => catalog.nodes.load_node(NodeRecord::read(value)?),
+     3 User           "users"            => catalog.access.load_user(User::read(value)?),
+     4 Token          "tokens"           => catalog.access.load_token(Token::read(value)?),
+     5 Request        "requests"         => catalog.requests.load(SeenRequest::read(value)?),
+     6 Namespace      "namespaces"       => catalog.namespaces.load(Namespace::read(value)?),
+     7 Service        "services"         => catalog.services.load(Service::read(value)?),
+     8 ConfigGroup    "config_groups"    => catalog.configs.load_group(ConfigGroup::read(value)?),
+     9 ConfigFile     "config_files"     => catalog.configs.load_file(ConfigFile::read(value)?),
+    10 ConfigRelease  "config_releases"  => catalog.configs.load_release(ConfigRelease::read(value)?),
+    11 ConfigMark     "config_marks"     => catalog.configs.load_mark(ConfigMark::read(value)?),
+    12 ConfigVersion  "config_versions"  => catalog.configs.load_version(ConfigVersion::read(value)?),
+    13 Alias          "aliases"          => catalog.aliases.load(ServiceAlias::read(value)?),
+    14 Cl5Counter     "alias_counter"    => catalog.aliases.load_counter(Cl5Counter::read(value)?),
+    15 Rule           "rules"            => catalog.rules.load_rule(Rule::read(value)?),
+    16 RuleRelease    "rule_releases"    => catalog.rules.load_release(RuleRelease::read(value)?),
+    17 Instance       "instances"        => catalog.instances.load(Instance::read(value)?),
+    18 Settings       "settings"         => catalog.settings = Settings::read(value)?,
+    19 Content        "contents"         => catalog.configs.load_content(StoredContent::read(value)?),
+    20 AccessKey      "access_keys"      => catalog.access_keys.load(AccessKey::read(value)?),
+    21 ServiceToken   "service_tokens"   => catalog.access.load_service_token(ServiceToken::read(value)?),
+    22 Audit          "audit"            => catalog.trail.load(value)?,
+    23 History        "history"          => catalog.history.load(HistoryRow::read(value)?)?,
+    24 ConfigTemplate "config_templates" => catalog.templates.load(ConfigTemplate::read(value)?),
+    27 Webhook        "webhooks"         => catalog.webhooks.load(Webhook::read(value)?),
+    28 WebhookEvent   "webhook_events"   => catalog.webhooks.load_event(WebhookEvent::read(value)?),
+}
+
 impl Catalog {
     /// The level in force: below it nothing newer is proposed, and apply means what it meant then.
     pub fn level(&self) -> Level {
@@ -152,39 +213,6 @@ impl Catalog {
     /// The stamp of the newest entry.
     pub fn clock(&self) -> Timestamp {
         self.requests.clock()
-    }
-
-    /// Takes in one stored row, at start and after a snapshot was installed.
-    pub fn load(&mut self, key: &[u8], value: &[u8]) -> Result<(), Corrupt> {
-        match Table::of_key(key)? {
-            Table::Cluster => self.nodes.load_cluster(Cluster::read(value)?),
-            Table::Node => self.nodes.load_node(NodeRecord::read(value)?),
-            Table::User => drop(self.access.load_user(User::read(value)?)),
-            Table::ServiceToken => drop(self.access.load_service_token(ServiceToken::read(value)?)),
-            Table::Token => self.access.load_token(Token::read(value)?),
-            Table::Request => self.requests.load(SeenRequest::read(value)?),
-            Table::Namespace => drop(self.namespaces.load(Namespace::read(value)?)),
-            Table::Service => drop(self.services.load(Service::read(value)?)),
-            Table::Alias => drop(self.aliases.load(ServiceAlias::read(value)?)),
-            Table::Cl5Counter => self.aliases.load_counter(Cl5Counter::read(value)?),
-            Table::Rule => self.rules.load_rule(Rule::read(value)?),
-            Table::RuleRelease => self.rules.load_release(RuleRelease::read(value)?),
-            Table::ConfigGroup => drop(self.configs.load_group(ConfigGroup::read(value)?)),
-            Table::ConfigFile => self.configs.load_file(ConfigFile::read(value)?),
-            Table::ConfigRelease => self.configs.load_release(ConfigRelease::read(value)?),
-            Table::ConfigMark => self.configs.load_mark(ConfigMark::read(value)?),
-            Table::ConfigVersion => self.configs.load_version(ConfigVersion::read(value)?),
-            Table::Instance => drop(self.instances.load(Instance::read(value)?)),
-            Table::Settings => self.settings = Settings::read(value)?,
-            Table::Content => self.configs.load_content(StoredContent::read(value)?),
-            Table::AccessKey => drop(self.access_keys.load(AccessKey::read(value)?)),
-            Table::Audit => self.trail.load(value)?,
-            Table::History => self.history.load(HistoryRow::read(value)?)?,
-            Table::Webhook => self.webhooks.load(Webhook::read(value)?),
-            Table::WebhookEvent => self.webhooks.load_event(WebhookEvent::read(value)?),
-            Table::ConfigTemplate => drop(self.templates.load(ConfigTemplate::read(value)?)),
-        }
-        Ok(())
     }
 
     /// To be asked when all rows are loaded: whether what they name is there.

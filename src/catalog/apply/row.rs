@@ -17,103 +17,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::catalog::Corrupt;
+pub use crate::catalog::Table;
 use crate::format::level::Level;
 use crate::format::pack;
 
-/// Tables by number. 0 belongs to the Raft adapter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Table {
-    Cluster = 1,
-    Node = 2,
-    User = 3,
-    Token = 4,
-    Request = 5,
-    Namespace = 6,
-    Service = 7,
-    ConfigGroup = 8,
-    ConfigFile = 9,
-    ConfigRelease = 10,
-    ConfigMark = 11,
-    ConfigVersion = 12,
-    Alias = 13,
-    Cl5Counter = 14,
-    Rule = 15,
-    RuleRelease = 16,
-    Instance = 17,
-    Settings = 18,
-    Content = 19,
-    AccessKey = 20,
-    ServiceToken = 21,
-    Audit = 22,
-    History = 23,
-    ConfigTemplate = 24,
-    Webhook = 27,
-    WebhookEvent = 28,
-}
-
 impl Table {
-    pub const ALL: [Table; 26] = [
-        Table::Cluster,
-        Table::Node,
-        Table::User,
-        Table::Token,
-        Table::Request,
-        Table::Namespace,
-        Table::Service,
-        Table::ConfigGroup,
-        Table::ConfigFile,
-        Table::ConfigRelease,
-        Table::ConfigMark,
-        Table::ConfigVersion,
-        Table::Alias,
-        Table::Cl5Counter,
-        Table::Rule,
-        Table::RuleRelease,
-        Table::Instance,
-        Table::Settings,
-        Table::Content,
-        Table::AccessKey,
-        Table::ServiceToken,
-        Table::Audit,
-        Table::History,
-        Table::ConfigTemplate,
-        Table::Webhook,
-        Table::WebhookEvent,
-    ];
-
-    /// Name of what it holds, for people and their tools.
-    pub fn label(self) -> &'static str {
-        match self {
-            Table::Cluster => "cluster",
-            Table::Node => "nodes",
-            Table::User => "users",
-            Table::Token => "tokens",
-            Table::Request => "requests",
-            Table::Namespace => "namespaces",
-            Table::Service => "services",
-            Table::ConfigGroup => "config_groups",
-            Table::ConfigFile => "config_files",
-            Table::ConfigRelease => "config_releases",
-            Table::ConfigMark => "config_marks",
-            Table::ConfigVersion => "config_versions",
-            Table::Alias => "aliases",
-            Table::Cl5Counter => "alias_counter",
-            Table::Rule => "rules",
-            Table::RuleRelease => "rule_releases",
-            Table::Instance => "instances",
-            Table::Settings => "settings",
-            Table::Content => "contents",
-            Table::AccessKey => "access_keys",
-            Table::ServiceToken => "service_tokens",
-            Table::Audit => "audit",
-            Table::History => "history",
-            Table::Webhook => "webhooks",
-            Table::WebhookEvent => "webhook_events",
-            Table::ConfigTemplate => "config_templates",
-        }
-    }
-
     /// The table that a row key belongs to.
     pub fn of_key(key: &[u8]) -> Result<Table, Corrupt> {
         let number = key.first().copied().unwrap_or_default();
