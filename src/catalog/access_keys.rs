@@ -9,7 +9,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::index::names::Names;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::model::access_key::{AccessKey, AccessKeyDraft};
 use crate::model::code::{Code, Refusal};
@@ -19,7 +19,7 @@ use crate::model::{is_stale, limits};
 
 impl Row for AccessKey {
     const TABLE: Table = Table::AccessKey;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.app_id).part(&self.name);
     }
 }

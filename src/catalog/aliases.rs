@@ -9,10 +9,10 @@ use super::Catalog;
 use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::index::list_index::{Entry, ListIndex, Wish};
+use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::Names;
 use super::page::{Listed, Page, Place, Placed, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::model::alias::{AliasDraft, AliasType, ServiceAlias};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
@@ -32,12 +32,12 @@ const NAMESPACE: usize = 3;
 
 impl Row for ServiceAlias {
     const TABLE: Table = Table::Alias;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.alias_namespace).part(&self.alias);
     }
 }
 
-impl Entry for ServiceAlias {
+impl Indexed for ServiceAlias {
     type Key = str;
 
     const COLUMNS: usize = 4;
@@ -109,7 +109,7 @@ impl Cl5Counter {
 
 impl Row for Cl5Counter {
     const TABLE: Table = Table::Cl5Counter;
-    fn name(&self, _: &mut Key) {}
+    fn name(&self, _: &mut RowKey) {}
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -166,7 +166,7 @@ impl Aliases {
         if filter.read_scope.is_blind() {
             return Listed::default();
         }
-        let wishes = Wish::all([
+        let text_filters = TextFilter::all([
             (ALIAS, &filter.alias),
             (ALIAS_NAMESPACE, &filter.alias_namespace),
             (SERVICE, &filter.service),
@@ -176,7 +176,7 @@ impl Aliases {
             names_owner(&alias.owners, &filter.owner) && filter.read_scope.sees(&alias.namespace, &alias.service)
         };
         let asks_more = filter.owner.is_some() || !filter.read_scope.is_whole();
-        let listed = |page: &Page| self.all.list(&wishes, asks_more.then_some(rest), page);
+        let listed = |page: &Page| self.all.list(&text_filters, asks_more.then_some(rest), page);
         let wanted = |alias: &Arc<ServiceAlias>| {
             rest(alias)
                 && NameFilter::passes(&filter.alias, &alias.alias)

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Corrupt;
 use super::change::ChangeSet;
 use super::page::{Place, Placed, highest_first};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::model::config_file::ConfigKey;
 use crate::model::limits;
@@ -42,7 +42,7 @@ const FILE: &str = "configfile";
 
 impl Row for HistoryRow {
     const TABLE: Table = Table::History;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         match &self.thing {
             Thing::File(file) => key.part(FILE).part(&file.namespace).part(&file.group).part(&file.file),
             Thing::Rule(family, id) => key.part(family.kind()).part(id),

@@ -11,7 +11,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::index::set_digest::SetDigest;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::grant::ReadScope;
 use crate::model::is_stale;
@@ -23,7 +23,7 @@ pub const DEFAULT: &str = "default";
 
 impl Row for Namespace {
     const TABLE: Table = Table::Namespace;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.name);
     }
 }

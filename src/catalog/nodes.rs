@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::change::{ChangeSet, Outcome};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::format::level::{Level, LevelRange};
 use crate::model::code::Code;
 use crate::model::time::Timestamp;
@@ -23,7 +23,7 @@ pub struct Cluster {
 
 impl Row for Cluster {
     const TABLE: Table = Table::Cluster;
-    fn name(&self, _: &mut Key) {}
+    fn name(&self, _: &mut RowKey) {}
 }
 
 /// Record of a node, as it describes itself.
@@ -68,7 +68,7 @@ impl NodeRecord {
 
 impl Row for NodeRecord {
     const TABLE: Table = Table::Node;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(self.node_id.to_be_bytes());
     }
 }

@@ -9,12 +9,12 @@ use super::Catalog;
 use super::change::{Change, ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
-use super::index::list_index::{Entry, ListIndex, Wish};
+use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::{Names, in_place};
 use super::index::set_digest::SetDigest;
 use super::instances::{InstanceCounts, InstanceNeeds, Instances};
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::ReadScope;
 use crate::model::is_stale;
@@ -28,7 +28,7 @@ const NAMESPACE: usize = 1;
 
 impl Row for Service {
     const TABLE: Table = Table::Service;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.namespace).part(&self.name);
     }
 }
@@ -39,7 +39,7 @@ impl Placed for Service {
     }
 }
 
-impl Entry for Service {
+impl Indexed for Service {
     type Key = str;
 
     const COLUMNS: usize = 2;
@@ -160,8 +160,12 @@ impl Services {
                 let rest = ServiceFilter { name: None, namespace: None, ..filter.clone() };
                 let asks_more = rest != ServiceFilter::default();
                 let listed = |page: &Page| {
-                    let wishes = Wish::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]);
-                    self.all.list(&wishes, asks_more.then_some(|one: &Service| rest.matches(one, instances)), page)
+                    let text_filters = TextFilter::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]);
+                    self.all.list(
+                        &text_filters,
+                        asks_more.then_some(|one: &Service| rest.matches(one, instances)),
+                        page,
+                    )
                 };
                 let onward = |[namespace, _, name, _]: Place<'_>| self.onward(&namespace, &name);
                 Listed::ordered(page, &filter.namespace, listed, onward, |service| matches(service))

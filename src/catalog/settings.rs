@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::Catalog;
 use super::change::{ChangeSet, Entity, Outcome};
 use super::ctx::Ctx;
-use super::row::{FIRST_VERSION, Key, Row, Table};
+use super::row::{FIRST_VERSION, Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::code::Code;
@@ -21,7 +21,7 @@ fn versions() -> impl Iterator<Item = (u8, Level)> {
 
 impl Row for Settings {
     const TABLE: Table = Table::Settings;
-    fn name(&self, _: &mut Key) {}
+    fn name(&self, _: &mut RowKey) {}
 
     fn version_at(level: Level) -> u8 {
         versions().take_while(|(_, since)| *since <= level).last().map_or(FIRST_VERSION, |(version, _)| version)

@@ -10,7 +10,7 @@ use super::change::{ChangeSet, Entity, Outcome};
 use super::command::Op;
 use super::ctx::Ctx;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::model::code::Code;
 use crate::model::config_file::Format;
 use crate::model::config_template::{ConfigTemplate, ConfigTemplateDraft};
@@ -19,7 +19,7 @@ use crate::model::{is_stale, limits};
 
 impl Row for ConfigTemplate {
     const TABLE: Table = Table::ConfigTemplate;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.name);
     }
 }

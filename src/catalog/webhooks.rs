@@ -16,7 +16,7 @@ use super::command::Op;
 use super::ctx::Ctx;
 use super::history::Thing;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::model::code::{Code, Refusal};
 use crate::model::instance::Instance;
 use crate::model::release::Event;
@@ -32,7 +32,7 @@ const NUMBERS_PER_ENTRY: u64 = 1 << 16;
 
 impl Row for Webhook {
     const TABLE: Table = Table::Webhook;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.name);
     }
 }
@@ -48,7 +48,7 @@ pub struct WebhookEvent {
 
 impl Row for WebhookEvent {
     const TABLE: Table = Table::WebhookEvent;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         // As wide as the widest, so that rows come in the order of their numbers.
         key.part(format!("{:016x}", self.number));
     }
@@ -56,14 +56,14 @@ impl Row for WebhookEvent {
 
 /// A webhook, and the numbers of the events that wait for it, oldest first.
 #[derive(Clone, Debug, PartialEq)]
-struct Held {
+struct HookQueue {
     hook: Arc<Webhook>,
     queue: Vector<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Webhooks {
-    by_name: OrdMap<Arc<str>, Held>,
+    by_name: OrdMap<Arc<str>, HookQueue>,
     events: OrdMap<u64, Arc<WebhookEvent>>,
 }
 
@@ -219,7 +219,7 @@ impl Webhooks {
         match self.by_name.get_mut(hook.name.as_str()) {
             Some(held) => held.hook = hook.clone(),
             None => {
-                let held = Held { hook: hook.clone(), queue: Vector::new() };
+                let held = HookQueue { hook: hook.clone(), queue: Vector::new() };
                 self.by_name.insert(hook.name.as_str().into(), held);
             }
         }
@@ -256,7 +256,7 @@ impl Webhooks {
 
     pub(super) fn load(&mut self, hook: Webhook) {
         let name = hook.name.as_str().into();
-        self.by_name.insert(name, Held { hook: Arc::new(hook), queue: Vector::new() });
+        self.by_name.insert(name, HookQueue { hook: Arc::new(hook), queue: Vector::new() });
     }
 
     /// Takes in a stored row; those of webhooks come before.

@@ -5,7 +5,7 @@ use std::io;
 
 use super::node::Node;
 use crate::catalog::Table;
-use crate::catalog::audit::{AuditEvent, AuditRow, Filter, Gathered, Walk, key};
+use crate::catalog::audit::{AuditEvent, AuditRow, Filter, TrailPage, Walk, key};
 use crate::catalog::page::{Listed, Page};
 
 impl Node {
@@ -13,7 +13,7 @@ impl Node {
     /// looked at than one request may. Blocks.
     pub fn audit(&self, filter: &Filter, page: Page) -> io::Result<Option<Listed<AuditEvent>>> {
         let rows = self.state().catalog().trail.rows();
-        let mut gathered = Gathered::new(filter, page, rows);
+        let mut gathered = TrailPage::new(filter, page, rows);
         let mut end = Walk::On;
         let first = gathered.first().map(key);
         self.store().view()?.for_each_back(Table::Audit as u8, first.as_ref().map(|key| &key[..]), |value| {

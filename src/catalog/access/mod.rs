@@ -11,7 +11,7 @@ use imbl::OrdMap;
 use super::change::ChangeSet;
 use super::command::Credential;
 use super::page::{Listed, Page, Place, Placed, place_of};
-use super::row::{FIRST_VERSION, Key, Row, Table};
+use super::row::{FIRST_VERSION, Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::access::{Founder, Token, TokenHash, User};
@@ -25,7 +25,7 @@ const WITH_GRANTS: u8 = 2;
 
 impl Row for User {
     const TABLE: Table = Table::User;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.id);
     }
 
@@ -48,14 +48,14 @@ impl Row for User {
 
 impl Row for Token {
     const TABLE: Table = Table::Token;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.hash.0);
     }
 }
 
 impl Row for ServiceToken {
     const TABLE: Table = Table::ServiceToken;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.name);
     }
 }

@@ -30,17 +30,17 @@ fn text(field: &Option<String>) -> &str {
 }
 
 impl Catalog {
-    pub(super) fn aim_of_namespace(&self, op: Op, draft: &NamespaceDraft) -> AuthTarget {
-        let (aim, place) =
+    pub(super) fn target_of_namespace(&self, op: Op, draft: &NamespaceDraft) -> AuthTarget {
+        let (target, place) =
             (AuthTarget::new("namespace", &draft.name, &draft.name), ResourceScope::Namespace(draft.name.clone()));
         match self.namespaces.get(&draft.name) {
-            Some(namespace) if op != Op::Create => aim.at(place, &namespace.revision),
-            _ if op == Op::Create => aim.to(place),
-            _ => aim,
+            Some(namespace) if op != Op::Create => target.at(place, &namespace.revision),
+            _ if op == Op::Create => target.to(place),
+            _ => target,
         }
     }
 
-    pub(super) fn aim_of_service(&self, op: Op, draft: &ServiceDraft) -> AuthTarget {
+    pub(super) fn target_of_service(&self, op: Op, draft: &ServiceDraft) -> AuthTarget {
         let (namespace, name) = (text(&draft.namespace), text(&draft.name));
         if op == Op::Create {
             return AuthTarget::new("service", namespace, name).to(ResourceScope::thing(namespace, name));
@@ -53,21 +53,21 @@ impl Catalog {
     }
 
     /// An alias belongs to its service: who makes one needs both, the service and the name that it takes.
-    pub(super) fn aim_of_alias(&self, op: Op, draft: &AliasDraft) -> AuthTarget {
-        let mut aim = AuthTarget::new("alias", draft.alias_namespace(), text(&draft.alias));
+    pub(super) fn target_of_alias(&self, op: Op, draft: &AliasDraft) -> AuthTarget {
+        let mut target = AuthTarget::new("alias", draft.alias_namespace(), text(&draft.alias));
         if op == Op::Create {
-            aim = aim.to(ResourceScope::thing(draft.alias_namespace(), text(&draft.alias)));
+            target = target.to(ResourceScope::thing(draft.alias_namespace(), text(&draft.alias)));
         } else if let Some(alias) = self.aliases.named_by(draft) {
-            aim = AuthTarget::new("alias", &alias.alias_namespace, &alias.alias)
+            target = AuthTarget::new("alias", &alias.alias_namespace, &alias.alias)
                 .at(ResourceScope::thing(&alias.namespace, &alias.service), &alias.revision);
         }
         match &draft.service {
-            Some(service) if op != Op::Delete => aim.to(ResourceScope::thing(text(&draft.namespace), service)),
-            _ => aim,
+            Some(service) if op != Op::Delete => target.to(ResourceScope::thing(text(&draft.namespace), service)),
+            _ => target,
         }
     }
 
-    pub(super) fn aim_of_instance(&self, op: Op, draft: &InstanceDraft) -> AuthTarget {
+    pub(super) fn target_of_instance(&self, op: Op, draft: &InstanceDraft) -> AuthTarget {
         let (namespace, service) = draft.service_name();
         let id = draft.instance_id();
         if op == Op::Create {
@@ -81,7 +81,7 @@ impl Catalog {
     }
 
     /// Of an instance that heartbeats tell of, if the trail is to have it: very many may come at once.
-    pub(super) fn aim_told_of_instance(&self, id: &str) -> Option<AuthTarget> {
+    pub(super) fn target_of_reported_instance(&self, id: &str) -> Option<AuthTarget> {
         self.tells_of_instances().then(|| match self.instances.get(id) {
             Some(instance) => AuthTarget::new("instance", &instance.namespace, id)
                 .at(ResourceScope::thing(&instance.namespace, &instance.service), &instance.revision),
@@ -89,32 +89,32 @@ impl Catalog {
         })
     }
 
-    pub(super) fn aim_of_host(&self, draft: &InstanceDraft) -> AuthTarget {
+    pub(super) fn target_of_host(&self, draft: &InstanceDraft) -> AuthTarget {
         let (namespace, service) = draft.service_name();
         let name = format!("{service} on {}", text(&draft.host));
         AuthTarget::new("instance", namespace, name).at(ResourceScope::thing(namespace, service), "")
     }
 
-    pub(super) fn aim_of_group(&self, op: Op, draft: &ConfigGroupDraft) -> AuthTarget {
+    pub(super) fn target_of_group(&self, op: Op, draft: &ConfigGroupDraft) -> AuthTarget {
         let (namespace, name) = (&draft.namespace, &draft.name);
-        let (aim, place) = (AuthTarget::new("configgroup", namespace, name), ResourceScope::thing(namespace, name));
+        let (target, place) = (AuthTarget::new("configgroup", namespace, name), ResourceScope::thing(namespace, name));
         match self.configs.group(namespace, name) {
-            _ if op == Op::Create => aim.to(place),
-            Some(group) => aim.at(place, &group.revision),
-            None => aim,
+            _ if op == Op::Create => target.to(place),
+            Some(group) => target.at(place, &group.revision),
+            None => target,
         }
     }
 
-    pub(super) fn aim_of_file(&self, op: Op, draft: &ConfigFileDraft) -> AuthTarget {
+    pub(super) fn target_of_file(&self, op: Op, draft: &ConfigFileDraft) -> AuthTarget {
         let key = draft.key();
-        let (aim, place) = (aim_at_key(&key), ResourceScope::thing(&key.namespace, &key.group));
+        let (target, place) = (target_at_key(&key), ResourceScope::thing(&key.namespace, &key.group));
         match self.configs.file(&key) {
-            _ if op == Op::Create => aim.to(place),
+            _ if op == Op::Create => target.to(place),
             Some(file) => {
                 let takes = op == Op::Delete && self.level() >= Level::RIGHTS && self.has_in_force_or_planned(&key);
-                AuthTarget { takes: takes.then(Vec::new), ..aim.at(place, &file.revision) }
+                AuthTarget { takes: takes.then(Vec::new), ..target.at(place, &file.revision) }
             }
-            None => aim,
+            None => target,
         }
     }
 
@@ -123,102 +123,106 @@ impl Catalog {
         self.configs.releases_of(key).any(|release| release.state().is_in_force_or_planned())
     }
 
-    pub(super) fn aim_of_template(&self, draft: &ConfigTemplateDraft) -> AuthTarget {
-        let aim = AuthTarget::of_cluster("configtemplate", &draft.name);
+    pub(super) fn target_of_template(&self, draft: &ConfigTemplateDraft) -> AuthTarget {
+        let target = AuthTarget::of_cluster("configtemplate", &draft.name);
         let revision = self.templates.get(&draft.name).map(|template| template.revision.clone());
-        AuthTarget { before: revision.unwrap_or_default(), ..aim }
+        AuthTarget { before: revision.unwrap_or_default(), ..target }
     }
 
     /// Making and publishing at once: both verbs are asked for.
-    pub(super) fn aim_of_publication(&self, publish: &ConfigPublish) -> AuthTarget {
+    pub(super) fn target_of_publication(&self, publish: &ConfigPublish) -> AuthTarget {
         let key = publish.file.key();
         let before = self.version_in_force(&key);
-        AuthTarget { before, ..aim_at_key(&key).to(ResourceScope::thing(&key.namespace, &key.group)) }
+        AuthTarget { before, ..target_at_key(&key).to(ResourceScope::thing(&key.namespace, &key.group)) }
     }
 
     /// A release belongs to its file, whether or not there is one of that name.
-    pub(super) fn aim_of_config_release(&self, draft: &ConfigReleaseDraft) -> AuthTarget {
+    pub(super) fn target_of_config_release(&self, draft: &ConfigReleaseDraft) -> AuthTarget {
         let key = draft.key();
         let is_there = self.configs.file(&key).is_some() || !self.configs.versions_of(&key).is_empty();
-        let (aim, place) = (aim_at_key(&key), ResourceScope::thing(&key.namespace, &key.group));
-        if is_there { aim.at(place, self.version_in_force(&key)) } else { aim }
+        let (target, place) = (target_at_key(&key), ResourceScope::thing(&key.namespace, &key.group));
+        if is_there { target.at(place, self.version_in_force(&key)) } else { target }
     }
 
     /// Target of a release that was to be published later.
-    pub(super) fn aim_of_due(&self, due: &Due) -> AuthTarget {
+    pub(super) fn target_of_due(&self, due: &Due) -> AuthTarget {
         match &due.thing {
             Thing::File(key) => {
-                aim_at_key(key).at(ResourceScope::thing(&key.namespace, &key.group), self.version_in_force(key))
+                target_at_key(key).at(ResourceScope::thing(&key.namespace, &key.group), self.version_in_force(key))
             }
             Thing::Rule(family, id) => match self.rules.of(*family).get(id) {
-                Some(rule) => self.aim_at_rule(rule),
+                Some(rule) => self.target_at_rule(rule),
                 None => AuthTarget::new(family.element(), "", id),
             },
         }
     }
 
-    pub(super) fn aim_of_user(&self, name: &str) -> AuthTarget {
+    pub(super) fn target_of_user(&self, name: &str) -> AuthTarget {
         let revision = self.access.user_named(name).map(|user| user.revision.clone());
         AuthTarget::of_cluster("user", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
-    pub(super) fn aim_of_token(&self, name: &str) -> AuthTarget {
+    pub(super) fn target_of_token(&self, name: &str) -> AuthTarget {
         let revision = self.access.service_token(name).map(|token| token.revision.clone());
         AuthTarget::of_cluster("token", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
-    pub(super) fn aim_of_access_key(&self, draft: &AccessKeyDraft) -> AuthTarget {
+    pub(super) fn target_of_access_key(&self, draft: &AccessKeyDraft) -> AuthTarget {
         let revision = self.access_keys.get(&draft.app_id, &draft.name).map(|key| key.revision.clone());
         let name = format!("{}/{}", draft.app_id, draft.name);
         AuthTarget::of_cluster("accesskey", name).at(ResourceScope::Cluster, revision.unwrap_or_default())
     }
 
     /// A login, by whose it is.
-    pub(super) fn aim_of_session(&self, id: &str) -> AuthTarget {
+    pub(super) fn target_of_session(&self, id: &str) -> AuthTarget {
         let name = self.access.session(id).map(|(_, user)| user.name.clone());
         AuthTarget::of_cluster("session", name.unwrap_or_default())
     }
 
     /// Webhooks are the cluster's.
-    pub(super) fn aim_of_webhook(&self, draft: &WebhookDraft) -> AuthTarget {
+    pub(super) fn target_of_webhook(&self, draft: &WebhookDraft) -> AuthTarget {
         let before = self.webhooks.get(&draft.name).map(|hook| hook.revision.clone()).unwrap_or_default();
         AuthTarget::of_cluster("webhook", &draft.name).at(ResourceScope::Cluster, before)
     }
 
-    /// Note for the audit trail of a batch that was refused as a whole: it has what the first item is about.
-    pub fn note_of_refused(&self, command: &Command, itself: bool) -> AuditNote {
-        let aim = self.aim_of_first(command).unwrap_or_default();
-        let note = AuditNote::of(command.action(itself), aim.kind, &aim.name, Code::NotAllowedAccess);
-        AuditNote { namespace: aim.namespace, ..note }
+    pub(super) fn target_of_settings(&self) -> AuthTarget {
+        AuthTarget::of_cluster("settings", "").at(ResourceScope::Cluster, &self.settings.revision)
     }
 
-    fn aim_of_first(&self, command: &Command) -> Option<AuthTarget> {
+    /// Note for the audit trail of a batch that was refused as a whole: it has what the first item is about.
+    pub fn note_of_refused(&self, command: &Command, itself: bool) -> AuditNote {
+        let target = self.target_of_first(command).unwrap_or_default();
+        let note = AuditNote::of(command.action(itself), target.kind, &target.name, Code::NotAllowedAccess);
+        AuditNote { namespace: target.namespace, ..note }
+    }
+
+    fn target_of_first(&self, command: &Command) -> Option<AuthTarget> {
         Some(match command {
-            Command::Namespaces(op, items) => self.aim_of_namespace(*op, items.first()?),
-            Command::Services(op, items) => self.aim_of_service(*op, items.first()?),
-            Command::Aliases(op, items) => self.aim_of_alias(*op, items.first()?),
-            Command::Rules(op, items) => self.aim_of_rule(*op, items.first()?),
-            Command::PublishRules(family, items) => self.aim_of_rule_publication(*family, items.first()?),
-            Command::RuleReleases(family, _, items) => self.aim_of_rule_release(*family, items.first()?),
-            Command::ConfigGroups(op, items) => self.aim_of_group(*op, items.first()?),
-            Command::ConfigFiles(op, items) => self.aim_of_file(*op, items.first()?),
-            Command::ConfigTemplates(_, items) => self.aim_of_template(items.first()?),
-            Command::ConfigCreateAndPublish(items) => self.aim_of_publication(items.first()?),
+            Command::Namespaces(op, items) => self.target_of_namespace(*op, items.first()?),
+            Command::Services(op, items) => self.target_of_service(*op, items.first()?),
+            Command::Aliases(op, items) => self.target_of_alias(*op, items.first()?),
+            Command::Rules(op, items) => self.target_of_rule(*op, items.first()?),
+            Command::PublishRules(family, items) => self.target_of_rule_publication(*family, items.first()?),
+            Command::RuleReleases(family, _, items) => self.target_of_rule_release(*family, items.first()?),
+            Command::ConfigGroups(op, items) => self.target_of_group(*op, items.first()?),
+            Command::ConfigFiles(op, items) => self.target_of_file(*op, items.first()?),
+            Command::ConfigTemplates(_, items) => self.target_of_template(items.first()?),
+            Command::ConfigCreateAndPublish(items) => self.target_of_publication(items.first()?),
             Command::ConfigPublish(items)
             | Command::ConfigRollback(items)
             | Command::ConfigDeleteReleases(items)
             | Command::ConfigStopGray(items)
-            | Command::ConfigReleases(_, items) => self.aim_of_config_release(items.first()?),
-            Command::Instances(op, items) => self.aim_of_instance(*op, items.first()?),
+            | Command::ConfigReleases(_, items) => self.target_of_config_release(items.first()?),
+            Command::Instances(op, items) => self.target_of_instance(*op, items.first()?),
             Command::InstancesDeleteHost(items) | Command::InstancesIsolateHost(items) => {
-                self.aim_of_host(items.first()?)
+                self.target_of_host(items.first()?)
             }
-            Command::Users(_, items) => self.aim_of_user(&items.first()?.name),
-            Command::ServiceTokens(_, items) => self.aim_of_token(&items.first()?.name),
-            Command::ChangeTokens(items) => self.aim_of_token(&items.first()?.name),
-            Command::AccessKeys(_, items) => self.aim_of_access_key(items.first()?),
-            Command::Webhooks(_, items) => self.aim_of_webhook(items.first()?),
-            Command::Settings(_) => AuthTarget::of_cluster("settings", ""),
+            Command::Users(_, items) => self.target_of_user(&items.first()?.name),
+            Command::ServiceTokens(_, items) => self.target_of_token(&items.first()?.name),
+            Command::ChangeTokens(items) => self.target_of_token(&items.first()?.name),
+            Command::AccessKeys(_, items) => self.target_of_access_key(items.first()?),
+            Command::Webhooks(_, items) => self.target_of_webhook(items.first()?),
+            Command::Settings(_) => self.target_of_settings(),
             _ => return None,
         })
     }
@@ -227,55 +231,55 @@ impl Catalog {
         self.configs.active_release(key).map(|release| release.version.to_string()).unwrap_or_default()
     }
 
-    pub(super) fn aim_of_rule(&self, op: Op, draft: &RuleDraft) -> AuthTarget {
+    pub(super) fn target_of_rule(&self, op: Op, draft: &RuleDraft) -> AuthTarget {
         let (head, kind) = (&draft.head, draft.body.family().element());
         let (namespace, name) = (text(&head.namespace), text(&head.name));
         if op == Op::Create {
             let acts = draft.rule(String::new(), String::new(), Stamp::default(), self.level()).ok();
-            let aim = AuthTarget::new(kind, namespace, name).to(ResourceScope::thing(namespace, name));
-            return AuthTarget { acts: self.effects(acts.as_ref()), ..aim };
+            let target = AuthTarget::new(kind, namespace, name).to(ResourceScope::thing(namespace, name));
+            return AuthTarget { acts: self.effects(acts.as_ref()), ..target };
         }
         let Some(rule) = self.rule_named_by(op, draft) else { return AuthTarget::new(kind, namespace, name) };
-        let aim = self.felt(AuthTarget::new(kind, &rule.namespace, &rule.name), &rule);
-        let aim = aim.at(ResourceScope::of_rule(&rule), &rule.revision);
+        let target = self.felt(AuthTarget::new(kind, &rule.namespace, &rule.name), &rule);
+        let target = target.at(ResourceScope::of_rule(&rule), &rule.revision);
         if op == Op::Delete {
-            return AuthTarget { takes: self.taken_with(&rule), ..aim };
+            return AuthTarget { takes: self.taken_with(&rule), ..target };
         }
         let mut changed = Rule::clone(&rule);
         let acts = draft.lay_over(&mut changed, self.level()).is_ok().then_some(&changed);
         let namespace = head.namespace.as_deref().unwrap_or(&rule.namespace);
-        let aim = aim.to(ResourceScope::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)));
-        AuthTarget { acts: self.effects(acts), ..aim }
+        let target = target.to(ResourceScope::thing(namespace, head.name.as_deref().unwrap_or(&rule.name)));
+        AuthTarget { acts: self.effects(acts), ..target }
     }
 
-    pub(super) fn aim_of_rule_publication(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
+    pub(super) fn target_of_rule_publication(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
         match self.rule_to_publish(family, draft) {
             Ok(rule) => AuthTarget {
                 acts: self.effects([&*rule].into_iter().chain(self.rule_in_force(&rule))),
-                ..self.aim_at_rule(&rule)
+                ..self.target_at_rule(&rule)
             },
             Err(_) => AuthTarget::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
 
     /// Judged by what the release was made of, and by what clients have in place of it.
-    pub(super) fn aim_of_rule_release(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
+    pub(super) fn target_of_rule_release(&self, family: Family, draft: &RuleReleaseDraft) -> AuthTarget {
         match self.release_named_by(family, draft) {
             Ok(Some(release)) => {
                 let earlier = draft.to_previous.unwrap_or_default().then(|| self.earlier_normal(&*release)).flatten();
                 let earlier = earlier.as_ref().map(|release| &*release.rule);
                 let judged = [&*release.rule].into_iter().chain(self.rule_in_force(&release.rule)).chain(earlier);
-                AuthTarget { acts: self.effects(judged), ..self.aim_at_rule(self.rule_of(&release)) }
+                AuthTarget { acts: self.effects(judged), ..self.target_at_rule(self.rule_of(&release)) }
             }
             Ok(None) | Err(_) => AuthTarget::new(family.element(), text(&draft.namespace), text(&draft.rule_name)),
         }
     }
 
-    fn aim_at_rule(&self, rule: &Rule) -> AuthTarget {
+    fn target_at_rule(&self, rule: &Rule) -> AuthTarget {
         let normal = self.rules.of(rule.family()).active().normal(&rule.id);
         let version = normal.map(|release| release.version.to_string()).unwrap_or_default();
-        let aim = self.felt(AuthTarget::new(rule.family().element(), &rule.namespace, &rule.name), rule);
-        aim.at(ResourceScope::of_rule(rule), version)
+        let target = self.felt(AuthTarget::new(rule.family().element(), &rule.namespace, &rule.name), rule);
+        target.at(ResourceScope::of_rule(rule), version)
     }
 
     /// The rule as its normal release in force has it.
@@ -299,8 +303,8 @@ impl Catalog {
         })
     }
 
-    fn felt(&self, aim: AuthTarget, rule: &Rule) -> AuthTarget {
-        AuthTarget { felt: (self.level() >= Level::RIGHTS).then(|| rule.effect()), ..aim }
+    fn felt(&self, target: AuthTarget, rule: &Rule) -> AuthTarget {
+        AuthTarget { felt: (self.level() >= Level::RIGHTS).then(|| rule.effect()), ..target }
     }
 
     /// Effects that clients lose with a rule: those of its releases that they see, or are to see.
@@ -317,6 +321,6 @@ impl Catalog {
     }
 }
 
-fn aim_at_key(key: &ConfigKey) -> AuthTarget {
+fn target_at_key(key: &ConfigKey) -> AuthTarget {
     AuthTarget::new("configfile", &key.namespace, format!("{}/{}", key.group, key.file))
 }

@@ -97,28 +97,28 @@ impl Catalog {
         drafts
     }
 
-    /// Does to each item what `apply` does, if the principal may have that done where the item aims at.
+    /// Does to each item what `apply` does, if the principal may have that done at the target of the item.
     pub(super) fn each_judged<T>(
         &mut self,
-        job: &AuthCheck<'_>,
+        check: &AuthCheck<'_>,
         items: Vec<T>,
         changes: &mut ChangeSet,
-        aim: impl Fn(&Catalog, &T) -> AuthTarget,
+        target_of: impl Fn(&Catalog, &T) -> AuthTarget,
         mut apply: impl FnMut(&mut Catalog, T, &mut ChangeSet) -> Outcome,
     ) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(items.len());
         for item in items {
-            if let Principal::Cluster = job.principal {
+            if let Principal::Cluster = check.principal {
                 outcomes.push(apply(self, item, changes));
                 continue;
             }
-            let (aim, edits) = (aim(self, &item), changes.edit_count());
-            let outcome = match job.principal {
+            let (target, edits) = (target_of(self, &item), changes.edit_count());
+            let outcome = match check.principal {
                 Principal::Cluster | Principal::Stranger => Code::NotAllowedAccess.into(),
                 Principal::Gone => Code::TokenNotExisted.into(),
-                Principal::Holder(holder) => match judge(&holder.grants, job, &aim) {
+                Principal::Holder(holder) => match judge(&holder.grants, check, &target) {
                     Some(refused) => refused,
-                    None => match self.refuse_dots(&aim) {
+                    None => match self.refuse_dots(&target) {
                         Some(refused) => refused.into(),
                         None => {
                             let outcome = apply(self, item, changes);
@@ -129,9 +129,9 @@ impl Catalog {
             };
             // Who deletes what is not there has done nothing that could be told.
             let is_nothing =
-                job.missing.code.is_success() && outcome.code.is_success() && changes.edit_count() == edits;
+                check.missing.code.is_success() && outcome.code.is_success() && changes.edit_count() == edits;
             if !is_nothing || changes.level() < Level::RIGHTS {
-                changes.did(aim, &outcome);
+                changes.did(target, &outcome);
             }
             outcomes.push(outcome);
         }
@@ -168,20 +168,20 @@ impl Catalog {
 }
 
 /// `None` if it may be done.
-fn judge(grants: &Grants, job: &AuthCheck<'_>, aim: &AuthTarget) -> Option<Outcome> {
-    let may = |place: &ResourceScope| job.verbs.iter().all(|verb| place.lets(grants, *verb));
-    if let Some(place) = aim.stands.as_ref().filter(|place| !may(place)) {
-        return Some(if aim.is_shown(place, grants) { refused(job.verbs) } else { job.missing.clone() });
+fn judge(grants: &Grants, check: &AuthCheck<'_>, target: &AuthTarget) -> Option<Outcome> {
+    let may = |place: &ResourceScope| check.verbs.iter().all(|verb| place.lets(grants, *verb));
+    if let Some(place) = target.stands.as_ref().filter(|place| !may(place)) {
+        return Some(if target.is_shown(place, grants) { refused(check.verbs) } else { check.missing.clone() });
     }
-    if !aim.goes.iter().all(may) {
-        return Some(refused(job.verbs));
+    if !target.goes.iter().all(may) {
+        return Some(refused(check.verbs));
     }
-    if let Some(end) = refused_at(grants, job.verbs, &aim.acts) {
-        let why = format!("{} at {end:?}, which the rule acts on", needs(job.verbs));
+    if let Some(end) = refused_at(grants, check.verbs, &target.acts) {
+        let why = format!("{} at {end:?}, which the rule acts on", needs(check.verbs));
         return Some(Refusal::new(Code::NotAllowedAccess, why).into());
     }
-    let taken = aim.takes.as_ref()?;
-    let lets_release = aim.stands.iter().all(|place| place.lets(grants, Verb::Release));
+    let taken = target.takes.as_ref()?;
+    let lets_release = target.stands.iter().all(|place| place.lets(grants, Verb::Release));
     let at =
         if lets_release { format!(" at {:?}", refused_at(grants, &[Verb::Release], taken)?) } else { String::new() };
     let why = format!("it is in force or planned: this needs release{at}, or withdraw it first");

@@ -152,7 +152,7 @@ pub struct ChangeSet {
     level: Level,
     edits: Vec<Edit>,
     changes: Vec<Change>,
-    deeds: Vec<AuditedItem>,
+    audited: Vec<AuditedItem>,
     /// The item that is done now is asked for again, and told of then.
     comes_again: bool,
     audit: Vec<AuditRow>,
@@ -164,7 +164,7 @@ pub struct ChangeSet {
 }
 
 impl ChangeSet {
-    pub(in crate::catalog) fn at(level: Level) -> Self {
+    pub(super) fn at(level: Level) -> Self {
         ChangeSet { level, ..ChangeSet::default() }
     }
 
@@ -221,18 +221,18 @@ impl ChangeSet {
     }
 
     /// Remembers what was asked for, and what came of it.
-    pub(in crate::catalog) fn did(&mut self, aim: AuthTarget, outcome: &Outcome) {
+    pub(super) fn did(&mut self, target: AuthTarget, outcome: &Outcome) {
         if std::mem::take(&mut self.comes_again) {
             return;
         }
-        let AuthTarget { kind, namespace, name, before, .. } = aim;
+        let AuthTarget { kind, namespace, name, before, .. } = target;
         let after = if outcome.code.is_success() { outcome.entity.revision() } else { before.clone() };
-        self.deeds.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
+        self.audited.push(AuditedItem { kind, namespace, name, code: outcome.code, before, after });
     }
 
     /// Takes the items that were remembered of this entry, once.
-    pub(in crate::catalog) fn take_deeds(&mut self) -> Vec<AuditedItem> {
-        std::mem::take(&mut self.deeds)
+    pub(in crate::catalog) fn take_audited(&mut self) -> Vec<AuditedItem> {
+        std::mem::take(&mut self.audited)
     }
 
     /// Adds an event for webhooks, handed to them when the entry is applied.

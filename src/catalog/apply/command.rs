@@ -191,7 +191,7 @@ fn since_rollout<'a>(mut fields: impl Iterator<Item = &'a Option<String>>) -> Le
 struct Profile {
     /// The audit trail's word for it, in hashed rows: another word belongs to another level (`tests::words`).
     action: &'static str,
-    /// Verbs that its caller needs where an item aims; none where that depends on more than the command.
+    /// Verbs that its caller needs at the target of an item; none where that depends on more than the command.
     verbs: &'static [Verb],
     /// Number of things that it is about.
     items: usize,
@@ -294,7 +294,7 @@ impl Command {
         self.profile(itself).action
     }
 
-    /// Verbs that its caller needs where an item aims; none where that depends on more than the command.
+    /// Verbs that its caller needs at the target of an item; none where that depends on more than the command.
     pub fn verbs(&self, itself: bool) -> &'static [Verb] {
         self.profile(itself).verbs
     }

@@ -4,7 +4,7 @@ use super::authorization::{self, AuthCheck, Principal};
 use super::change::{Applied, ChangeSet, Outcome};
 use super::command::{AuthorizedCommand, Command, Op};
 use super::ctx::Ctx;
-use super::scope::{AuthTarget, ResourceScope};
+use super::scope::AuthTarget;
 use crate::catalog::audit::AuditRow;
 use crate::catalog::nodes::Cluster;
 use crate::catalog::{Catalog, namespaces};
@@ -67,48 +67,48 @@ impl Catalog {
         if command.is_own() && !matches!(principal, Principal::Cluster) {
             return vec![Code::NotAllowedAccess.into()];
         }
-        let job = |op| AuthCheck { principal, verbs, missing: authorization::missing(op) };
-        let job_of_instance = |op| AuthCheck {
+        let check = |op| AuthCheck { principal, verbs, missing: authorization::missing(op) };
+        let check_of_instance = |op| AuthCheck {
             missing: if op == Op::Update { Code::NotFoundInstance.into() } else { authorization::missing(op) },
-            ..job(op)
+            ..check(op)
         };
-        let job_of_alias = |op| AuthCheck {
+        let check_of_alias = |op| AuthCheck {
             missing: if op == Op::Update { Code::NotFoundServiceAlias.into() } else { authorization::missing(op) },
-            ..job(op)
+            ..check(op)
         };
-        let job_of_release = |op| AuthCheck { missing: authorization::missing_release(op), ..job(Op::Update) };
+        let check_of_release = |op| AuthCheck { missing: authorization::missing_release(op), ..check(Op::Update) };
         match command {
-            Command::Namespaces(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_namespace(op, item),
+            Command::Namespaces(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_namespace(op, item),
                 |catalog, item, changes| catalog.write_namespace(ctx, op, &item, changes)),
-            Command::Services(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_service(op, item),
+            Command::Services(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_service(op, item),
                 |catalog, item, changes| catalog.write_service(ctx, op, &item, changes)),
-            Command::Aliases(op, items) => self.each_judged(&job_of_alias(op), items, changes,
-                |catalog, item| catalog.aim_of_alias(op, item),
+            Command::Aliases(op, items) => self.each_judged(&check_of_alias(op), items, changes,
+                |catalog, item| catalog.target_of_alias(op, item),
                 |catalog, item, changes| catalog.write_alias(ctx, op, &item, changes)),
-            Command::Rules(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_rule(op, item),
+            Command::Rules(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_rule(op, item),
                 |catalog, item, changes| catalog.write_rule(ctx, op, &item, changes)),
-            Command::PublishRules(family, items) => self.each_judged(&job(Op::Update),
+            Command::PublishRules(family, items) => self.each_judged(&check(Op::Update),
                 self.named_for(principal, family, items), changes,
-                |catalog, item| catalog.aim_of_rule_publication(family, item),
+                |catalog, item| catalog.target_of_rule_publication(family, item),
                 |catalog, item, changes| catalog.publish_rule(ctx, family, &item, changes)),
-            Command::RuleReleases(family, op, items) => self.each_judged(&job_of_release(op),
+            Command::RuleReleases(family, op, items) => self.each_judged(&check_of_release(op),
                 self.named_for(principal, family, items), changes,
-                |catalog, item| catalog.aim_of_rule_release(family, item),
+                |catalog, item| catalog.target_of_rule_release(family, item),
                 |catalog, item, changes| catalog.change_release(ctx, family, op, &item, changes)),
-            Command::ConfigGroups(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_group(op, item),
+            Command::ConfigGroups(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_group(op, item),
                 |catalog, item, changes| catalog.write_config_group(ctx, op, &item, changes)),
-            Command::ConfigFiles(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_file(op, item),
+            Command::ConfigFiles(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_file(op, item),
                 |catalog, item, changes| catalog.write_config_file(ctx, op, &item, changes)),
-            Command::ConfigPublish(items) => self.each_judged(&job(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_config_release(item),
+            Command::ConfigPublish(items) => self.each_judged(&check(Op::Update), items, changes,
+                |catalog, item| catalog.target_of_config_release(item),
                 |catalog, item, changes| catalog.publish_config(ctx, &item, changes)),
-            Command::ConfigCreateAndPublish(items) => self.each_judged(&job(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_publication(item),
+            Command::ConfigCreateAndPublish(items) => self.each_judged(&check(Op::Update), items, changes,
+                |catalog, item| catalog.target_of_publication(item),
                 |catalog, item, changes| catalog.create_and_publish_config(ctx, &item, changes)),
             Command::ConfigRollback(items) =>
                 self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, principal, changes),
@@ -117,50 +117,50 @@ impl Catalog {
             Command::ConfigStopGray(items) =>
                 self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, principal, changes),
             Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, principal, changes),
-            Command::ConfigTemplates(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_template(item),
+            Command::ConfigTemplates(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_template(item),
                 |catalog, item, changes| catalog.write_config_template(ctx, op, &item, changes)),
-            Command::Instances(op, items) => self.each_judged(&job_of_instance(op), items, changes,
-                |catalog, item| catalog.aim_of_instance(op, item),
+            Command::Instances(op, items) => self.each_judged(&check_of_instance(op), items, changes,
+                |catalog, item| catalog.target_of_instance(op, item),
                 |catalog, item, changes| catalog.write_instance(ctx, op, &item, changes)),
-            Command::InstancesDeleteHost(items) => self.each_judged(&job_of_instance(Op::Delete), items, changes,
-                |catalog, item| catalog.aim_of_host(item),
+            Command::InstancesDeleteHost(items) => self.each_judged(&check_of_instance(Op::Delete), items, changes,
+                |catalog, item| catalog.target_of_host(item),
                 |catalog, item, changes| catalog.delete_instances_of_host(&item, changes)),
-            Command::InstancesIsolateHost(items) => self.each_judged(&job_of_instance(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_host(item),
+            Command::InstancesIsolateHost(items) => self.each_judged(&check_of_instance(Op::Update), items, changes,
+                |catalog, item| catalog.target_of_host(item),
                 |catalog, item, changes| catalog.isolate_instances_of_host(ctx, &item, changes)),
-            Command::Users(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_user(&item.name),
+            Command::Users(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_user(&item.name),
                 |catalog, item, changes| catalog.write_user(ctx, op, &item, changes)),
-            Command::ServiceTokens(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_token(&item.name),
+            Command::ServiceTokens(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_token(&item.name),
                 |catalog, item, changes| catalog.write_service_token(ctx, op, item, changes)),
-            Command::ChangeTokens(items) => self.each_judged(&job(Op::Update), items, changes,
-                |catalog, item| catalog.aim_of_token(&item.name),
+            Command::ChangeTokens(items) => self.each_judged(&check(Op::Update), items, changes,
+                |catalog, item| catalog.target_of_token(&item.name),
                 |catalog, item, changes| catalog.change_service_token(ctx, &item, changes)),
-            Command::EndSessions(ids) => self.each_judged(&job(Op::Delete), ids, changes,
-                |catalog, id| catalog.aim_of_session(id),
+            Command::EndSessions(ids) => self.each_judged(&check(Op::Delete), ids, changes,
+                |catalog, id| catalog.target_of_session(id),
                 |catalog, id, changes| catalog.end_session(principal, &id, changes)),
-            Command::AccessKeys(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_access_key(item),
+            Command::AccessKeys(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_access_key(item),
                 |catalog, item, changes| catalog.write_access_key(ctx, op, &item, changes)),
-            Command::Webhooks(op, items) => self.each_judged(&job(op), items, changes,
-                |catalog, item| catalog.aim_of_webhook(item),
+            Command::Webhooks(op, items) => self.each_judged(&check(op), items, changes,
+                |catalog, item| catalog.target_of_webhook(item),
                 |catalog, item, changes| catalog.write_webhook(ctx, op, &item, changes)),
             Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, changes)),
             Command::ChangePassword { name, password_hash, replaces } => {
                 // One's own needs no more than the old one.
                 let is_own = matches!(principal, Principal::Holder(holder) if holder.name == name && replaces.is_some());
                 let verbs: &[Verb] = if is_own { &[] } else { &[Verb::Manage] };
-                self.each_judged(&AuthCheck { verbs, ..job(Op::Update) }, vec![password_hash], changes,
-                    |catalog, _| catalog.aim_of_user(&name),
+                self.each_judged(&AuthCheck { verbs, ..check(Op::Update) }, vec![password_hash], changes,
+                    |catalog, _| catalog.target_of_user(&name),
                     |catalog, hash, changes| catalog.change_password(ctx, &name, hash, replaces.as_ref(), changes))
             }
             Command::Settings(change) => {
                 let is_of_judgement = change.is_of_judgement() && self.level() >= Level::RIGHTS;
                 let verbs = if is_of_judgement { &[Verb::Operate, Verb::Manage] } else { verbs };
-                self.each_judged(&AuthCheck { verbs, ..job(Op::Update) }, vec![change], changes,
-                    |catalog, _| AuthTarget::of_cluster("settings", "").at(ResourceScope::Cluster, &catalog.settings.revision),
+                self.each_judged(&AuthCheck { verbs, ..check(Op::Update) }, vec![change], changes,
+                    |catalog, _| catalog.target_of_settings(),
                     |catalog, change, changes| catalog.change_settings(ctx, &change, changes))
             }
             Command::SignIn { hash, user_id, password, from } => {
@@ -182,21 +182,21 @@ impl Catalog {
             Command::Announce(node) => vec![self.nodes.announce(node, changes)],
             Command::Forget { node_id } => vec![self.nodes.forget(node_id, changes)],
             Command::InstanceHealth(items) => each(items, |item| {
-                let aim = self.aim_told_of_instance(&item.id);
+                let target = self.target_of_reported_instance(&item.id);
                 let outcome = self.change_health(ctx, &item, changes);
-                aim.into_iter().for_each(|aim| changes.did(aim, &outcome));
+                target.into_iter().for_each(|target| changes.did(target, &outcome));
                 outcome
             }),
             Command::RemoveDeadInstances(items) => each(items, |item| {
-                let aim = self.aim_told_of_instance(&item.id);
+                let target = self.target_of_reported_instance(&item.id);
                 let outcome = self.remove_dead_instance(&item, changes);
-                aim.into_iter().for_each(|aim| changes.did(aim, &outcome));
+                target.into_iter().for_each(|target| changes.did(target, &outcome));
                 outcome
             }),
             Command::PublishDue(items) => each(items, |item| {
-                let aim = self.aim_of_due(&item);
+                let target = self.target_of_due(&item);
                 let outcome = self.publish_due(ctx, &item, changes);
-                changes.did(aim, &outcome);
+                changes.did(target, &outcome);
                 outcome
             }),
             Command::Note(notes) => vec![self.note(ctx, notes, changes)],
@@ -214,12 +214,12 @@ impl Catalog {
         principal: &Principal,
         changes: &mut ChangeSet,
     ) -> Vec<Outcome> {
-        let job = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
+        let check = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
         self.each_judged(
-            &job,
+            &check,
             items,
             changes,
-            |catalog, item| catalog.aim_of_config_release(item),
+            |catalog, item| catalog.target_of_config_release(item),
             |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes),
         )
     }

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 
 use super::change::ChangeSet;
 use super::ctx::{Ctx, RequestId};
-use super::row::{Edit, Key, Row, Table, numbered_key};
-use crate::catalog::index::queue::Queue;
+use super::row::{Edit, Row, RowKey, Table, numbered_key};
+use crate::catalog::index::queue::ChunkedQueue;
 use crate::format::level::Level;
 use crate::model::limits;
 use crate::model::time::Timestamp;
@@ -47,20 +47,20 @@ pub(in crate::catalog) struct SeenRequest {
 
 impl Row for SeenRequest {
     const TABLE: Table = Table::Request;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(self.index);
     }
 }
 
 /// One of very many: an id, and how far log and clock had moved since the one before.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Kept {
+struct RecentRequest {
     request: [u8; 16],
     entries: u32,
     us: u32,
 }
 
-impl Kept {
+impl RecentRequest {
     fn hash(&self) -> u64 {
         hash(RequestId(u128::from_le_bytes(self.request)))
     }
@@ -95,7 +95,7 @@ impl Moment {
 #[derive(Clone, Debug, Default)]
 pub(in crate::catalog) struct Requests {
     /// As the log has them.
-    in_order: Queue<Kept>,
+    in_order: ChunkedQueue<RecentRequest>,
     oldest: Moment,
     newest: Moment,
     /// The time of the newest entry.
@@ -153,7 +153,7 @@ impl Requests {
         }
         let (entries, us) = self.newest.steps_to(moment);
         let number = self.forgotten.wrapping_add(self.in_order.len() as u32);
-        self.in_order.push_back(Kept { request: row.request.0.to_le_bytes(), entries, us });
+        self.in_order.push_back(RecentRequest { request: row.request.0.to_le_bytes(), entries, us });
         (self.newest, self.clock) = (moment, row.time);
         if row.clock_us == 0 {
             self.times.push_back(row.time);

@@ -1,6 +1,6 @@
-//! Application of one log entry: what it asks for ([`command`]), if its caller may have that done ([`authorization`]), the
-//! book that it changes ([`dispatch`]), and what comes of it ([`change`], [`row`]). Beside it is what is the same for all
-//! books: repeated commands ([`idempotency`]), the life cycle of releases, and what is pruned of them.
+//! Application of one log entry: the [`command`], its [`authorization`], its [`dispatch`] to the book that it changes, and
+//! what comes of it ([`change`], [`row`]). Beside these is what is the same for all books: repeated commands
+//! ([`idempotency`]), the life cycle of [`releases`], and what is pruned of them ([`retention`]).
 
 mod auth_targets;
 pub mod authorization;

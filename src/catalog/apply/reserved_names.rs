@@ -13,9 +13,9 @@ fn is_dots(name: &str) -> bool {
 
 impl Catalog {
     /// Reason why something is not made where it is to go; `None` if it may be made there.
-    pub(super) fn refuse_dots(&self, aim: &AuthTarget) -> Option<Refusal> {
+    pub(super) fn refuse_dots(&self, target: &AuthTarget) -> Option<Refusal> {
         let is_checked = self.level() >= Level::CUSTODY;
-        aim.goes.iter().filter(|_| is_checked).find_map(|place| self.refuse_dots_in(aim.kind, place))
+        target.goes.iter().filter(|_| is_checked).find_map(|place| self.refuse_dots_in(target.kind, place))
     }
 
     fn refuse_dots_in(&self, kind: &str, place: &ResourceScope) -> Option<Refusal> {

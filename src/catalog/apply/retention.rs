@@ -67,7 +67,7 @@ impl Catalog {
     }
 
     /// Prunes the named things. They may have changed since: only what is too much goes.
-    pub(in crate::catalog) fn prune(&mut self, overfull: &Overfull, changes: &mut ChangeSet) -> Outcome {
+    pub(super) fn prune(&mut self, overfull: &Overfull, changes: &mut ChangeSet) -> Outcome {
         let mut left = limits::PRUNED_RELEASES_MAX;
         for key in &overfull.files {
             left -= self.prune_file(key, left, changes);

@@ -53,19 +53,19 @@ pub(in crate::catalog) const FIRST_VERSION: u8 = 1;
 const VALUE_BYTES_USUAL: usize = 512;
 
 /// The key of a row while it is made: its table, then the parts of its name with a zero byte between them.
-pub struct Key {
+pub struct RowKey {
     bytes: Vec<u8>,
     has_parts: bool,
 }
 
-impl Key {
-    fn of(table: Table) -> Key {
+impl RowKey {
+    fn of(table: Table) -> RowKey {
         let mut bytes = Vec::with_capacity(64);
         bytes.push(table as u8);
-        Key { bytes, has_parts: false }
+        RowKey { bytes, has_parts: false }
     }
 
-    pub(in crate::catalog) fn part(&mut self, part: impl AsRef<[u8]>) -> &mut Key {
+    pub(in crate::catalog) fn part(&mut self, part: impl AsRef<[u8]>) -> &mut RowKey {
         if self.has_parts {
             self.bytes.push(0);
         }
@@ -80,10 +80,10 @@ pub trait Row: Serialize + DeserializeOwned {
     const TABLE: Table;
 
     /// Says the parts of the name, which make the key.
-    fn name(&self, key: &mut Key);
+    fn name(&self, key: &mut RowKey);
 
     fn key(&self) -> Vec<u8> {
-        let mut key = Key::of(Self::TABLE);
+        let mut key = RowKey::of(Self::TABLE);
         self.name(&mut key);
         key.bytes
     }

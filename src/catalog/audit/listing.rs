@@ -48,7 +48,7 @@ impl Filter {
 
 /// A page of the trail while its stored rows are walked, the newest first.
 #[derive(Debug)]
-pub struct Gathered<'a> {
+pub struct TrailPage<'a> {
     filter: &'a Filter,
     page: Page,
     walked: u64,
@@ -67,11 +67,11 @@ pub enum Walk {
     TooFar,
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> TrailPage<'a> {
     /// `rows` is how many there are in all: without a filter, that is the amount.
     pub fn new(filter: &'a Filter, page: Page, rows: u64) -> Self {
         let amount = if filter.is_open() { usize::try_from(rows).unwrap_or(usize::MAX) } else { 0 };
-        Gathered { filter, page, walked: 0, passed: 0, listed: Listed::amount(amount) }
+        TrailPage { filter, page, walked: 0, passed: 0, listed: Listed::amount(amount) }
     }
 
     /// The number of the row to begin with, where the newer ones need not be seen: without a filter, as the amount is known.
@@ -126,7 +126,7 @@ impl<'a> Gathered<'a> {
     }
 
     pub fn listed(self) -> Listed<AuditEvent> {
-        let Gathered { page, listed, .. } = self;
+        let TrailPage { page, listed, .. } = self;
         if page.is_by_key() { Listed::by_key(listed.amount, listed.rows, &page) } else { listed }
     }
 }

@@ -4,7 +4,7 @@
 //! One stored row holds the items of one entry under its own number; the numbers have no gap, and the
 //! newest row always stays, so that none is used twice. In memory there is of each row only how many items
 //! it has, which is what pruning has to know: a trail of a million rows takes a million bytes. Who reads the
-//! trail walks the stored rows, newest first ([`Filter`], [`Gathered`]).
+//! trail walks the stored rows, newest first ([`Filter`], [`TrailPage`]).
 //!
 //! Pruning follows the entries: each removes [`limits::AUDIT_PRUNED_PER_ENTRY_MAX`] stored rows at most, so
 //! one that comes after a long pause, or after the settings were lowered, costs little more than any other.
@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::mem;
 
-pub use listing::{Filter, Gathered, Walk};
+pub use listing::{Filter, TrailPage, Walk};
 use row::cut;
 pub use row::{AuditEvent, AuditItem, AuditNote, AuditRow, AuditedItem, Head, key};
 
@@ -63,16 +63,16 @@ impl AuditRow {
     }
 }
 
-/// An item for each deed, and one for all refusals of a kind: whoever is refused a hundred times in one batch pushes no
-/// hundred rows out of the trail. None of them where they are muted.
-fn told(deeds: Vec<AuditedItem>, mutes_refusals: bool) -> Vec<AuditItem> {
+/// Items of a row: one for each that was audited, and one for all refusals of a kind: whoever is refused a hundred times
+/// in one batch pushes no hundred rows out of the trail. None of them where they are muted.
+fn audit_items(audited: Vec<AuditedItem>, mutes_refusals: bool) -> Vec<AuditItem> {
     let is_refused = |code: Code| matches!(code, Code::NotAllowedAccess | Code::TokenNotExisted);
-    let mut items: Vec<AuditItem> = Vec::with_capacity(deeds.len());
-    for deed in deeds.into_iter().filter(|deed| !(mutes_refusals && is_refused(deed.code))) {
-        let is_alike = |item: &&mut AuditItem| item.kind == deed.kind && item.code == deed.code.number();
-        match items.iter_mut().find(is_alike).filter(|_| is_refused(deed.code)) {
+    let mut items: Vec<AuditItem> = Vec::with_capacity(audited.len());
+    for one in audited.into_iter().filter(|one| !(mutes_refusals && is_refused(one.code))) {
+        let is_alike = |item: &&mut AuditItem| item.kind == one.kind && item.code == one.code.number();
+        match items.iter_mut().find(is_alike).filter(|_| is_refused(one.code)) {
             Some(known) => known.count = known.count.saturating_add(1),
-            None => items.push(AuditItem::of(deed)),
+            None => items.push(AuditItem::of(one)),
         }
     }
     items
@@ -86,14 +86,14 @@ impl Catalog {
 
     /// Writes down what the entry did under `head`, unless it is of instances and nobody wants to know.
     pub(super) fn write_down(&mut self, head: AuditRow, is_of_instances: bool, changes: &mut ChangeSet) {
-        let deeds = changes.take_deeds();
+        let audited = changes.take_audited();
         let is_wanted = !is_of_instances || self.tells_of_instances();
-        if deeds.is_empty() || changes.level() < Level::TRUST || !is_wanted {
+        if audited.is_empty() || changes.level() < Level::TRUST || !is_wanted {
             return;
         }
         let mut items: Vec<_> = match changes.level() >= Level::RIGHTS {
-            true => told(deeds, head.mutes_refusals),
-            false => deeds.into_iter().map(AuditItem::of).collect(),
+            true => audit_items(audited, head.mutes_refusals),
+            false => audited.into_iter().map(AuditItem::of).collect(),
         };
         if items.is_empty() {
             return;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Corrupt;
 use crate::catalog::page::{Place, Placed, highest_first};
-use crate::catalog::row::{Key, Row, Table, numbered_key};
+use crate::catalog::row::{Row, RowKey, Table, numbered_key};
 use crate::format::pack;
 use crate::model::code::Code;
 use crate::model::limits;
@@ -116,7 +116,7 @@ impl Placed for AuditEvent {
 
 impl Row for AuditRow {
     const TABLE: Table = Table::Audit;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(self.number.to_be_bytes());
     }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Corrupt;
 use crate::catalog::change::ChangeSet;
-use crate::catalog::row::{FIRST_VERSION, Key, Row, Table};
+use crate::catalog::row::{FIRST_VERSION, Row, RowKey, Table};
 use crate::data_key::key_of;
 use crate::format::level::Level;
 use crate::model::content::{Content, ContentDigest};
@@ -55,19 +55,19 @@ pub fn text_of_row(row: &[u8]) -> Result<Arc<str>, Corrupt> {
 
 impl Row for StoredContent {
     const TABLE: Table = Table::Content;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(self.content.digest().bytes());
     }
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Contents {
-    all: OrdMap<ContentDigest, Entry>,
+pub(super) struct ConfigContents {
+    all: OrdMap<ContentDigest, SharedContent>,
     bytes_in_memory: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
+struct SharedContent {
     /// A reference where nobody holds the text.
     content: Content,
     /// Files and releases that have it,
@@ -81,10 +81,10 @@ struct Entry {
     sealed_under: Box<str>,
 }
 
-impl Entry {
-    fn of(content: Content) -> Entry {
+impl SharedContent {
+    fn of(content: Content) -> SharedContent {
         let (bytes, sealed_under) = (content.len(), key_of(&content).into());
-        Entry { content, users: 0, holders: 0, has_row: false, bytes, sealed_under }
+        SharedContent { content, users: 0, holders: 0, has_row: false, bytes, sealed_under }
     }
 
     fn bytes_in_memory(&self) -> usize {
@@ -92,7 +92,7 @@ impl Entry {
     }
 }
 
-impl Contents {
+impl ConfigContents {
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
@@ -110,7 +110,7 @@ impl Contents {
     /// Takes in a row that was stored.
     pub(super) fn load(&mut self, row: StoredContent) -> ContentDigest {
         let digest = *row.content.digest();
-        self.all.entry(digest).or_insert_with(|| Entry::of(row.content)).has_row = true;
+        self.all.entry(digest).or_insert_with(|| SharedContent::of(row.content)).has_row = true;
         digest
     }
 
@@ -120,7 +120,7 @@ impl Contents {
         let entry = match self.all.get_mut(content.digest()) {
             Some(entry) => entry,
             None if content.text().is_none() => return None,
-            None => self.all.entry(*content.digest()).or_insert_with(|| Entry::of(content.clone())),
+            None => self.all.entry(*content.digest()).or_insert_with(|| SharedContent::of(content.clone())),
         };
         entry.users += 1;
         if !holds {

@@ -18,7 +18,7 @@ use memchr::memmem;
 use super::Corrupt;
 use super::change::{Change, ChangeSet};
 use super::index::archive::Archive;
-use super::index::list_index::{ListIndex, Wish};
+use super::index::list_index::{ListIndex, TextFilter};
 use super::index::names::Names;
 use super::page::{Listed, Page, Place, cut_sorted};
 use crate::format::level::Level;
@@ -28,11 +28,11 @@ use crate::model::content::ContentDigest;
 use crate::model::text::NameFilter;
 use crate::model::time::Timestamp;
 use active::ActiveConfigs;
-use contents::{Contents, StoredContent};
+use contents::{ConfigContents, StoredContent};
 pub use filters::{FileFilter, GroupFilter};
 use filters::{newest_file_first, newest_release_first};
 use rows::{ConfigMark, ConfigVersion, FILE, GROUP, NAMESPACE};
-use sealed::Sealed;
+use sealed::SealedCounts;
 
 /// Versions that are remembered of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ struct Versions {
 
 /// A stored row whose content has not come by yet.
 #[derive(Clone, Debug, PartialEq)]
-enum Waiting {
+enum AwaitsContent {
     File(ConfigFile),
     Release(ConfigRelease),
 }
@@ -53,14 +53,14 @@ pub struct Configs {
     groups: Names<Arc<ConfigGroup>>,
     files: ListIndex<ConfigFile>,
     releases: Archive<ConfigRelease>,
-    contents: Contents,
-    sealed: Sealed,
+    contents: ConfigContents,
+    sealed: SealedCounts,
     active: ActiveConfigs,
     marks: OrdMap<Arc<ConfigKey>, u32>,
     versions: OrdMap<Arc<ConfigKey>, Versions>,
     newest_notification_id: u32,
     /// Only while rows are loaded, by what they wait for.
-    waiting: BTreeMap<ContentDigest, Vec<Waiting>>,
+    waiting: BTreeMap<ContentDigest, Vec<AwaitsContent>>,
 }
 
 impl Configs {
@@ -185,10 +185,11 @@ impl Configs {
             let of_group = self.files_in_group(namespace, group).filter(wanted);
             return cut_sorted(of_group.collect(), newest_file_first, page);
         }
-        let wishes = Wish::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
+        let text_filters =
+            TextFilter::all([(FILE, &filter.file), (GROUP, &filter.group), (NAMESPACE, &filter.namespace)]);
         let wanted = |file: &ConfigFile| filter.read_scope.sees(&file.key.namespace, &file.key.group) && has_part(file);
         let wants_all = filter.read_scope.is_whole() && part.is_none();
-        let listed = |page: &Page| self.files.list(&wishes, (!wants_all).then_some(wanted), page);
+        let listed = |page: &Page| self.files.list(&text_filters, (!wants_all).then_some(wanted), page);
         let is_wanted = |file: &Arc<ConfigFile>| filter.matches_key(&file.key) && has_part(file);
         let onward =
             |[namespace, group, file, _]: Place<'_>| self.files.onward(&ConfigKey::new(namespace, group, file));
@@ -380,7 +381,7 @@ impl Configs {
                 file.content = content;
                 self.insert_file(Arc::new(file));
             }
-            None => self.waiting.entry(*file.content.digest()).or_default().push(Waiting::File(file)),
+            None => self.waiting.entry(*file.content.digest()).or_default().push(AwaitsContent::File(file)),
         }
     }
 
@@ -391,7 +392,7 @@ impl Configs {
                 release.content = content;
                 self.insert_release(release);
             }
-            None => self.waiting.entry(*release.content.digest()).or_default().push(Waiting::Release(release)),
+            None => self.waiting.entry(*release.content.digest()).or_default().push(AwaitsContent::Release(release)),
         }
     }
 
@@ -400,8 +401,8 @@ impl Configs {
         let Some(all) = self.waiting.remove(&digest) else { return };
         for waiting in all {
             match waiting {
-                Waiting::File(file) => self.load_file(file),
-                Waiting::Release(release) => self.load_release(release),
+                AwaitsContent::File(file) => self.load_file(file),
+                AwaitsContent::Release(release) => self.load_release(release),
             }
         }
         self.contents.forget_text(&digest);

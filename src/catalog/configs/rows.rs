@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::contents;
 use crate::catalog::index::archive::Archived;
-use crate::catalog::index::list_index::Entry;
-use crate::catalog::row::{Key, Row, Table};
+use crate::catalog::index::list_index::Indexed;
+use crate::catalog::row::{Row, RowKey, Table};
 use crate::format::level::Level;
 use crate::format::pack;
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigKey, ConfigRelease};
@@ -38,34 +38,34 @@ pub(in crate::catalog) struct ConfigVersion {
     pub birth: String,
 }
 
-fn put_file<'a>(file: &ConfigKey, key: &'a mut Key) -> &'a mut Key {
+fn put_file<'a>(file: &ConfigKey, key: &'a mut RowKey) -> &'a mut RowKey {
     key.part(&file.namespace).part(&file.group).part(&file.file)
 }
 
 impl Row for ConfigMark {
     const TABLE: Table = Table::ConfigMark;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         put_file(&self.key, key);
     }
 }
 
 impl Row for ConfigVersion {
     const TABLE: Table = Table::ConfigVersion;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         put_file(&self.key, key);
     }
 }
 
 impl Row for ConfigGroup {
     const TABLE: Table = Table::ConfigGroup;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.namespace).part(&self.name);
     }
 }
 
 impl Row for ConfigFile {
     const TABLE: Table = Table::ConfigFile;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         put_file(&self.key, key);
     }
 
@@ -83,7 +83,7 @@ impl Row for ConfigFile {
 
 impl Row for ConfigRelease {
     const TABLE: Table = Table::ConfigRelease;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         put_file(&self.key, key).part(&self.name);
     }
 
@@ -104,7 +104,7 @@ pub(in crate::catalog) const FILE: usize = 0;
 pub(super) const GROUP: usize = 1;
 pub(in crate::catalog) const NAMESPACE: usize = 2;
 
-impl Entry for ConfigFile {
+impl Indexed for ConfigFile {
     type Key = ConfigKey;
 
     const COLUMNS: usize = 3;

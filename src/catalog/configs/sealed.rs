@@ -6,12 +6,12 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Sealed {
+pub(super) struct SealedCounts {
     /// By the name of the key.
     counts: OrdMap<Arc<str>, usize>,
 }
 
-impl Sealed {
+impl SealedCounts {
     /// One more has a content that is sealed under this key, if it is.
     pub(super) fn add(&mut self, encrypted: bool, key: &str) {
         if encrypted {

@@ -12,7 +12,7 @@ use imbl::{OrdMap, OrdSet};
 use crate::model::time::Timestamp;
 
 /// A release, as far as it matters here. Versions of one thing are never used twice.
-pub(in crate::catalog) trait Archived {
+pub(crate) trait Archived {
     /// Key of the thing that it is a release of.
     type Thing: Ord + ?Sized;
 
@@ -46,7 +46,7 @@ impl<R> Default for Releases<R> {
 }
 
 #[derive(Debug, PartialEq)]
-pub(in crate::catalog) struct Archive<R: Archived> {
+pub(crate) struct Archive<R: Archived> {
     things: OrdMap<Arc<R::Thing>, Releases<R>>,
     /// The things that have more than one inactive release, which is the least that may be kept, in order of
     /// their number.
@@ -82,53 +82,47 @@ where
     Arc<R::Thing>: Default,
 {
     /// All releases there are.
-    pub(in crate::catalog) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(in crate::catalog) fn len_of(&self, thing: &R::Thing) -> usize {
+    pub(crate) fn len_of(&self, thing: &R::Thing) -> usize {
         self.things.get(thing).map_or(0, |releases| releases.by_name.len())
     }
 
-    pub(in crate::catalog) fn get(&self, thing: &R::Thing, name: &str) -> Option<&Arc<R>> {
+    pub(crate) fn get(&self, thing: &R::Thing, name: &str) -> Option<&Arc<R>> {
         self.things.get(thing)?.by_name.get(name)
     }
 
     /// Those of one thing, by name.
-    pub(in crate::catalog) fn of(&self, thing: &R::Thing) -> impl Iterator<Item = &Arc<R>> {
+    pub(crate) fn of(&self, thing: &R::Thing) -> impl Iterator<Item = &Arc<R>> {
         self.things.get(thing).into_iter().flat_map(|releases| releases.by_name.values())
     }
 
     /// Those of all things of which `wants` holds.
-    pub(in crate::catalog) fn of_all<'a>(
-        &'a self,
-        wants: impl Fn(&R::Thing) -> bool + 'a,
-    ) -> impl Iterator<Item = &'a Arc<R>> {
+    pub(crate) fn of_all<'a>(&'a self, wants: impl Fn(&R::Thing) -> bool + 'a) -> impl Iterator<Item = &'a Arc<R>> {
         self.things.iter().filter(move |(thing, _)| wants(thing)).flat_map(|(_, releases)| releases.by_name.values())
     }
 
     /// Of the inactive releases of a thing the one with the lowest version, if there are more than `kept`.
-    pub(in crate::catalog) fn surplus(&self, thing: &R::Thing, kept: usize) -> Option<&Arc<R>> {
+    pub(crate) fn surplus(&self, thing: &R::Thing, kept: usize) -> Option<&Arc<R>> {
         let inactive = &self.things.get(thing)?.inactive;
         (inactive.len() > kept).then(|| inactive.get_min().map(|(_, oldest)| oldest))?
     }
 
     /// The things that have more than `kept` inactive releases.
-    pub(in crate::catalog) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<R::Thing>> {
+    pub(crate) fn overfull(&self, kept: usize) -> impl Iterator<Item = &Arc<R::Thing>> {
         let first: Arc<R::Thing> = Arc::default();
         self.by_inactive.range((kept.saturating_add(1), first)..).map(|(_, thing)| thing)
     }
 
     /// Releases to be published by `now`: time, thing and release name of each.
-    pub(in crate::catalog) fn due(
-        &self,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (Timestamp, &Arc<R::Thing>, &Arc<str>)> {
+    pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, &Arc<R::Thing>, &Arc<str>)> {
         self.due.iter().take_while(move |(at, ..)| *at <= now).map(|(at, thing, name)| (*at, thing, name))
     }
 
     /// Takes a release in, in place of an earlier state of it, which is returned.
-    pub(in crate::catalog) fn insert(&mut self, release: Arc<R>) -> Option<Arc<R>> {
+    pub(crate) fn insert(&mut self, release: Arc<R>) -> Option<Arc<R>> {
         let thing = release.thing();
         let releases = self.things.entry(thing.clone()).or_default();
         let before = releases.inactive.len();
@@ -150,7 +144,7 @@ where
         old
     }
 
-    pub(in crate::catalog) fn remove(&mut self, thing: &R::Thing, name: &str) -> Option<Arc<R>> {
+    pub(crate) fn remove(&mut self, thing: &R::Thing, name: &str) -> Option<Arc<R>> {
         let releases = self.things.get_mut(thing)?;
         let before = releases.inactive.len();
         let old = releases.by_name.remove(name)?;

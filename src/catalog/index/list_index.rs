@@ -17,70 +17,30 @@ use imbl::OrdMap;
 use super::abandoned::is_abandoned;
 use super::page::{Listed, Page};
 use super::segment::Segment;
-use crate::model::text::NameFilter;
-use crate::model::texts::{SLOTS_MAX, Search, Slots, Texts};
+pub(crate) use super::segment::{Indexed, TextFilter};
+use crate::model::texts::SLOTS_MAX;
 use crate::model::time::Timestamp;
 
-/// Something that has a key and texts, and is listed by its last change.
-pub(in crate::catalog) trait Entry {
-    /// Key that it is found by: no two have the same.
-    type Key: Ord + ?Sized;
-
-    /// Number of columns of texts that lists can filter by.
-    const COLUMNS: usize;
-
-    fn key(&self) -> &Self::Key;
-    fn shared_key(&self) -> Arc<Self::Key>;
-    fn mtime(&self) -> Timestamp;
-
-    /// Tells the texts, none or any number, that it has in a column.
-    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str));
-}
-
-/// A text that a list wants in a column: one that any of these finds.
-pub(in crate::catalog) struct Wish<'a> {
-    column: usize,
-    searches: Vec<Search<'a>>,
-}
-
-impl<'a> Wish<'a> {
-    pub(in crate::catalog) fn new(column: usize, filters: impl IntoIterator<Item = &'a NameFilter>) -> Self {
-        Wish { column, searches: filters.into_iter().map(Search::new).collect() }
-    }
-
-    /// Wishes for each of these columns; an absent filter matches all.
-    pub(in crate::catalog) fn all<const N: usize>(filters: [(usize, &'a Option<NameFilter>); N]) -> Vec<Self> {
-        let given = filters.into_iter().filter_map(|(column, filter)| Some((column, filter.as_ref()?)));
-        given.map(|(column, filter)| Wish::new(column, [filter])).collect()
-    }
-
-    /// The slots that have such a text.
-    pub(in crate::catalog) fn among(&self, columns: &[Texts]) -> Slots {
-        let found = self.searches.iter().map(|search| search.among(&columns[self.column]));
-        found.fold(Slots::default(), Slots::or)
-    }
-}
-
 /// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
-pub(in crate::catalog) struct ListIndex<T: Entry> {
+pub(crate) struct ListIndex<T: Indexed> {
     by_key: OrdMap<Arc<T::Key>, Arc<T>>,
     /// Each from its place on, up to that of the next.
-    segments: OrdMap<Place<T::Key>, Arc<Segment<T>>>,
-    /// Place from which on all is on a segment by itself: the one that nearly every change is put on.
-    from: Place<T::Key>,
+    segments: OrdMap<Position<T::Key>, Arc<Segment<T>>>,
+    /// Position from which on all is on a segment by itself: the one that nearly every change is put on.
+    from: Position<T::Key>,
     newest: Arc<Segment<T>>,
 }
 
 /// Distance of a thing from the end of the list; `None` is before all of them.
-type Place<K> = Option<(Timestamp, Reverse<Arc<K>>)>;
+type Position<K> = Option<(Timestamp, Reverse<Arc<K>>)>;
 
-impl<T: Entry> Default for ListIndex<T> {
+impl<T: Indexed> Default for ListIndex<T> {
     fn default() -> Self {
         ListIndex { by_key: OrdMap::new(), segments: OrdMap::new(), from: None, newest: Arc::default() }
     }
 }
 
-impl<T: Entry> Clone for ListIndex<T> {
+impl<T: Indexed> Clone for ListIndex<T> {
     fn clone(&self) -> Self {
         let (by_key, segments) = (self.by_key.clone(), self.segments.clone());
         ListIndex { by_key, segments, from: self.from.clone(), newest: self.newest.clone() }
@@ -88,29 +48,29 @@ impl<T: Entry> Clone for ListIndex<T> {
 }
 
 /// The segment that a thing is on depends on how it came there, and does not count.
-impl<T: Entry + PartialEq> PartialEq for ListIndex<T> {
+impl<T: Indexed + PartialEq> PartialEq for ListIndex<T> {
     fn eq(&self, other: &Self) -> bool {
         self.by_key == other.by_key && self.in_list_order().eq(other.in_list_order())
     }
 }
 
-impl<T: Entry + std::fmt::Debug> std::fmt::Debug for ListIndex<T> {
+impl<T: Indexed + std::fmt::Debug> std::fmt::Debug for ListIndex<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.in_list_order()).finish()
     }
 }
 
-impl<T: Entry> ListIndex<T> {
-    pub(in crate::catalog) fn get(&self, key: &T::Key) -> Option<&Arc<T>> {
+impl<T: Indexed> ListIndex<T> {
+    pub(crate) fn get(&self, key: &T::Key) -> Option<&Arc<T>> {
         self.by_key.get(key)
     }
 
-    pub(in crate::catalog) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_key.len()
     }
 
     /// Takes it in, in place of the one with its key, which is returned.
-    pub(in crate::catalog) fn insert(&mut self, entry: Arc<T>) -> Option<Arc<T>> {
+    pub(crate) fn insert(&mut self, entry: Arc<T>) -> Option<Arc<T>> {
         let Some((key, held)) = self.by_key.get_key_value_mut(entry.key()) else {
             let key = entry.shared_key();
             self.by_key.insert(key.clone(), entry.clone());
@@ -123,19 +83,19 @@ impl<T: Entry> ListIndex<T> {
         Some(old)
     }
 
-    pub(in crate::catalog) fn remove(&mut self, key: &T::Key) -> Option<Arc<T>> {
+    pub(crate) fn remove(&mut self, key: &T::Key) -> Option<Arc<T>> {
         let (key, old) = self.by_key.remove_with_key(key)?;
         self.strike(key, &old);
         Some(old)
     }
 
     /// By key, `key` and those behind it.
-    pub(in crate::catalog) fn onward<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+    pub(crate) fn onward<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
         self.by_key.range::<_, T::Key>((Bound::Included(key), Bound::Unbounded)).map(|(_, entry)| entry)
     }
 
     /// By key, those behind `key`.
-    pub(in crate::catalog) fn behind<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
+    pub(crate) fn behind<'a>(&'a self, key: &T::Key) -> impl Iterator<Item = &'a Arc<T>> + use<'a, T> {
         self.by_key.range::<_, T::Key>((Bound::Excluded(key), Bound::Unbounded)).map(|(_, entry)| entry)
     }
 
@@ -147,20 +107,20 @@ impl<T: Entry> ListIndex<T> {
         iter::once(&self.newest).chain(self.segments.values().rev())
     }
 
-    /// Those that have what is wished for and are wanted for the rest; an absent rest wants all.
-    pub(in crate::catalog) fn list(
+    /// Those that pass all filters and are wanted for the rest; an absent rest wants all.
+    pub(crate) fn list(
         &self,
-        wishes: &[Wish<'_>],
+        filters: &[TextFilter<'_>],
         rest: Option<impl Fn(&T) -> bool>,
         page: &Page,
     ) -> Listed<Arc<T>> {
-        let wants_all = wishes.is_empty() && rest.is_none();
+        let wants_all = filters.is_empty() && rest.is_none();
         let mut listed = Listed::amount(0);
         for segment in self.all_segments() {
             if is_abandoned() {
                 break;
             }
-            segment.list(wishes, rest.as_ref(), page, &mut listed);
+            segment.list(filters, rest.as_ref(), page, &mut listed);
             if wants_all && listed.amount >= page.end() {
                 listed.amount = self.len();
                 break;
@@ -170,20 +130,20 @@ impl<T: Entry> ListIndex<T> {
     }
 
     /// Number of things that [`ListIndex::list`] walks at most.
-    pub(in crate::catalog) fn reach(&self, is_filtered: bool, page: &Page) -> usize {
+    pub(crate) fn reach(&self, is_filtered: bool, page: &Page) -> usize {
         if is_filtered { self.len() } else { page.end().min(self.len()) }
     }
 
     fn enlist(&mut self, key: Arc<T::Key>, entry: Arc<T>) {
-        let place = Some((entry.mtime(), Reverse(key)));
-        if place >= self.from {
+        let position = Some((entry.mtime(), Reverse(key)));
+        if position >= self.from {
             let newest = Arc::make_mut(&mut self.newest);
-            let Some((from, further)) = put(newest, &place, entry) else { return };
+            let Some((from, further)) = put(newest, &position, entry) else { return };
             newest.shrink();
             let (from, full) = (mem::replace(&mut self.from, from), mem::replace(&mut self.newest, Arc::new(further)));
             self.segments.insert(from, full);
-        } else if let Some((_, segment)) = self.segments.get_prev_mut(&place) {
-            if let Some((from, further)) = put(Arc::make_mut(segment), &place, entry) {
+        } else if let Some((_, segment)) = self.segments.get_prev_mut(&position) {
+            if let Some((from, further)) = put(Arc::make_mut(segment), &position, entry) {
                 self.segments.insert(from, Arc::new(further));
             }
         } else {
@@ -193,8 +153,8 @@ impl<T: Entry> ListIndex<T> {
 
     /// Takes it off the list.
     fn strike(&mut self, key: Arc<T::Key>, entry: &Arc<T>) {
-        let place = Some((entry.mtime(), Reverse(key)));
-        if place >= self.from {
+        let position = Some((entry.mtime(), Reverse(key)));
+        if position >= self.from {
             let newest = Arc::make_mut(&mut self.newest);
             newest.remove(entry);
             if newest.is_sparse() {
@@ -202,7 +162,7 @@ impl<T: Entry> ListIndex<T> {
             }
             return;
         }
-        let (from, segment) = self.segments.get_prev_mut(&place).expect("what is there is listed");
+        let (from, segment) = self.segments.get_prev_mut(&position).expect("what is there is listed");
         let segment = Arc::make_mut(segment);
         segment.remove(entry);
         if segment.is_sparse() {
@@ -213,13 +173,13 @@ impl<T: Entry> ListIndex<T> {
     }
 
     /// Puts what is left of a segment on the one before, if there is room to spare.
-    fn unite(&mut self, from: &Place<T::Key>) {
+    fn unite(&mut self, from: &Position<T::Key>) {
         let len = self.segments.get(from).map_or(0, |segment| segment.len());
         if len == 0 {
             self.segments.remove(from);
             return;
         }
-        let before = self.segments.range::<_, Place<T::Key>>((Bound::Unbounded, Bound::Excluded(from))).next_back();
+        let before = self.segments.range::<_, Position<T::Key>>((Bound::Unbounded, Bound::Excluded(from))).next_back();
         let with_room = before.filter(|(_, before)| before.len() + len <= SLOTS_MAX * 3 / 4);
         let Some(before) = with_room.map(|(before, _)| before.clone()) else { return };
         if let (Some(segment), Some(before)) = (self.segments.remove(from), self.segments.get_mut(&before)) {
@@ -229,23 +189,23 @@ impl<T: Entry> ListIndex<T> {
 }
 
 /// Puts an entry on the segment that it belongs on. If that is full, there is a further segment behind it then.
-fn put<T: Entry>(
+fn put<T: Indexed>(
     segment: &mut Segment<T>,
-    place: &Place<T::Key>,
+    position: &Position<T::Key>,
     entry: Arc<T>,
-) -> Option<(Place<T::Key>, Segment<T>)> {
+) -> Option<(Position<T::Key>, Segment<T>)> {
     let slot = segment.slot_for(&entry);
     if !segment.is_full() {
         segment.insert(slot, entry);
         return None;
     }
     if slot == SLOTS_MAX {
-        return Some((place.clone(), Segment::new(entry)));
+        return Some((position.clone(), Segment::new(entry)));
     }
     let mut newer = segment.split();
     let first = newer.things().next().expect("half of a full segment is something");
     let from = Some((first.mtime(), Reverse(first.shared_key())));
-    let half = if *place < from { segment } else { &mut newer };
+    let half = if *position < from { segment } else { &mut newer };
     let slot = half.slot_for(&entry);
     half.insert(slot, entry);
     Some((from, newer))
@@ -258,6 +218,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::text::NameFilter;
 
     #[derive(Clone, Debug, PartialEq)]
     struct Thing {
@@ -266,7 +227,7 @@ mod tests {
         names: Vec<&'static str>,
     }
 
-    impl Entry for Thing {
+    impl Indexed for Thing {
         type Key = u16;
 
         const COLUMNS: usize = 2;
@@ -319,9 +280,9 @@ mod tests {
     }
 
     /// The same by every filter, on every page.
-    fn assert_same(ledger: &ListIndex<Thing>, model: &Model) {
-        assert_eq!(ledger.len(), model.len());
-        assert!(ledger.onward(&0).map(|thing| &**thing).eq(model.values()), "the same by key");
+    fn assert_same(index: &ListIndex<Thing>, model: &Model) {
+        assert_eq!(index.len(), model.len());
+        assert!(index.onward(&0).map(|thing| &**thing).eq(model.values()), "the same by key");
         let filter = |text| Some(NameFilter::parse(text));
         let names = [None, filter("pay"), filter("PAYMENT"), filter("*pay*"), filter("p*"), filter("*t"), filter("*")];
         for name in &names {
@@ -338,7 +299,7 @@ mod tests {
                     let expected: Vec<&Thing> = in_order(model).into_iter().filter(is_wanted).collect();
                     for (offset, limit) in [(0, 10), (0, 0), (63, 2), (150, 100), (1000, 10)] {
                         let page = &Page { offset, ..Page::first(limit) };
-                        let listed = ledger.list(&Wish::all([(0, name), (1, &kind)]), rest, page);
+                        let listed = index.list(&TextFilter::all([(0, name), (1, &kind)]), rest, page);
                         assert_eq!(listed.amount, expected.len(), "{name:?} {kind:?} {page:?}");
                         let rows = listed.rows.iter().map(|row| &**row);
                         assert!(
@@ -352,57 +313,57 @@ mod tests {
     }
 
     fn rebuilt(model: &Model) -> ListIndex<Thing> {
-        let mut ledger = ListIndex::default();
-        model.values().for_each(|thing| assert_eq!(ledger.insert(Arc::new(thing.clone())), None));
-        ledger
+        let mut index = ListIndex::default();
+        model.values().for_each(|thing| assert_eq!(index.insert(Arc::new(thing.clone())), None));
+        index
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn a_ledger_is_a_sorted_list_and_its_clones_stay_what_they_were(
+        fn a_list_index_is_a_sorted_list_and_its_clones_stay_what_they_were(
             steps in prop::collection::vec(some_step(), 1..40),
         ) {
-            let (mut ledger, mut model, mut seen) = (ListIndex::default(), Model::new(), Vec::new());
+            let (mut index, mut model, mut seen) = (ListIndex::default(), Model::new(), Vec::new());
             for step in steps {
                 match step {
                     Step::Insert { from, many, every, stamp, names } => {
                         for id in (from..from + many).step_by(every) {
                             let thing = Thing { id, stamp: stamp + u64::from(id % 50 / 49), names: names.clone() };
-                            let old = ledger.insert(Arc::new(thing.clone()));
+                            let old = index.insert(Arc::new(thing.clone()));
                             prop_assert_eq!(old.map(Arc::unwrap_or_clone), model.insert(id, thing));
                         }
                     }
                     Step::Remove { from, many, every } => {
                         for id in (from..from + many).step_by(every) {
-                            prop_assert_eq!(ledger.remove(&id).map(Arc::unwrap_or_clone), model.remove(&id));
+                            prop_assert_eq!(index.remove(&id).map(Arc::unwrap_or_clone), model.remove(&id));
                         }
                     }
-                    Step::Look => seen.push((ledger.clone(), model.clone())),
+                    Step::Look => seen.push((index.clone(), model.clone())),
                 }
             }
-            seen.push((ledger, model));
-            for (ledger, model) in &seen {
-                assert_same(ledger, model);
-                prop_assert_eq!(ledger, &rebuilt(model));
+            seen.push((index, model));
+            for (index, model) in &seen {
+                assert_same(index, model);
+                prop_assert_eq!(index, &rebuilt(model));
             }
         }
     }
 
     /// Things that were updated and removed again and again lie on no more segments than half full ones would be.
     #[test]
-    fn sheets_that_empty_are_put_together() {
-        let mut ledger = ListIndex::default();
+    fn segments_that_empty_are_put_together() {
+        let mut index = ListIndex::default();
         let thing = |id: u16, stamp: u64| Arc::new(Thing { id, stamp, names: vec!["pay"] });
         let (things, mut number) = (5_000, 0_u64);
         for stamp in 0..60_000 {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            ledger.insert(thing((number >> 33) as u16 % things, stamp));
+            index.insert(thing((number >> 33) as u16 % things, stamp));
         }
-        let slots = ledger.all_segments().count() * SLOTS_MAX;
-        assert!(slots < 2 * ledger.len(), "{slots} slots for {} things", ledger.len());
-        (0..things).for_each(|id| drop(ledger.remove(&id)));
-        assert_eq!((ledger.len(), ledger.all_segments().count()), (0, 1));
+        let slots = index.all_segments().count() * SLOTS_MAX;
+        assert!(slots < 2 * index.len(), "{slots} slots for {} things", index.len());
+        (0..things).for_each(|id| drop(index.remove(&id)));
+        assert_eq!((index.len(), index.all_segments().count()), (0, 1));
     }
 }

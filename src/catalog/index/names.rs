@@ -7,7 +7,7 @@ use imbl::OrdMap;
 
 /// Cheap to clone, as every map of the catalog: a clone shares all that neither side changes.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::catalog) struct Names<V: Clone> {
+pub(crate) struct Names<V: Clone> {
     by_namespace: OrdMap<Arc<str>, OrdMap<Arc<str>, V>>,
 }
 
@@ -18,19 +18,19 @@ impl<V: Clone> Default for Names<V> {
 }
 
 impl<V: Clone> Names<V> {
-    pub(in crate::catalog) fn get(&self, namespace: &str, name: &str) -> Option<&V> {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&V> {
         self.by_namespace.get(namespace)?.get(name)
     }
 
     /// The value under a name, which is made where it is missing.
-    pub(in crate::catalog) fn or_default(&mut self, namespace: &str, name: &str) -> &mut V
+    pub(crate) fn or_default(&mut self, namespace: &str, name: &str) -> &mut V
     where
         V: Default,
     {
         in_place(in_place(&mut self.by_namespace, namespace), name)
     }
 
-    pub(in crate::catalog) fn insert(&mut self, namespace: &str, name: &str, value: V) {
+    pub(crate) fn insert(&mut self, namespace: &str, name: &str, value: V) {
         let held = self.by_namespace.get_mut(namespace).and_then(|names| names.get_mut(name));
         match held {
             Some(held) => *held = value,
@@ -38,7 +38,7 @@ impl<V: Clone> Names<V> {
         }
     }
 
-    pub(in crate::catalog) fn remove(&mut self, namespace: &str, name: &str) {
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) {
         if let Some(names) = self.by_namespace.get_mut(namespace) {
             names.remove(name);
             if names.is_empty() {
@@ -48,20 +48,20 @@ impl<V: Clone> Names<V> {
     }
 
     /// Of all namespaces.
-    pub(in crate::catalog) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_namespace.values().map(OrdMap::len).sum()
     }
 
-    pub(in crate::catalog) fn has_any_in(&self, namespace: &str) -> bool {
+    pub(crate) fn has_any_in(&self, namespace: &str) -> bool {
         self.by_namespace.contains_key(namespace)
     }
 
-    pub(in crate::catalog) fn count_in(&self, namespace: &str) -> usize {
+    pub(crate) fn count_in(&self, namespace: &str) -> usize {
         self.by_namespace.get(namespace).map_or(0, OrdMap::len)
     }
 
     /// Of one namespace, or of all.
-    pub(in crate::catalog) fn values(&self, namespace: Option<&str>) -> impl Iterator<Item = &V> {
+    pub(crate) fn values(&self, namespace: Option<&str>) -> impl Iterator<Item = &V> {
         let (one, all) = match namespace {
             Some(namespace) => (self.by_namespace.get(namespace), None),
             None => (None, Some(self.by_namespace.values())),
@@ -70,11 +70,7 @@ impl<V: Clone> Names<V> {
     }
 
     /// Of all namespaces, from a namespace and a name on.
-    pub(in crate::catalog) fn onward<'a>(
-        &'a self,
-        namespace: &str,
-        name: &str,
-    ) -> impl Iterator<Item = &'a V> + use<'a, V> {
+    pub(crate) fn onward<'a>(&'a self, namespace: &str, name: &str) -> impl Iterator<Item = &'a V> + use<'a, V> {
         let here = self.by_namespace.get(namespace);
         let here = here.map(|names| names.range::<_, str>((Bound::Included(name), Bound::Unbounded)));
         let behind = self.by_namespace.range::<_, str>((Bound::Excluded(namespace), Bound::Unbounded));
@@ -83,13 +79,13 @@ impl<V: Clone> Names<V> {
     }
 
     /// Values of this name in any namespace.
-    pub(in crate::catalog) fn named(&self, name: &str) -> impl Iterator<Item = &V> {
+    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &V> {
         self.by_namespace.values().filter_map(move |names| names.get(name))
     }
 }
 
 /// The value under a key, which is made where it is missing. A key that is there is not made again.
-pub(in crate::catalog) fn in_place<'a, V: Clone + Default>(map: &'a mut OrdMap<Arc<str>, V>, key: &str) -> &'a mut V {
+pub(crate) fn in_place<'a, V: Clone + Default>(map: &'a mut OrdMap<Arc<str>, V>, key: &str) -> &'a mut V {
     if !map.contains_key(key) {
         map.insert(Arc::from(key), V::default());
     }

@@ -8,29 +8,29 @@ use std::ops::Index;
 const PIECE: usize = 1024;
 
 #[derive(Clone, Debug)]
-pub(in crate::catalog) struct Queue<T> {
+pub(crate) struct ChunkedQueue<T> {
     /// Each full but for the last one.
     pieces: VecDeque<Vec<T>>,
     /// Things of the first piece that are gone.
     gone: usize,
 }
 
-impl<T> Default for Queue<T> {
+impl<T> Default for ChunkedQueue<T> {
     fn default() -> Self {
-        Queue { pieces: VecDeque::new(), gone: 0 }
+        ChunkedQueue { pieces: VecDeque::new(), gone: 0 }
     }
 }
 
-impl<T: Copy> Queue<T> {
-    pub(in crate::catalog) fn len(&self) -> usize {
+impl<T: Copy> ChunkedQueue<T> {
+    pub(crate) fn len(&self) -> usize {
         self.pieces.back().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len() - self.gone)
     }
 
-    pub(in crate::catalog) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    pub(in crate::catalog) fn push_back(&mut self, thing: T) {
+    pub(crate) fn push_back(&mut self, thing: T) {
         match self.pieces.back_mut() {
             Some(last) if last.len() < PIECE => last.push(thing),
             _ => {
@@ -41,7 +41,7 @@ impl<T: Copy> Queue<T> {
         }
     }
 
-    pub(in crate::catalog) fn pop_front(&mut self) -> Option<T> {
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
         let first = self.pieces.front()?;
         let thing = first[self.gone];
         self.gone += 1;
@@ -52,7 +52,7 @@ impl<T: Copy> Queue<T> {
         Some(thing)
     }
 
-    pub(in crate::catalog) fn front_mut(&mut self) -> Option<&mut T> {
+    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
         self.pieces.front_mut().map(|first| &mut first[self.gone])
     }
 
@@ -62,13 +62,13 @@ impl<T: Copy> Queue<T> {
 }
 
 /// The things count, not the pieces that they lie in.
-impl<T: Copy + PartialEq> PartialEq for Queue<T> {
+impl<T: Copy + PartialEq> PartialEq for ChunkedQueue<T> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
 }
 
-impl<T> Index<usize> for Queue<T> {
+impl<T> Index<usize> for ChunkedQueue<T> {
     type Output = T;
 
     fn index(&self, place: usize) -> &T {
@@ -100,7 +100,7 @@ mod tests {
 
         #[test]
         fn it_does_what_a_ring_does(steps in prop::collection::vec(step(), 0..40)) {
-            let (mut queue, mut ring, mut next) = (Queue::default(), VecDeque::new(), 0u32);
+            let (mut queue, mut ring, mut next) = (ChunkedQueue::default(), VecDeque::new(), 0u32);
             for step in steps {
                 match step {
                     Step::Push(count) => for _ in 0..count {
@@ -119,7 +119,7 @@ mod tests {
                 prop_assert_eq!((queue.len(), queue.is_empty()), (ring.len(), ring.is_empty()));
                 prop_assert!((0..ring.len()).all(|place| queue[place] == ring[place]));
             }
-            let mut anew = Queue::default();
+            let mut anew = ChunkedQueue::default();
             ring.iter().for_each(|thing| anew.push_back(*thing));
             prop_assert!(queue == anew, "equal, wherever the pieces begin");
             anew.push_back(0);

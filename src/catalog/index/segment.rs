@@ -7,10 +7,50 @@ use std::cmp::Reverse;
 use std::mem;
 use std::sync::Arc;
 
-use super::list_index::{Entry, Wish};
 use super::page::{Listed, Page};
-use crate::model::texts::{SLOTS_MAX, Slots, Texts};
+use crate::model::text::NameFilter;
+use crate::model::texts::{SLOTS_MAX, Search, Slots, Texts};
 use crate::model::time::Timestamp;
+
+/// Something that has a key and texts, and is listed by its last change.
+pub(crate) trait Indexed {
+    /// Key that it is found by: no two have the same.
+    type Key: Ord + ?Sized;
+
+    /// Number of columns of texts that lists can filter by.
+    const COLUMNS: usize;
+
+    fn key(&self) -> &Self::Key;
+    fn shared_key(&self) -> Arc<Self::Key>;
+    fn mtime(&self) -> Timestamp;
+
+    /// Tells the texts, none or any number, that it has in a column.
+    fn texts(&self, column: usize, tell: &mut dyn FnMut(&str));
+}
+
+/// A text that a list wants in a column: one that any of these finds.
+pub(crate) struct TextFilter<'a> {
+    column: usize,
+    searches: Vec<Search<'a>>,
+}
+
+impl<'a> TextFilter<'a> {
+    pub(crate) fn new(column: usize, filters: impl IntoIterator<Item = &'a NameFilter>) -> Self {
+        TextFilter { column, searches: filters.into_iter().map(Search::new).collect() }
+    }
+
+    /// One for each of these columns; an absent filter matches all.
+    pub(crate) fn all<const N: usize>(filters: [(usize, &'a Option<NameFilter>); N]) -> Vec<Self> {
+        let given = filters.into_iter().filter_map(|(column, filter)| Some((column, filter.as_ref()?)));
+        given.map(|(column, filter)| TextFilter::new(column, [filter])).collect()
+    }
+
+    /// The slots that have such a text.
+    pub(crate) fn among(&self, columns: &[Texts]) -> Slots {
+        let found = self.searches.iter().map(|search| search.among(&columns[self.column]));
+        found.fold(Slots::default(), Slots::or)
+    }
+}
 
 pub(super) struct Segment<T> {
     /// None is a gap.
@@ -29,14 +69,14 @@ impl<T> Clone for Segment<T> {
     }
 }
 
-impl<T: Entry> Default for Segment<T> {
+impl<T: Indexed> Default for Segment<T> {
     fn default() -> Self {
         let columns = (0..T::COLUMNS).map(|_| Texts::default()).collect();
         Segment { things: Vec::new(), held: Slots::default(), newest: Timestamp::default(), columns }
     }
 }
 
-impl<T: Entry> Segment<T> {
+impl<T: Indexed> Segment<T> {
     pub(super) fn new(thing: Arc<T>) -> Self {
         let mut segment = Segment::default();
         segment.insert(0, thing);
@@ -135,15 +175,15 @@ impl<T: Entry> Segment<T> {
         self.columns.iter_mut().for_each(Texts::shrink);
     }
 
-    /// Adds to a page what all wishes want and `rest` too, which looks at the things themselves.
+    /// Adds to a page what passes all filters and `rest` too, which looks at the things themselves.
     pub(super) fn list(
         &self,
-        wishes: &[Wish<'_>],
+        filters: &[TextFilter<'_>],
         rest: Option<&impl Fn(&T) -> bool>,
         page: &Page,
         listed: &mut Listed<Arc<T>>,
     ) {
-        let mut wanted = wishes.iter().fold(self.held, |wanted, wish| wanted.and(wish.among(&self.columns)));
+        let mut wanted = filters.iter().fold(self.held, |wanted, filter| wanted.and(filter.among(&self.columns)));
         if let Some(rest) = rest {
             let is_wanted = |slot: &usize| self.things[*slot].as_deref().is_some_and(rest);
             wanted.ascending().filter(|slot| !is_wanted(slot)).for_each(|slot| wanted.remove(slot));

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use imbl::OrdMap;
 
 use super::change::ChangeSet;
-use super::index::list_index::{Entry, ListIndex, Wish};
+use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::{Names, in_place};
 use super::index::set_digest::SetDigest;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::model::grant::ReadScope;
 use crate::model::instance::Instance;
 use crate::model::text::NameFilter;
@@ -30,12 +30,12 @@ const NAMESPACE: usize = 2;
 
 impl Row for Instance {
     const TABLE: Table = Table::Instance;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(&self.id);
     }
 }
 
-impl Entry for Instance {
+impl Indexed for Instance {
     type Key = str;
 
     const COLUMNS: usize = 3;
@@ -253,15 +253,16 @@ impl Instances {
                 let few_hosts = filter.hosts.len() <= HOSTS_SEARCHED_MAX;
                 let searched = filter.hosts.iter().filter(|_| few_hosts);
                 let hosts: Vec<_> = searched.cloned().map(NameFilter::Exact).collect();
-                let mut wishes = Wish::all([(SERVICE, &filter.service), (NAMESPACE, &filter.namespace)]);
-                wishes.extend((!hosts.is_empty()).then(|| Wish::new(HOST, &hosts)));
+                let mut text_filters = TextFilter::all([(SERVICE, &filter.service), (NAMESPACE, &filter.namespace)]);
+                text_filters.extend((!hosts.is_empty()).then(|| TextFilter::new(HOST, &hosts)));
                 let mut rest = InstanceFilter { service: None, namespace: None, ..filter.clone() };
                 if few_hosts {
                     rest.hosts.clear();
                 }
                 let asks_more = rest != InstanceFilter::default();
-                let listed =
-                    |page: &Page| self.all.list(&wishes, asks_more.then_some(|one: &Instance| rest.matches(one)), page);
+                let listed = |page: &Page| {
+                    self.all.list(&text_filters, asks_more.then_some(|one: &Instance| rest.matches(one)), page)
+                };
                 let onward = |[namespace, _, service, id]: Place<'_>| self.onward(&namespace, &service, &id);
                 Listed::ordered(page, &filter.namespace, listed, onward, |one| filter.matches(one))
             }

@@ -11,10 +11,10 @@ use imbl::OrdMap;
 
 use super::change::{Change, ChangeSet};
 use super::index::archive::{Archive, Archived};
-use super::index::list_index::{Entry, ListIndex, Wish};
+use super::index::list_index::{Indexed, ListIndex, TextFilter};
 use super::index::names::Names;
 use super::page::{Listed, Page, Place, Placed, cut_sorted, place_of};
-use super::row::{Key, Row, Table};
+use super::row::{Row, RowKey, Table};
 use crate::model::grant::ReadScope;
 use crate::model::release::ReleaseState;
 use crate::model::rule::matching::ALL;
@@ -31,14 +31,14 @@ const SERVICE: usize = 2;
 
 impl Row for Rule {
     const TABLE: Table = Table::Rule;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(self.family().kind()).part(&self.id);
     }
 }
 
 impl Row for RuleRelease {
     const TABLE: Table = Table::RuleRelease;
-    fn name(&self, key: &mut Key) {
+    fn name(&self, key: &mut RowKey) {
         key.part(self.rule.family().kind()).part(&self.rule.id).part(&self.name);
     }
 }
@@ -67,7 +67,7 @@ impl Archived for RuleRelease {
     }
 }
 
-impl Entry for Rule {
+impl Indexed for Rule {
     type Key = str;
 
     const COLUMNS: usize = 3;
@@ -231,12 +231,14 @@ impl RuleBook {
             (_, Some(NameFilter::Exact(namespace)), Some(NameFilter::Exact(name))) => self.named(namespace, name),
             _ => {
                 let every_service = NameFilter::Exact(ALL.to_owned());
-                let mut wishes = Wish::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]);
-                wishes.extend(filter.service.as_ref().map(|wanted| Wish::new(SERVICE, [wanted, &every_service])));
+                let mut text_filters = TextFilter::all([(NAME, &filter.name), (NAMESPACE, &filter.namespace)]);
+                text_filters
+                    .extend(filter.service.as_ref().map(|wanted| TextFilter::new(SERVICE, [wanted, &every_service])));
                 let rest = RuleFilter { name: None, namespace: None, service: None, ..filter.clone() };
                 let asks_more = rest != RuleFilter::default();
-                let listed =
-                    |page: &Page| self.rules.list(&wishes, asks_more.then_some(|one: &Rule| rest.matches(one)), page);
+                let listed = |page: &Page| {
+                    self.rules.list(&text_filters, asks_more.then_some(|one: &Rule| rest.matches(one)), page)
+                };
                 let onward = |[namespace, _, name, _]: Place<'_>| self.by_name.onward(&namespace, &name);
                 return Listed::ordered(page, &filter.namespace, listed, onward, |rule| filter.matches(rule));
             }

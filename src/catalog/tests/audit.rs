@@ -2,7 +2,7 @@
 
 use super::trust::{asked, asked_by, grant, token_of};
 use super::*;
-use crate::catalog::audit::{AuditEvent, AuditNote, Filter, Gathered, Walk, key};
+use crate::catalog::audit::{AuditEvent, AuditNote, Filter, TrailPage, Walk, key};
 use crate::model::grant::Role;
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
@@ -13,7 +13,7 @@ fn number_of(key: &[u8]) -> Option<u64> {
 
 impl Bench {
     fn found(&self, filter: &Filter, page: Page) -> (usize, Vec<AuditEvent>) {
-        let mut gathered = Gathered::new(filter, page, self.catalog.trail.rows());
+        let mut gathered = TrailPage::new(filter, page, self.catalog.trail.rows());
         let rows = self.rows.iter().rev().filter(|(key, _)| number_of(key).is_some());
         for (_, value) in rows {
             if gathered.take(value).expect("a row that apply made") != Walk::On {
@@ -29,7 +29,7 @@ impl Bench {
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let page = Page::first(2).by_key(after);
-            let mut gathered = Gathered::new(filter, page, self.catalog.trail.rows());
+            let mut gathered = TrailPage::new(filter, page, self.catalog.trail.rows());
             let first = gathered.first().unwrap_or(u64::MAX);
             let rows = self.rows.iter().rev().filter(|(key, _)| number_of(key).is_some_and(|number| number <= first));
             for (_, value) in rows {

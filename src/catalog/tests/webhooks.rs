@@ -306,9 +306,9 @@ fn an_operator_of_everything_may_and_it_is_audited() {
     let mut bench = crate::catalog::fuzzing::founded(Level::CUSTODY);
     let asked = |command| crate::catalog::fuzzing::asked(command, false);
     let applied = bench.apply(asked(create(vec![whole("one")])));
-    let deed = applied.audit[0].events().next().expect("an item");
-    assert_eq!((applied.outcomes[0].code, deed.action.as_ref()), (Code::ExecuteSuccess, "create"));
-    assert_eq!((deed.kind.as_ref(), deed.name.as_str(), deed.after.len()), ("webhook", "one", 32));
+    let event = applied.audit[0].events().next().expect("an item");
+    assert_eq!((applied.outcomes[0].code, event.action.as_ref()), (Code::ExecuteSuccess, "create"));
+    assert_eq!((event.kind.as_ref(), event.name.as_str(), event.after.len()), ("webhook", "one", 32));
     let forged = asked(Command::WebhooksTold(vec![WebhookTold::default()]));
     assert_eq!(bench.codes(forged), [401001], "it is the leader's");
 }

@@ -151,9 +151,9 @@ fn words_of_the_audit_trail() {
             let is_own = command.is_own();
             let asked = if is_own { command.clone() } else { asked_by("admin", itself, command.clone()) };
             let applied = bench.apply(asked);
-            let deeds = applied.audit.iter().flat_map(|row| row.events());
-            let words: Vec<_> = deeds
-                .map(|deed| format!("{} {} {:?} {:?}", deed.action, deed.kind, deed.namespace, deed.name))
+            let events = applied.audit.iter().flat_map(|row| row.events());
+            let words: Vec<_> = events
+                .map(|event| format!("{} {} {:?} {:?}", event.action, event.kind, event.namespace, event.name))
                 .collect();
             let line = format!("{name} {}: {}", command.action(itself), words.join(", "));
             written.push(line.trim_end().to_owned());

@@ -30,7 +30,7 @@ use crate::model::time::Timestamp;
 
 /// Standing of a release from now on.
 #[derive(Clone, Debug)]
-pub(super) enum Standing {
+pub(in crate::catalog) enum Standing {
     /// Clients see it, under this version.
     Active(u64),
     Inactive,
@@ -310,7 +310,7 @@ impl Catalog {
     }
 
     /// The leader found that the time of a release has come; it may have been deleted since.
-    pub(in crate::catalog) fn publish_due(&mut self, ctx: &Ctx, due: &Due, changes: &mut ChangeSet) -> Outcome {
+    pub(super) fn publish_due(&mut self, ctx: &Ctx, due: &Due, changes: &mut ChangeSet) -> Outcome {
         match &due.thing {
             Thing::File(key) => {
                 let release = self.configs.release(key, &due.release_name).cloned();
