@@ -184,7 +184,7 @@ fn asked(itself: bool, command: Command) -> Command {
         credential: Credential::Token(token()),
         address,
         request,
-        itself,
+        self_registration: itself,
         mutes_refusals: false,
         command,
     }))

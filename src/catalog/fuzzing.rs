@@ -29,7 +29,7 @@ pub(crate) fn asked(command: Command, itself: bool) -> Command {
         credential,
         address,
         request: "r".into(),
-        itself,
+        self_registration: itself,
         mutes_refusals: false,
         command,
     }))

@@ -81,7 +81,7 @@ impl Caller {
             credential: self.credential.clone(),
             address: self.address,
             request: self.request.clone(),
-            itself: false,
+            self_registration: false,
             mutes_refusals: false,
             command,
         }
@@ -135,7 +135,7 @@ impl Operations {
 
     /// An outcome for each item of what its caller may do nowhere, which the log does not have to know.
     async fn refused_anywhere(&self, by: &str, asked: &AuthorizedCommand) -> Result<Option<Vec<Outcome>>, Refusal> {
-        let verbs = asked.command.verbs(asked.itself);
+        let verbs = asked.command.verbs(asked.self_registration);
         let lacks = || {
             let holder = self.holder(&asked.credential, asked.address)?;
             (!verbs.iter().all(|verb| holder.grants.may_somewhere(*verb))).then_some(())
@@ -155,7 +155,7 @@ impl Operations {
             address: asked.address,
             request: asked.request.clone(),
             count: u32::try_from(count).unwrap_or(u32::MAX),
-            ..self.node.state().catalog().note_of_refused(&asked.command, asked.itself)
+            ..self.node.state().catalog().note_of_refused(&asked.command, asked.self_registration)
         };
         self.node.note(RateClass::Refused, note);
         Ok(Some(vec![refused(verbs); count]))

@@ -85,7 +85,7 @@ impl Operations {
             credential: Credential::Login,
             address,
             request: request.clone(),
-            itself: false,
+            self_registration: false,
             mutes_refusals: false,
             command,
         };

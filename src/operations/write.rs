@@ -78,12 +78,15 @@ impl Operations {
         caller: &Caller,
         items: Items<T>,
         command: impl FnOnce(Vec<T>) -> Command,
-        itself: bool,
+        self_registration: bool,
     ) -> Result<Vec<Outcome>, Refusal> {
         let (accepted, parted) = SplitBatch::of(items);
         let applied = match accepted.is_empty() {
             true => Vec::new(),
-            false => self.ask(&caller.name, AuthorizedCommand { itself, ..caller.asks(command(accepted)) }).await?,
+            false => {
+                let asked = AuthorizedCommand { self_registration, ..caller.asks(command(accepted)) };
+                self.ask(&caller.name, asked).await?
+            }
         };
         let outcomes = parted.whole(applied);
         self.count(&outcomes);

@@ -162,7 +162,7 @@ mod tests {
             credential: Credential::Login,
             address: None,
             request: String::new(),
-            itself: false,
+            self_registration: false,
             mutes_refusals: false,
             command,
         };

@@ -190,9 +190,9 @@ impl Catalog {
     }
 
     /// Note for the audit trail of a batch that was refused as a whole: it has what the first item is about.
-    pub fn note_of_refused(&self, command: &Command, itself: bool) -> AuditNote {
+    pub fn note_of_refused(&self, command: &Command, self_registration: bool) -> AuditNote {
         let target = self.target_of_first(command).unwrap_or_default();
-        let note = AuditNote::of(command.action(itself), target.kind, &target.name, Code::NotAllowedAccess);
+        let note = AuditNote::of(command.action(self_registration), target.kind, &target.name, Code::NotAllowedAccess);
         AuditNote { namespace: target.namespace, ..note }
     }
 

@@ -233,9 +233,9 @@ const MANAGE: &[Verb] = &[Verb::Manage];
 const OPERATE: &[Verb] = &[Verb::Operate];
 
 impl Command {
-    /// One row a command. `itself`: an instance speaks of itself.
-    fn profile(&self, itself: bool) -> Profile {
-        let of_instances: &[Verb] = if itself { &[Verb::Register] } else { EDIT };
+    /// One row a command.
+    fn profile(&self, self_registration: bool) -> Profile {
+        let of_instances: &[Verb] = if self_registration { &[Verb::Register] } else { EDIT };
         match self {
             Command::Bootstrap { .. } => Profile::own("found", 1),
             Command::Announce(_) => Profile::own("announce", 1),
@@ -257,8 +257,8 @@ impl Command {
             Command::RuleReleases(_, op, items) => Profile::releases(*op, items.len()),
             Command::Instances(op, items) => {
                 let action = match op {
-                    Op::Create if itself => "register",
-                    Op::Delete if itself => "deregister",
+                    Op::Create if self_registration => "register",
+                    Op::Delete if self_registration => "deregister",
                     op => op.word(),
                 };
                 Profile { action, ..Profile::batch(*op, of_instances, items.len()) }
@@ -270,7 +270,7 @@ impl Command {
             Command::Settings(_) => Profile::new("settings", OPERATE, 1),
             Command::PruneReleases(overfull) => Profile::own("prune", overfull.files.len() + overfull.rules.len()),
             Command::RemoveDeadInstances(items) => Profile::own("remove", items.len()),
-            Command::Authorized(asked) => Profile { is_own: false, ..asked.command.profile(asked.itself) },
+            Command::Authorized(asked) => Profile { is_own: false, ..asked.command.profile(asked.self_registration) },
             Command::Users(op, items) => Profile::batch(*op, MANAGE, items.len()),
             Command::ChangePassword { .. } => Profile::new("password", &[], 1),
             Command::ServiceTokens(op, items) => Profile::batch(*op, MANAGE, items.len()),
@@ -290,13 +290,13 @@ impl Command {
     }
 
     /// The audit trail's word for it.
-    pub(in crate::catalog) fn action(&self, itself: bool) -> &'static str {
-        self.profile(itself).action
+    pub(in crate::catalog) fn action(&self, self_registration: bool) -> &'static str {
+        self.profile(self_registration).action
     }
 
     /// Verbs that its caller needs at the target of an item; none where that depends on more than the command.
-    pub fn verbs(&self, itself: bool) -> &'static [Verb] {
-        self.profile(itself).verbs
+    pub fn verbs(&self, self_registration: bool) -> &'static [Verb] {
+        self.profile(self_registration).verbs
     }
 
     /// Things that it is about: a measure of the work that it makes, and not more than that.
@@ -343,7 +343,8 @@ pub struct AuthorizedCommand {
     /// Id of the HTTP request.
     pub request: String,
     /// An instance speaks of itself.
-    pub itself: bool,
+    #[serde(rename = "itself")]
+    pub self_registration: bool,
     /// Its caller was refused so often lately that the trail does not have it again. From [`Level::RIGHTS`] on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mutes_refusals: bool,

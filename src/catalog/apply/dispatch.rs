@@ -38,9 +38,9 @@ impl Catalog {
     /// Applies the request of a caller, judged by what the caller may do now.
     fn dispatch_asked(&mut self, ctx: &Ctx, mut asked: AuthorizedCommand, changes: &mut ChangeSet) -> Vec<Outcome> {
         let principal = self.principal(&asked.credential, ctx);
-        let (head, itself) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.itself);
-        let outcomes = self.dispatch(ctx, &principal, itself, asked.command, changes);
-        self.write_down(head, itself, changes);
+        let (head, self_registration) = (AuditRow::of_asked(ctx, &principal, &mut asked), asked.self_registration);
+        let outcomes = self.dispatch(ctx, &principal, self_registration, asked.command, changes);
+        self.write_down(head, self_registration, changes);
         outcomes
     }
 
@@ -59,11 +59,11 @@ impl Catalog {
         &mut self,
         ctx: &Ctx,
         principal: &Principal,
-        itself: bool,
+        self_registration: bool,
         command: Command,
         changes: &mut ChangeSet,
     ) -> Vec<Outcome> {
-        let verbs = command.verbs(itself);
+        let verbs = command.verbs(self_registration);
         if command.is_own() && !matches!(principal, Principal::Cluster) {
             return vec![Code::NotAllowedAccess.into()];
         }

@@ -55,7 +55,7 @@ impl AuditRow {
             user,
             token: token.to_owned(),
             address: asked.address,
-            action: Cow::Borrowed(asked.command.action(asked.itself)),
+            action: Cow::Borrowed(asked.command.action(asked.self_registration)),
             request: cut(mem::take(&mut asked.request)),
             mutes_refusals: asked.mutes_refusals,
             ..AuditRow::default()

@@ -89,7 +89,8 @@ fn what_was_asked_for_is_written_down_item_by_item() {
     let address = Some("192.0.2.7".parse().expect("an address"));
     let credential = Credential::Token(token_of("eva"));
     let request = "r-1".to_owned();
-    let ask = AuthorizedCommand { credential, address, request, itself: false, mutes_refusals: false, command };
+    let ask =
+        AuthorizedCommand { credential, address, request, self_registration: false, mutes_refusals: false, command };
     let applied = bench.apply(Command::Authorized(Box::new(ask)));
     assert_eq!(applied.audit.len(), 1, "one stored row an entry");
     let trail = bench.trail();

@@ -135,7 +135,7 @@ fn what_is_said_of_rules_has_the_level_of_their_family() {
                 credential,
                 address: None,
                 request: String::new(),
-                itself: false,
+                self_registration: false,
                 mutes_refusals: false,
                 command,
             };

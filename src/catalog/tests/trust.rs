@@ -26,7 +26,7 @@ pub(super) fn asked_by(by: &str, itself: bool, command: Command) -> Command {
         credential,
         address: None,
         request: String::new(),
-        itself,
+        self_registration: itself,
         mutes_refusals: false,
         command,
     }))
@@ -158,7 +158,7 @@ fn a_service_token_is_what_it_was_made_for() {
             credential,
             address: None,
             request: String::new(),
-            itself: true,
+            self_registration: true,
             mutes_refusals: false,
             command,
         }))
