@@ -11,7 +11,6 @@ use crate::catalog::{Catalog, namespaces};
 use crate::format::level::Level;
 use crate::model::access::Founder;
 use crate::model::code::Code;
-use crate::model::config_file::ConfigReleaseDraft;
 use crate::model::grant::Verb;
 use crate::model::release::ReleaseOp;
 
@@ -110,13 +109,16 @@ impl Catalog {
             Command::ConfigCreateAndPublish(items) => self.each_judged(&check(Op::Update), items, changes,
                 |catalog, item| catalog.target_of_publication(item),
                 |catalog, item, changes| catalog.create_and_publish_config(ctx, &item, changes)),
-            Command::ConfigRollback(items) =>
-                self.dispatch_config_releases(ctx, ReleaseOp::Rollback, items, principal, changes),
-            Command::ConfigDeleteReleases(items) =>
-                self.dispatch_config_releases(ctx, ReleaseOp::Delete, items, principal, changes),
-            Command::ConfigStopGray(items) =>
-                self.dispatch_config_releases(ctx, ReleaseOp::StopGray, items, principal, changes),
-            Command::ConfigReleases(op, items) => self.dispatch_config_releases(ctx, op, items, principal, changes),
+            // From before there was one command for all of them.
+            Command::ConfigRollback(items) => self.dispatch(ctx, principal, false,
+                Command::ConfigReleases(ReleaseOp::Rollback, items), changes),
+            Command::ConfigDeleteReleases(items) => self.dispatch(ctx, principal, false,
+                Command::ConfigReleases(ReleaseOp::Delete, items), changes),
+            Command::ConfigStopGray(items) => self.dispatch(ctx, principal, false,
+                Command::ConfigReleases(ReleaseOp::StopGray, items), changes),
+            Command::ConfigReleases(op, items) => self.each_judged(&check_of_release(op), items, changes,
+                |catalog, item| catalog.target_of_config_release(item),
+                |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes)),
             Command::ConfigTemplates(op, items) => self.each_judged(&check(op), items, changes,
                 |catalog, item| catalog.target_of_template(item),
                 |catalog, item, changes| catalog.write_config_template(ctx, op, &item, changes)),
@@ -203,25 +205,6 @@ impl Catalog {
             Command::PruneReleases(overfull) => vec![self.prune(&overfull, changes)],
             Command::Authorized(_) => vec![Code::BadRequest.into()],
         }
-    }
-
-    /// Does to releases of config files what may be done to one that is there.
-    fn dispatch_config_releases(
-        &mut self,
-        ctx: &Ctx,
-        op: ReleaseOp,
-        items: Vec<ConfigReleaseDraft>,
-        principal: &Principal,
-        changes: &mut ChangeSet,
-    ) -> Vec<Outcome> {
-        let check = AuthCheck { principal, verbs: &[Verb::Release], missing: authorization::missing_release(op) };
-        self.each_judged(
-            &check,
-            items,
-            changes,
-            |catalog, item| catalog.target_of_config_release(item),
-            |catalog, item, changes| catalog.change_config_release(ctx, op, &item, changes),
-        )
     }
 
     /// The first entry of a cluster that counts; any later one changes nothing.
