@@ -20,10 +20,10 @@ const ORIGINS_MAX: usize = 64;
 
 /// All places.
 #[derive(Default)]
-pub(super) struct PendingHandshakes(Mutex<Waiting>);
+pub(super) struct PendingHandshakes(Mutex<Handshakes>);
 
 #[derive(Default)]
-struct Waiting {
+struct Handshakes {
     next: u64,
     /// The oldest first.
     seated: Vec<Seated>,
@@ -60,7 +60,7 @@ impl PendingHandshakes {
     }
 }
 
-impl Waiting {
+impl Handshakes {
     fn make_room(&mut self, origin: Origin, is_acquaintance: bool) {
         let mut by_origin = BTreeMap::<Origin, usize>::new();
         for seated in self.seated.iter().filter(|seated| seated.is_acquaintance == is_acquaintance) {

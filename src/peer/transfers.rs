@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use crate::format::types::NodeId;
 
 #[derive(Clone, Default)]
-pub(super) struct Transfers(Arc<Mutex<Counted>>);
+pub(super) struct Transfers(Arc<Mutex<TransferCounts>>);
 
 #[derive(Default)]
-struct Counted {
+struct TransferCounts {
     under_way: Vec<NodeId>,
     ended: Option<Instant>,
 }

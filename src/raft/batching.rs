@@ -6,8 +6,8 @@
 //! peer for all of it. Without the second rule callers that wait for their answers fall into many small batches and
 //! few large ones, and a small one costs three nodes as much work as a dozen writes more in a large one.
 //!
-//! Where the majority is far, a round trip is long and what waits for it would take two: there the next batch goes when the
-//! last one has been on its way for a while, however many are.
+//! Where the majority is far, a round trip is long and what waits for it would take two: there the next batch goes when
+//! the last one has been on its way for a while, however many are.
 //!
 //! Without a majority a batch that was appended stands still, for ever perhaps. What waits behind it is
 //! turned away as soon as the lease of this node has run out: it is in no log yet.
@@ -51,11 +51,11 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 const LEASE_LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Default)]
-pub(super) struct Batcher(Arc<Mutex<Gathered>>);
+pub(super) struct Batcher(Arc<Mutex<ProposalQueue>>);
 
 #[derive(Default)]
-struct Gathered {
-    waiting: VecDeque<Waiting>,
+struct ProposalQueue {
+    waiting: VecDeque<PendingProposal>,
     waiting_bytes: usize,
     batches: usize,
     /// Proposals of these batches.
@@ -65,12 +65,12 @@ struct Gathered {
     sent: Option<Instant>,
 }
 
-struct Waiting {
+struct PendingProposal {
     proposal: Proposal,
     answer: oneshot::Sender<ProposeOutcome>,
 }
 
-impl Waiting {
+impl PendingProposal {
     fn bytes(&self) -> usize {
         self.proposal.0.len()
     }
@@ -79,23 +79,23 @@ impl Waiting {
 impl Batcher {
     /// Appends a proposal with others that come at the same time; returns how that ended.
     pub(super) async fn append(&self, node: &Node, proposal: Proposal) -> ProposeOutcome {
-        let (answer, carried) = oneshot::channel();
+        let (answer, outcome) = oneshot::channel();
         let batch = {
-            let mut gathered = self.0.lock();
-            if !gathered.take_in(Waiting { proposal, answer }, Instant::now()) {
+            let mut queue = self.0.lock();
+            if !queue.take_in(PendingProposal { proposal, answer }, Instant::now()) {
                 return ProposeOutcome::Busy;
             }
-            gathered.next_batch(Instant::now(), overtake_after(node))
+            queue.next_batch(Instant::now(), overtake_after(node))
         };
         if let Some(batch) = batch {
             // On a task of its own: a caller that goes away must not take the others along.
             tokio::spawn(self.clone().send(node.clone(), batch));
         }
-        carried.await.unwrap_or_else(|_| ProposeOutcome::Unknown("the node is stopping".to_owned()))
+        outcome.await.unwrap_or_else(|_| ProposeOutcome::Unknown("the node is stopping".to_owned()))
     }
 
     /// Sends a batch, and then whatever has gathered, until nothing has.
-    fn send(self, node: Node, mut batch: Vec<Waiting>) -> BoxFuture<'static, ()> {
+    fn send(self, node: Node, mut batch: Vec<PendingProposal>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             loop {
                 let count = batch.len();
@@ -108,7 +108,7 @@ impl Batcher {
         })
     }
 
-    async fn send_watching_the_lease(&self, node: &Node, batch: Vec<Waiting>) {
+    async fn send_watching_the_lease(&self, node: &Node, batch: Vec<PendingProposal>) {
         let mut sending = std::pin::pin!(send_batch(&node.inner().raft, batch));
         tokio::select! {
             () = &mut sending => return,
@@ -136,9 +136,9 @@ fn overtake_after(node: &Node) -> Duration {
     if is_far { OVERTAKE_AFTER_FAR } else { OVERTAKE_AFTER_NEAR }
 }
 
-impl Gathered {
+impl ProposalQueue {
     /// False if there is no room.
-    fn take_in(&mut self, one: Waiting, now: Instant) -> bool {
+    fn take_in(&mut self, one: PendingProposal, now: Instant) -> bool {
         if !self.has_room(one.bytes()) {
             let is_due = self.swept.is_none_or(|swept| now - swept >= SWEEP_PAUSE);
             if !is_due {
@@ -162,23 +162,23 @@ impl Gathered {
     /// Callers that waited too long make room: nothing of theirs is in a log.
     fn forget_who_gave_up(&mut self) {
         self.waiting.retain(|one| !one.answer.is_closed());
-        self.waiting_bytes = self.waiting.iter().map(Waiting::bytes).sum();
+        self.waiting_bytes = self.waiting.iter().map(PendingProposal::bytes).sum();
     }
 
-    fn turn_away(&mut self) -> VecDeque<Waiting> {
+    fn turn_away(&mut self) -> VecDeque<PendingProposal> {
         self.waiting_bytes = 0;
         std::mem::take(&mut self.waiting)
     }
 
     /// Returns the batch that goes after one of `count` proposals has ended. Proposals that are still too few for that
     /// go after the other one.
-    fn end_batch(&mut self, count: usize, now: Instant, overtake_after: Duration) -> Option<Vec<Waiting>> {
+    fn end_batch(&mut self, count: usize, now: Instant, overtake_after: Duration) -> Option<Vec<PendingProposal>> {
         self.batches -= 1;
         self.under_way -= count;
         self.next_batch(now, overtake_after)
     }
 
-    fn next_batch(&mut self, now: Instant, overtake_after: Duration) -> Option<Vec<Waiting>> {
+    fn next_batch(&mut self, now: Instant, overtake_after: Duration) -> Option<Vec<PendingProposal>> {
         let overtakes = self.batches > 0 && self.sent.is_some_and(|sent| now - sent >= overtake_after);
         let goes = if overtakes {
             self.batches < BATCHES_OVERTAKING_MAX
@@ -194,8 +194,8 @@ impl Gathered {
             bytes <= BATCH_BYTES_MAX
         });
         let count = fitting.count().max(1);
-        let batch: Vec<Waiting> = self.waiting.drain(..count).collect();
-        self.waiting_bytes -= batch.iter().map(Waiting::bytes).sum::<usize>();
+        let batch: Vec<PendingProposal> = self.waiting.drain(..count).collect();
+        self.waiting_bytes -= batch.iter().map(PendingProposal::bytes).sum::<usize>();
         self.batches += 1;
         self.sent = Some(now);
         self.under_way += batch.len();
@@ -203,7 +203,7 @@ impl Gathered {
     }
 }
 
-async fn send_batch(raft: &ClusterRaft, batch: Vec<Waiting>) {
+async fn send_batch(raft: &ClusterRaft, batch: Vec<PendingProposal>) {
     let (proposals, answers): (Vec<_>, Vec<_>) = batch.into_iter().map(|one| (one.proposal, one.answer)).unzip();
     let mut answers = answers.into_iter();
     let mut written = match raft.client_write_many(proposals).await {
@@ -214,13 +214,13 @@ async fn send_batch(raft: &ClusterRaft, batch: Vec<Waiting>) {
         }
     };
     while let (Some(result), Some(answer)) = (written.next().await, answers.next()) {
-        let carried = match result {
+        let outcome = match result {
             Ok(Ok(written)) => ProposeOutcome::Done { log_index: written.log_id.index },
             Ok(Err(error)) => write_error(RaftError::APIError(error)),
             Err(fatal) => ProposeOutcome::Unknown(fatal.to_string()),
         };
         // Who does not wait any more has given up on its request.
-        drop(answer.send(carried));
+        drop(answer.send(outcome));
     }
 }
 
@@ -230,78 +230,78 @@ mod tests {
 
     type Carrying = oneshot::Receiver<ProposeOutcome>;
 
-    fn waiting(count: usize, bytes: usize) -> (Vec<Waiting>, Vec<Carrying>) {
+    fn waiting(count: usize, bytes: usize) -> (Vec<PendingProposal>, Vec<Carrying>) {
         let payload = bytes::Bytes::from(vec![0; bytes]);
         let one = |_| {
-            let (answer, carried) = oneshot::channel();
-            (Waiting { proposal: Proposal(payload.clone()), answer }, carried)
+            let (answer, outcome) = oneshot::channel();
+            (PendingProposal { proposal: Proposal(payload.clone()), answer }, outcome)
         };
         (0..count).map(one).unzip()
     }
 
     /// A leader whose batches all stand still, with these waiting behind them.
-    fn stuck(all: Vec<Waiting>, now: Instant) -> Gathered {
-        let mut gathered = Gathered { batches: BATCHES_MAX, ..Gathered::default() };
+    fn stuck(all: Vec<PendingProposal>, now: Instant) -> ProposalQueue {
+        let mut queue = ProposalQueue { batches: BATCHES_MAX, ..ProposalQueue::default() };
         for one in all {
-            assert!(gathered.take_in(one, now), "there is room");
+            assert!(queue.take_in(one, now), "there is room");
         }
-        gathered
+        queue
     }
 
-    fn take_in(gathered: &mut Gathered, bytes: usize, now: Instant) -> bool {
+    fn take_in(queue: &mut ProposalQueue, bytes: usize, now: Instant) -> bool {
         let (mut one, _carried) = waiting(1, bytes);
-        gathered.take_in(one.remove(0), now)
+        queue.take_in(one.remove(0), now)
     }
 
     /// The sizes of the batches that go as these come.
-    fn coming(gathered: &mut Gathered, all: Vec<Waiting>) -> Vec<usize> {
-        let now = gathered.sent.unwrap_or_else(Instant::now);
+    fn coming(queue: &mut ProposalQueue, all: Vec<PendingProposal>) -> Vec<usize> {
+        let now = queue.sent.unwrap_or_else(Instant::now);
         let sent = all.into_iter().filter_map(|one| {
-            assert!(gathered.take_in(one, Instant::now()), "there is room");
-            gathered.next_batch(now, OVERTAKE_AFTER_NEAR).map(|batch| batch.len())
+            assert!(queue.take_in(one, Instant::now()), "there is room");
+            queue.next_batch(now, OVERTAKE_AFTER_NEAR).map(|batch| batch.len())
         });
         sent.collect()
     }
 
-    fn end(gathered: &mut Gathered, count: usize) -> Option<usize> {
-        let now = gathered.sent.unwrap_or_else(Instant::now);
-        gathered.end_batch(count, now, OVERTAKE_AFTER_NEAR).map(|batch| batch.len())
+    fn end(queue: &mut ProposalQueue, count: usize) -> Option<usize> {
+        let now = queue.sent.unwrap_or_else(Instant::now);
+        queue.end_batch(count, now, OVERTAKE_AFTER_NEAR).map(|batch| batch.len())
     }
 
     #[test]
     fn what_comes_while_batches_are_on_their_way_makes_the_next_one() {
         let (all, _carried) = waiting(2 * BATCH_PROPOSALS_MAX + 4, 0);
-        let mut gathered = Gathered::default();
-        assert_eq!(coming(&mut gathered, all), [1; BATCHES_MAX], "the first ones go out alone and at once");
-        assert_eq!(end(&mut gathered, 1), Some(BATCH_PROPOSALS_MAX));
-        assert_eq!(end(&mut gathered, 1), Some(BATCH_PROPOSALS_MAX));
-        assert_eq!(end(&mut gathered, BATCH_PROPOSALS_MAX), None, "two are fewer than what is on its way");
-        assert_eq!(end(&mut gathered, BATCH_PROPOSALS_MAX), Some(2));
-        assert_eq!(end(&mut gathered, 2), None);
-        assert_eq!((gathered.batches, gathered.under_way), (0, 0));
+        let mut queue = ProposalQueue::default();
+        assert_eq!(coming(&mut queue, all), [1; BATCHES_MAX], "the first ones go out alone and at once");
+        assert_eq!(end(&mut queue, 1), Some(BATCH_PROPOSALS_MAX));
+        assert_eq!(end(&mut queue, 1), Some(BATCH_PROPOSALS_MAX));
+        assert_eq!(end(&mut queue, BATCH_PROPOSALS_MAX), None, "two are fewer than what is on its way");
+        assert_eq!(end(&mut queue, BATCH_PROPOSALS_MAX), Some(2));
+        assert_eq!(end(&mut queue, 2), None);
+        assert_eq!((queue.batches, queue.under_way), (0, 0));
     }
 
     #[test]
     fn beside_a_batch_goes_one_as_large_or_none() {
         let (mut all, _carried) = waiting(10, 0);
-        let mut gathered = Gathered::default();
+        let mut queue = ProposalQueue::default();
         let rest = all.split_off(5);
-        assert_eq!(coming(&mut gathered, all), [1, 1]);
-        assert_eq!((end(&mut gathered, 1), end(&mut gathered, 1)), (Some(3), None), "three go, and none is left");
-        assert_eq!(coming(&mut gathered, rest), [3]);
-        assert_eq!(end(&mut gathered, 3), None, "two beside three");
-        assert_eq!(end(&mut gathered, 3), Some(2));
+        assert_eq!(coming(&mut queue, all), [1, 1]);
+        assert_eq!((end(&mut queue, 1), end(&mut queue, 1)), (Some(3), None), "three go, and none is left");
+        assert_eq!(coming(&mut queue, rest), [3]);
+        assert_eq!(end(&mut queue, 3), None, "two beside three");
+        assert_eq!(end(&mut queue, 3), Some(2));
     }
 
     #[test]
     fn over_a_distance_batches_do_not_wait_for_each_other() {
         let (mut all, _carried) = waiting(5, 0);
-        let (mut gathered, now) = (Gathered::default(), Instant::now());
+        let (mut queue, now) = (ProposalQueue::default(), Instant::now());
         let mut next = |count: usize, at: Duration| {
             for one in all.drain(..count) {
-                assert!(gathered.take_in(one, now), "there is room");
+                assert!(queue.take_in(one, now), "there is room");
             }
-            gathered.next_batch(now + at, OVERTAKE_AFTER_FAR).map(|batch| batch.len())
+            queue.next_batch(now + at, OVERTAKE_AFTER_FAR).map(|batch| batch.len())
         };
         assert_eq!([next(1, Duration::ZERO), next(1, Duration::ZERO)], [Some(1), Some(1)]);
         assert_eq!(next(1, OVERTAKE_AFTER_FAR / 2), None, "two are on their way");
@@ -313,15 +313,15 @@ mod tests {
     fn a_batch_is_bounded_by_bytes_and_holds_one_at_least() {
         let (large, _large) = waiting(1, BATCH_BYTES_MAX + 1);
         let (thirds, _thirds) = waiting(4, BATCH_BYTES_MAX / 3);
-        let mut gathered = stuck(large.into_iter().chain(thirds).collect(), Instant::now());
+        let mut queue = stuck(large.into_iter().chain(thirds).collect(), Instant::now());
         let mut sizes = Vec::new();
         let mut ended = 0;
         let now = Instant::now();
-        while let Some(batch) = gathered.end_batch(ended, now, OVERTAKE_AFTER_NEAR) {
+        while let Some(batch) = queue.end_batch(ended, now, OVERTAKE_AFTER_NEAR) {
             ended = batch.len();
             sizes.push(ended);
         }
-        assert_eq!((sizes, gathered.waiting_bytes), (vec![1, 3, 1], 0));
+        assert_eq!((sizes, queue.waiting_bytes), (vec![1, 3, 1], 0));
     }
 
     #[test]
@@ -338,13 +338,13 @@ mod tests {
     #[test]
     fn who_has_given_up_makes_room_and_is_not_searched_for_at_every_call() {
         let now = Instant::now();
-        let (all, mut carried) = waiting(WAITING_MAX, 1);
-        let mut gathered = stuck(all, now);
-        assert!(!take_in(&mut gathered, 1, now));
-        carried.truncate(10);
-        assert!(!take_in(&mut gathered, 1, now), "searched a moment ago");
-        assert!(take_in(&mut gathered, 1, now + SWEEP_PAUSE));
-        assert_eq!((gathered.waiting.len(), gathered.waiting_bytes), (11, 11));
-        assert_eq!((gathered.turn_away().len(), gathered.waiting_bytes), (11, 0));
+        let (all, mut outcome) = waiting(WAITING_MAX, 1);
+        let mut queue = stuck(all, now);
+        assert!(!take_in(&mut queue, 1, now));
+        outcome.truncate(10);
+        assert!(!take_in(&mut queue, 1, now), "searched a moment ago");
+        assert!(take_in(&mut queue, 1, now + SWEEP_PAUSE));
+        assert_eq!((queue.waiting.len(), queue.waiting_bytes), (11, 11));
+        assert_eq!((queue.turn_away().len(), queue.waiting_bytes), (11, 0));
     }
 }

@@ -28,13 +28,13 @@ const ROUNDS_MIN: u32 = 2;
 /// Findings of this node about the members' states.
 #[derive(Default)]
 pub(super) struct Divergence {
-    found: Mutex<Found>,
+    found: Mutex<CorruptMembers>,
     /// Reason why this node serves no requests any more.
     retired: OnceLock<String>,
 }
 
 #[derive(Default)]
-struct Found {
+struct CorruptMembers {
     difference: Option<Difference>,
     /// Comparisons in a row that have called this node wrong.
     rounds: u32,

@@ -20,10 +20,10 @@ use crate::watch::WatchKey;
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
 #[derive(Default)]
-pub(super) struct Vigil(Mutex<Kept>);
+pub(super) struct Vigil(Mutex<HeldCredentials>);
 
 #[derive(Default)]
-struct Kept {
+struct HeldCredentials {
     by_key: HashMap<WatchKey, Guarded>,
     /// A task looks after them.
     is_kept: bool,
@@ -109,7 +109,7 @@ async fn keep(node: Node) {
 fn look(node: &Node, seen: &mut Option<Access>) -> Option<Vec<WatchKey>> {
     let mut kept = node.inner().vigil.0.lock();
     if kept.by_key.is_empty() {
-        *kept = Kept::default();
+        *kept = HeldCredentials::default();
         return None;
     }
     let (access, now) = (node.state().access().clone(), node.now());
