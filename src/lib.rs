@@ -16,7 +16,8 @@
 //! config                 flags and environment of `thuban serve`
 //! offline                directories of stopped nodes: restore, recover, reset, inspect
 //! webhooks               events sent by HTTP to receivers, by the leader
-//! raft                   consensus: Node (propose, read), state machine, background tasks
+//! controllers            what a node proposes unasked: heartbeats, planned releases, levels, audit notes; its start
+//! raft                   consensus: Node (propose, read), Lead, state machine
 //! peer                   the wire between nodes (8190): handshake, calls, append, snapshots
 //! keyring                access keys and encrypted config files, opened and sealed
 //! subscribers            register of clients: which release each has, as far as this node served it
@@ -172,6 +173,7 @@ pub mod compat;
 pub mod config;
 pub mod connections;
 pub mod console;
+pub mod controllers;
 pub mod data_key;
 pub mod descriptors;
 pub mod format;

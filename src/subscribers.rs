@@ -8,7 +8,7 @@
 //! say they have; what comes beyond is counted and not kept. Whether a client has what it should have is found out when
 //! somebody asks: nothing is done while nobody does.
 //!
-//! Knows nothing of HTTP and of other nodes, see `raft::subscribers` for those.
+//! Knows nothing of HTTP and of other nodes, see `controllers::subscribers` for those.
 
 mod asked;
 mod entry;

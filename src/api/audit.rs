@@ -17,11 +17,11 @@ use crate::address::client_address;
 use crate::catalog::audit::{AuditEvent, AuditNote, Filter};
 use crate::catalog::page::Page;
 use crate::catalog::would_refuse::WouldRefuse;
+use crate::controllers::RateClass;
 use crate::model::code::Code;
 use crate::model::grant::Verb;
 use crate::model::time::Timestamp;
 use crate::openapi::Param;
-use crate::raft::RateClass;
 
 /// One thing that somebody asked for, and what came of it.
 #[derive(Serialize, JsonSchema)]
@@ -175,13 +175,13 @@ impl App {
         let name = format!("{} {route}", request.method());
         let note = AuditNote::refused("route", &name, code);
         if let Some(caller) = caller {
-            return self.node.note(RateClass::Refused, caller.signs(note));
+            return self.controllers.audit_buffer.note(&self.node, RateClass::Refused, caller.signs(note));
         }
         let note = AuditNote {
             address: client_address(request.headers(), request.extensions(), &self.settings.trusted_proxies),
             request: crate::request_id::of(request.extensions()),
             ..note
         };
-        self.node.note(RateClass::Stranger, note);
+        self.controllers.audit_buffer.note(&self.node, RateClass::Stranger, note);
     }
 }

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::App;
 use super::doc::Doc;
 use super::query::Query;
+use crate::controllers::gauges;
 use crate::openapi::Param;
 
 const DOC: Doc = Doc::new("Health");
@@ -52,7 +53,6 @@ pub(super) const METRICS: Doc = DOC.says("All series of this node in Prometheus'
 
 /// All series in Prometheus' text format.
 pub(super) async fn metrics(State(app): State<App>) -> Response {
-    app.node.record_metrics();
-    app.node.record_shares().await;
+    gauges::record(&app.node).await;
     ([(CONTENT_TYPE, METRICS_TYPE)], app.node.metrics().render()).into_response()
 }

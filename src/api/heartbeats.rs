@@ -42,7 +42,9 @@ pub(super) async fn heartbeat(
     let beats = await_known(&app, &caller, named).await?;
     match (is_single, beats.as_slice()) {
         (true, [Err(refusal)]) => return Err(refusal.clone().into()),
-        _ if beats.iter().any(Result::is_ok) => app.node.beat(beats.iter().flatten().cloned()).await?,
+        _ if beats.iter().any(Result::is_ok) => {
+            app.controllers.heartbeats.beat(&app.node, beats.iter().flatten().cloned()).await?
+        }
         _ => {}
     }
     let alive: Vec<_> = beats.into_iter().map(|beat| Ok(Alive { id: beat? })).collect();

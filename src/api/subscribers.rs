@@ -17,10 +17,10 @@ use super::rules::OneRule;
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
 use crate::catalog::page::{After, Listed, Page};
+use crate::controllers::subscribers::{ClusterSubscribers, gather};
 use crate::format::types::NodeId;
 use crate::model::code::Code;
 use crate::model::rule::Family;
-use crate::raft::subscribers::Gathered;
 use crate::subscribers::Subscription;
 
 /// A client with what it has.
@@ -104,7 +104,7 @@ pub(super) async fn of_rule(
 }
 
 async fn answer(app: &App, thing: Thing, page: Page) -> Result<Response, ApiError> {
-    let Gathered { amount, current, clients, silent } = app.node.gather_subscribers(&thing).await;
+    let ClusterSubscribers { amount, current, clients, silent } = gather(&app.node, &thing).await;
     let view = app.node.state().view();
     let listed = Listed::cut(clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);

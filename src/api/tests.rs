@@ -19,6 +19,8 @@ use tower::ServiceExt;
 
 use super::routes::Access;
 use super::*;
+use crate::controllers::Controllers;
+use crate::controllers::testing::{founding, lone_setup};
 use crate::data_key::DataKey;
 use crate::format::level::LevelRange;
 use crate::metrics::Metrics;
@@ -27,7 +29,6 @@ use crate::operations::turns::at_once;
 use crate::operations::{Bounds, FAR, hash_password};
 use crate::raft::node::Node;
 use crate::raft::start::{Setup, start};
-use crate::raft::testing::lone_setup;
 use crate::store::Store;
 use crate::watch::Hub;
 
@@ -72,7 +73,8 @@ impl Bench {
         let store = Store::open(dir.path(), 1, LevelRange::OWN, metrics.clone()).expect("a new directory");
         let data_keys = digits.iter().filter_map(|digit| DataKey::of_hex(&digit.repeat(64))).collect();
         let admin_password_hash = hash_password(PASSWORD).expect("a hash");
-        let setup = Setup { admin_password_hash, data_keys, ..lone_setup() };
+        let controllers = Controllers::new(founding(&admin_password_hash));
+        let setup = Setup { extension: controllers.clone(), data_keys, ..lone_setup() };
         let shutdown = CancellationToken::new();
         let hub = Hub::new(10);
         let (node, _failed) = start(setup, store, hub, metrics, &TaskTracker::new(), &shutdown).await.expect("a node");
@@ -85,7 +87,7 @@ impl Bench {
             metrics_elsewhere: false,
             document: LazyDocument::new(Box::new(Bytes::new)),
         };
-        let app = App::new(Operations::new(node.clone(), BOUNDS), settings);
+        let app = App::new(Operations::new(node.clone(), controllers, BOUNDS), settings);
         Bench { router: router(app.clone()), app, node, shutdown, _dir: dir }
     }
 
@@ -205,7 +207,7 @@ async fn a_token_opens_until_it_is_revoked() {
 async fn a_token_revoked_while_a_read_waited_reads_nothing() {
     let bench = Bench::start().await;
     let app = App::new(
-        Operations::new(bench.node.clone(), BOUNDS),
+        Operations::new(bench.node.clone(), bench.app.controllers.clone(), BOUNDS),
         ApiSettings {
             trusted_proxies: Vec::new(),
             budget: None,

@@ -6,6 +6,7 @@ use super::Console;
 use super::form::Fields;
 use super::texts::Texts;
 use crate::catalog::history::Thing;
+use crate::controllers::subscribers::{ClusterSubscribers, gather};
 use crate::model::audience::{Audience, ClientLabel, ClientPercent};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::ConfigRelease;
@@ -15,7 +16,6 @@ use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::model::wire::{Uint32, Words};
-use crate::raft::subscribers::Gathered;
 
 /// As people call a release: a name that was made for it is its version already.
 pub(super) fn called(name: &str, version: u64) -> String {
@@ -133,7 +133,7 @@ pub(super) struct HolderRow {
 impl Holders {
     /// Asks every member.
     pub(super) async fn of(console: &Console, thing: &Thing) -> Holders {
-        let Gathered { amount, current, clients, .. } = console.node.gather_subscribers(thing).await;
+        let ClusterSubscribers { amount, current, clients, .. } = gather(&console.node, thing).await;
         let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
             address: client.address,
             agent: client.agent,

@@ -18,10 +18,10 @@ use super::texts::{Language, Texts};
 use crate::address::{came_by_tls, sender};
 use crate::catalog::Credential;
 use crate::catalog::audit::AuditNote;
+use crate::controllers::RateClass;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::Verb;
 use crate::operations::{Caller, token_hash};
-use crate::raft::RateClass;
 
 const SESSION: &str = "thuban_session";
 const LANGUAGE: &str = "thuban_language";
@@ -113,7 +113,7 @@ impl Visitor {
     /// The answer to a form of who may not do what it asks for, and the trail has it.
     pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
         let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
-        console.node.note(RateClass::Refused, self.caller.signs(note));
+        console.controllers.audit_buffer.note(&console.node, RateClass::Refused, self.caller.signs(note));
         super::frame::undone(self.texts, refusal)
     }
 

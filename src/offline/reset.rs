@@ -8,9 +8,9 @@ use std::io;
 use std::path::Path;
 
 use crate::catalog::{Row, Table};
+use crate::controllers::password_reset::PasswordReset;
 use crate::format::level::LevelRange;
 use crate::model::access::{PasswordHash, User};
-use crate::raft::password_reset::PasswordReset;
 use crate::store::ReadOnlyStore;
 
 /// Leaves the order. The user has to be known to this directory; the error says who is.

@@ -9,11 +9,11 @@ use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::authorization::{SEEING, refused};
 use crate::catalog::{AuthorizedCommand, Command, Credential, Outcome};
+use crate::controllers::RateClass;
 use crate::model::access::TokenHash;
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{Grants, ReadScope, Verb};
 use crate::origin::Sender;
-use crate::raft::RateClass;
 
 /// Caller of a request.
 #[derive(Clone, Debug)]
@@ -121,11 +121,11 @@ impl Operations {
         if let Some(refused) = self.refused_anywhere(by, &asked).await? {
             return Ok(refused);
         }
-        let is_told = self.node.tells_refusals_of(by);
+        let is_told = self.controllers.audit_buffer.tells_refusals_of(&self.node, by);
         let outcomes = self.node.ask(by, AuthorizedCommand { mutes_refusals: !is_told, ..asked }).await?;
         let refused = outcomes.iter().filter(|outcome| outcome.code == Code::NotAllowedAccess).count();
         if refused > 0 {
-            self.node.count_refusals(by, refused as u64, is_told);
+            self.controllers.audit_buffer.count_refusals(&self.node, by, refused as u64, is_told);
         }
         match outcomes.first() {
             Some(Outcome { code: Code::TokenNotExisted, .. }) => Err(Code::TokenNotExisted.into()),
@@ -157,7 +157,7 @@ impl Operations {
             count: u32::try_from(count).unwrap_or(u32::MAX),
             ..self.node.state().catalog().note_of_refused(&asked.command, asked.self_registration)
         };
-        self.node.note(RateClass::Refused, note);
+        self.controllers.audit_buffer.note(&self.node, RateClass::Refused, note);
         Ok(Some(vec![refused(verbs); count]))
     }
 

@@ -37,6 +37,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use crate::controllers::Controllers;
 use crate::raft::node::Node;
 use passwords::PasswordChecks;
 use turns::Turns;
@@ -66,6 +67,7 @@ pub struct Operations(Arc<Shared>);
 
 pub struct Shared {
     pub(crate) node: Node,
+    pub(crate) controllers: Arc<Controllers>,
     pub(crate) bounds: Bounds,
     passwords: PasswordChecks,
     turns: Turns,
@@ -80,9 +82,10 @@ impl std::ops::Deref for Operations {
 }
 
 impl Operations {
-    pub fn new(node: Node, bounds: Bounds) -> Self {
+    pub fn new(node: Node, controllers: Arc<Controllers>, bounds: Bounds) -> Self {
         Operations(Arc::new(Shared {
             node,
+            controllers,
             bounds,
             passwords: PasswordChecks::new(),
             turns: Turns::new(turns::at_once()),

@@ -156,13 +156,13 @@ pub struct Subscribed {
     pub clients: Vec<Subscription>,
     /// Of each of the rest; from [`Level::CUSTODY`](crate::format::level::Level::CUSTODY) on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<Mark>,
+    pub marks: Vec<ClientMark>,
 }
 
 /// Just enough of a client to count it once over all nodes: who it is, as a number, for how many milliseconds it was not
 /// heard of, and whether it has what it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark(pub u64, pub u64, pub bool);
+pub struct ClientMark(pub u64, pub u64, pub bool);
 
 /// The hash of a node's state at an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

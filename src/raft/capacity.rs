@@ -1,8 +1,8 @@
 //! Capacity admission: disk and memory of the members, and the quota of the cluster.
 //!
 //! Each node looks at its own disk and memory and judges them, and tells the others when they ask ([`super::poll`]). A
-//! proposal that adds is refused while any voter in reach is short, as what the leader takes all of them have to keep. A
-//! learner that is short raises the alarm as well, and stops nobody: no write needs it. Nothing needs to be told or
+//! proposal that adds is refused while any voter in reach is short, as what the leader takes all of them have to keep.
+//! A learner that is short raises the alarm as well, and stops nobody: no write needs it. Nothing needs to be told or
 //! switched back: who has room again says so when asked next.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub struct RoomBounds {
 }
 
 /// Room that is left, as far as this node knows it.
-pub(super) struct Room {
+pub(super) struct Capacity {
     node_id: NodeId,
     bounds: RoomBounds,
     members: RwLock<Members>,
@@ -83,10 +83,10 @@ impl Members {
     }
 }
 
-impl Room {
-    pub(super) fn new(node_id: NodeId, bounds: RoomBounds) -> Room {
+impl Capacity {
+    pub(super) fn new(node_id: NodeId, bounds: RoomBounds) -> Capacity {
         let (members, stops, alarms) = Default::default();
-        Room { node_id, bounds, members, stops, alarms }
+        Capacity { node_id, bounds, members, stops, alarms }
     }
 
     /// This node's disk, if it was looked at.
@@ -225,14 +225,14 @@ fn judge(free: u64, reserve: u64, before: Shortage) -> Shortage {
 pub(super) async fn watch(node: Node) {
     loop {
         look(&node).await;
-        let room = &node.inner().room;
-        let is_alarmed = room.alarms.all().iter().any(|(_, alarm)| alarm.load(Ordering::Relaxed));
+        let capacity = &node.inner().capacity;
+        let is_alarmed = capacity.alarms.all().iter().any(|(_, alarm)| alarm.load(Ordering::Relaxed));
         tokio::time::sleep(if is_alarmed { LOOK_PAUSE_WHILE_SHORT } else { LOOK_PAUSE }).await;
     }
 }
 
 async fn look(node: &Node) {
-    let room = &node.inner().room;
+    let capacity = &node.inner().capacity;
     let store = node.store().clone();
     let looked = tokio::task::spawn_blocking(move || (store.disk_space(), memory::used()));
     let (space, used_bytes) = match looked.await {
@@ -241,13 +241,13 @@ async fn look(node: &Node) {
         Ok((Err(error), _)) => return tracing::debug!(%error, "the free space of the disk could not be read"),
         Err(_) => return,
     };
-    let (own, own_memory) = (room.judge(space), room.judge_memory(used_bytes));
+    let (own, own_memory) = (capacity.judge(space), capacity.judge_memory(used_bytes));
     let mut members = if node.leading_term().is_some() { other_members(node) } else { Members::default() };
     members.disks.insert(node.id(), own);
     members.memories.extend(own_memory.map(|memory| (node.id(), memory)));
     members.voters = node.raft_metrics().membership_config.membership().voter_ids().collect();
     let state_bytes = node.inner().machine.weight().counted();
-    let turns = room.note(members, state_bytes);
+    let turns = capacity.note(members, state_bytes);
     node.metrics().memory_used.set(i64::try_from(used_bytes.unwrap_or_default()).unwrap_or(i64::MAX));
     tell(node, &turns, own, state_bytes);
 }
@@ -263,20 +263,20 @@ fn other_members(node: &Node) -> Members {
 }
 
 fn tell(node: &Node, turns: &[Turn], own: DiskRoom, state_bytes: u64) {
-    let (room, metrics) = (&node.inner().room, node.metrics());
+    let (capacity, metrics) = (&node.inner().capacity, node.metrics());
     let number = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
     metrics.disk_free.set(number(own.free_bytes));
     metrics.disk_reserve.set(number(own.reserve_bytes));
-    metrics.quota_bytes.set(number(room.bounds.quota_bytes));
-    metrics.memory_limit.set(number(room.bounds.memory_limit_bytes.unwrap_or_default()));
-    for (reason, alarm) in room.alarms.all() {
+    metrics.quota_bytes.set(number(capacity.bounds.quota_bytes));
+    metrics.memory_limit.set(number(capacity.bounds.memory_limit_bytes.unwrap_or_default()));
+    for (reason, alarm) in capacity.alarms.all() {
         metrics.storage_alarm.with_label_values(&[reason]).set(i64::from(alarm.load(Ordering::Relaxed)));
     }
     for turn in turns {
-        let members = room.members.read().clone();
-        let quota_bytes = room.bounds.quota_bytes;
+        let members = capacity.members.read().clone();
+        let quota_bytes = capacity.bounds.quota_bytes;
         if turn.is_raised {
-            let stops = room.stops.load(Ordering::Relaxed) || turn.reason == "quota";
+            let stops = capacity.stops.load(Ordering::Relaxed) || turn.reason == "quota";
             let what =
                 if stops { "room is short: nothing is added" } else { "room is short on a member that does not vote" };
             tracing::warn!(reason = turn.reason, ?members, state_bytes, quota_bytes, "{what}");
@@ -292,8 +292,8 @@ mod tests {
 
     const MEGABYTE: u64 = 1_000_000;
 
-    fn room(reserve: Option<u64>, quota_bytes: u64) -> Room {
-        Room::new(1, RoomBounds { disk_reserve_bytes: reserve, quota_bytes, memory_limit_bytes: None })
+    fn capacity(reserve: Option<u64>, quota_bytes: u64) -> Capacity {
+        Capacity::new(1, RoomBounds { disk_reserve_bytes: reserve, quota_bytes, memory_limit_bytes: None })
     }
 
     fn of_voters(disks: impl IntoIterator<Item = (NodeId, DiskRoom)>) -> Members {
@@ -329,7 +329,7 @@ mod tests {
         let small = DiskSpace { total_bytes: 500 * MEGABYTE, free_bytes: 40 * MEGABYTE };
         let large = DiskSpace { total_bytes: 1_000_000 * MEGABYTE, free_bytes: 2_000 * MEGABYTE };
         let judged = |given, space| {
-            let DiskRoom { reserve_bytes, shortage, .. } = room(given, 0).judge(space);
+            let DiskRoom { reserve_bytes, shortage, .. } = capacity(given, 0).judge(space);
             (reserve_bytes, shortage)
         };
         assert_eq!(judged(None, small), (50 * MEGABYTE, Shortage::Short));
@@ -340,9 +340,9 @@ mod tests {
 
     #[test]
     fn one_short_member_stops_what_adds_and_an_exhausted_one_everything() {
-        let room = room(None, 0);
-        let founds = || room.admit(Growth::Founds, 0).is_ok();
-        let admitted = || [Growth::Adds, Growth::Keeps].map(|growth| room.admit(growth, 0).is_ok());
+        let capacity = capacity(None, 0);
+        let founds = || capacity.admit(Growth::Founds, 0).is_ok();
+        let admitted = || [Growth::Adds, Growth::Keeps].map(|growth| capacity.admit(growth, 0).is_ok());
         assert_eq!(admitted(), [true, true], "before the first look");
         for (disks, expected) in [
             ([disk(400, Shortage::None), disk(500, Shortage::None)], [true, true]),
@@ -350,22 +350,22 @@ mod tests {
             ([disk(20, Shortage::Exhausted), disk(300, Shortage::Short)], [false, false]),
             ([disk(400, Shortage::None), disk(400, Shortage::None)], [true, true]),
         ] {
-            room.note(of_voters([1, 2].into_iter().zip(disks)), 0);
+            capacity.note(of_voters([1, 2].into_iter().zip(disks)), 0);
             assert_eq!(admitted(), expected, "{disks:?}");
             assert!(founds());
         }
-        room.note(of_voters([(1, disk(400, Shortage::None)), (2, disk(300, Shortage::Short))]), 0);
-        let refusal = room.admit(Growth::Adds, 0).expect_err("node 2 is short");
+        capacity.note(of_voters([(1, disk(400, Shortage::None)), (2, disk(300, Shortage::Short))]), 0);
+        let refusal = capacity.admit(Growth::Adds, 0).expect_err("node 2 is short");
         assert_eq!(refusal.code, Code::NoRoom);
         for part in ["node 2", "300", "320"] {
             assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
         }
     }
 
-    /// Its shortage is an alarm; a write needs no learner, and a delete would make room.
+    /// Its shortage is an alarm; a write needs no learner, and a delete would make capacity.
     #[test]
     fn a_short_learner_stops_nobody_and_is_told() {
-        let room = room(None, 0);
+        let capacity = capacity(None, 0);
         let founded = || of_voters([(1, disk(400, Shortage::None)), (2, disk(400, Shortage::None))]);
         let with_learner = |shortage| {
             let mut disks = founded();
@@ -373,24 +373,27 @@ mod tests {
             disks
         };
         for shortage in [Shortage::Short, Shortage::Exhausted] {
-            assert_eq!(room.note(with_learner(shortage), 0), [Turn { reason: "disk", is_raised: true }]);
-            assert!([Growth::Adds, Growth::Keeps].iter().all(|growth| room.admit(*growth, 0).is_ok()), "{shortage:?}");
-            assert_eq!(room.note(founded(), 0), [Turn { reason: "disk", is_raised: false }]);
+            assert_eq!(capacity.note(with_learner(shortage), 0), [Turn { reason: "disk", is_raised: true }]);
+            assert!(
+                [Growth::Adds, Growth::Keeps].iter().all(|growth| capacity.admit(*growth, 0).is_ok()),
+                "{shortage:?}"
+            );
+            assert_eq!(capacity.note(founded(), 0), [Turn { reason: "disk", is_raised: false }]);
         }
         let mut promoted = with_learner(Shortage::Short);
         promoted.voters.insert(3);
-        room.note(promoted, 0);
-        assert!(room.admit(Growth::Adds, 0).expect_err("it votes").detail.contains("node 3"));
+        capacity.note(promoted, 0);
+        assert!(capacity.admit(Growth::Adds, 0).expect_err("it votes").detail.contains("node 3"));
     }
 
     #[test]
     fn the_quota_counts_at_once_and_clears_with_some_slack() {
-        let room = room(None, 3200);
-        let adds = |bytes| room.admit(Growth::Adds, bytes).is_ok();
+        let capacity = capacity(None, 3200);
+        let adds = |bytes| capacity.admit(Growth::Adds, bytes).is_ok();
         assert!(adds(3200));
         assert!(!adds(3201), "also between two looks");
-        assert!(room.admit(Growth::Keeps, 9999).is_ok(), "deletes go on whatever the quota says");
-        let turns = |bytes| room.note(Members::default(), bytes);
+        assert!(capacity.admit(Growth::Keeps, 9999).is_ok(), "deletes go on whatever the quota says");
+        let turns = |bytes| capacity.note(Members::default(), bytes);
         assert_eq!(turns(3200), []);
         assert_eq!(turns(3201), [Turn { reason: "quota", is_raised: true }]);
         assert_eq!(turns(3150), [], "not yet");
@@ -402,15 +405,16 @@ mod tests {
     #[test]
     fn memory_is_short_above_the_upper_mark_until_it_is_below_the_lower_one() {
         let bounds = RoomBounds { disk_reserve_bytes: None, quota_bytes: 0, memory_limit_bytes: Some(1000) };
-        let room = Room::new(1, bounds);
-        assert_eq!(room.judge_memory(None), None, "a system that does not say");
+        let capacity = Capacity::new(1, bounds);
+        assert_eq!(capacity.judge_memory(None), None, "a system that does not say");
         let look = |used_bytes| {
-            let memory = room.judge_memory(Some(used_bytes)).expect("it has a limit");
+            let memory = capacity.judge_memory(Some(used_bytes)).expect("it has a limit");
             let memories = BTreeMap::from([(1, memory)]);
-            room.note(Members { memories, voters: [1].into(), ..Members::default() }, 0);
-            let admitted = [Growth::Adds, Growth::Keeps, Growth::Founds].map(|growth| room.admit(growth, 0).is_ok());
+            capacity.note(Members { memories, voters: [1].into(), ..Members::default() }, 0);
+            let admitted =
+                [Growth::Adds, Growth::Keeps, Growth::Founds].map(|growth| capacity.admit(growth, 0).is_ok());
             assert_eq!(admitted, [!memory.is_short, true, true], "{used_bytes}");
-            (memory.is_short, room.alarms.memory.load(Ordering::Relaxed))
+            (memory.is_short, capacity.alarms.memory.load(Ordering::Relaxed))
         };
         for (used, short) in [(850, false), (851, true), (800, true), (751, true), (750, false), (800, false)] {
             assert_eq!(look(used), (short, short), "{used} of 1000");
@@ -419,22 +423,22 @@ mod tests {
 
     #[test]
     fn a_voter_without_memory_stops_what_adds_by_name_and_a_learner_nothing() {
-        let room = room(None, 0);
+        let capacity = capacity(None, 0);
         let short = MemoryRoom { used_bytes: 900, limit_bytes: 1001, is_short: true };
         let found = |voters: &[NodeId]| {
             let (memories, voters) = (BTreeMap::from([(2, short)]), voters.iter().copied().collect());
             Members { memories, voters, ..Members::default() }
         };
-        assert_eq!(room.note(found(&[1]), 0), [Turn { reason: "memory", is_raised: true }]);
-        assert!(room.admit(Growth::Adds, 0).is_ok(), "a learner's");
-        assert_eq!(room.note(found(&[1, 2]), 0), []);
-        let refusal = room.admit(Growth::Adds, 0).expect_err("it votes");
+        assert_eq!(capacity.note(found(&[1]), 0), [Turn { reason: "memory", is_raised: true }]);
+        assert!(capacity.admit(Growth::Adds, 0).is_ok(), "a learner's");
+        assert_eq!(capacity.note(found(&[1, 2]), 0), []);
+        let refusal = capacity.admit(Growth::Adds, 0).expect_err("it votes");
         assert_eq!(refusal.code, Code::NoRoom);
         for part in ["node 2", "900", "1001"] {
             assert!(refusal.detail.contains(part), "{part} in {refusal:?}");
         }
-        assert!(room.admit(Growth::Keeps, 0).is_ok(), "deletes go on");
-        assert_eq!(room.note(Members::default(), 0), [Turn { reason: "memory", is_raised: false }]);
-        assert!(room.admit(Growth::Adds, 0).is_ok());
+        assert!(capacity.admit(Growth::Keeps, 0).is_ok(), "deletes go on");
+        assert_eq!(capacity.note(Members::default(), 0), [Turn { reason: "memory", is_raised: false }]);
+        assert!(capacity.admit(Growth::Adds, 0).is_ok());
     }
 }

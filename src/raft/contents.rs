@@ -12,12 +12,12 @@ use crate::model::content::Content;
 use crate::store::Store;
 
 /// Sources of texts: rows that are about to be written, else the store.
-pub(super) struct Texts<'a> {
+pub(super) struct ContentTexts<'a> {
     pub(super) edits: &'a [Edit],
     pub(super) store: &'a Store,
 }
 
-impl Texts<'_> {
+impl ContentTexts<'_> {
     /// `None` where no row has it. Blocks.
     fn of(&self, content: &Content) -> io::Result<Option<Arc<str>>> {
         let key = row_key(content.digest());
@@ -71,7 +71,7 @@ impl Node {
         if content.text().is_some() {
             return Ok(Some(content.clone()));
         }
-        let text = Texts { edits: &[], store: self.store() }.of(content)?;
+        let text = ContentTexts { edits: &[], store: self.store() }.of(content)?;
         Ok(text.map(|text| {
             content.give(text.clone());
             content.with_text(text)

@@ -31,7 +31,7 @@ const MEET_LOG_PAUSE: Duration = Duration::from_secs(5);
 /// Inputs of the formation of a cluster.
 pub(super) struct Formation {
     pub(super) node: Node,
-    pub(super) acquaintances: Arc<KnownPeers>,
+    pub(super) known_peers: Arc<KnownPeers>,
     pub(super) initial_cluster: BTreeMap<NodeId, String>,
     /// A majority of the list is enough.
     pub(super) with_majority: bool,
@@ -111,7 +111,7 @@ impl Formation {
             for (peer, answer) in join_all(others.map(|(peer, address)| self.meet(*peer, address))).await {
                 met.note(peer, answer?);
             }
-            let mut differing = self.acquaintances.lists().differing();
+            let mut differing = self.known_peers.lists().differing();
             differing.retain(|peer| self.initial_cluster.contains_key(peer));
             met.note_differing(differing);
             let finding = met.finding(self.initial_cluster.len(), self.with_majority);
@@ -124,7 +124,7 @@ impl Formation {
                 tracing::info!(missing, "waiting for the peers of the initial cluster");
             }
             let missing = (!missing.is_empty()).then(|| format!("waiting for {missing}"));
-            let lines = self.acquaintances.lists().lines();
+            let lines = self.known_peers.lists().lines();
             self.node.set_awaited(Some(lines.into_iter().chain(missing).collect::<Vec<_>>().join("; ")));
             tokio::time::sleep(MEET_PAUSE).await;
         }

@@ -1,6 +1,8 @@
 //! Work of the leader alone: it stamps and appends proposals, and confirms reads. It does so for this node's own
 //! requests and for those that peers forward; either way it never forwards again.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use openraft::ReadPolicy;
 use openraft::async_runtime::WatchReceiver;
@@ -11,11 +13,10 @@ use tracing::{Instrument, Span};
 use super::capacity::Growth;
 use super::clock;
 use super::forwarded::ForwardedRequest;
-use super::heartbeats;
 use super::members;
 use super::node::{Attempt, Node};
 use super::proposal::{self, Draft};
-use super::subscribers;
+use super::start::Extension;
 use crate::catalog::history::Thing;
 use crate::catalog::{Command, RequestId};
 use crate::format::types::{CommittedLeaderId, NodeId, Proposal, TypeConfig};
@@ -39,17 +40,12 @@ pub(super) enum ProposeOutcome {
     Refused(Refusal),
 }
 
-pub(super) async fn carry_out(node: &Node, errand: ForwardedRequest) -> ProposeOutcome {
-    match errand {
+pub(super) async fn carry_out(node: &Node, request: ForwardedRequest) -> ProposeOutcome {
+    match request {
         ForwardedRequest::Propose(draft) => append(node, &draft).await,
         // Boxed: it is rare, and its size would be that of every proposal otherwise.
         ForwardedRequest::Membership(change) => Box::pin(members::change(node, change)).await,
     }
-}
-
-/// Proposes what this node decided as the leader: one attempt, here or nowhere.
-pub(super) async fn propose_here(node: &Node, command: Command) -> ProposeOutcome {
-    append(node, &Draft::new(RequestId(rand::random()), "cluster", &command)).await
 }
 
 /// Proposes what this node found out as the leader of `term`: appended in that term, or not at all.
@@ -85,7 +81,7 @@ pub(super) fn admit(node: &Node, draft: &Draft) -> Result<(), Refusal> {
         Draft { adds: true, .. } => Growth::Adds,
         Draft { .. } => Growth::Keeps,
     };
-    node.inner().room.admit(growth, node.inner().machine.weight().counted())
+    node.inner().capacity.admit(growth, node.inner().machine.weight().counted())
 }
 
 /// Only while the lease holds: what a leader appends that is cut off stays in its log, and its caller
@@ -96,11 +92,11 @@ async fn append(node: &Node, draft: &Draft) -> ProposeOutcome {
         return ProposeOutcome::Refused(refusal);
     }
     let proposal = stamped(node, term, draft).await;
-    node.inner().gatherer.append(node, proposal).await
+    node.inner().batcher.append(node, proposal).await
 }
 
-/// Stamps never run backwards on one leader; over leaders the catalog sees to it. Before the first one of a term the others
-/// are asked what time it is.
+/// Stamps never run backwards on one leader; over leaders the catalog sees to it. Before the first one of a term the
+/// others are asked what time it is.
 async fn stamped(node: &Node, term: u64, draft: &Draft) -> Proposal {
     let clock = &node.state().clock;
     let time = match clock.stamp(term) {
@@ -141,8 +137,8 @@ pub(super) async fn read_index(node: &Node) -> Result<u64, ReadIndexAnswer> {
 }
 
 impl From<ProposeOutcome> for Attempt {
-    fn from(carried: ProposeOutcome) -> Self {
-        match carried {
+    fn from(outcome: ProposeOutcome) -> Self {
+        match outcome {
             ProposeOutcome::Done { .. } => Attempt::Done,
             ProposeOutcome::NotLeader | ProposeOutcome::Busy => Attempt::NotAppended,
             ProposeOutcome::Unknown(_) => Attempt::Unknown,
@@ -156,25 +152,27 @@ fn refusal_answer(refusal: Refusal) -> ForwardAnswer {
 }
 
 /// Handler of the calls that peers make to this node.
-#[derive(Clone)]
-pub(super) struct Service(pub(super) Node);
+pub(super) struct NodeService {
+    pub(super) node: Node,
+    pub(super) extension: Arc<dyn Extension>,
+}
 
-impl PeerService for Service {
-    async fn forward(&self, command: Bytes) -> ForwardAnswer {
-        let errand = match ForwardedRequest::from_bytes(command) {
-            Ok(errand) => errand,
+impl PeerService for NodeService {
+    async fn forward(&self, request: Bytes) -> ForwardAnswer {
+        let request = match ForwardedRequest::from_bytes(request) {
+            Ok(request) => request,
             Err(error) => return refusal_answer(Refusal::new(Code::BadRequest, error.to_string())),
         };
-        let span = match &errand {
+        let span = match &request {
             ForwardedRequest::Propose(draft) => traces::appending(draft.id(), || draft.asked_by()),
             ForwardedRequest::Membership(_) => Span::none(),
         };
-        match carry_out(&self.0, errand).instrument(span.clone()).await {
+        match carry_out(&self.node, request).instrument(span.clone()).await {
             ProposeOutcome::Done { log_index } => {
                 traces::appended(&span, log_index);
                 ForwardAnswer::Done { log_index }
             }
-            ProposeOutcome::NotLeader => ForwardAnswer::NotLeader { leader: self.0.leader() },
+            ProposeOutcome::NotLeader => ForwardAnswer::NotLeader { leader: self.node.leader() },
             ProposeOutcome::Unknown(text) => {
                 traces::failed(&span);
                 ForwardAnswer::Unknown { text }
@@ -185,42 +183,42 @@ impl PeerService for Service {
     }
 
     async fn read_index(&self) -> ReadIndexAnswer {
-        read_index(&self.0).await.map_or_else(|answer| answer, |log_index| ReadIndexAnswer::Ready { log_index })
+        read_index(&self.node).await.map_or_else(|answer| answer, |log_index| ReadIndexAnswer::Ready { log_index })
     }
 
     fn progress(&self) -> PeerProgress {
-        let last_log = self.0.raft_metrics().last_log_index.unwrap_or_default();
-        let clock = &self.0.state().clock;
+        let last_log = self.node.raft_metrics().last_log_index.unwrap_or_default();
+        let clock = &self.node.state().clock;
         PeerProgress {
             last_log,
-            applied: self.0.state().applied().index,
+            applied: self.node.state().applied().index,
             time_ms: clock.known().map(|time| time.0),
             wall_ms: Some(clock.wall_time().0),
-            disk: self.0.inner().room.own(),
-            memory: self.0.inner().room.own_memory(),
-            checkpoints: self.0.inner().machine.checkpoints(),
-            is_acknowledged: self.0.is_acknowledged_leader(),
-            fresh_ms: self.0.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            disk: self.node.inner().capacity.own(),
+            memory: self.node.inner().capacity.own_memory(),
+            checkpoints: self.node.inner().machine.checkpoints(),
+            is_acknowledged: self.node.is_acknowledged_leader(),
+            fresh_ms: self.node.age().map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         }
     }
 
     fn hear_leader(&self, word: LeaderWord) {
         // Borrowed: this is asked with every append.
-        let term = self.0.inner().raft.metrics().borrow_watched().current_term;
-        self.0.inner().freshness.hear_word(term, word, self.0.state().applied().index);
+        let term = self.node.inner().raft.metrics().borrow_watched().current_term;
+        self.node.inner().freshness.hear_word(term, word, self.node.state().applied().index);
     }
 
     fn hear_bytes_of(&self, node_id: NodeId) {
-        if self.0.leader() == Some(node_id) {
-            self.0.inner().freshness.hear();
+        if self.node.leader() == Some(node_id) {
+            self.node.inner().freshness.hear();
         }
     }
 
     async fn subscribers(&self, thing: Thing) -> Subscribed {
-        subscribers::own(&self.0, thing).await
+        self.extension.subscribers(&self.node, thing).await
     }
 
     fn beats(&self, ids: &[String]) -> BeatsAnswer {
-        heartbeats::take(&self.0, ids)
+        self.extension.beats(&self.node, ids)
     }
 }

@@ -66,14 +66,14 @@ impl Node {
     }
 
     /// Leads as far as it knows, but not for sure: its lease has run out.
-    pub(super) fn leads_unsurely(&self) -> bool {
+    pub(crate) fn leads_unsurely(&self) -> bool {
         let metrics = self.inner().raft.metrics();
         let metrics = metrics.borrow_watched();
         metrics.state == ServerState::Leader && !is_acknowledged(&metrics, self.lease())
     }
 
     /// The leader, if there is a point in asking it for anything.
-    pub(super) fn leader_in_touch(&self) -> Option<NodeId> {
+    pub(crate) fn leader_in_touch(&self) -> Option<NodeId> {
         self.leader_heard_within(SILENCE_MAX)
     }
 
@@ -165,10 +165,10 @@ pub(super) async fn tell_of_leaders(node: Node) {
         ticks.tick().await;
         match leaderless.look(node.is_led(), Instant::now()) {
             None => {}
-            Some(News::Lost) => {
+            Some(LeaderChange::Lost) => {
                 tracing::warn!("no leader is in reach: writes and linearizable reads are refused until there is one");
             }
-            Some(News::Back(after)) => {
+            Some(LeaderChange::Back(after)) => {
                 tracing::info!(raft.leader = node.leader(), after_ms = after.as_millis(), "a leader is in reach again");
             }
         }
@@ -176,7 +176,7 @@ pub(super) async fn tell_of_leaders(node: Node) {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum News {
+enum LeaderChange {
     Lost,
     Back(Duration),
 }
@@ -186,15 +186,15 @@ enum News {
 struct Leaderless(Option<(Instant, bool)>);
 
 impl Leaderless {
-    fn look(&mut self, is_led: bool, now: Instant) -> Option<News> {
+    fn look(&mut self, is_led: bool, now: Instant) -> Option<LeaderChange> {
         if is_led {
             let (since, told) = self.0.take()?;
-            return told.then(|| News::Back(now - since));
+            return told.then(|| LeaderChange::Back(now - since));
         }
         let (since, told) = self.0.get_or_insert((now, false));
         let is_due = !*told && now - *since >= TOLD_AFTER;
         *told |= is_due;
-        is_due.then_some(News::Lost)
+        is_due.then_some(LeaderChange::Lost)
     }
 }
 
@@ -209,9 +209,9 @@ mod tests {
         let mut look = |ms, is_led| leaderless.look(is_led, start + Duration::from_millis(ms));
         assert_eq!([look(0, true), look(500, false), look(1000, true)], [None, None, None], "an election");
         assert_eq!([look(1500, false), look(2000, false)], [None, None]);
-        assert_eq!(look(2500, false), Some(News::Lost));
+        assert_eq!(look(2500, false), Some(LeaderChange::Lost));
         assert_eq!([look(3000, false), look(60_000, false)], [None, None]);
-        assert_eq!(look(61_500, true), Some(News::Back(Duration::from_secs(60))));
+        assert_eq!(look(61_500, true), Some(LeaderChange::Back(Duration::from_secs(60))));
         assert_eq!(look(62_000, true), None);
     }
 }

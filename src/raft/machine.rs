@@ -8,10 +8,10 @@
 //! of the log.
 //!
 //! The disk is waited for by nobody here, but where the text of a release that comes into force again is read from its
-//! row ([`contents`](super::contents)), after the catalog was unlocked: an answer means that a majority has the entry in its log and that
-//! this node shows it, and the rows follow. A node that ends before they are written applies those entries
-//! again. Who reads rows has those that wait written first, so a snapshot or a backup, which is made of
-//! rows, holds all that was ever acknowledged here, and the log is purged behind a snapshot only.
+//! row ([`super::contents`]), after the catalog was unlocked: an answer means that a majority has the entry in its log
+//! and that this node shows it, and the rows follow. A node that ends before they are written applies those entries
+//! again. Who reads rows has those that wait written first, so a snapshot or a backup, which is made of rows, holds all
+//! that was ever acknowledged here, and the log is purged behind a snapshot only.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -30,10 +30,11 @@ use tokio::task::yield_now;
 
 use super::backup::header_of;
 use super::checkpoint_hashes::Checkpoints;
-use super::contents::{Texts, any_lacks_text};
+use super::contents::{ContentTexts, any_lacks_text};
 use super::cost::{Group, Groups, HELD_MAX, Opened, Payload};
-use super::news::{News, watch_keys};
-use super::state::{Applied, Reply, State};
+use super::effects::{Effects, watch_keys};
+use super::start::Extension;
+use super::state::{Applied, CommandReply, State};
 use super::state_size::Weight;
 use super::threads::at_length;
 use crate::catalog::{Catalog, Change, Edit};
@@ -125,6 +126,7 @@ pub struct Machine {
     weight: Arc<Weight>,
     checkpoints: Arc<Mutex<Checkpoints>>,
     metrics: Arc<Metrics>,
+    listener: Option<Arc<dyn Extension>>,
 }
 
 impl Machine {
@@ -137,7 +139,8 @@ impl Machine {
         tracing::info!(log.index = index, elapsed_ms = started.elapsed().as_millis(), "state loaded");
         let state = Arc::new(State::new(catalog, index, hub));
         let checkpoints = Arc::new(Mutex::new(Checkpoints::new(CHECKPOINT_ENTRIES)));
-        Ok(Machine { store, state, progress: Arc::new(Mutex::new(progress)), weight, checkpoints, metrics })
+        let progress = Arc::new(Mutex::new(progress));
+        Ok(Machine { store, state, progress, weight, checkpoints, metrics, listener: None })
     }
 
     /// Notes the state hash each `entries` entries.
@@ -146,12 +149,12 @@ impl Machine {
         self
     }
 
-    pub fn state(&self) -> &Arc<State> {
-        &self.state
+    pub(super) fn with_listener(self, listener: Arc<dyn Extension>) -> Machine {
+        Machine { listener: Some(listener), ..self }
     }
 
-    pub(super) fn store(&self) -> &Store {
-        &self.store
+    pub fn state(&self) -> &Arc<State> {
+        &self.state
     }
 
     /// Applied index, membership and state hash of one moment.
@@ -188,25 +191,24 @@ impl Machine {
     }
 
     /// Applies the next entries of a group, as many as go at once, and says what has to be told afterwards.
-    fn apply_group(&self, group: &mut Group) -> io::Result<News> {
+    fn apply_group(&self, group: &mut Group) -> io::Result<Effects> {
         let started = Instant::now();
-        let mut news = News::default();
-        let mut progress = self.progress();
-        let edits = self.change_catalog(group, &mut progress, &mut news)?;
-        self.read_contents(&edits, &mut news)?;
+        let mut effects = Effects { progress: self.progress(), ..Effects::default() };
+        let edits = self.change_catalog(group, &mut effects)?;
+        self.read_contents(&edits, &mut effects)?;
         self.store.put_rows(edits.iter().map(|edit| (&edit.key, edit.value.as_ref())))?;
-        *self.progress.lock() = progress;
-        news.checkpoints.drain(..).for_each(|checkpoint| self.checkpoints.lock().note(checkpoint));
-        self.metrics.apply_batch.observe(news.entries as f64);
+        *self.progress.lock() = mem::take(&mut effects.progress);
+        effects.checkpoints.drain(..).for_each(|checkpoint| self.checkpoints.lock().note(checkpoint));
+        self.metrics.apply_batch.observe(effects.entries as f64);
         self.metrics.apply_duration.observe(started.elapsed().as_secs_f64());
-        Ok(news)
+        Ok(effects)
     }
 
     /// Reads what the entries need in memory from now on, and what is shown to who waits for an answer here.
-    fn read_contents(&self, edits: &[Edit], news: &mut News) -> io::Result<()> {
-        let texts = Texts { edits, store: &self.store };
-        texts.give(&mem::take(&mut news.unread))?;
-        for (request, reply) in &mut news.replies {
+    fn read_contents(&self, edits: &[Edit], effects: &mut Effects) -> io::Result<()> {
+        let texts = ContentTexts { edits, store: &self.store };
+        texts.give(&mem::take(&mut effects.unread))?;
+        for (request, reply) in &mut effects.replies {
             if any_lacks_text(&reply.outcomes) && self.state.replies.is_awaited(*request) {
                 texts.complete(&mut reply.outcomes)?;
             }
@@ -215,10 +217,10 @@ impl Machine {
     }
 
     /// Applies entries in memory, and returns the rows that this changes.
-    fn change_catalog(&self, group: &mut Group, progress: &mut Progress, news: &mut News) -> io::Result<Vec<Edit>> {
+    fn change_catalog(&self, group: &mut Group, effects: &mut Effects) -> io::Result<Vec<Edit>> {
         let mut edits = if group.is_beside() {
             let mut next = self.holding_catalog(Catalog::fork);
-            let edits = self.apply_to(&mut next, group, progress, news, |_| false)?;
+            let edits = self.apply_to(&mut next, group, effects, |_| false)?;
             let old = self.holding_catalog(|catalog| {
                 self.state.note(&next);
                 mem::replace(catalog, next)
@@ -227,13 +229,13 @@ impl Machine {
             edits
         } else {
             self.holding_catalog(|catalog| {
-                let edits = self.apply_to(catalog, group, progress, news, |held| held.elapsed() >= HELD_MAX)?;
+                let edits = self.apply_to(catalog, group, effects, |held| held.elapsed() >= HELD_MAX)?;
                 self.state.note(catalog);
                 Ok::<_, io::Error>(edits)
             })?
         };
         self.weight.record(&edits);
-        edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&*progress)) });
+        edits.push(Edit { key: PROGRESS_KEY.to_vec(), value: Some(codec::to_bytes(&effects.progress)) });
         Ok(edits)
     }
 
@@ -252,45 +254,45 @@ impl Machine {
         &self,
         catalog: &mut Catalog,
         group: &mut Group,
-        progress: &mut Progress,
-        news: &mut News,
+        effects: &mut Effects,
         is_enough: impl Fn(Instant) -> bool,
     ) -> io::Result<Vec<Edit>> {
         let since = Instant::now();
         let mut edits = Vec::new();
         while let Some(Opened { log_id, payload, .. }) = group.pop() {
-            progress.check_follows(&log_id)?;
+            effects.progress.check_follows(&log_id)?;
             match payload {
                 Payload::Blank => {}
                 Payload::Membership(membership) => {
-                    progress.membership = StoredMembership::new(Some(log_id), membership);
+                    effects.progress.membership = StoredMembership::new(Some(log_id), membership);
                 }
                 Payload::Command(ctx, command) => {
                     let applied = catalog.apply(&ctx, command);
-                    news.is_stamped = true;
-                    progress.fold(log_id.index, &applied.edits);
+                    effects.is_stamped = true;
+                    effects.progress.fold(log_id.index, &applied.edits);
                     if applied.duplicate {
                         self.metrics.duplicates.inc();
                     } else {
-                        let reply = Reply { outcomes: applied.outcomes, audit: applied.audit };
-                        news.replies.push((ctx.request, reply));
+                        let reply = CommandReply { outcomes: applied.outcomes, audit: applied.audit };
+                        effects.replies.push((ctx.request, reply));
                     }
-                    news.changes.extend(applied.changes);
-                    news.unread.extend(applied.unread);
+                    effects.changes.extend(applied.changes);
+                    effects.unread.extend(applied.unread);
                     edits.extend(applied.edits);
                 }
             }
-            progress.last_applied = Some(log_id);
-            news.entries += 1;
+            effects.progress.last_applied = Some(log_id);
+            effects.entries += 1;
             if self.checkpoints.lock().is_due(log_id.index) {
-                news.checkpoints.push(Checkpoint { index: log_id.index, hash: progress.compared(catalog.level()) });
+                let hash = effects.progress.compared(catalog.level());
+                effects.checkpoints.push(Checkpoint { index: log_id.index, hash });
             }
             if is_enough(since) {
                 break;
             }
         }
-        news.applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };
-        news.clock = catalog.clock();
+        effects.applied = Applied::of(effects.progress.index(), catalog);
+        effects.clock = catalog.clock();
         Ok(edits)
     }
 
@@ -299,26 +301,26 @@ impl Machine {
         entries.iter().try_for_each(|entry| self.apply_group(&mut Group::from(Opened::open(entry)?)).map(drop))
     }
 
-    fn tell(&self, news: News) {
-        self.metrics.applied_index.set(i64::try_from(news.applied.index).unwrap_or(i64::MAX));
-        if news.is_stamped {
-            self.state.clock.observe(news.clock);
+    fn tell(&self, effects: Effects) {
+        self.metrics.applied_index.set(i64::try_from(effects.applied.index).unwrap_or(i64::MAX));
+        if effects.is_stamped {
+            self.state.clock.observe(effects.clock);
         }
-        self.state.applied.send_replace(news.applied);
-        self.state.beats.see_written(news.replies.iter().flat_map(|(_, reply)| &reply.outcomes));
-        if news.changes.contains(&Change::Webhooks) {
+        self.state.applied.send_replace(effects.applied);
+        self.listener.iter().for_each(|listener| listener.applied(&effects.replies));
+        if effects.changes.contains(&Change::Webhooks) {
             self.state.webhooks.send_replace(());
         }
         // Before the herd: who wrote does not wait until a hundred thousand were told.
-        self.state.replies.answer(news.replies);
-        self.state.hub().wake(news.changes.iter().flat_map(watch_keys));
+        self.state.replies.answer(effects.replies);
+        self.state.hub().wake(effects.changes.iter().flat_map(watch_keys));
     }
 
     /// Puts the state of an installed snapshot in place of the present one. Every watcher wakes:
     /// anything may have changed. Reads all rows, so not for async threads.
     fn reload(&self) -> io::Result<()> {
         let (catalog, progress) = load(&self.store, &self.weight)?;
-        let applied = Applied { index: progress.index(), notification_id: catalog.configs.newest_notification_id() };
+        let applied = Applied::of(progress.index(), &catalog);
         self.state.clock.not_before(catalog.clock());
         let mut held = self.state.catalog.write();
         self.state.note(&catalog);
@@ -372,12 +374,12 @@ impl RaftStateMachine<TypeConfig> for Machine {
         let mut groups = Groups::of(entries);
         while let Some((mut group, mut responders)) = groups.next().await? {
             while !group.is_empty() {
-                let news = match group.is_long() {
+                let effects = match group.is_long() {
                     true => at_length(|| self.apply_group(&mut group))?,
                     false => self.apply_group(&mut group)?,
                 };
-                let applied = news.entries;
-                self.tell(news);
+                let applied = effects.entries;
+                self.tell(effects);
                 responders.drain(..applied).flatten().for_each(|responder| responder.send(()));
                 if !group.is_empty() || groups.has_more() {
                     // There may be one thread for all of consensus, and a heartbeat waits for it.

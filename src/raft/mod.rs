@@ -1,23 +1,21 @@
-//! Consensus over openraft, and the background tasks of a node.
+//! Consensus over openraft.
 //!
-//! [`node::Node`] is the handle that the surfaces hold.
+//! [`node::Node`] is the handle that the rooms above hold, [`Lead`] what a duty of the leader proposes with, and
+//! [`start::Extension`] what stands above consensus on a node.
 //!
 //! | part | modules |
 //! |---|---|
 //! | commands | [`proposal`] (byte form), [`leading`] (append and read on the leader), [`forwarded`], [`batching`] |
 //! | apply | [`machine`] (openraft's state machine), [`cost`] (size of a group), [`state`] (applied state), [`contents`] (texts on disk), [`state_size`] |
-//! | leadership | [`election`], [`lease`], [`freshness`], [`read_index`], [`read_barrier`], [`clock`], [`poll`] (progress of the peers) |
-//! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`lists`], [`levels`] |
+//! | leadership | [`election`], [`lease`], [`lead`], [`freshness`], [`read_index`], [`read_barrier`], [`clock`], [`poll`] (progress of the peers) |
+//! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`lists`] |
 //! | keeping | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`] |
-//! | background | [`background`], [`heartbeats`], [`retention`], [`schedule`], [`webhooks`], [`password_reset`], [`stuck`], [`disk_check`] |
-//! | audit | [`audit_buffer`], [`audit_reader`] |
-//! | runtime | [`threads`], [`status`], [`vigil`] (ends of tokens) |
+//! | runtime | [`background`], [`threads`], [`status`], [`stuck`], [`disk_check`], [`vigil`] (ends of tokens), [`audit_log`] |
 
 #[cfg(test)]
 mod apply_test;
 mod attempts;
-mod audit_buffer;
-mod audit_reader;
+mod audit_log;
 mod background;
 pub mod backup;
 mod batching;
@@ -29,27 +27,23 @@ mod consistency_check;
 mod contents;
 mod cost;
 mod disk_check;
+mod effects;
 mod election;
 mod formation;
 mod forwarded;
 mod freshness;
-mod heartbeats;
+mod lead;
 pub mod leading;
 mod lease;
-mod levels;
 mod lists;
 pub mod machine;
 mod members;
-mod news;
 pub mod node;
-pub mod password_reset;
 mod peer_admission;
 mod poll;
 pub mod proposal;
 mod read_barrier;
 mod read_index;
-mod retention;
-mod schedule;
 #[cfg(test)]
 mod stall_test;
 pub mod start;
@@ -57,19 +51,20 @@ pub mod state;
 mod state_size;
 pub mod status;
 mod stuck;
-pub mod subscribers;
-#[cfg(test)]
-pub(crate) mod testing;
 mod threads;
 mod transfer;
 pub mod vigil;
-mod webhooks;
 
 #[cfg(test)]
 mod tests;
 
-pub use audit_buffer::RateClass;
+pub(crate) use audit_log::log_row;
+pub(crate) use background::run as run_task;
 pub use capacity::RoomBounds;
 pub use compaction::LogBounds;
 pub use forwarded::MembershipChange;
+pub use lead::{Lead, NotCommitted};
 pub use read_barrier::Reached;
+pub use state::CommandReply;
+#[cfg(test)]
+pub(crate) use threads::Threads;

@@ -17,10 +17,9 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use super::attempts::Attempts;
-use super::audit_buffer::Notes;
-use super::audit_reader::tell_of;
+use super::audit_log::log_row;
 use super::batching::Batcher;
-use super::capacity::Room;
+use super::capacity::Capacity;
 use super::compaction::Compaction;
 use super::consistency_check::Divergence;
 use super::disk_check::DiskCheck;
@@ -42,7 +41,6 @@ use crate::format::types::{NodeId, TypeConfig};
 use crate::keyring::Keyring;
 use crate::metrics::{Metrics, OneMore};
 use crate::model::code::{Code, Refusal};
-use crate::model::limits::BACKUPS_AT_ONCE;
 use crate::model::time::Timestamp;
 use crate::peer::{CallError, ForwardAnswer, Peers, ReadIndexAnswer};
 use crate::store::Store;
@@ -55,13 +53,13 @@ use crate::uptime;
 pub(super) const PROPOSE_WITHIN: Duration = Duration::from_secs(8);
 /// Time limit for a request to wait for a leader where none is in touch: longer than an election, and short enough for
 /// a caller on a node that is cut off, which is answered within three seconds.
-pub(super) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
+pub(crate) const LEADER_PATIENCE: Duration = Duration::from_millis(2500);
 /// Between two attempts while the leader changes, and half of it more or less: callers that were turned
 /// away together do not come back together.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits before the next attempt.
-pub(super) async fn pause_before_retry() {
+pub(crate) async fn pause_before_retry() {
     tokio::time::sleep(RETRY_PAUSE.mul_f64(0.5 + rand::random::<f64>())).await;
 }
 
@@ -105,9 +103,9 @@ pub(super) struct Inner {
     pub(super) stopping: AtomicBool,
     /// All that the leader had committed when it was met first is applied.
     pub(super) caught_up: AtomicBool,
-    /// Wakes the chores that waited for it.
+    /// Wakes the background tasks that waited for it.
     pub(super) caught_up_now: Notify,
-    pub(super) gatherer: Batcher,
+    pub(super) batcher: Batcher,
     pub(super) freshness: Freshness,
     pub(super) elections: Elections,
     pub(super) poll: Poll,
@@ -119,30 +117,19 @@ pub(super) struct Inner {
     pub(super) disk_check: DiskCheck,
     /// Room for so many backups at a time.
     pub(super) backups: Arc<Semaphore>,
-    pub(super) room: Room,
-    pub(super) notes: Notes,
-    pub(super) keeper: tokio::sync::Mutex<Compaction>,
-    keyring: Keyring,
+    pub(super) capacity: Capacity,
+    pub(super) compaction: tokio::sync::Mutex<Compaction>,
+    pub(super) keyring: Keyring,
     /// Held by the change of the membership that is being carried out here.
     pub(super) membership_turn: tokio::sync::Mutex<()>,
     /// Description of what a node without a cluster waits for; `None` while it waits for nothing.
-    awaited: Mutex<Option<String>>,
+    pub(super) awaited: Mutex<Option<String>>,
     pub(super) divergence: Divergence,
-    subscribers: Subscribers,
+    pub(super) subscribers: Subscribers,
     pub(super) vigil: Vigil,
-    read_indexes: ReadIndexes,
+    pub(super) read_indexes: ReadIndexes,
     /// Declared last: what runs there ends when nobody holds the node any more.
     pub(super) threads: Threads,
-}
-
-/// Parts of a node that its settings decide.
-pub(super) struct Equipment {
-    pub(super) room: Room,
-    pub(super) keeper: Compaction,
-    pub(super) keyring: Keyring,
-    pub(super) elections: Elections,
-    /// 0 for never.
-    pub(super) ready_behind: Duration,
 }
 
 /// Outcome of one attempt to hand a command to the leader.
@@ -158,48 +145,8 @@ pub(super) enum Attempt {
 }
 
 impl Node {
-    pub(super) fn new(
-        id: NodeId,
-        raft: ClusterRaft,
-        machine: Machine,
-        peers: Peers,
-        metrics: Arc<Metrics>,
-        threads: Threads,
-        Equipment { room, keeper, keyring, elections, ready_behind }: Equipment,
-    ) -> Self {
-        let read_indexes = ReadIndexes::default();
-        let store = machine.store().clone();
-        Node(Arc::new(Inner {
-            id,
-            raft,
-            machine,
-            store,
-            peers,
-            metrics,
-            stopping: AtomicBool::new(false),
-            caught_up: AtomicBool::new(false),
-            caught_up_now: Notify::new(),
-            gatherer: Batcher::default(),
-            freshness: Freshness::new(),
-            elections,
-            poll: Poll::default(),
-            standstills: Standstills::default(),
-            ready_behind,
-            settling: tokio::sync::Mutex::new(()),
-            disk_check: DiskCheck::default(),
-            backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
-            room,
-            notes: Notes::default(),
-            keeper: tokio::sync::Mutex::new(keeper),
-            keyring,
-            membership_turn: tokio::sync::Mutex::default(),
-            awaited: Mutex::default(),
-            divergence: Divergence::default(),
-            subscribers: Subscribers::default(),
-            vigil: Vigil::default(),
-            read_indexes,
-            threads,
-        }))
+    pub(super) fn new(inner: Inner) -> Self {
+        Node(Arc::new(inner))
     }
 
     pub(super) fn inner(&self) -> &Inner {
@@ -221,6 +168,11 @@ impl Node {
 
     pub fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    /// Links to the other members.
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.0.peers
     }
 
     pub fn metrics(&self) -> &Arc<Metrics> {
@@ -311,7 +263,8 @@ impl Node {
         self.propose(by, command).await
     }
 
-    pub(super) async fn propose_draft(
+    /// [`Node::propose`] under an id of the caller's: what is proposed again under it is applied once.
+    pub(crate) async fn propose_draft(
         &self,
         request: RequestId,
         by: &str,
@@ -319,25 +272,25 @@ impl Node {
     ) -> Result<Vec<Outcome>, NodeError> {
         let draft = Draft::new(request, by, &command);
         leading::admit(self, &draft).map_err(NodeError::Refused)?;
-        let errand = ForwardedRequest::Propose(draft);
+        let forwarded = ForwardedRequest::Propose(draft);
         let (_pending, reply) = self.state().replies.register(request);
         let mut attempts = Attempts::new();
         tokio::select! {
             biased;
             reply = reply => reply.map_err(|_| NodeError::OutcomeUnknown).map(|reply| {
                 // Here, where a slow reader of the log holds up nobody else.
-                reply.audit.iter().for_each(tell_of);
+                reply.audit.iter().for_each(log_row);
                 reply.outcomes
             }),
-            error = self.send_until_applied(errand, &mut attempts) => Err(error),
+            error = self.send_until_applied(forwarded, &mut attempts) => Err(error),
         }
     }
 
     /// Sends until the entry is committed, then waits for the reply, which ends this future from
     /// outside. Returns only when patience is at its end.
-    async fn send_until_applied(&self, errand: ForwardedRequest, attempts: &mut Attempts) -> NodeError {
+    async fn send_until_applied(&self, forwarded: ForwardedRequest, attempts: &mut Attempts) -> NodeError {
         while attempts.go_on() {
-            match timeout_at(attempts.deadline, self.attempt(&errand)).await {
+            match timeout_at(attempts.deadline, self.attempt(&forwarded)).await {
                 Ok(Attempt::Done) => {
                     attempts.may_have_happened = true;
                     tokio::time::sleep_until(attempts.deadline).await;
@@ -356,17 +309,17 @@ impl Node {
         if attempts.may_have_happened { NodeError::OutcomeUnknown } else { NodeError::NoLeader }
     }
 
-    pub(super) async fn attempt(&self, errand: &ForwardedRequest) -> Attempt {
+    pub(super) async fn attempt(&self, forwarded: &ForwardedRequest) -> Attempt {
         match self.leader_in_touch() {
             None => Attempt::NotAppended,
-            Some(leader) if leader == self.0.id => leading::carry_out(self, errand.clone()).await.into(),
+            Some(leader) if leader == self.0.id => leading::carry_out(self, forwarded.clone()).await.into(),
             Some(leader) => tokio::select! {
-                answer = self.0.peers.forward(leader, errand.to_bytes(), PROPOSE_WITHIN) => match answer {
+                answer = self.0.peers.forward(leader, forwarded.to_bytes(), PROPOSE_WITHIN) => match answer {
                     Ok(answer) => answer.into(),
                     Err(CallError::NotSent(_)) => Attempt::NotAppended,
                     Err(CallError::Unknown(_)) => Attempt::Unknown,
                 },
-                // It may have the errand, and never answer; the new one can be asked at once.
+                // It may have the forwarded, and never answer; the new one can be asked at once.
                 () = self.leader_other_than(leader) => Attempt::Unknown,
             },
         }

@@ -1,6 +1,6 @@
 //! The applied state of this node, as everyone else in the process sees it: the catalog to read,
 //! how far it is applied, who waits for changes, and who waits for the answer of a command. Beside it
-//! what is known of the instances' heartbeats and of the time, which is never replicated.
+//! what is known of the time, which is never replicated.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,7 +11,6 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::clock::Clock;
-use super::heartbeats::HeartbeatMonitor;
 use crate::catalog::access::Access;
 use crate::catalog::audit::AuditRow;
 use crate::catalog::{Catalog, Outcome, RequestId};
@@ -26,15 +25,20 @@ pub struct Applied {
     pub notification_id: u32,
 }
 
+impl Applied {
+    pub(super) fn of(index: u64, catalog: &Catalog) -> Self {
+        Applied { index, notification_id: catalog.configs.newest_notification_id() }
+    }
+}
+
 /// Shared by the state machine, which writes it, and by the surfaces, which read it.
 pub struct State {
     pub(super) catalog: RwLock<Catalog>,
     pub(super) applied: watch::Sender<Applied>,
     pub(super) replies: Replies,
-    pub(super) beats: HeartbeatMonitor,
     pub(super) clock: Clock,
     /// A webhook changed, or something waits for one.
-    pub(super) webhooks: watch::Sender<()>,
+    pub(crate) webhooks: watch::Sender<()>,
     /// The catalog's, beside it: every proposal asks, and must not wait for an apply.
     level: AtomicU8,
     /// The same of who may ask: every request is looked up.
@@ -44,7 +48,7 @@ pub struct State {
 
 impl State {
     pub(super) fn new(catalog: Catalog, applied_index: u64, hub: Hub) -> Self {
-        let applied = Applied { index: applied_index, notification_id: catalog.configs.newest_notification_id() };
+        let applied = Applied::of(applied_index, &catalog);
         let clock = Clock::new(catalog.clock());
         let level = AtomicU8::new(catalog.level().0);
         let access = RwLock::new(catalog.access.clone());
@@ -52,7 +56,6 @@ impl State {
             catalog: RwLock::new(catalog),
             applied: watch::Sender::new(applied),
             replies: Replies::default(),
-            beats: HeartbeatMonitor::default(),
             clock,
             webhooks: watch::Sender::new(()),
             level,
@@ -106,24 +109,24 @@ impl State {
     }
 }
 
-/// Reply of an apply to the caller that made the request.
+/// CommandReply of an apply to the caller that made the request.
 #[derive(Debug)]
-pub(super) struct Reply {
-    pub(super) outcomes: Vec<Outcome>,
+pub struct CommandReply {
+    pub outcomes: Vec<Outcome>,
     /// Audit rows that were written about it.
-    pub(super) audit: Vec<AuditRow>,
+    pub audit: Vec<AuditRow>,
 }
 
 /// Callers that wait for an answer, by request. Every node applies every entry, so the node that took a request gets
 /// its answer from its own apply, whichever node proposed the entry.
 #[derive(Default)]
 pub(super) struct Replies {
-    waiting: Mutex<HashMap<RequestId, oneshot::Sender<Reply>>>,
+    waiting: Mutex<HashMap<RequestId, oneshot::Sender<CommandReply>>>,
 }
 
 impl Replies {
     /// Registers before anything is sent: the answer may come before the sending returns.
-    pub(super) fn register(&self, request: RequestId) -> (PendingReply<'_>, oneshot::Receiver<Reply>) {
+    pub(super) fn register(&self, request: RequestId) -> (PendingReply<'_>, oneshot::Receiver<CommandReply>) {
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().insert(request, sender);
         (PendingReply { replies: self, request }, receiver)
@@ -133,7 +136,7 @@ impl Replies {
         self.waiting.lock().contains_key(&request)
     }
 
-    pub(super) fn answer(&self, replies: impl IntoIterator<Item = (RequestId, Reply)>) {
+    pub(super) fn answer(&self, replies: impl IntoIterator<Item = (RequestId, CommandReply)>) {
         let mut waiting = self.waiting.lock();
         if waiting.is_empty() {
             return;

@@ -177,8 +177,8 @@ impl Node {
     /// On a task of its own: what was begun is finished, also for a caller that hangs up.
     pub async fn change_membership(&self, change: MembershipChange) -> Result<(), ChangeError> {
         let node = self.clone();
-        let carried = tokio::spawn(async move { node.carry_change(change).await }).await;
-        carried.unwrap_or_else(|_| Err(NodeError::OutcomeUnknown.into()))
+        let outcome = tokio::spawn(async move { node.carry_change(change).await }).await;
+        outcome.unwrap_or_else(|_| Err(NodeError::OutcomeUnknown.into()))
     }
 
     async fn carry_change(&self, change: MembershipChange) -> Result<(), ChangeError> {
@@ -194,10 +194,10 @@ impl Node {
     /// Waits for a leader as a write does. What a leader may have is given to nobody else: nothing recognises an
     /// order that comes a second time, when others may have been carried out after it.
     async fn lead_change(&self, change: MembershipChange) -> Result<(), ChangeError> {
-        let (errand, now) = (ForwardedRequest::Membership(change), Instant::now());
+        let (forwarded, now) = (ForwardedRequest::Membership(change), Instant::now());
         let (patience, deadline) = (now + LEADER_PATIENCE, now + MEMBERSHIP_WITHIN);
         while Instant::now() < patience {
-            match timeout_at(deadline, self.attempt_change(&errand)).await {
+            match timeout_at(deadline, self.attempt_change(&forwarded)).await {
                 Ok(Attempt::Done) => return Ok(()),
                 Ok(Attempt::NotAppended) => pause_before_retry().await,
                 Ok(Attempt::Refused(refusal)) => return Err(ChangeError::Refused(refusal)),
@@ -209,11 +209,11 @@ impl Node {
 
     /// Not given up when somebody else leads: that may be what the order brings about, and what came of it only the
     /// one that has it can tell.
-    async fn attempt_change(&self, errand: &ForwardedRequest) -> Attempt {
+    async fn attempt_change(&self, forwarded: &ForwardedRequest) -> Attempt {
         match self.leader_in_touch() {
             None => Attempt::NotAppended,
-            Some(leader) if leader == self.id() => leading::carry_out(self, errand.clone()).await.into(),
-            Some(leader) => match self.inner().peers.forward(leader, errand.to_bytes(), MEMBERSHIP_WITHIN).await {
+            Some(leader) if leader == self.id() => leading::carry_out(self, forwarded.clone()).await.into(),
+            Some(leader) => match self.inner().peers.forward(leader, forwarded.to_bytes(), MEMBERSHIP_WITHIN).await {
                 Ok(ForwardAnswer::Refused { text, code: None }) => {
                     Attempt::Refused(Refusal::new(Code::BadRequest, text))
                 }
@@ -269,7 +269,7 @@ impl Node {
         }
     }
 
-    /// Brings the gauges up to date; called when metrics are read.
+    /// Brings the gauges of consensus and of the store up to date; called when metrics are read.
     pub fn record_metrics(&self) {
         let raft = self.raft_metrics();
         let metrics = self.metrics();
@@ -293,32 +293,6 @@ impl Node {
             let lag = number(raft.last_log_index) - number(matched.map(|id| id.index));
             metrics.peer_lag.with_label_values(&[&peer.to_string()]).set(lag.max(0));
         }
-        let as_gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        metrics.subscribers.set(as_gauge(self.subscribers().len()));
-        metrics.subscribers_bytes.set(as_gauge(self.subscribers().bytes()));
-        metrics.subscribers_turned_away.set(as_gauge(self.subscribers().turned_away()));
-        let catalog = self.state().catalog();
-        metrics.notification_id.set(i64::from(catalog.configs.newest_notification_id()));
-        for (kind, count) in catalog.counts() {
-            metrics.objects.with_label_values(&[kind]).set(i64::try_from(count).unwrap_or(i64::MAX));
-        }
-        metrics.content_bytes.set(as_gauge(catalog.configs.content_bytes_in_memory()));
-        // Walked where nobody waits for it: each key is opened once.
-        let view = catalog.view();
-        drop(catalog);
-        let unreadable = self.keyring().unreadable(&view);
-        metrics.config_unreadable.set(as_gauge(self.keyring().unreadable_files(&view)));
-        metrics.keep_apps(|app| view.access_keys.has_any_of(app));
-        metrics.access_keys_unreadable.set(i64::try_from(unreadable).unwrap_or(i64::MAX));
-        for family in [&metrics.webhook_pending, &metrics.webhook_dropped, &metrics.webhook_failing] {
-            family.reset();
-        }
-        for hook in view.webhooks.all() {
-            let (name, progress) = ([hook.name.as_str()], &hook.progress);
-            metrics.webhook_pending.with_label_values(&name).set(as_gauge(view.webhooks.pending(&hook.name)));
-            metrics.webhook_dropped.with_label_values(&name).set(number(Some(progress.dropped)));
-            metrics.webhook_failing.with_label_values(&name).set(i64::from(progress.failing_since.is_some()));
-        }
         let weight = self.inner().machine.weight();
         metrics.state_bytes.set(number(Some(weight.counted())));
         metrics.audit_bytes.set(number(Some(weight.trail_bytes())));
@@ -326,13 +300,18 @@ impl Node {
     }
 
     /// All that the leader had committed when this node met it is applied.
-    pub(super) fn has_caught_up(&self) -> bool {
+    pub(crate) fn has_caught_up(&self) -> bool {
         self.inner().caught_up.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_caught_up(&self) {
         self.inner().caught_up.store(true, Ordering::Relaxed);
         self.inner().caught_up_now.notify_one();
+    }
+
+    /// Returns at the moment at which this node has caught up, if it had not before.
+    pub(crate) async fn caught_up(&self) {
+        self.inner().caught_up_now.notified().await;
     }
 
     /// The reason why this node is not up to date enough to serve, if it is not. Without a leader nobody is, and that is told as

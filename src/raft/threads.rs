@@ -33,11 +33,11 @@ pub(super) fn at_length<T>(work: impl FnOnce() -> T) -> T {
 
 /// The runtime, until it is ended. Dropped before, it ends what still runs there, and waits for none of
 /// it.
-pub(super) struct Threads(Mutex<Option<Runtime>>);
+pub(crate) struct Threads(Mutex<Option<Runtime>>);
 
 impl Threads {
     /// With the handle by which the first task gets there.
-    pub(super) fn start() -> io::Result<(Self, Handle)> {
+    pub(crate) fn start() -> io::Result<(Self, Handle)> {
         let mut runtime = Builder::new_multi_thread();
         runtime.worker_threads(count(thread::available_parallelism()?.get())).thread_name("consensus").enable_all();
         let runtime = runtime.build()?;

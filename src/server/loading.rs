@@ -22,24 +22,24 @@ use crate::connections::{self, ConnectionLimiter, Listener};
 use crate::tls::Listening;
 
 /// One listener, and what is said there.
-pub(super) struct Waiting<'a> {
+pub(super) struct LoadingListener<'a> {
     name: &'static str,
     listener: &'a TcpListener,
     router: Router,
     tls: Option<Arc<Listening>>,
 }
 
-impl<'a> Waiting<'a> {
+impl<'a> LoadingListener<'a> {
     pub(super) fn api(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        Waiting { name: "api", listener, router: api::loading_router(), tls }
+        LoadingListener { name: "api", listener, router: api::loading_router(), tls }
     }
 
     pub(super) fn compat(listener: &'a TcpListener, tls: Option<Arc<Listening>>) -> Self {
-        Waiting { name: "compat", listener, router: api::loading_routes().merge(compat::loading_router()), tls }
+        LoadingListener { name: "compat", listener, router: api::loading_routes().merge(compat::loading_router()), tls }
     }
 
     pub(super) fn metrics(listener: &'a TcpListener) -> Self {
-        Waiting { name: "metrics", listener, router: api::loading_router(), tls: None }
+        LoadingListener { name: "metrics", listener, router: api::loading_router(), tls: None }
     }
 
     fn door(self) -> io::Result<Listener> {
@@ -55,7 +55,7 @@ impl<'a> Waiting<'a> {
 
 /// Answers until the guard is dropped. Connections that are open then end by themselves.
 pub(super) fn answer<'a>(
-    all: impl IntoIterator<Item = Waiting<'a>>,
+    all: impl IntoIterator<Item = LoadingListener<'a>>,
     places: &Arc<ConnectionLimiter>,
     tasks: &TaskTracker,
 ) -> io::Result<DropGuard> {
@@ -98,7 +98,11 @@ mod tests {
         let at = [&api, &compat, &metrics].map(address);
         let places = ConnectionLimiter::new(100, 100, Arc::new(Metrics::new().expect("a table")));
         let tasks = TaskTracker::new();
-        let all = [Waiting::api(&api, None), Waiting::compat(&compat, None), Waiting::metrics(&metrics)];
+        let all = [
+            LoadingListener::api(&api, None),
+            LoadingListener::compat(&compat, None),
+            LoadingListener::metrics(&metrics),
+        ];
         let loading = answer(all, &places, &tasks).expect("copies");
         for address in at {
             assert_eq!(ask(address, "/livez").await, ("200".to_owned(), "ok\n".to_owned()));

@@ -9,6 +9,7 @@ use crate::catalog::Credential;
 use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::authorization::SEEING;
+use crate::controllers::{Controllers, RateClass};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
@@ -16,7 +17,6 @@ use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::operations::token_hash;
-use crate::raft::RateClass;
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
 use crate::subscribers::Client;
@@ -26,13 +26,14 @@ use crate::watch::{Hub, WatchKey};
 #[derive(Clone)]
 pub struct LocalView {
     node: Node,
+    controllers: Arc<Controllers>,
     /// Time for which a node that hears no leader goes on believing tokens.
     token_trust: Duration,
 }
 
 impl LocalView {
-    pub fn new(node: Node, token_trust: Duration) -> Self {
-        LocalView { node, token_trust }
+    pub fn new(node: Node, controllers: Arc<Controllers>, token_trust: Duration) -> Self {
+        LocalView { node, controllers, token_trust }
     }
 }
 
@@ -122,7 +123,7 @@ impl ConfigSource for LocalView {
 
     fn note_refused(&self, app_id: &str, address: Option<IpAddr>) {
         let note = AuditNote { address, ..AuditNote::refused("app", app_id, Code::NotAllowedAccess) };
-        self.node.note(RateClass::Client, note);
+        self.controllers.audit_buffer.note(&self.node, RateClass::Client, note);
     }
 
     fn resolve_by_address(&self, lookup: &Lookup) -> Option<Arc<Released>> {

@@ -22,16 +22,19 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
+use crate::catalog::Command;
+use crate::controllers::Controller;
 use crate::model::webhook::{Webhook, WebhookTold};
+use crate::raft::Lead;
 use crate::raft::node::Node;
 use delivery_worker::DeliveryWorker;
 use http_sender::HttpSender;
 
-/// Between two looks at whether this node leads.
+/// Longest pause between two looks at the webhooks.
 const ROUND: Duration = Duration::from_millis(500);
 /// Between two entries that write down what was told.
 const WRITE_PAUSE: Duration = Duration::from_secs(1);
@@ -101,87 +104,88 @@ impl DeliveryProgress {
     }
 }
 
-/// The task of a webhook as it was asked for in one revision; it ends with this.
-struct Running(AbortHandle);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Deliveries of this node as the leader of one term.
+struct Deliveries {
+    lead: Lead,
+    /// The task of each webhook, by the revision that it was asked for in.
+    workers: HashMap<String, AbortOnDropHandle<()>>,
+    progress: Arc<DeliveryProgress>,
 }
 
-/// Work of this node as the leader of one term.
-struct Lead {
-    term: u64,
-    /// By revision of the webhook.
-    running: HashMap<String, Running>,
-    ledger: Arc<DeliveryProgress>,
-}
-
-impl Lead {
-    fn new(term: u64) -> Self {
-        Lead { term, running: HashMap::new(), ledger: Arc::default() }
+impl Deliveries {
+    fn new(lead: Lead) -> Self {
+        Deliveries { lead, workers: HashMap::new(), progress: Arc::default() }
     }
 
     /// Has a task for every webhook that is on, and for no other.
-    fn follow(&mut self, node: &Node, settings: &WebhookSettings) {
+    fn follow(&mut self, settings: &WebhookSettings) {
         let hooks: Vec<Arc<Webhook>> =
-            node.state().catalog().webhooks.all().filter(|hook| !hook.disabled).cloned().collect();
-        self.running.retain(|revision, _| hooks.iter().any(|hook| hook.revision == *revision));
+            self.lead.catalog().webhooks.all().filter(|hook| !hook.disabled).cloned().collect();
+        self.workers.retain(|revision, _| hooks.iter().any(|hook| hook.revision == *revision));
         for hook in hooks {
-            if self.running.contains_key(&hook.revision) {
+            if self.workers.contains_key(&hook.revision) {
                 continue;
             }
             let revision = hook.revision.clone();
-            let courier = HttpSender::new(&hook, settings);
-            let teller = DeliveryWorker::new(node.clone(), self.term, hook, courier, self.ledger.clone());
-            self.running.insert(revision, Running(tokio::spawn(teller.tell()).abort_handle()));
+            let sender = HttpSender::new(&hook, settings);
+            let worker = DeliveryWorker::new(self.lead.clone(), hook, sender, self.progress.clone());
+            self.workers.insert(revision, AbortOnDropHandle::new(tokio::spawn(worker.deliver())));
         }
     }
 
-    async fn write_down(&self, node: &Node) {
-        let told = self.ledger.take();
-        if !told.is_empty() && !node.write_down_told(self.term, told.clone()).await {
-            self.ledger.put_back(told);
+    async fn write_down(&self) {
+        let progress = self.progress.take();
+        if self.lead.propose("the progress of webhooks", Command::WebhooksTold(progress.clone())).await.is_err() {
+            self.progress.put_back(progress);
         }
     }
 }
 
-/// On nodes that do not lead it waits to become that. Does not end by itself.
-pub async fn tell(node: Node, settings: WebhookSettings) {
-    let mut changed = node.webhooks_changed();
-    let mut lead: Option<Lead> = None;
-    let mut next_write = Instant::now();
-    loop {
-        let term = node.term_of_lead();
-        if lead.as_ref().map(|lead| lead.term) != term {
-            lead = term.map(Lead::new);
+/// The leader's work on webhooks.
+pub struct WebhookController {
+    settings: WebhookSettings,
+    changed: watch::Receiver<()>,
+    deliveries: Option<Deliveries>,
+    next_write: Instant,
+}
+
+impl WebhookController {
+    pub fn new(node: &Node, settings: WebhookSettings) -> Self {
+        let changed = node.state().webhooks.subscribe();
+        WebhookController { settings, changed, deliveries: None, next_write: Instant::now() }
+    }
+}
+
+impl Controller for WebhookController {
+    async fn act(&mut self, lead: &Lead) -> Duration {
+        let known = self.deliveries.take().filter(|deliveries| deliveries.lead.term() == lead.term());
+        let deliveries = self.deliveries.insert(known.unwrap_or_else(|| Deliveries::new(lead.clone())));
+        deliveries.follow(&self.settings);
+        if Instant::now() >= self.next_write && !deliveries.progress.is_empty() {
+            deliveries.write_down().await;
+            self.next_write = Instant::now() + WRITE_PAUSE;
         }
-        let Some(lead) = &mut lead else {
-            sleep(ROUND).await;
-            continue;
-        };
-        changed.mark_unchanged();
-        lead.follow(&node, &settings);
-        if Instant::now() >= next_write && !lead.ledger.is_empty() {
-            lead.write_down(&node).await;
-            next_write = Instant::now() + WRITE_PAUSE;
+        match deliveries.progress.is_empty() {
+            true => ROUND,
+            false => ROUND.min(self.next_write.saturating_duration_since(Instant::now())),
         }
-        let to_write = async {
-            if lead.ledger.is_empty() {
-                lead.ledger.has_more.notified().await;
+    }
+
+    async fn woken(&mut self) {
+        let has_more = async {
+            match &self.deliveries {
+                Some(deliveries) if deliveries.progress.is_empty() => deliveries.progress.has_more.notified().await,
+                _ => std::future::pending().await,
             }
-            sleep_until(next_write).await;
         };
         tokio::select! {
-            () = to_write => {}
-            seen = changed.changed() => {
-                if seen.is_err() {
-                    return;
-                }
-            }
-            () = sleep(ROUND) => {}
+            () = has_more => {}
+            _ = self.changed.changed() => {}
         }
+    }
+
+    fn stand_down(&mut self) {
+        self.deliveries = None;
     }
 }
 

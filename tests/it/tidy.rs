@@ -34,6 +34,7 @@ const ROOMS: &[&str] = &[
     "keyring",
     "peer",
     "raft",
+    "controllers",
     "webhooks",
     "offline",
     "config",
@@ -79,6 +80,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("api", &["crate::compat", "crate::store"]),
     ("console", &["crate::compat", "crate::store"]),
     ("compat", &["crate::raft", "crate::store"]),
+    ("controllers", &["axum::", "reqwest"]),
     ("webhooks", &["crate::store", "axum::"]),
     ("offline", &["axum::", "reqwest"]),
 ];

@@ -166,7 +166,7 @@ fn the_bytes_of_answers_of_the_node() {
         "83a6616d6f756e7402a763757272656e7401a7636c69656e74739187a761646472657373a161a56167656e74a167a66c6162656c739192a16ba176a776657273696f6e03a573696e636507ac68656172645f6d735f61676f05aa69735f63757272656e74c3",
     );
     pinned(
-        Subscribed { amount: 1, current: 0, clients: Vec::new(), marks: vec![Mark(u64::MAX, 300, false)] },
+        Subscribed { amount: 1, current: 0, clients: Vec::new(), marks: vec![ClientMark(u64::MAX, 300, false)] },
         "84a6616d6f756e7401a763757272656e7400a7636c69656e747390a56d61726b739193cfffffffffffffffffcd012cc2",
     );
     pinned(

@@ -28,7 +28,7 @@ struct Told {
 }
 
 /// Finds out what time it is before the leader of `term` stamps for the first time.
-pub(in crate::raft) async fn settle(node: &Node, term: u64) {
+pub(crate) async fn settle(node: &Node, term: u64) {
     let _one_at_a_time = node.inner().settling.lock().await;
     let clock = &node.state().clock;
     if clock.has_begun(term) {

@@ -3,9 +3,9 @@ use openraft::errors::{ClientWriteError, ForwardToLeader, RaftError};
 use super::*;
 use crate::catalog::Command;
 use crate::catalog::nodes::NodeRecord;
+use crate::controllers::testing::TestNode;
 use crate::model::code::Code;
 use crate::raft::status::ChangeError;
-use crate::raft::testing::TestNode;
 
 /// Nobody listens there.
 const NOWHERE: &str = "127.0.0.1:1";

@@ -8,9 +8,9 @@ use tokio::time::sleep;
 
 use super::*;
 use crate::catalog::{Command, Op};
+use crate::controllers::testing::TestNode;
 use crate::format::types::Member;
 use crate::model::namespace::NamespaceDraft;
-use crate::raft::testing::TestNode;
 
 /// Far beyond any deadline that somebody may think of; the clock of these tests jumps.
 const LONG: Duration = Duration::from_secs(600);

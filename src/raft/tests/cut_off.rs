@@ -9,7 +9,6 @@ use tokio::time::{Instant, sleep};
 use super::trio::{LIMIT, Trio, eventually};
 use crate::catalog::{Command, InstanceHealth, Op};
 use crate::peer::BeatsAnswer;
-use crate::raft::heartbeats;
 use crate::raft::leading::{self, ProposeOutcome};
 use crate::raft::node::{Node, NodeError};
 
@@ -106,11 +105,11 @@ async fn no_acknowledged_heartbeat_is_forgotten_when_the_leader_is_cut_off() {
     let id = register(leader).await;
     let mut nodes = vec![leader];
     nodes.extend(trio.others(leader));
-    beat(&mut nodes, &id).await;
+    beat(&trio, &mut nodes, &id).await;
     trio.cut(leader.id());
     let cut = Instant::now();
     eventually("the leader takes no heartbeats", || {
-        (heartbeats::take(leader, std::slice::from_ref(&id)) == BeatsAnswer::NotLeader).then_some(())
+        (trio.heartbeats(leader).take(leader, std::slice::from_ref(&id)) == BeatsAnswer::NotLeader).then_some(())
     })
     .await;
     let taken_for = cut.elapsed();
@@ -118,7 +117,7 @@ async fn no_acknowledged_heartbeat_is_forgotten_when_the_leader_is_cut_off() {
     assert!(leader.is_reachable(trio.others(leader)[0].id()), "by its pongs it would not know yet");
     // Past the window that the next leader grants.
     while cut.elapsed() < Duration::from_secs(8) {
-        beat(&mut nodes, &id).await;
+        beat(&trio, &mut nodes, &id).await;
         for node in trio.others(leader) {
             let catalog = node.state().catalog();
             assert!(catalog.instances.get(&id).expect("registered").healthy, "{:?} after the cut", cut.elapsed());
@@ -140,9 +139,9 @@ async fn register(node: &Node) -> String {
 }
 
 /// As a client does: the next node, when one does not take it.
-async fn beat(nodes: &mut [&Node], id: &str) {
+async fn beat(trio: &Trio, nodes: &mut [&Node], id: &str) {
     let deadline = Instant::now() + LIMIT;
-    while nodes[0].beat([id.to_owned()]).await.is_err() {
+    while trio.heartbeats(nodes[0]).beat(nodes[0], [id.to_owned()]).await.is_err() {
         assert!(Instant::now() < deadline, "nobody takes a heartbeat");
         nodes.rotate_left(1);
     }
@@ -160,14 +159,14 @@ async fn a_verdict_of_another_term_is_not_appended() {
     };
     let is_healthy = || leader.state().catalog().instances.get(&id).expect("registered").healthy;
     for other in [term - 1, term + 1] {
-        let carried = leading::propose_in_term(leader, other, ill()).await;
-        assert!(matches!(carried, ProposeOutcome::NotLeader), "{carried:?}");
+        let outcome = leading::propose_in_term(leader, other, ill()).await;
+        assert!(matches!(outcome, ProposeOutcome::NotLeader), "{outcome:?}");
     }
     assert!(is_healthy());
     let follower = trio.others(leader)[0];
-    let carried = leading::propose_in_term(follower, term, ill()).await;
-    assert!(matches!(carried, ProposeOutcome::NotLeader), "{carried:?}");
-    let carried = leading::propose_in_term(leader, term, ill()).await;
-    assert!(matches!(carried, ProposeOutcome::Done { .. }), "{carried:?}");
+    let outcome = leading::propose_in_term(follower, term, ill()).await;
+    assert!(matches!(outcome, ProposeOutcome::NotLeader), "{outcome:?}");
+    let outcome = leading::propose_in_term(leader, term, ill()).await;
+    assert!(matches!(outcome, ProposeOutcome::Done { .. }), "{outcome:?}");
     assert!(!is_healthy());
 }

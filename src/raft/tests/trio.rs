@@ -14,6 +14,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::controllers::heartbeats::HeartbeatMonitor;
+use crate::controllers::{Controllers, FoundingSettings};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
@@ -46,6 +48,8 @@ pub(super) async fn eventually<T>(fact: &str, mut holds: impl FnMut() -> Option<
 
 pub(super) struct Trio {
     pub(super) nodes: Vec<Node>,
+    /// In the order of the nodes.
+    controllers: Vec<Arc<Controllers>>,
     wires: Wires,
     shutdown: CancellationToken,
     _directories: Vec<TempDir>,
@@ -62,21 +66,23 @@ impl Trio {
             addresses.insert(id, wires.lay(id, listener.local_addr().expect("bound").to_string()).await);
             listeners.push((id, listener));
         }
-        let (mut nodes, mut directories) = (Vec::new(), Vec::new());
+        let (mut nodes, mut controllers, mut directories) = (Vec::new(), Vec::new(), Vec::new());
         for ((id, listener), wrong_by) in listeners.into_iter().zip(wrong_by_ms) {
             let directory = tempfile::tempdir().expect("a temporary directory");
             let metrics = Arc::new(Metrics::new().expect("a consistent table"));
             let store = Store::open(directory.path(), id, LevelRange::OWN, metrics.clone()).expect("a new directory");
+            let address = format!("127.0.0.1:{id}");
+            let founding =
+                FoundingSettings { api: address.clone(), compat: address, admin_password_hash: "a hash".into() };
+            controllers.push(Controllers::new(founding));
             let setup = Setup {
+                extension: controllers.last().expect("just made").clone(),
                 node_id: id,
                 initial_cluster: addresses.clone(),
                 secrets: Some(Secrets { shown: b"a secret of the test, 32 characters".to_vec(), other: None }),
                 peer_tls_required: false,
                 peer_listener: Some(listener),
                 dials_from: Some(address_of(id)),
-                api: format!("127.0.0.1:{id}"),
-                compat: format!("127.0.0.1:{id}"),
-                admin_password_hash: "a hash".into(),
                 log_bounds: LogBounds {
                     snapshot_entries: 100_000,
                     snapshot_bytes: u64::MAX,
@@ -96,7 +102,7 @@ impl Trio {
             nodes.push(node);
             directories.push(directory);
         }
-        let trio = Trio { nodes, wires, shutdown, _directories: directories };
+        let trio = Trio { nodes, controllers, wires, shutdown, _directories: directories };
         let is_known = |node: &Node| (1..=3).all(|id| node.state().catalog().nodes.get(id).is_some());
         eventually("all nodes know each other", || trio.nodes.iter().all(is_known).then_some(())).await;
         trio
@@ -104,6 +110,11 @@ impl Trio {
 
     pub(super) fn node(&self, id: NodeId) -> &Node {
         self.nodes.iter().find(|node| node.id() == id).expect("one of three")
+    }
+
+    pub(super) fn heartbeats(&self, node: &Node) -> &Arc<HeartbeatMonitor> {
+        let place = self.nodes.iter().position(|one| one.id() == node.id());
+        &self.controllers[place.expect("one of three")].heartbeats
     }
 
     /// The node that leads for sure.

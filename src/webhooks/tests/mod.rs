@@ -17,13 +17,14 @@ use super::message::Message;
 use super::*;
 use crate::catalog::webhooks::WebhookEvent;
 use crate::catalog::{Command, Op};
+use crate::controllers::testing::lone_setup;
+use crate::controllers::{gauges, run};
 use crate::data_key::DataKey;
 use crate::format::level::{Level, LevelRange};
 use crate::metrics::Metrics;
 use crate::model::config_file::{ConfigFileDraft, ConfigPublish, ConfigReleaseDraft};
 use crate::model::webhook::{HookEvent, News, WebhookRequest};
 use crate::raft::start::{Setup, start};
-use crate::raft::testing::lone_setup;
 use crate::store::Store;
 use crate::tls::{Authority, Listening, TlsFiles};
 use crate::watch::Hub;
@@ -38,7 +39,7 @@ fn near(ca_file: Option<PathBuf>) -> WebhookSettings {
     WebhookSettings { ca_file, private_networks: vec!["127.0.0.0/8".parse().expect("a network")] }
 }
 
-fn courier(url: &str) -> HttpSender {
+fn sender(url: &str) -> HttpSender {
     HttpSender::new(&hook(url, true), &near(None))
 }
 
@@ -63,9 +64,9 @@ fn resolver(addresses: &[&str]) -> (Resolver, Arc<AtomicUsize>) {
 #[tokio::test]
 async fn a_receiver_gets_the_message_and_its_signature() {
     let receiver = Receiver::start(Manner::Status(200)).await;
-    let mut courier = courier(&receiver.url());
+    let mut sender = sender(&receiver.url());
     for number in [1, 2] {
-        assert_eq!(courier.post(message(number)).await, Ok(()));
+        assert_eq!(sender.post(message(number)).await, Ok(()));
     }
     let got = receiver.got();
     assert!(got[0].head.starts_with("post /hook?x=1 http/1.1\r\n"), "{}", got[0].head);
@@ -93,23 +94,23 @@ async fn whatever_is_no_success_is_told_in_few_words() {
     for (manner, expected) in rows {
         let shown = format!("{manner:?}");
         receiver.answer(manner);
-        let why = courier(&url).within(Duration::from_millis(300)).post(message(1)).await.expect_err(&shown);
+        let why = sender(&url).within(Duration::from_millis(300)).post(message(1)).await.expect_err(&shown);
         assert!(why.contains(expected), "{shown}: {why}");
         assert!(!why.contains("x=1"), "the URL may hold a secret: {why}");
     }
     assert_eq!(elsewhere.connections(), 0);
     drop(receiver);
-    let gone = courier("http://127.0.0.1:1/").post(message(1)).await.expect_err("nobody listens");
+    let gone = sender("http://127.0.0.1:1/").post(message(1)).await.expect_err("nobody listens");
     assert!(gone.starts_with("cannot connect"), "{gone}");
 }
 
 #[tokio::test]
 async fn of_an_endless_answer_little_is_read() {
     let receiver = Receiver::start(Manner::Endless).await;
-    let mut courier = courier(&receiver.url());
-    assert_eq!(courier.post(message(1)).await, Ok(()), "its status counts");
+    let mut sender = sender(&receiver.url());
+    assert_eq!(sender.post(message(1)).await, Ok(()), "its status counts");
     receiver.answer(Manner::Status(200));
-    assert_eq!(courier.post(message(2)).await, Ok(()));
+    assert_eq!(sender.post(message(2)).await, Ok(()));
     assert_eq!(receiver.connections(), 2, "the first one was given up");
     // What lay in buffers of the system when the connection ended was not read.
     assert!(receiver.sent() < 16 * 1024 * 1024, "{}", receiver.sent());
@@ -128,11 +129,11 @@ async fn nothing_goes_to_an_address_that_is_not_allowed() {
     for addresses in [&["127.0.0.1"][..], &["::ffff:127.0.0.1"], &["10.0.0.1", "127.0.0.1"], &["169.254.169.254"], &[]]
     {
         let name = format!("http://receiver.test:{port}/");
-        let courier = HttpSender::new(&hook(&name, false), &near(None));
-        let refused = courier.resolving(resolver(addresses).0).post(message(1)).await;
+        let sender = HttpSender::new(&hook(&name, false), &near(None));
+        let refused = sender.resolving(resolver(addresses).0).post(message(1)).await;
         assert!(refused.is_err(), "{addresses:?}");
     }
-    let metadata = courier(&format!("http://receiver.test:{port}/")).resolving(resolver(&["169.254.169.254"]).0);
+    let metadata = sender(&format!("http://receiver.test:{port}/")).resolving(resolver(&["169.254.169.254"]).0);
     let why = { metadata }.post(message(1)).await.expect_err("never");
     assert!(why.contains("169.254.169.254"), "{why}");
     assert_eq!(receiver.connections(), 0);
@@ -144,16 +145,16 @@ async fn the_connection_goes_to_the_address_that_was_judged() {
     let receiver = Receiver::start(Manner::Status(200)).await;
     let url = format!("http://receiver.test:{}/", receiver.address.port());
     let (resolver, asked) = resolver(&["169.254.169.254", "0.0.0.0", "127.0.0.1"]);
-    let mut courier = courier(&url).resolving(resolver);
+    let mut sender = sender(&url).resolving(resolver);
     for number in 1..=3 {
-        assert_eq!(courier.post(message(number)).await, Ok(()));
+        assert_eq!(sender.post(message(number)).await, Ok(()));
     }
     assert_eq!((receiver.connections(), asked.load(Ordering::Relaxed)), (1, 1), "asked once, and believed then");
     assert_eq!(receiver.got()[0].header("host"), format!("receiver.test:{}", receiver.address.port()));
     receiver.answer(Manner::Status(500));
-    assert!(courier.post(message(4)).await.is_err());
+    assert!(sender.post(message(4)).await.is_err());
     receiver.answer(Manner::Status(200));
-    assert_eq!(courier.post(message(4)).await, Ok(()));
+    assert_eq!(sender.post(message(4)).await, Ok(()));
     assert_eq!(asked.load(Ordering::Relaxed), 2, "after a failure the name is looked up again");
 }
 
@@ -168,8 +169,8 @@ async fn a_receiver_with_tls_has_to_be_vouched_for() {
     let receiver = Receiver::start_with(Manner::Status(200), Some(tls)).await;
     let post = |name: &str, ca: Option<&str>| {
         let url = format!("https://{name}:{}/", receiver.address.port());
-        let courier = HttpSender::new(&hook(&url, true), &near(ca.map(file))).resolving(resolver(&["127.0.0.1"]).0);
-        async move { { courier }.post(message(1)).await }
+        let sender = HttpSender::new(&hook(&url, true), &near(ca.map(file))).resolving(resolver(&["127.0.0.1"]).0);
+        async move { { sender }.post(message(1)).await }
     };
     assert_eq!(post("receiver.test", Some("ca.pem")).await, Ok(()));
     let other = post("other.test", Some("ca.pem")).await.expect_err("not its name");
@@ -221,8 +222,8 @@ impl Bench {
         let (node, _failed) = start(setup, store, Hub::new(10), metrics, &tasks, &shutdown).await.expect("a node");
         let founded = node.state().wait_applied(Duration::from_secs(20), |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
-        let (telling, until) = (tell(node.clone(), near(None)), shutdown.clone());
-        tokio::spawn(async move { until.run_until_cancelled(telling).await });
+        let (delivery, until) = (run(node.clone(), WebhookController::new(&node, near(None))), shutdown.clone());
+        tokio::spawn(async move { until.run_until_cancelled(delivery).await });
         Bench { node, shutdown, _dir: dir }
     }
 
@@ -297,7 +298,7 @@ async fn a_slow_receiver_delays_nobody_else_and_nothing_is_appended_when_all_is_
         (&"publish".into(), &"ann".into(), &"fast".into())
     );
     bench.wait_until("fast", |hook| hook.progress.delivered == 40).await;
-    bench.node.record_metrics();
+    gauges::record(&bench.node).await;
     assert_eq!(bench.node.metrics().webhook_pending.with_label_values(&["slow"]).get(), 40);
     assert_eq!(bench.node.metrics().webhook_pending.with_label_values(&["fast"]).get(), 0);
 

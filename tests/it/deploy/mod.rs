@@ -49,9 +49,9 @@ fn stop_limit() -> Duration {
         Duration::from_secs(value.parse().expect("seconds"))
     };
     let (handed_over, drained) =
-        (seconds("src/raft/members.rs", "TRANSFER_WITHIN"), seconds("src/server.rs", "DRAIN_WITHIN"));
-    let steps = text("src/server.rs").matches("(STOP_WITHIN").count() as u32;
-    handed_over + drained + seconds("src/server.rs", "STOP_WITHIN") * steps
+        (seconds("src/raft/members/mod.rs", "TRANSFER_WITHIN"), seconds("src/server/mod.rs", "DRAIN_WITHIN"));
+    let steps = text("src/server/mod.rs").matches("(STOP_WITHIN").count() as u32;
+    handed_over + drained + seconds("src/server/mod.rs", "STOP_WITHIN") * steps
 }
 
 #[test]

@@ -8,24 +8,26 @@
 //! its last second.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use super::audit_reader::tell_of;
-use super::node::{Node, NodeError};
+use super::Controllers;
 use crate::catalog::audit::{AuditNote, AuditRow};
 use crate::catalog::{Command, RequestId};
 use crate::format::level::Level;
 use crate::model::access::CLUSTER;
 use crate::model::limits;
+use crate::raft::log_row;
+use crate::raft::node::{Node, NodeError};
 
 /// Between two proposals.
 const ROUND: Duration = Duration::from_secs(1);
 /// Notes that wait; they do where there is no leader.
 const WAITING_MAX: usize = 512;
-/// Notes of one lane at once, before they are told at its pace.
+/// Notes of one class at once, before they are told at its pace.
 const BURST: f64 = 100.0;
 /// Callers whose refusals are counted by themselves; further ones share what is left.
 const REFUSED_CALLERS_MAX: usize = 1000;
@@ -66,27 +68,27 @@ impl RateClass {
     }
 }
 
-/// Budget of a lane: the number of notes that it still takes, and of those that were not taken.
+/// Budget of a class: the number of notes that it still takes, and of those that were not taken.
 #[derive(Debug)]
-struct Purse {
+struct RateBudget {
     left: f64,
     filled: Instant,
     untold: u32,
 }
 
-impl Purse {
-    fn full() -> Purse {
-        Purse { left: BURST, filled: Instant::now(), untold: 0 }
+impl RateBudget {
+    fn full() -> RateBudget {
+        RateBudget { left: BURST, filled: Instant::now(), untold: 0 }
     }
 
-    fn fill(&mut self, lane: RateClass, now: Instant) {
+    fn fill(&mut self, class: RateClass, now: Instant) {
         let passed = now.saturating_duration_since(self.filled).as_secs_f64();
-        self.left = (self.left + passed * lane.pace()).min(BURST);
+        self.left = (self.left + passed * class.pace()).min(BURST);
         self.filled = now;
     }
 
-    fn pays(&mut self, lane: RateClass, now: Instant) -> bool {
-        self.fill(lane, now);
+    fn pays(&mut self, class: RateClass, now: Instant) -> bool {
+        self.fill(class, now);
         let pays = self.left >= 1.0;
         if pays {
             self.left -= 1.0;
@@ -96,45 +98,45 @@ impl Purse {
 }
 
 #[derive(Debug)]
-struct Gathered {
+struct PendingNotes {
     waiting: Vec<AuditNote>,
-    purses: [Purse; RateClass::ALL.len()],
+    budgets: [RateBudget; RateClass::ALL.len()],
     /// Of callers that were refused, by name: one of them takes nothing from the others.
-    refused: HashMap<String, Purse>,
+    refused: HashMap<String, RateBudget>,
 }
 
-impl Gathered {
-    /// The purse of a caller that is refused.
-    fn purse_of(&mut self, user: &str, now: Instant) -> &mut Purse {
+impl PendingNotes {
+    /// The budget of a caller that is refused.
+    fn budget_of(&mut self, user: &str, now: Instant) -> &mut RateBudget {
         if !self.refused.contains_key(user) && self.refused.len() >= REFUSED_CALLERS_MAX {
-            self.refused.values_mut().for_each(|purse| purse.fill(RateClass::Refused, now));
-            self.refused.retain(|_, purse| purse.left < BURST);
+            self.refused.values_mut().for_each(|budget| budget.fill(RateClass::Refused, now));
+            self.refused.retain(|_, budget| budget.left < BURST);
         }
         let has_room = self.refused.len() < REFUSED_CALLERS_MAX;
         let user = if has_room || self.refused.contains_key(user) { user } else { "" };
-        self.refused.entry(user.to_owned()).or_insert_with(Purse::full)
+        self.refused.entry(user.to_owned()).or_insert_with(RateBudget::full)
     }
 
     /// True if a refusal of this caller would be noted; nothing is paid.
     fn tells_refusal_of(&mut self, user: &str, now: Instant) -> bool {
-        let Some(purse) = self.refused.get_mut(user) else { return true };
-        purse.fill(RateClass::Refused, now);
-        purse.left >= 1.0
+        let Some(budget) = self.refused.get_mut(user) else { return true };
+        budget.fill(RateClass::Refused, now);
+        budget.left >= 1.0
     }
 
     /// True if the note waits now, by itself.
-    fn take(&mut self, lane: RateClass, note: AuditNote, now: Instant) -> bool {
+    fn take(&mut self, class: RateClass, note: AuditNote, now: Instant) -> bool {
         if let Some(known) = self.waiting.iter_mut().find(|known| is_alike(known, &note)) {
             known.count = known.count.saturating_add(note.count);
             return false;
         }
         let is_full = self.waiting.len() >= WAITING_MAX;
-        let purse = match lane {
-            RateClass::Refused => self.purse_of(&note.user, now),
-            RateClass::Done | RateClass::Stranger | RateClass::Client => &mut self.purses[lane as usize],
+        let budget = match class {
+            RateClass::Refused => self.budget_of(&note.user, now),
+            RateClass::Done | RateClass::Stranger | RateClass::Client => &mut self.budgets[class as usize],
         };
-        if is_full || !purse.pays(lane, now) {
-            let untold = &mut self.purses[lane as usize].untold;
+        if is_full || !budget.pays(class, now) {
+            let untold = &mut self.budgets[class as usize].untold;
             *untold = untold.saturating_add(note.count);
             return false;
         }
@@ -144,10 +146,10 @@ impl Gathered {
 
     /// Returns the notes to be proposed now, with a note of those that were left out.
     fn hand_over(&mut self, now: Instant, blank: &AuditNote) -> Vec<AuditNote> {
-        for (lane, purse) in RateClass::ALL.into_iter().zip(&mut self.purses) {
-            if purse.untold > 0 && self.waiting.len() < WAITING_MAX && purse.pays(lane, now) {
-                let count = std::mem::take(&mut purse.untold);
-                let (action, kind, name) = (UNTOLD.to_owned(), "audit".to_owned(), lane.word().to_owned());
+        for (class, budget) in RateClass::ALL.into_iter().zip(&mut self.budgets) {
+            if budget.untold > 0 && self.waiting.len() < WAITING_MAX && budget.pays(class, now) {
+                let count = std::mem::take(&mut budget.untold);
+                let (action, kind, name) = (UNTOLD.to_owned(), "audit".to_owned(), class.word().to_owned());
                 self.waiting.push(AuditNote { action, kind, name, count, ..blank.clone() });
             }
         }
@@ -169,66 +171,69 @@ fn is_alike(one: &AuditNote, other: &AuditNote) -> bool {
         && (namespace, name, code) == (&other.namespace, &other.name, &other.code)
 }
 
-/// The notes of a node that are not written down yet.
-pub(super) struct Notes(Mutex<Gathered>);
-
-impl Default for Notes {
+impl Default for PendingNotes {
     fn default() -> Self {
-        let purses = RateClass::ALL.map(|_| Purse::full());
-        Notes(Mutex::new(Gathered { waiting: Vec::new(), purses, refused: HashMap::new() }))
+        let budgets = RateClass::ALL.map(|_| RateBudget::full());
+        PendingNotes { waiting: Vec::new(), budgets, refused: HashMap::new() }
     }
 }
 
-impl Node {
+/// The notes of a node that are not written down yet.
+#[derive(Default)]
+pub struct AuditBuffer(Mutex<PendingNotes>);
+
+impl AuditBuffer {
     /// Has a note written down, soon. Its time is now.
-    pub fn note(&self, lane: RateClass, note: AuditNote) {
-        if self.state().level() < Level::TRUST {
+    pub fn note(&self, node: &Node, class: RateClass, note: AuditNote) {
+        let level = node.state().level();
+        if level < Level::TRUST {
             return;
         }
-        let mut note = AuditNote { time: self.now(), count: note.count.max(1), ..note };
-        if self.state().level() < Level::RIGHTS {
+        let mut note = AuditNote { time: node.now(), count: note.count.max(1), ..note };
+        if level < Level::RIGHTS {
             note.namespace.clear();
         }
         let shown = note.clone();
-        if self.inner().notes.0.lock().take(lane, note, Instant::now()) {
-            tell_of(&AuditRow::of_note(shown.time, shown));
+        if self.0.lock().take(class, note, Instant::now()) {
+            log_row(&AuditRow::of_note(shown.time, shown));
             return;
         }
-        self.metrics().audit_merged.with_label_values(&[lane.word()]).inc();
-        if lane == RateClass::Refused {
-            self.metrics().audit_refusals_dropped.inc_by(shown.count.into());
+        node.metrics().audit_merged.with_label_values(&[class.word()]).inc();
+        if class == RateClass::Refused {
+            node.metrics().audit_refusals_dropped.inc_by(shown.count.into());
         }
     }
 
     /// True if the trail takes what this caller is refused now; after very many refusals it does not.
-    pub fn tells_refusals_of(&self, user: &str) -> bool {
-        self.state().level() < Level::RIGHTS || self.inner().notes.0.lock().tells_refusal_of(user, Instant::now())
+    pub fn tells_refusals_of(&self, node: &Node, user: &str) -> bool {
+        node.state().level() < Level::RIGHTS || self.0.lock().tells_refusal_of(user, Instant::now())
     }
 
     /// Counts items that were refused when they were applied; `is_told` of those that the trail has in one row.
-    pub fn count_refusals(&self, user: &str, count: u64, is_told: bool) {
+    pub fn count_refusals(&self, node: &Node, user: &str, count: u64, is_told: bool) {
         let now = Instant::now();
         if is_told {
-            self.inner().notes.0.lock().purse_of(user, now).pays(RateClass::Refused, now);
+            self.0.lock().budget_of(user, now).pays(RateClass::Refused, now);
         } else {
-            self.metrics().audit_refusals_dropped.inc_by(count);
+            node.metrics().audit_refusals_dropped.inc_by(count);
         }
     }
 }
 
 /// Proposes what waits, for as long as the node runs.
-pub(super) async fn write_down(node: Node) {
+pub(super) async fn write_down(node: Node, controllers: Arc<Controllers>) {
+    let pending = &controllers.audit_buffer.0;
     loop {
         sleep(ROUND).await;
         let blank = AuditNote { time: node.now(), user: CLUSTER.to_owned(), ..AuditNote::default() };
-        let notes = node.inner().notes.0.lock().hand_over(Instant::now(), &blank);
+        let notes = pending.lock().hand_over(Instant::now(), &blank);
         if notes.is_empty() {
             continue;
         }
         let request = RequestId(rand::random());
         if let Err(error) = propose_once(&node, request, &notes).await {
             tracing::debug!(%error, "notes for the audit trail could not be written down yet");
-            node.inner().notes.0.lock().take_back(notes);
+            pending.lock().take_back(notes);
         }
     }
 }
@@ -255,11 +260,7 @@ async fn propose_once(node: &Node, request: RequestId, notes: &[AuditNote]) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raft::testing::TestNode;
-
-    fn gathered() -> Gathered {
-        Notes::default().0.into_inner()
-    }
+    use crate::controllers::testing::TestNode;
 
     fn note(name: &str) -> AuditNote {
         AuditNote { name: name.into(), count: 1, ..AuditNote::default() }
@@ -267,71 +268,71 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_alike_is_told_once() {
-        let (mut gathered, now) = (gathered(), Instant::now());
-        assert!(gathered.take(RateClass::Stranger, note("a"), now));
-        assert!(!gathered.take(RateClass::Stranger, AuditNote { request: "other".into(), ..note("a") }, now));
-        assert!(gathered.take(RateClass::Stranger, note("b"), now));
-        let told = gathered.hand_over(now, &AuditNote::default());
+        let (mut pending, now) = (PendingNotes::default(), Instant::now());
+        assert!(pending.take(RateClass::Stranger, note("a"), now));
+        assert!(!pending.take(RateClass::Stranger, AuditNote { request: "other".into(), ..note("a") }, now));
+        assert!(pending.take(RateClass::Stranger, note("b"), now));
+        let told = pending.hand_over(now, &AuditNote::default());
         let counts: Vec<_> = told.iter().map(|note| (note.name.as_str(), note.count)).collect();
         assert_eq!(counts, [("a", 2), ("b", 1)]);
-        assert_eq!(gathered.hand_over(now, &AuditNote::default()), []);
+        assert_eq!(pending.hand_over(now, &AuditNote::default()), []);
     }
 
     /// Ten minutes of a flood that is never alike: as many notes as the burst and the pace let, none of the
-    /// lanes of others, and every one that was left out is in a count.
+    /// classes of others, and every one that was left out is in a count.
     #[tokio::test]
     async fn a_flood_is_a_bounded_number_of_notes() {
-        let (mut gathered, began) = (gathered(), Instant::now());
+        let (mut pending, began) = (PendingNotes::default(), Instant::now());
         let (mut told, mut counted, mut known) = (0, 0, 0);
         for second in 0..600_u64 {
             let now = began + Duration::from_secs(second);
             for number in 0..500 {
-                gathered.take(RateClass::Stranger, note(&format!("{second} {number}")), now);
+                pending.take(RateClass::Stranger, note(&format!("{second} {number}")), now);
             }
-            known += u32::from(gathered.take(RateClass::Done, note(&format!("{second}")), now));
-            for note in gathered.hand_over(now, &AuditNote::default()) {
+            known += u32::from(pending.take(RateClass::Done, note(&format!("{second}")), now));
+            for note in pending.hand_over(now, &AuditNote::default()) {
                 told += 1;
                 counted += note.count;
             }
         }
         assert_eq!(known, 600, "what is done is told all the same");
         assert!((100..=100 + 100 + 600).contains(&told), "{told}");
-        let left: u32 = gathered.purses.iter().map(|purse| purse.untold).sum();
-        let waiting: u32 = gathered.waiting.iter().map(|note| note.count).sum();
+        let left: u32 = pending.budgets.iter().map(|budget| budget.untold).sum();
+        let waiting: u32 = pending.waiting.iter().map(|note| note.count).sum();
         assert_eq!(counted + left + waiting, 600 * 500 + 600);
-        assert!(gathered.waiting.len() <= WAITING_MAX);
+        assert!(pending.waiting.len() <= WAITING_MAX);
     }
 
     /// One caller's thousand refusals leave room for the first one of another, and ten more a minute for itself.
     #[tokio::test]
     async fn each_caller_has_a_budget_of_refusals() {
-        let (mut gathered, began) = (gathered(), Instant::now());
+        let (mut pending, began) = (PendingNotes::default(), Instant::now());
         let of = |user: &str, name: &str| AuditNote { user: user.into(), ..note(name) };
         let told =
-            (0..1000).filter(|number| gathered.take(RateClass::Refused, of("eve", &number.to_string()), began)).count();
+            (0..1000).filter(|number| pending.take(RateClass::Refused, of("eve", &number.to_string()), began)).count();
         assert_eq!(told, 100);
-        assert!(!gathered.tells_refusal_of("eve", began) && gathered.tells_refusal_of("ann", began));
-        assert!(gathered.take(RateClass::Refused, of("ann", "x"), began));
+        assert!(!pending.tells_refusal_of("eve", began) && pending.tells_refusal_of("ann", began));
+        assert!(pending.take(RateClass::Refused, of("ann", "x"), began));
         let later = began + Duration::from_secs(60);
-        gathered.hand_over(later, &AuditNote::default());
+        pending.hand_over(later, &AuditNote::default());
         let told = (0..1000)
-            .filter(|number| gathered.take(RateClass::Refused, of("eve", &format!("b{number}")), later))
+            .filter(|number| pending.take(RateClass::Refused, of("eve", &format!("b{number}")), later))
             .count();
         assert_eq!(told, 10);
         for number in 0..3 * REFUSED_CALLERS_MAX {
-            gathered.purse_of(&number.to_string(), later).pays(RateClass::Refused, later);
+            pending.budget_of(&number.to_string(), later).pays(RateClass::Refused, later);
         }
-        assert!(gathered.refused.len() <= REFUSED_CALLERS_MAX + 1, "{}", gathered.refused.len());
+        assert!(pending.refused.len() <= REFUSED_CALLERS_MAX + 1, "{}", pending.refused.len());
     }
 
     #[tokio::test]
     async fn what_could_not_be_written_is_told_first() {
-        let (mut gathered, now) = (gathered(), Instant::now());
-        gathered.take(RateClass::Done, note("a"), now);
-        let notes = gathered.hand_over(now, &AuditNote::default());
-        gathered.take(RateClass::Done, note("b"), now);
-        gathered.take_back(notes);
-        let names: Vec<_> = gathered.hand_over(now, &AuditNote::default()).into_iter().map(|note| note.name).collect();
+        let (mut pending, now) = (PendingNotes::default(), Instant::now());
+        pending.take(RateClass::Done, note("a"), now);
+        let notes = pending.hand_over(now, &AuditNote::default());
+        pending.take(RateClass::Done, note("b"), now);
+        pending.take_back(notes);
+        let names: Vec<_> = pending.hand_over(now, &AuditNote::default()).into_iter().map(|note| note.name).collect();
         assert_eq!(names, ["a", "b"]);
     }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::node::Node;
 use crate::catalog::{Command, Op, Outcome};
 use crate::format::level::Level;
 use crate::model::access::{CLUSTER, PasswordHash, UserDraft};
 use crate::model::code::Code;
+use crate::raft::node::Node;
 
 /// Between two looks whether it can be done by now.
 const ROUND: Duration = Duration::from_millis(200);

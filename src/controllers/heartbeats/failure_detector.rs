@@ -66,23 +66,23 @@ struct Known {
 
 /// Data of the catalog about an instance that is to beat.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct HealthState {
     pub(super) window: Duration,
     pub(super) healthy: bool,
 }
 
-impl Seen {
+impl HealthState {
     /// Nothing of an instance whose health is not checked.
-    pub(super) fn of(instance: &Instance) -> Option<Seen> {
+    pub(super) fn of(instance: &Instance) -> Option<HealthState> {
         let ttl = instance.heartbeat_ttl?;
         let window = Duration::from_secs(u64::from(ttl * limits::HEARTBEATS_MISSED_MAX));
-        Some(Seen { window, healthy: instance.healthy })
+        Some(HealthState { window, healthy: instance.healthy })
     }
 }
 
-/// Verdict on an instance that was looked at.
+/// HealthVerdict on an instance that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum HealthVerdict {
     /// It is to become unhealthy.
     Silent,
     /// It is to become healthy: that takes a heartbeat.
@@ -117,23 +117,23 @@ impl FailureDetector {
     }
 
     /// Takes in an instance that was registered before this node listened, or before it heard of it.
-    pub(super) fn take_in(&mut self, id: &str, seen: Seen) {
+    pub(super) fn take_in(&mut self, id: &str, state: HealthState) {
         if let Some(listening) = &self.listening
             && !self.known.contains_key(id)
         {
-            self.insert(id, seen, listening.since);
+            self.insert(id, state, listening.since);
         }
     }
 
     /// An instance was registered or updated.
-    pub(super) fn see(&mut self, id: &str, seen: Seen, now: Instant) {
+    pub(super) fn see(&mut self, id: &str, state: HealthState, now: Instant) {
         if self.listening.is_none() {
             return;
         }
-        let Some((id, _)) = self.known.get_key_value(id) else { return self.insert(id, seen, now) };
+        let Some((id, _)) = self.known.get_key_value(id) else { return self.insert(id, state, now) };
         let id = id.clone();
-        self.note(&id, seen.healthy, |known| (known.heard, known.by_beat) = (now, false));
-        self.plan(&id, now + seen.until_looked_at());
+        self.note(&id, state.healthy, |known| (known.heard, known.by_beat) = (now, false));
+        self.plan(&id, now + state.until_looked_at());
     }
 
     /// An instance has beaten; false of one that is not known here.
@@ -184,45 +184,45 @@ impl FailureDetector {
     pub(super) fn look(
         &mut self,
         id: &Arc<str>,
-        seen: Option<Seen>,
+        state: Option<HealthState>,
         dead_after: Option<Duration>,
         now: Instant,
-    ) -> Option<Verdict> {
+    ) -> Option<HealthVerdict> {
         self.silent.remove(id);
         self.back.remove(id);
         let since = self.listening.as_ref()?.since;
-        let Some(seen) = seen else {
+        let Some(state) = state else {
             self.forget(id);
             return None;
         };
-        self.note(id, seen.healthy, |_| ());
+        self.note(id, state.healthy, |_| ());
         let known = self.known.get_mut(id)?;
-        let (heard, beats) = (known.heard.max(since), known.by_beat && now - known.heard <= seen.window);
-        if seen.healthy {
-            if now - heard > seen.window {
+        let (heard, beats) = (known.heard.max(since), known.by_beat && now - known.heard <= state.window);
+        if state.healthy {
+            if now - heard > state.window {
                 self.silent.insert(id.clone());
-                return Some(Verdict::Silent);
+                return Some(HealthVerdict::Silent);
             }
-            self.plan(id, heard + seen.window);
+            self.plan(id, heard + state.window);
             return None;
         }
         if beats {
             self.back.insert(id.clone());
-            return Some(Verdict::Back);
+            return Some(HealthVerdict::Back);
         }
         known.ill_since = dead_after.map(|_| known.ill_since.unwrap_or(now));
         let end = known.ill_since.zip(dead_after).map(|(ill_since, after)| ill_since.max(heard) + after);
         let again = now + LOOK_AT_ILL;
         self.plan(id, end.filter(|end| *end >= now).map_or(again, |end| end.min(again)));
-        end.is_some_and(|end| now > end).then_some(Verdict::Dead)
+        end.is_some_and(|end| now > end).then_some(HealthVerdict::Dead)
     }
 
-    fn insert(&mut self, id: &str, seen: Seen, heard: Instant) {
+    fn insert(&mut self, id: &str, state: HealthState, heard: Instant) {
         let id: Arc<str> = id.into();
         let known = Known { heard, by_beat: false, healthy: true, ill_since: None, slot: None };
         self.known.insert(id.clone(), known);
-        self.note(&id, seen.healthy, |_| ());
-        self.plan(&id, heard + seen.until_looked_at());
+        self.note(&id, state.healthy, |_| ());
+        self.plan(&id, heard + state.until_looked_at());
     }
 
     /// Notes the health of an instance, and what else is new of it.
@@ -257,7 +257,7 @@ impl FailureDetector {
     }
 }
 
-impl Seen {
+impl HealthState {
     fn until_looked_at(self) -> Duration {
         if self.healthy { self.window } else { LOOK_AT_ILL }
     }
@@ -273,8 +273,8 @@ mod tests {
     use super::*;
 
     const WINDOW: Duration = Duration::from_secs(3);
-    const HEALTHY: Seen = Seen { window: WINDOW, healthy: true };
-    const ILL: Seen = Seen { window: WINDOW, healthy: false };
+    const HEALTHY: HealthState = HealthState { window: WINDOW, healthy: true };
+    const ILL: HealthState = HealthState { window: WINDOW, healthy: false };
 
     enum Step {
         /// Leads in this term, or does not.
@@ -284,34 +284,35 @@ mod tests {
         /// Rounds every half second, up to and including this moment, in which nothing is found.
         Quiet(u64),
         /// One round that finds this.
-        Finds(Verdict),
+        Finds(HealthVerdict),
         /// Nothing runs until this moment.
         Stall(u64),
     }
+    use HealthVerdict::{Back, Dead, Silent};
     use Step::{Beat, Finds, Lead, Quiet, See, Stall};
-    use Verdict::{Back, Dead, Silent};
 
-    /// One instance of ttl 1 that starts healthy and becomes what is found, and its keeper.
+    /// One instance of ttl 1 that starts healthy and becomes what is found, and its detector.
     struct Walk {
-        keeper: FailureDetector,
-        seen: Seen,
+        detector: FailureDetector,
+        state: HealthState,
         dead_after: Option<Duration>,
     }
 
     impl Walk {
         /// One round; of one instance there is one verdict.
-        fn round(&mut self, now: Instant) -> Option<Verdict> {
-            self.keeper.begin_round(now);
-            if self.keeper.wants_all() {
-                self.keeper.take_in("i", self.seen);
+        fn round(&mut self, now: Instant) -> Option<HealthVerdict> {
+            self.detector.begin_round(now);
+            if self.detector.wants_all() {
+                self.detector.take_in("i", self.state);
             }
-            let (seen, dead_after) = (self.seen, self.dead_after);
-            let due = self.keeper.due(now);
-            let found: Vec<_> = due.iter().filter_map(|id| self.keeper.look(id, Some(seen), dead_after, now)).collect();
+            let (state, dead_after) = (self.state, self.dead_after);
+            let due = self.detector.due(now);
+            let found: Vec<_> =
+                due.iter().filter_map(|id| self.detector.look(id, Some(state), dead_after, now)).collect();
             assert!(found.len() <= 1, "{found:?}");
             match found.first() {
-                Some(Silent) => self.seen = ILL,
-                Some(Back) => self.seen = HEALTHY,
+                Some(Silent) => self.state = ILL,
+                Some(Back) => self.state = HEALTHY,
                 Some(Dead) | None => {}
             }
             found.first().copied()
@@ -325,13 +326,13 @@ mod tests {
 
     fn walk_removing(title: &str, dead_after: Option<Duration>, steps: &[Step]) {
         let (start, mut clock) = (Instant::now(), 0);
-        let mut walk = Walk { keeper: FailureDetector::default(), seen: HEALTHY, dead_after };
+        let mut walk = Walk { detector: FailureDetector::default(), state: HEALTHY, dead_after };
         for (number, step) in steps.iter().enumerate() {
             let now = start + Duration::from_millis(clock);
             match step {
-                Lead(term) => walk.keeper.listen(*term, now),
-                See => walk.keeper.see("i", walk.seen, now),
-                Beat => drop(walk.keeper.hear("i", now)),
+                Lead(term) => walk.detector.listen(*term, now),
+                See => walk.detector.see("i", walk.state, now),
+                Beat => drop(walk.detector.hear("i", now)),
                 Stall(until) => clock = *until,
                 Quiet(until) => {
                     while clock < *until {
@@ -378,54 +379,54 @@ mod tests {
 
     #[test]
     fn what_is_found_is_found_again_until_it_is_done() {
-        let (mut keeper, start) = (FailureDetector::default(), Instant::now());
+        let (mut detector, start) = (FailureDetector::default(), Instant::now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let round = |keeper: &mut FailureDetector, seen: Option<Seen>, seconds: u64| -> Vec<Verdict> {
-            let due = keeper.due(at(seconds));
-            due.iter().filter_map(|id| keeper.look(id, seen, None, at(seconds))).collect()
+        let round = |detector: &mut FailureDetector, state: Option<HealthState>, seconds: u64| -> Vec<HealthVerdict> {
+            let due = detector.due(at(seconds));
+            due.iter().filter_map(|id| detector.look(id, state, None, at(seconds))).collect()
         };
-        keeper.listen(Some(1), start);
-        keeper.take_in("i", HEALTHY);
+        detector.listen(Some(1), start);
+        detector.take_in("i", HEALTHY);
         for second in 4..6 {
-            assert_eq!(round(&mut keeper, Some(HEALTHY), second), [Silent]);
+            assert_eq!(round(&mut detector, Some(HEALTHY), second), [Silent]);
         }
-        assert_eq!(round(&mut keeper, Some(ILL), 6), []);
-        assert!(keeper.hear("i", at(7)));
+        assert_eq!(round(&mut detector, Some(ILL), 6), []);
+        assert!(detector.hear("i", at(7)));
         for second in 7..9 {
-            assert_eq!(round(&mut keeper, Some(ILL), second), [Back]);
+            assert_eq!(round(&mut detector, Some(ILL), second), [Back]);
         }
-        assert_eq!(round(&mut keeper, Some(HEALTHY), 9), []);
-        assert_eq!(round(&mut keeper, None, 15), []);
-        assert!(keeper.known.is_empty() && keeper.agenda.is_empty() && keeper.ill == 0, "it is gone");
+        assert_eq!(round(&mut detector, Some(HEALTHY), 9), []);
+        assert_eq!(round(&mut detector, None, 15), []);
+        assert!(detector.known.is_empty() && detector.agenda.is_empty() && detector.ill == 0, "it is gone");
     }
 
     #[test]
     fn a_few_who_are_back_wait_for_no_round() {
-        let (mut keeper, now) = (FailureDetector::default(), Instant::now());
-        assert!(!keeper.hear("deaf", now), "it does not lead");
-        keeper.listen(Some(1), now);
-        assert!(!keeper.hear("nobody", now), "it knows nobody yet");
-        for (id, seen) in [("well", HEALTHY), ("ill", ILL)] {
-            keeper.take_in(id, seen);
-            assert!(keeper.hear(id, now));
+        let (mut detector, now) = (FailureDetector::default(), Instant::now());
+        assert!(!detector.hear("deaf", now), "it does not lead");
+        detector.listen(Some(1), now);
+        assert!(!detector.hear("nobody", now), "it knows nobody yet");
+        for (id, state) in [("well", HEALTHY), ("ill", ILL)] {
+            detector.take_in(id, state);
+            assert!(detector.hear(id, now));
         }
-        assert!(keeper.rings() && !keeper.rings());
-        assert_eq!(keeper.back(), ["ill".into()]);
+        assert!(detector.rings() && !detector.rings());
+        assert_eq!(detector.back(), ["ill".into()]);
         let crowd: Vec<String> = (0..FLOOD).map(|number| number.to_string()).collect();
-        crowd.iter().for_each(|id| keeper.take_in(id, ILL));
-        assert!(keeper.hear("1", now) && !keeper.rings(), "many may come back together");
+        crowd.iter().for_each(|id| detector.take_in(id, ILL));
+        assert!(detector.hear("1", now) && !detector.rings(), "many may come back together");
     }
 
     #[test]
     fn a_shorter_window_is_looked_at_sooner() {
-        let (mut keeper, start) = (FailureDetector::default(), Instant::now());
-        keeper.listen(Some(1), start);
-        keeper.take_in("i", Seen { window: Duration::from_secs(180), healthy: true });
-        keeper.see("i", HEALTHY, start);
+        let (mut detector, start) = (FailureDetector::default(), Instant::now());
+        detector.listen(Some(1), start);
+        detector.take_in("i", HealthState { window: Duration::from_secs(180), healthy: true });
+        detector.see("i", HEALTHY, start);
         let after = start + WINDOW + SLOT;
-        assert_eq!(keeper.due(after), ["i".into()]);
-        assert_eq!(keeper.look(&"i".into(), Some(HEALTHY), None, after), Some(Silent));
-        assert_eq!(keeper.due(start + Duration::from_secs(200)), ["i".into()], "its old place is void");
+        assert_eq!(detector.due(after), ["i".into()]);
+        assert_eq!(detector.look(&"i".into(), Some(HEALTHY), None, after), Some(Silent));
+        assert_eq!(detector.due(start + Duration::from_secs(200)), ["i".into()], "its old place is void");
     }
 
     #[test]

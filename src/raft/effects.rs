@@ -1,15 +1,18 @@
-//! News of applied entries, and those who hear of them.
+//! Effects of applied entries, and the keys that they wake.
 
-use super::state::{Applied, Reply};
+use super::machine::Progress;
+use super::state::{Applied, CommandReply};
 use crate::catalog::{Change, RequestId};
 use crate::model::content::Content;
 use crate::model::time::Timestamp;
 use crate::peer::Checkpoint;
 use crate::watch::WatchKey;
 
-/// The news of one group.
+/// The effects of one group.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct Effects {
+    /// Progress with the entries of this group.
+    pub(super) progress: Progress,
     /// Entries that were applied.
     pub(super) entries: usize,
     /// Hashes at the indexes where they are noted, once the rows are written.
@@ -21,7 +24,7 @@ pub(super) struct News {
     pub(super) changes: Vec<Change>,
     /// Contents that are needed in memory, and are on disk alone.
     pub(super) unread: Vec<Content>,
-    pub(super) replies: Vec<(RequestId, Reply)>,
+    pub(super) replies: Vec<(RequestId, CommandReply)>,
 }
 
 pub(super) fn watch_keys(change: &Change) -> Vec<WatchKey> {

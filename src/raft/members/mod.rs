@@ -19,8 +19,9 @@ use openraft::{ChangeMembers, Instant as _, Membership};
 use super::forwarded::MembershipChange;
 use super::leading::{ProposeOutcome, WriteError, refused, write_error};
 use super::node::Node;
+use crate::format::level::Level;
 use crate::format::types::{Member, NodeId, TypeConfig};
-use crate::peer::{IntroduceError, REACHABLE_WITHIN};
+use crate::peer::{Build, IntroduceError, REACHABLE_WITHIN};
 
 /// Time limit for a successor to win its election.
 pub(super) const TRANSFER_WITHIN: Duration = Duration::from_secs(3);
@@ -35,8 +36,8 @@ const PROMOTE_LAG_MAX: u64 = 1000;
 /// a caller that gives up in between must not leave the cluster between them.
 pub(super) async fn change(node: &Node, change: MembershipChange) -> ProposeOutcome {
     let node = node.clone();
-    let carried = tokio::spawn(async move { change_in_turn(&node, change).await }).await;
-    carried.unwrap_or_else(|error| ProposeOutcome::Unknown(error.to_string()))
+    let outcome = tokio::spawn(async move { change_in_turn(&node, change).await }).await;
+    outcome.unwrap_or_else(|error| ProposeOutcome::Unknown(error.to_string()))
 }
 
 /// Only while the lease holds, as for a write: what a leader appends that is cut off has no clear outcome.
@@ -60,9 +61,47 @@ pub(super) fn addresses(membership: &Membership<NodeId, Member>) -> BTreeMap<Nod
 
 /// All members but this node.
 pub(super) fn other_members(node: &Node) -> Vec<NodeId> {
-    let metrics = node.raft_metrics();
-    let ids = metrics.membership_config.membership().nodes().map(|(id, _)| *id);
-    ids.filter(|id| *id != node.id()).collect()
+    node.member_ids().into_iter().filter(|id| *id != node.id()).collect()
+}
+
+impl Node {
+    /// Ids of all members.
+    pub(crate) fn member_ids(&self) -> Vec<NodeId> {
+        self.raft_metrics().membership_config.membership().nodes().map(|(id, _)| *id).collect()
+    }
+
+    /// Finishes a change of voters whose leader was lost between its two steps: until then every commit takes
+    /// a majority of the old voters and one of the new ones.
+    pub(crate) async fn finish_membership_change(&self) {
+        if !Present::of(self).is_joint {
+            return;
+        }
+        // One that is being carried out finishes by itself.
+        let Ok(_turn) = self.inner().membership_turn.try_lock() else { return };
+        match write(self, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
+            ProposeOutcome::Done { .. } => {
+                tracing::info!("a change of voters that a lost leader had begun is finished");
+            }
+            other => tracing::warn!(?other, "a change of voters is unfinished"),
+        }
+    }
+
+    /// Build that a member announces: this node, or one that is connected.
+    pub(super) fn build_of(&self, node_id: NodeId) -> Option<Build> {
+        if node_id == self.id() {
+            let level = self.state().catalog().level();
+            let (version, levels) = (env!("CARGO_PKG_VERSION").to_owned(), self.store().levels());
+            return Some(Build { version, levels, level, tls: true });
+        }
+        self.inner().peers.build(node_id)
+    }
+
+    /// The highest level that every member reads, learners included; `None` unless all are in reach.
+    pub(crate) fn common_level(&self) -> Option<Level> {
+        self.member_ids()
+            .into_iter()
+            .try_fold(Level(u8::MAX), |common, id| Some(common.min(self.build_of(id)?.levels.max)))
+    }
 }
 
 /// The membership in force on this node.
@@ -262,20 +301,6 @@ async fn transfer(node: &Node, to: NodeId) -> ProposeOutcome {
     match node.await_leader(TRANSFER_WITHIN, |leader| leader == Some(to)).await {
         true => present.unchanged(),
         false => refused(format!("node {to} did not take the lead within {TRANSFER_WITHIN:?}")),
-    }
-}
-
-/// Finishes a change of voters whose leader was lost between its two steps: until then every commit takes
-/// a majority of the old voters and one of the new ones.
-pub(super) async fn finish_change(node: &Node) {
-    if node.leading_term().is_none() || !Present::of(node).is_joint {
-        return;
-    }
-    // One that is being carried out finishes by itself.
-    let Ok(_turn) = node.inner().membership_turn.try_lock() else { return };
-    match write(node, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
-        ProposeOutcome::Done { .. } => tracing::info!("a change of voters that a lost leader had begun is finished"),
-        other => tracing::warn!(?other, "a change of voters is unfinished"),
     }
 }
 

@@ -10,14 +10,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use sha2::{Digest, Sha256};
 
-use super::members;
-use super::node::Node;
 use crate::catalog::history::Thing;
 use crate::catalog::page::{Place, Placed, place_of};
 use crate::format::level::Level;
 use crate::format::types::NodeId;
 use crate::model::limits;
-use crate::peer::{Mark, Subscribed};
+use crate::peer::{ClientMark, Subscribed};
+use crate::raft::node::Node;
 use crate::subscribers::Subscription;
 
 /// Time limit for another node to answer. One that has not answered by then is named in the answer.
@@ -25,7 +24,7 @@ const ASK_WITHIN: Duration = Duration::from_secs(3);
 
 /// Clients of the cluster that have a release of something.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct ClusterSubscribers {
     pub amount: u64,
     pub current: u64,
     /// By address and program; not all of them where there are very many.
@@ -57,51 +56,33 @@ pub(super) async fn own(node: &Node, thing: Thing) -> Subscribed {
 }
 
 /// Mark that identifies a client, the same on all nodes.
-fn mark_of(client: &Subscription) -> Mark {
+fn mark_of(client: &Subscription) -> ClientMark {
     let mut digest = Sha256::new();
     digest.update((client.address.len() as u64).to_be_bytes());
     digest.update(&client.address);
     digest.update(&client.agent);
     let who = digest.finalize().iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    Mark(who, client.heard_ms_ago, client.is_current)
+    ClientMark(who, client.heard_ms_ago, client.is_current)
 }
 
-impl Node {
-    /// Brings the gauges up to date that say how many clients are current; all clients are judged for it, so not more
-    /// often than every few seconds.
-    pub async fn record_shares(&self) {
-        if !self.subscribers().is_to_be_counted() {
-            return;
-        }
-        let asked = self.clone();
-        let count = move || asked.subscribers().shares(&asked.state().view());
-        let metrics = self.metrics();
-        for (kind, share) in tokio::task::spawn_blocking(count).await.unwrap_or_default() {
-            let as_gauge = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-            metrics.subscribers_present.with_label_values(&[kind]).set(as_gauge(share.present));
-            metrics.subscribers_current.with_label_values(&[kind]).set(as_gauge(share.current));
-        }
-    }
-
-    /// Asks every member.
-    pub async fn gather_subscribers(&self, thing: &Thing) -> Gathered {
-        let members = members::addresses(self.raft_metrics().membership_config.membership()).into_keys();
-        let asked = members.map(|id| async move {
-            if id == self.id() {
-                return (id, Some(own(self, thing.clone()).await));
-            }
-            (id, self.inner().peers.subscribers(id, thing, ASK_WITHIN).await.ok())
-        });
-        merged(join_all(asked).await)
-    }
+/// Asks every member.
+pub async fn gather(node: &Node, thing: &Thing) -> ClusterSubscribers {
+    let answers = node.member_ids().into_iter().map(|id| async move {
+        let answer = match id == node.id() {
+            true => Some(own(node, thing.clone()).await),
+            false => node.peers().subscribers(id, thing, ASK_WITHIN).await.ok(),
+        };
+        (id, answer)
+    });
+    merged(join_all(answers).await)
 }
 
-fn merged(told: Vec<(NodeId, Option<Subscribed>)>) -> Gathered {
-    let mut gathered = Gathered::default();
-    let mut newest: HashMap<u64, (Mark, NodeId, Option<Subscription>)> = HashMap::new();
-    for (id, told) in told {
-        let Some(Subscribed { amount, current, clients, marks }) = told else {
-            gathered.silent.push(id);
+fn merged(answers: Vec<(NodeId, Option<Subscribed>)>) -> ClusterSubscribers {
+    let mut all = ClusterSubscribers::default();
+    let mut newest: HashMap<u64, (ClientMark, NodeId, Option<Subscription>)> = HashMap::new();
+    for (id, answer) in answers {
+        let Some(Subscribed { amount, current, clients, marks }) = answer else {
+            all.silent.push(id);
             continue;
         };
         // Of a node below the level that has marks, all that it does not tell of is counted as it says.
@@ -110,8 +91,8 @@ fn merged(told: Vec<(NodeId, Option<Subscribed>)>) -> Gathered {
         known.for_each(|is_current| {
             (known_amount, known_current) = (known_amount + 1, known_current + u64::from(is_current))
         });
-        gathered.amount += amount.saturating_sub(known_amount);
-        gathered.current += current.saturating_sub(known_current);
+        all.amount += amount.saturating_sub(known_amount);
+        all.current += current.saturating_sub(known_current);
         let clients = clients.into_iter().map(|client| (mark_of(&client), Some(client)));
         for (mark, client) in clients.chain(marks.into_iter().map(|mark| (mark, None))) {
             let known = newest.get(&mark.0);
@@ -120,11 +101,11 @@ fn merged(told: Vec<(NodeId, Option<Subscribed>)>) -> Gathered {
             }
         }
     }
-    gathered.amount += newest.len() as u64;
-    gathered.current += newest.values().filter(|(mark, ..)| mark.2).count() as u64;
-    gathered.clients = newest.into_values().filter_map(|(_, id, client)| Some((id, client?))).collect();
-    gathered.clients.sort_by(|(_, one), (_, other)| (&one.address, &one.agent).cmp(&(&other.address, &other.agent)));
-    gathered
+    all.amount += newest.len() as u64;
+    all.current += newest.values().filter(|(mark, ..)| mark.2).count() as u64;
+    all.clients = newest.into_values().filter_map(|(_, id, client)| Some((id, client?))).collect();
+    all.clients.sort_by(|(_, one), (_, other)| (&one.address, &one.agent).cmp(&(&other.address, &other.agent)));
+    all
 }
 
 #[cfg(test)]
@@ -146,7 +127,7 @@ mod tests {
     fn a_client_is_where_it_was_heard_of_last_and_counts_once() {
         let one = told(vec![client("b", 1, 900, false), client("a", 2, 10, true)]);
         let two = told(vec![client("b", 2, 20, true), client("c", 1, 30, false)]);
-        let Gathered { amount, current, clients, silent } = merged(vec![(1, one), (2, two), (3, None)]);
+        let ClusterSubscribers { amount, current, clients, silent } = merged(vec![(1, one), (2, two), (3, None)]);
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str(), client.version)).collect();
         assert_eq!((amount, current, silent), (3, 2, vec![3]));
         assert_eq!(rows, [(1, "a", 2), (2, "b", 2), (2, "c", 1)]);
@@ -165,14 +146,14 @@ mod tests {
         let one = marked(&one, told(vec![client("a", 1, 5, false), client("b", 1, 900, false)]));
         let two = [client("b", 2, 20, true), client("d", 1, 500, false)];
         let two = marked(&two, told(vec![client("c", 1, 800, false)]));
-        let Gathered { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
+        let ClusterSubscribers { amount, current, clients, .. } = merged(vec![(1, one), (2, two)]);
         let rows: Vec<_> = clients.iter().map(|(id, client)| (*id, client.address.as_str())).collect();
         assert_eq!((amount, current), (4, 3));
         assert_eq!(rows, [(1, "a")], "what is known of the others is outdated, or a mark");
         // A node that leaves no marks.
         let older =
             Some(Subscribed { amount: 12, current: 7, clients: vec![client("x", 1, 1, true)], marks: Vec::new() });
-        let Gathered { amount, current, .. } = merged(vec![(1, older)]);
+        let ClusterSubscribers { amount, current, .. } = merged(vec![(1, older)]);
         assert_eq!((amount, current), (12, 7));
     }
 }

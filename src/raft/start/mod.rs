@@ -1,4 +1,4 @@
-//! Start of a node: load, form or join a cluster, take part.
+//! Start of consensus: load, form or join a cluster, take part.
 //!
 //! None of it has a deadline. A node whose peers are away, or that waits to be added, serves what it has
 //! for as long as it takes; that it is not ready is for `/readyz` to say.
@@ -6,37 +6,52 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use futures_util::future::BoxFuture;
 use openraft::{Config, SnapshotPolicy};
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::background;
-use super::capacity::{Room, RoomBounds};
+use super::batching::Batcher;
+use super::capacity::{Capacity, RoomBounds};
 use super::compaction::{Compaction, LogBounds};
-use super::consistency_check;
+use super::consistency_check::{self, Divergence};
+use super::disk_check::DiskCheck;
 use super::election::Elections;
 use super::formation::Formation;
-use super::leading::Service;
+use super::freshness::Freshness;
+use super::leading::NodeService;
 use super::machine::Machine;
-use super::node::{ClusterRaft, Equipment, Node};
+use super::node::{ClusterRaft, Inner, Node};
 use super::peer_admission::KnownPeers;
+use super::poll::Poll;
+use super::read_index::ReadIndexes;
+use super::state::CommandReply;
+use super::stuck::Standstills;
 use super::threads::{self, Threads};
 use super::transfer::Port;
+use super::vigil::Vigil;
+use crate::catalog::RequestId;
+use crate::catalog::history::Thing;
 use crate::data_key::DataKey;
 use crate::format::types::NodeId;
 use crate::keyring::Keyring;
 use crate::metrics::Metrics;
-use crate::peer::{Credentials, PeerNetwork, PeerServer, Peers};
+use crate::model::limits::BACKUPS_AT_ONCE;
+use crate::peer::{BeatsAnswer, Credentials, PeerNetwork, PeerServer, Peers, Subscribed};
 use crate::store::Store;
+use crate::subscribers::Subscribers;
 use crate::watch::Hub;
 
-/// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the first, a
-/// vote after the second, and the third is a lease that is ended before by whoever misses its leader.
+/// openraft's own times, longer than those that [`super::election`] decides by: a heartbeat is given up after the
+/// first, a vote after the second, and the third is a lease that is ended before by whoever misses its leader.
 const HEARTBEAT_GIVEN_UP_MS: u64 = 4_000;
 const VOTE_GIVEN_UP_MS: u64 = 6_000;
 const LEASE_MS_MIN: u64 = 10_000;
@@ -55,8 +70,24 @@ pub struct Secrets {
     pub other: Option<Vec<u8>>,
 }
 
+/// The part of a node above consensus.
+pub trait Extension: Send + Sync + 'static {
+    /// Hears of what was applied, once for each group of entries; apply waits for it.
+    fn applied(&self, replies: &[(RequestId, CommandReply)]);
+
+    /// Takes heartbeats that the clients of a peer sent.
+    fn beats(&self, node: &Node, ids: &[String]) -> BeatsAnswer;
+
+    /// Clients of this node that have a release of `thing`.
+    fn subscribers<'a>(&self, node: &'a Node, thing: Thing) -> BoxFuture<'a, Subscribed>;
+
+    /// Starts its background tasks. Called once, when the node takes part in a cluster.
+    fn start(self: Arc<Self>, node: &Node, tasks: &TaskTracker, shutdown: &CancellationToken);
+}
+
 /// Parameters that a node is started with.
 pub struct Setup {
+    pub extension: Arc<dyn Extension>,
     pub node_id: NodeId,
     /// The list that forms the cluster; empty for a node that waits to be added.
     pub initial_cluster: BTreeMap<NodeId, String>,
@@ -68,11 +99,6 @@ pub struct Setup {
     pub peer_listener: Option<TcpListener>,
     /// Local address of connections to peers; without one the system chooses.
     pub dials_from: Option<IpAddr>,
-    /// Advertised addresses of the two surfaces.
-    pub api: String,
-    pub compat: String,
-    /// Hash of the administrator's password, used if this node founds the cluster.
-    pub admin_password_hash: String,
     pub log_bounds: LogBounds,
     pub room_bounds: RoomBounds,
     /// Entries between two indexes at which the members compare their state hashes.
@@ -105,7 +131,7 @@ pub async fn start(
     handle.spawn(started).await.context("consensus could not start")?
 }
 
-pub(super) async fn start_on(
+pub(crate) async fn start_on(
     threads: Threads,
     setup: Setup,
     store: Store,
@@ -118,8 +144,8 @@ pub(super) async fn start_on(
     let loading = (store.clone(), hub, metrics.clone());
     let machine = tokio::task::spawn_blocking(move || Machine::load(loading.0, loading.1, loading.2)).await??;
     refuse_half_recovered(&store, &machine)?;
-    let machine = machine.with_checkpoints_every(setup.hash_check_entries);
-    let acquaintances = Arc::new(KnownPeers::new(
+    let machine = machine.with_checkpoints_every(setup.hash_check_entries).with_listener(setup.extension.clone());
+    let known_peers = Arc::new(KnownPeers::new(
         (setup.node_id, &setup.initial_cluster),
         (store.clone(), is_fresh),
         machine.state().clone(),
@@ -128,7 +154,7 @@ pub(super) async fn start_on(
     // Without a secret nobody can be met; a random one keeps the types simple and the door shut.
     let secrets = setup.secrets.unwrap_or_else(|| Secrets { shown: rand::random::<[u8; 32]>().to_vec(), other: None });
     let credentials = Credentials::new(&secrets.shown, secrets.other.as_deref())?.dialling_from(setup.dials_from);
-    let peers = Peers::new(setup.node_id, credentials.clone(), acquaintances.clone(), metrics.clone());
+    let peers = Peers::new(setup.node_id, credentials.clone(), known_peers.clone(), metrics.clone());
     let port = Port::new(store.clone());
     let network = PeerNetwork::new(peers.clone(), port.clone());
     let raft = ClusterRaft::new(
@@ -140,29 +166,46 @@ pub(super) async fn start_on(
     )
     .await
     .context("consensus could not start")?;
-    let equipment = Equipment {
-        room: Room::new(setup.node_id, setup.room_bounds),
-        keeper: Compaction::new(setup.log_bounds),
-        keyring: Keyring::new(setup.data_keys),
+    let node = Node::new(Inner {
+        id: setup.node_id,
+        raft: raft.clone(),
+        machine,
+        store: store.clone(),
+        peers,
+        metrics: metrics.clone(),
+        stopping: AtomicBool::new(false),
+        caught_up: AtomicBool::new(false),
+        caught_up_now: Notify::new(),
+        batcher: Batcher::default(),
+        freshness: Freshness::new(),
         elections: Elections::new(setup.election_timeout),
+        poll: Poll::default(),
+        standstills: Standstills::default(),
         ready_behind: setup.ready_behind,
-    };
-    let node = Node::new(setup.node_id, raft.clone(), machine, peers, metrics.clone(), threads, equipment);
+        settling: tokio::sync::Mutex::default(),
+        disk_check: DiskCheck::default(),
+        backups: Arc::new(Semaphore::new(BACKUPS_AT_ONCE)),
+        capacity: Capacity::new(setup.node_id, setup.room_bounds),
+        compaction: tokio::sync::Mutex::new(Compaction::new(setup.log_bounds)),
+        keyring: Keyring::new(setup.data_keys),
+        membership_turn: tokio::sync::Mutex::default(),
+        awaited: Mutex::default(),
+        divergence: Divergence::default(),
+        subscribers: Subscribers::default(),
+        vigil: Vigil::default(),
+        read_indexes: ReadIndexes::default(),
+        threads,
+    });
     if let Some(listener) = setup.peer_listener {
-        let service = Service(node.clone());
-        let server = PeerServer::new(raft, service, port, credentials, acquaintances.clone(), metrics);
+        let service = NodeService { node: node.clone(), extension: setup.extension.clone() };
+        let server = PeerServer::new(raft, service, port, credentials, known_peers.clone(), metrics);
         tasks.spawn(server.serve(threads::settle(listener)?, shutdown.clone()));
     }
-    let orders = background::BackgroundSettings {
-        api: setup.api,
-        compat: setup.compat,
-        admin_password_hash: setup.admin_password_hash,
-    };
     consistency_check::recall(&node)?;
     let must_meet = is_fresh && !setup.initial_cluster.is_empty();
     let formation = Formation {
         node: node.clone(),
-        acquaintances: acquaintances.clone(),
+        known_peers: known_peers.clone(),
         initial_cluster: setup.initial_cluster,
         with_majority: setup.form_with_majority,
     };
@@ -173,7 +216,8 @@ pub(super) async fn start_on(
             if must_meet && let Err(error) = formation.form_or_join().await {
                 return error;
             }
-            background::start(&joining, orders, &spawner, &until);
+            background::start(&joining, &spawner, &until);
+            setup.extension.start(&joining, &spawner, &until);
             await_caught_up(&joining).await;
             joining.set_caught_up();
             std::future::pending().await
@@ -181,7 +225,7 @@ pub(super) async fn start_on(
         let end = async {
             tokio::select! {
                 error = take_part => error,
-                error = acquaintances.unfit() => error,
+                error = known_peers.unfit() => error,
             }
         };
         if let Some(error) = until.run_until_cancelled(end).await {

@@ -24,6 +24,7 @@ use crate::compat::{self, CompatSettings, Surface};
 use crate::config::{CompatAuth, Config, PeerTls, Switch};
 use crate::connections::{self, ConnectionLimiter, Listener};
 use crate::console::{self, Console, ConsoleSettings};
+use crate::controllers::{self, Controllers, FoundingSettings};
 use crate::descriptors;
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
@@ -32,13 +33,13 @@ use crate::openapi::{Document, LazyDocument};
 use crate::operations::{Bounds, Operations, hash_password};
 use crate::raft::node::Node;
 use crate::raft::start::{Secrets, Setup, start};
-use crate::raft::{LogBounds, RoomBounds};
+use crate::raft::{LogBounds, RoomBounds, run_task};
 use crate::store::Store;
 use crate::tls::Listening;
 use crate::view::LocalView;
 use crate::watch::Hub;
-use crate::webhooks::{self, WebhookSettings};
-use loading::Waiting;
+use crate::webhooks::{WebhookController, WebhookSettings};
+use loading::LoadingListener;
 
 /// Time limit at shutdown; what is still open after it is cut off.
 const DRAIN_WITHIN: Duration = Duration::from_secs(8);
@@ -97,9 +98,11 @@ impl Server {
         metrics.build_info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let places = places(&config, descriptors, metrics.clone());
         let (tasks, shutdown) = (TaskTracker::new(), CancellationToken::new());
-        let waiting =
-            [Waiting::api(&api_listener, config.tls.clone()), Waiting::compat(&compat_listener, config.tls.clone())];
-        let waiting = waiting.into_iter().chain(metrics_listener.as_ref().map(Waiting::metrics));
+        let waiting = [
+            LoadingListener::api(&api_listener, config.tls.clone()),
+            LoadingListener::compat(&compat_listener, config.tls.clone()),
+        ];
+        let waiting = waiting.into_iter().chain(metrics_listener.as_ref().map(LoadingListener::metrics));
         let loading = loading::answer(waiting, &places, &tasks).context("the listeners cannot be copied")?;
         let store = open_store(&config, metrics.clone()).await?;
         let (password, generated_password) = first_password(&config, &store)?;
@@ -107,7 +110,13 @@ impl Server {
         // A held request takes a connection, unless a trusted proxy has it: one number for both.
         let hub = Hub::with_share(limits::POLL_WAITERS_MAX, config.tuning.bounds.connections_per_address);
         let memory_limit_bytes = config.tuning.bounds.memory_limit();
+        let controllers = Controllers::new(FoundingSettings {
+            api: announced(&config, config.advertise_api.as_deref(), bound.api),
+            compat: announced(&config, config.advertise_compat.as_deref(), bound.compat),
+            admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
+        });
         let setup = Setup {
+            extension: controllers.clone(),
             node_id: config.node_id,
             initial_cluster: config.initial_cluster.clone(),
             form_with_majority: config.form_with_majority,
@@ -118,9 +127,6 @@ impl Server {
             peer_tls_required: config.peer_tls == PeerTls::Require,
             peer_listener,
             dials_from: None,
-            api: announced(&config, config.advertise_api.as_deref(), bound.api),
-            compat: announced(&config, config.advertise_compat.as_deref(), bound.compat),
-            admin_password_hash: hash.map_err(|error| anyhow::anyhow!("the password could not be hashed: {error}"))?,
             log_bounds: LogBounds {
                 snapshot_entries: config.tuning.bounds.snapshot_entries,
                 snapshot_bytes: config.tuning.bounds.snapshot_bytes,
@@ -140,16 +146,15 @@ impl Server {
         let (node, failed) = start(setup, store, hub.clone(), metrics.clone(), &tasks, &shutdown).await?;
         let private_networks = config.tuning.webhook_private_networks.clone();
         let ca_file = config.tuning.webhook_ca_file.clone();
-        let telling = webhooks::tell(node.clone(), WebhookSettings { ca_file, private_networks });
-        let until = shutdown.clone();
-        tasks.spawn(async move { until.run_until_cancelled(telling).await });
+        let webhooks = WebhookController::new(&node, WebhookSettings { ca_file, private_networks });
+        run_task(controllers::run(node.clone(), webhooks), &tasks, &shutdown);
         let (scheme, api_address, compat_address) = (scheme(&config), bound.api, bound.compat);
         let bounds = Bounds {
             config_content_chars_max: config.tuning.config_content_max,
             token_trust: Duration::from_millis(config.tuning.token_trust_ms),
             webhook_networks: config.tuning.webhook_private_networks.clone(),
         };
-        let operations = Operations::new(node.clone(), bounds);
+        let operations = Operations::new(node.clone(), controllers, bounds);
         let budget = Budget::new(memory_limit_bytes, metrics.clone());
         let app = App::new(
             operations.clone(),
@@ -189,8 +194,7 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let Server { node, doors, tls, places, hub, tasks, shutdown, failed, .. } = self;
         if let Some(tls) = tls {
-            let until = shutdown.clone();
-            tasks.spawn(async move { until.run_until_cancelled(tls.follow_files()).await });
+            run_task(tls.follow_files(), &tasks, &shutdown);
         }
         let closing = CancellationToken::new();
         let surfaces = TaskTracker::new();
@@ -307,7 +311,7 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         render_cache_bytes: config.tuning.bounds.render_cache_bytes,
     };
     let surface = compat::router(Surface::new(
-        LocalView::new(node.clone(), Duration::from_millis(config.tuning.token_trust_ms)),
+        LocalView::new(node.clone(), app.controllers.clone(), Duration::from_millis(config.tuning.token_trust_ms)),
         settings,
         metrics,
     ));

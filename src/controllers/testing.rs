@@ -9,14 +9,13 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::capacity::RoomBounds;
-use super::compaction::LogBounds;
-use super::node::Node;
-use super::start::{Setup, start_on};
-use super::threads::Threads;
+use super::{Controllers, FoundingSettings};
 use crate::format::level::LevelRange;
 use crate::format::types::NodeId;
 use crate::metrics::Metrics;
+use crate::raft::node::Node;
+use crate::raft::start::{Setup, start_on};
+use crate::raft::{LogBounds, RoomBounds, Threads};
 use crate::store::Store;
 use crate::watch::Hub;
 
@@ -25,17 +24,24 @@ const FREE_WITHIN: Duration = Duration::from_secs(10);
 /// Bootstrap, announcement, and the entries of consensus before them.
 const FOUNDED_INDEX: u64 = 3;
 
-pub(super) struct TestNode {
-    pub(super) node: Node,
+pub(crate) struct TestNode {
+    pub(crate) node: Node,
     /// Hears why the node cannot take part.
-    pub(super) failed: oneshot::Receiver<anyhow::Error>,
+    pub(crate) failed: oneshot::Receiver<anyhow::Error>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
+}
+
+/// The administrator's password has this hash.
+pub(crate) fn founding(admin_password_hash: &str) -> FoundingSettings {
+    let admin_password_hash = admin_password_hash.to_owned();
+    FoundingSettings { api: "127.0.0.1:8090".into(), compat: "127.0.0.1:8890".into(), admin_password_hash }
 }
 
 /// A cluster of one, which nobody can dial.
 pub(crate) fn lone_setup() -> Setup {
     Setup {
+        extension: Controllers::new(founding("none")),
         node_id: 1,
         initial_cluster: BTreeMap::from([(1, "127.0.0.1:8190".into())]),
         form_with_majority: false,
@@ -43,9 +49,6 @@ pub(crate) fn lone_setup() -> Setup {
         peer_tls_required: false,
         peer_listener: None,
         dials_from: None,
-        api: "127.0.0.1:8090".into(),
-        compat: "127.0.0.1:8890".into(),
-        admin_password_hash: "none".into(),
         log_bounds: LogBounds {
             snapshot_entries: 1000,
             snapshot_bytes: u64::MAX,
@@ -62,7 +65,7 @@ pub(crate) fn lone_setup() -> Setup {
 
 impl TestNode {
     /// Node 1 on a directory, which nobody can dial; the list is empty for one that waits to be added.
-    pub(super) async fn start(dir: &Path, initial_cluster: &[(NodeId, &str)]) -> Self {
+    pub(crate) async fn start(dir: &Path, initial_cluster: &[(NodeId, &str)]) -> Self {
         let metrics = Arc::new(Metrics::new().expect("a consistent table"));
         let setup = Setup {
             initial_cluster: initial_cluster.iter().map(|(id, peer)| (*id, (*peer).to_owned())).collect(),
@@ -78,14 +81,14 @@ impl TestNode {
     }
 
     /// A cluster of one.
-    pub(super) async fn founded(dir: &Path) -> Self {
+    pub(crate) async fn founded(dir: &Path) -> Self {
         let started = TestNode::start(dir, &[(1, "127.0.0.1:8190")]).await;
         let founded = started.node.state().wait_applied(FOUNDED_WITHIN, |applied| applied.index >= FOUNDED_INDEX).await;
         assert!(founded, "a single node founds its cluster and announces itself");
         started
     }
 
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.node.stop().await;
         self.shutdown.cancel();
         self.tasks.close();

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-pub(super) use self::ask::settle;
+pub(crate) use self::ask::settle;
 use crate::model::time::Timestamp;
 use crate::uptime;
 

@@ -1,0 +1,53 @@
+//! Gauges of what the catalog holds and of clients, brought up to date when metrics are read. Those of consensus are
+//! the node's own.
+
+use crate::raft::node::Node;
+
+fn as_gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub async fn record(node: &Node) {
+    node.record_metrics();
+    record_shares(node).await;
+    let metrics = node.metrics();
+    metrics.subscribers.set(as_gauge(node.subscribers().len()));
+    metrics.subscribers_bytes.set(as_gauge(node.subscribers().bytes()));
+    metrics.subscribers_turned_away.set(as_gauge(node.subscribers().turned_away()));
+    let catalog = node.state().catalog();
+    metrics.notification_id.set(i64::from(catalog.configs.newest_notification_id()));
+    for (kind, count) in catalog.counts() {
+        metrics.objects.with_label_values(&[kind]).set(as_gauge(count));
+    }
+    metrics.content_bytes.set(as_gauge(catalog.configs.content_bytes_in_memory()));
+    // Walked where nobody waits for it: each key is opened once.
+    let view = catalog.view();
+    drop(catalog);
+    metrics.config_unreadable.set(as_gauge(node.keyring().unreadable_files(&view)));
+    metrics.keep_apps(|app| view.access_keys.has_any_of(app));
+    metrics.access_keys_unreadable.set(as_gauge(node.keyring().unreadable(&view)));
+    for family in [&metrics.webhook_pending, &metrics.webhook_dropped, &metrics.webhook_failing] {
+        family.reset();
+    }
+    for hook in view.webhooks.all() {
+        let (name, progress) = ([hook.name.as_str()], &hook.progress);
+        metrics.webhook_pending.with_label_values(&name).set(as_gauge(view.webhooks.pending(&hook.name)));
+        metrics.webhook_dropped.with_label_values(&name).set(i64::try_from(progress.dropped).unwrap_or(i64::MAX));
+        metrics.webhook_failing.with_label_values(&name).set(i64::from(progress.failing_since.is_some()));
+    }
+}
+
+/// Brings the gauges up to date that say how many clients are current; all clients are judged for it, so not more
+/// often than every few seconds.
+async fn record_shares(node: &Node) {
+    if !node.subscribers().is_to_be_counted() {
+        return;
+    }
+    let asked = node.clone();
+    let count = move || asked.subscribers().shares(&asked.state().view());
+    let metrics = node.metrics();
+    for (kind, share) in tokio::task::spawn_blocking(count).await.unwrap_or_default() {
+        metrics.subscribers_present.with_label_values(&[kind]).set(as_gauge(share.present));
+        metrics.subscribers_current.with_label_values(&[kind]).set(as_gauge(share.current));
+    }
+}

@@ -1,0 +1,313 @@
+//! Heartbeats of instances: kept in the memory of the leader, never in the log. Replicated are changes alone: an
+//! instance became unhealthy, became healthy again, or stayed away for longer than it, its service or the settings
+//! allow and is removed. One command carries many of them.
+//!
+//! A node gathers the heartbeats of its clients for a moment and sends them to the leader in one call;
+//! a client is answered when the leader has them. The leader finds out in rounds who has fallen silent
+//! ([`failure_detector`]), and proposes many at once ([`debounce`]). It proposes in its own term only and is never
+//! forwarded: a verdict of a leader that was overtaken is worth nothing to the next one.
+
+mod debounce;
+mod failure_detector;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep};
+
+use self::debounce::Debounce;
+use self::failure_detector::{FailureDetector, HealthState, HealthVerdict};
+use super::Controller;
+use crate::catalog::{Catalog, Command, DeadInstance, Entity, InstanceHealth, RequestId};
+use crate::format::level::Level;
+use crate::model::instance::Instance;
+use crate::peer::{BEATS_PER_CALL_MAX, BeatsAnswer};
+use crate::raft::node::{LEADER_PATIENCE, Node, NodeError, pause_before_retry};
+use crate::raft::{CommandReply, Lead};
+
+/// Time for which heartbeats are gathered for one call to the leader.
+const GATHER: Duration = Duration::from_millis(30);
+/// Time limit of one call before the leader is looked up again.
+const CALL_WITHIN: Duration = Duration::from_secs(1);
+/// Between two looks at who has fallen silent.
+const ROUND: Duration = Duration::from_millis(500);
+/// Instances looked at under one lock of the catalog.
+const LOOK_INSTANCES: usize = 1024;
+/// Changes in one command: with ids of the usual length a megabyte. As many of them as can be written into
+/// the audit trail by one entry.
+const CHANGES_PER_COMMAND: usize = debounce::FULL;
+
+/// Heartbeats as a node knows them. It is told of every instance that is registered or updated.
+#[derive(Default)]
+pub struct HeartbeatMonitor {
+    detector: Mutex<FailureDetector>,
+    /// Rings when an unhealthy instance has beaten.
+    back: Notify,
+    gathering: Mutex<Option<Gathering>>,
+}
+
+/// Heartbeats of this node's clients that go to the leader together.
+struct Gathering {
+    ids: Vec<String>,
+    delivered: watch::Receiver<Option<Result<(), NodeError>>>,
+}
+
+impl HeartbeatMonitor {
+    /// Takes note of the instances that a command registered or updated.
+    pub(super) fn see_written(&self, replies: &[(RequestId, CommandReply)]) {
+        let outcomes = replies.iter().flat_map(|(_, reply)| &reply.outcomes);
+        let mut written = outcomes.filter_map(|outcome| match &outcome.entity {
+            Entity::Instance(instance) => HealthState::of(instance).map(|state| (&instance.id, state)),
+            _ => None,
+        });
+        if let Some(first) = written.next() {
+            let (mut detector, now) = (self.detector.lock(), Instant::now());
+            std::iter::once(first).chain(written).for_each(|(id, state)| detector.see(id, state, now));
+        }
+    }
+
+    /// Reports to the leader that instances are alive. An instance that is not known there, or is not
+    /// checked, is passed over.
+    pub async fn beat(self: &Arc<Self>, node: &Node, ids: impl IntoIterator<Item = String>) -> Result<(), NodeError> {
+        let mut delivered = {
+            let mut gathering = self.gathering.lock();
+            let gathering = gathering.get_or_insert_with(|| self.clone().gather(node.clone()));
+            gathering.ids.extend(ids);
+            gathering.delivered.clone()
+        };
+        let delivery = delivered.wait_for(Option::is_some).await;
+        delivery.ok().and_then(|delivery| delivery.clone()).unwrap_or(Err(NodeError::NoLeader))
+    }
+
+    fn gather(self: Arc<Self>, node: Node) -> Gathering {
+        let (sender, delivered) = watch::channel(None);
+        tokio::spawn(async move {
+            sleep(GATHER).await;
+            let gathered = self.gathering.lock().take();
+            let ids = gathered.map(|gathering| gathering.ids).unwrap_or_default();
+            let delivery = self.deliver(&node, &ids).await;
+            let outcome = if delivery.is_ok() { "taken" } else { "no_leader" };
+            node.metrics().heartbeats.with_label_values(&[outcome]).inc_by(ids.len() as u64);
+            // Fails when all who waited have hung up.
+            let _ = sender.send(Some(delivery));
+        });
+        Gathering { ids: Vec::new(), delivered }
+    }
+
+    /// Repeats until a leader has all of `ids`: hearing a heartbeat twice does no harm.
+    async fn deliver(&self, node: &Node, ids: &[String]) -> Result<(), NodeError> {
+        let deadline = Instant::now() + LEADER_PATIENCE;
+        for part in ids.chunks(BEATS_PER_CALL_MAX) {
+            while !self.try_deliver(node, part).await {
+                if Instant::now() >= deadline {
+                    return Err(NodeError::NoLeader);
+                }
+                pause_before_retry().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_deliver(&self, node: &Node, ids: &[String]) -> bool {
+        match node.leader_in_touch() {
+            None => false,
+            Some(leader) if leader == node.id() => self.take(node, ids) == BeatsAnswer::Taken,
+            Some(leader) => {
+                matches!(node.peers().beats(leader, ids, CALL_WITHIN).await, Ok(BeatsAnswer::Taken))
+            }
+        }
+    }
+
+    /// The leader's part: remembers who is alive. A leader whose lease has run out takes nothing, as another
+    /// one may be counting already: what it took before that, any successor grants a whole window after.
+    pub(crate) fn take(&self, node: &Node, ids: &[String]) -> BeatsAnswer {
+        let Some(lead) = node.lead() else { return BeatsAnswer::NotLeader };
+        let now = Instant::now();
+        let unknown: Vec<&String> = {
+            let mut detector = self.detector.lock();
+            detector.listen(Some(lead.term()), now);
+            ids.iter().filter(|id| !detector.hear(id, now)).collect()
+        };
+        self.hear_unknown(node, &unknown, now);
+        if self.detector.lock().rings() {
+            self.back.notify_one();
+        }
+        BeatsAnswer::Taken
+    }
+
+    /// Those that the detector does not know yet: the catalog is locked before it, as everywhere.
+    fn hear_unknown(&self, node: &Node, ids: &[&String], now: Instant) {
+        if ids.is_empty() {
+            return;
+        }
+        let catalog = node.state().catalog();
+        let mut detector = self.detector.lock();
+        for id in ids {
+            if let Some(state) = catalog.instances.get(id).and_then(|instance| HealthState::of(instance)) {
+                detector.take_in(id, state);
+                detector.hear(id, now);
+            }
+        }
+    }
+}
+
+/// The leader's work on heartbeats.
+pub(super) struct HeartbeatController {
+    monitor: Arc<HeartbeatMonitor>,
+    next_round: Instant,
+    /// Changes of each direction that are held back.
+    silent: Debounce,
+    back: Debounce,
+}
+
+impl Controller for HeartbeatController {
+    async fn act(&mut self, lead: &Lead) -> Duration {
+        if Instant::now() >= self.next_round {
+            self.next_round = Instant::now() + ROUND;
+            self.look_round(lead).await;
+        } else {
+            self.bring_back(lead).await;
+        }
+        self.next_round.saturating_duration_since(Instant::now())
+    }
+
+    async fn woken(&mut self) {
+        self.monitor.back.notified().await;
+    }
+
+    fn stand_down(&mut self) {
+        self.monitor.detector.lock().listen(None, Instant::now());
+    }
+}
+
+impl HeartbeatController {
+    pub(super) fn new(monitor: Arc<HeartbeatMonitor>) -> Self {
+        let (silent, back) = (Debounce::default(), Debounce::default());
+        HeartbeatController { monitor, next_round: Instant::now(), silent, back }
+    }
+
+    async fn look_round(&mut self, lead: &Lead) {
+        let now = Instant::now();
+        let (wants_all, due) = {
+            let mut detector = self.monitor.detector.lock();
+            detector.listen(Some(lead.term()), now);
+            detector.begin_round(now);
+            (detector.wants_all(), detector.due(now))
+        };
+        if wants_all {
+            self.take_all_in(lead);
+        }
+        let mut found = self.look_at(lead, &due, now);
+        if self.silent.rises(found.silent.len(), now) {
+            found.silent.clear();
+        }
+        if self.back.rises(found.back.len(), now) {
+            found.back.clear();
+        }
+        found.silent.append(&mut found.back);
+        propose(lead, &found.silent).await;
+        remove(lead, &found.dead).await;
+    }
+
+    /// Takes in all instances that were registered before this node led. The catalog is unlocked in between, as apply
+    /// waits for it.
+    fn take_all_in(&self, lead: &Lead) {
+        let mut behind = String::new();
+        loop {
+            let catalog = lead.catalog();
+            let mut detector = self.monitor.detector.lock();
+            let mut last = None;
+            for instance in catalog.instances.behind(&behind).take(LOOK_INSTANCES) {
+                if let Some(state) = HealthState::of(instance) {
+                    detector.take_in(&instance.id, state);
+                }
+                last = Some(&instance.id);
+            }
+            match last {
+                Some(last) => behind.clone_from(last),
+                None => return,
+            }
+        }
+    }
+
+    /// The verdicts on these instances. The catalog is left in between, as apply waits for it.
+    fn look_at(&self, lead: &Lead, ids: &[Arc<str>], now: Instant) -> Findings {
+        let mut found = Findings::default();
+        for part in ids.chunks(LOOK_INSTANCES) {
+            let catalog = lead.catalog();
+            let mut detector = self.monitor.detector.lock();
+            for id in part {
+                let instance = catalog.instances.get(id);
+                let state = instance.and_then(|instance| HealthState::of(instance));
+                let ill = instance.filter(|instance| !instance.healthy);
+                let dead_after = ill.and_then(|instance| catalog.removes_after(instance)).map(Duration::from_secs);
+                let (Some(verdict), Some(instance)) = (detector.look(id, state, dead_after, now), instance) else {
+                    continue;
+                };
+                match verdict {
+                    HealthVerdict::Silent => found.silent.push(health_of(&catalog, instance, false)),
+                    HealthVerdict::Back => found.back.push(health_of(&catalog, instance, true)),
+                    HealthVerdict::Dead => {
+                        found.dead.push(DeadInstance { id: instance.id.clone(), revision: instance.revision.clone() });
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// A few who came back do not wait for a round; who comes while a command is under way goes with the
+    /// next one.
+    async fn bring_back(&self, lead: &Lead) {
+        let back = self.monitor.detector.lock().back();
+        let found = self.look_at(lead, &back, Instant::now());
+        propose(lead, &found.back).await;
+    }
+}
+
+/// Findings of one round.
+#[derive(Default)]
+struct Findings {
+    silent: Vec<InstanceHealth>,
+    back: Vec<InstanceHealth>,
+    dead: Vec<DeadInstance>,
+}
+
+fn health_of(catalog: &Catalog, instance: &Instance, healthy: bool) -> InstanceHealth {
+    let is_told = catalog.level() >= Level::EDGES;
+    let revision = if is_told { instance.revision.clone() } else { String::new() };
+    InstanceHealth { id: instance.id.clone(), healthy, revision }
+}
+
+/// Proposes what was found in this term: in another one it is not appended, though that may be
+/// of this node again. What fails is found again.
+async fn propose(lead: &Lead, changes: &[InstanceHealth]) {
+    for part in changes.chunks(CHANGES_PER_COMMAND) {
+        if lead.propose("changes of health", Command::InstanceHealth(part.to_vec())).await.is_err() {
+            return;
+        }
+        log_changes(lead.node(), part);
+    }
+}
+
+/// Proposes to remove the instances that stayed away for too long.
+async fn remove(lead: &Lead, dead: &[DeadInstance]) {
+    for part in dead.chunks(CHANGES_PER_COMMAND) {
+        if lead.propose("the removal of dead instances", Command::RemoveDeadInstances(part.to_vec())).await.is_err() {
+            return;
+        }
+        tracing::info!(instances = part.len(), "instances without a heartbeat for too long were removed");
+        lead.node().metrics().health_changes.with_label_values(&["removed"]).inc_by(part.len() as u64);
+    }
+}
+
+fn log_changes(node: &Node, changes: &[InstanceHealth]) {
+    let healthy = changes.iter().filter(|change| change.healthy).count();
+    let unhealthy = changes.len() - healthy;
+    tracing::info!(healthy, unhealthy, "instances changed their health");
+    let count = |to: &str, number: usize| node.metrics().health_changes.with_label_values(&[to]).inc_by(number as u64);
+    count("healthy", healthy);
+    count("unhealthy", unhealthy);
+}

@@ -1,0 +1,121 @@
+//! Controllers: the work that a node does unasked by proposing commands.
+//!
+//! | part | modules |
+//! |---|---|
+//! | of the leader | [`heartbeats`], [`levels`], [`retention`], [`schedule`]; webhooks have a room of their own |
+//! | of every node | [`founding`], [`password_reset`], [`audit_buffer`] |
+//! | reports | [`subscribers`], [`gauges`], [`audit_reader`] |
+//!
+//! A further duty of the leader is a file with a [`Controller`], and a line in the start of [`Controllers`].
+
+pub mod audit_buffer;
+pub mod audit_reader;
+mod founding;
+pub mod gauges;
+pub mod heartbeats;
+mod levels;
+pub mod password_reset;
+mod retention;
+mod schedule;
+pub mod subscribers;
+#[cfg(test)]
+pub(crate) mod testing;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::catalog::RequestId;
+use crate::catalog::history::Thing;
+use crate::peer::{BeatsAnswer, Subscribed};
+use crate::raft::node::Node;
+use crate::raft::start::Extension;
+use crate::raft::{CommandReply, Lead, run_task};
+use audit_buffer::AuditBuffer;
+use heartbeats::{HeartbeatController, HeartbeatMonitor};
+use levels::Levels;
+use retention::Retention;
+use schedule::Schedule;
+
+pub use audit_buffer::RateClass;
+pub use founding::FoundingSettings;
+
+/// Between two looks at whether this node leads.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A duty of the leader.
+pub trait Controller: Send + 'static {
+    /// Proposes what is due, and returns for how long nothing else will be.
+    fn act(&mut self, lead: &Lead) -> impl Future<Output = Duration> + Send;
+
+    /// Returns when there may be something to do before that.
+    fn woken(&mut self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
+    /// Forgets what it knew as the leader: this node does not lead.
+    fn stand_down(&mut self) {}
+}
+
+/// Runs a controller, which acts while this node leads. Does not end by itself.
+pub async fn run(node: Node, mut controller: impl Controller) {
+    loop {
+        let pause = match node.lead() {
+            // A node that has not applied its own log may not know what was settled long ago. One whose lease has run
+            // out does nothing and forgets nothing: either another node leads soon, or this one goes on.
+            _ if !node.has_caught_up() || node.leads_unsurely() => LOOK,
+            Some(lead) => controller.act(&lead).await,
+            None => {
+                controller.stand_down();
+                LOOK
+            }
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            () = controller.woken() => {}
+        }
+    }
+}
+
+/// The controllers of one node, as far as others have to do with them.
+#[derive(Default)]
+pub struct Controllers {
+    founding: FoundingSettings,
+    pub heartbeats: Arc<HeartbeatMonitor>,
+    pub audit_buffer: AuditBuffer,
+}
+
+impl Controllers {
+    pub fn new(founding: FoundingSettings) -> Arc<Self> {
+        Arc::new(Controllers { founding, ..Controllers::default() })
+    }
+}
+
+impl Extension for Controllers {
+    fn applied(&self, replies: &[(RequestId, CommandReply)]) {
+        self.heartbeats.see_written(replies);
+    }
+
+    fn beats(&self, node: &Node, ids: &[String]) -> BeatsAnswer {
+        self.heartbeats.take(node, ids)
+    }
+
+    fn subscribers<'a>(&self, node: &'a Node, thing: Thing) -> BoxFuture<'a, Subscribed> {
+        Box::pin(subscribers::own(node, thing))
+    }
+
+    fn start(self: Arc<Self>, node: &Node, tasks: &TaskTracker, shutdown: &CancellationToken) {
+        let heartbeats = HeartbeatController::new(self.heartbeats.clone());
+        run_task(run(node.clone(), heartbeats), tasks, shutdown);
+        run_task(run(node.clone(), Levels), tasks, shutdown);
+        run_task(run(node.clone(), Retention), tasks, shutdown);
+        run_task(run(node.clone(), Schedule::default()), tasks, shutdown);
+        run_task(password_reset::carry_out(node.clone()), tasks, shutdown);
+        run_task(founding::keep(node.clone(), self.clone()), tasks, shutdown);
+        run_task(audit_buffer::write_down(node.clone(), self), tasks, shutdown);
+    }
+}
