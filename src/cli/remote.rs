@@ -18,6 +18,8 @@ pub(super) const WITHIN: Duration = Duration::from_secs(15);
 /// Where there is another node to ask, a silent one is given up sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8090";
+const ADVICE: &str = "is the node running, and the address that of its management API? --endpoint or `thuban context` \
+                      name another";
 /// A page of fewer rows is answered.
 const TOO_LONG: u64 = 413_002;
 /// No leader: nothing happened, and another node may have one.
@@ -79,11 +81,12 @@ impl CallArgs {
         if remote.token.is_none() {
             let why = match remote.is_withheld {
                 true => {
-                    "there is no token for these servers, that of the context goes to its own alone: `thuban login` with \
-                     the same --endpoint prints one, --token and THUBAN_TOKEN give it"
+                    "there is no token for these servers, that of the context goes to its own alone: `thuban login` \
+                     with the same --endpoint prints one, --token and THUBAN_TOKEN give it"
                 }
                 false => {
-                    "there is no token: `thuban login --save` keeps one in the context, --token and THUBAN_TOKEN give one"
+                    "there is no token: `thuban login --save` keeps one in the context, --token and THUBAN_TOKEN give \
+                     one"
                 }
             };
             return Err(Usage(why.to_owned()).into());
@@ -149,8 +152,7 @@ impl Remote {
                 Ok(answer) if is_last || answer.status().as_u16() != 503 => return Ok(answer),
                 Err(error) if is_last || !(error.is_connect() || method == Method::GET) => {
                     let known = self.endpoints.join(", ");
-                    let advice = "is the node running, and the address that of its management API? --endpoint or `thuban context` name another";
-                    return Err(error).with_context(|| format!("no answer from {known} ({advice})"));
+                    return Err(error).with_context(|| format!("no answer from {known} ({ADVICE})"));
                 }
                 Ok(_) | Err(_) => {}
             }

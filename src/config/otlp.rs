@@ -30,8 +30,8 @@ pub struct OtlpArgs {
     #[arg(long, env = "THUBAN_OTLP_CA_FILE", value_name = "FILE")]
     pub otlp_ca_file: Option<PathBuf>,
 
-    /// File with headers that the collector asks for, a token say: `name: value` a line, blank lines and those that begin
-    /// with # passed over. Read again as the authorities are; its values are never shown
+    /// File with headers that the collector asks for, a token say: `name: value` a line, blank lines and those that
+    /// begin with # passed over. Read again as the authorities are; its values are never shown
     #[arg(long, env = "THUBAN_OTLP_HEADERS_FILE", value_name = "FILE")]
     pub otlp_headers_file: Option<PathBuf>,
 

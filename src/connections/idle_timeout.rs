@@ -4,11 +4,13 @@
 //! |---|---|
 //! | sends nothing, between two requests | [`IDLE_MAX`] |
 //! | has begun a request, or has just been opened, and does not finish the head | [`REQUEST_HEAD_WITHIN`] |
-//! | does not take the answer | [`UNREAD_MAX`](super::write_timeout::UNREAD_MAX) since it took the last byte, see [`super::write_timeout`] |
+//! | does not take the answer | [`UNREAD_MAX`] since it took the last byte, see [`super::write_timeout`] |
 //!
 //! While a request is being served nothing is asked of it: a poll may be held for long, and a body has
 //! the time limit of its request. The limits are watched where the bytes pass, as only there is known
 //! which of them a connection is at.
+//!
+//! [`UNREAD_MAX`]: super::write_timeout::UNREAD_MAX
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

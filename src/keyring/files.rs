@@ -1,5 +1,5 @@
-//! Contents of config files between their two forms: clear where a caller gives or may have one and where a client pulls,
-//! sealed in everything that is proposed of a file that is kept encrypted.
+//! Contents of config files between their two forms: clear where a caller gives or may have one and where a client
+//! pulls, sealed in everything that is proposed of a file that is kept encrypted.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,6 +1,6 @@
 //! The file with the headers that are sent along with every post, for a collector that asks for a token.
 //!
-//! Each line is `name: value`; blank lines, and those that begin with `#`, are passed over. What is wrong is told by the
+//! Each line is `name: value`; blank lines, and those that begin with `#`, are passed over. A fault is named by the
 //! number of its line: neither a value nor a name is repeated, since the one may stand where the other belongs.
 
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! HTTP sender: posts one event to a URL that a user chose, by a connection to an address that was checked before.
 //!
-//! The name is resolved here, every address is judged ([`crate::model::remote::Reach`]), and the connection goes to one of those that
-//! passed: the client has no other way to turn the name into an address, follows no redirect and knows no proxy. Of
-//! the answer its status counts; of its body a little is read, and nothing is kept or told.
+//! The name is resolved here, every address is judged ([`crate::model::remote::Reach`]), and the connection goes to
+//! one of those that passed: the client has no other way to turn the name into an address, follows no redirect and
+//! knows no proxy. Of the answer its status counts; of its body a little is read, and nothing is kept or told.
 
 use std::error::Error;
 use std::future::ready;

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{ConnectionLimiter, Parking, later, serve_stream};
+use super::super::{ConnectionLimiter, Parking, later, serve_stream};
 use crate::metrics::Metrics;
 use crate::origin::Origin;
 

@@ -9,7 +9,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 
-use super::*;
+use super::super::*;
 use crate::metrics::Metrics;
 use crate::tls::{Authority, TlsFiles};
 

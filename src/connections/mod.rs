@@ -11,8 +11,6 @@ mod parking;
 mod write_timeout;
 
 #[cfg(test)]
-mod parking_test;
-#[cfg(test)]
 mod tests;
 
 use std::future::poll_fn;

@@ -87,7 +87,8 @@ pub struct ServeArgs {
 
     /// Let a majority of --initial-cluster form the cluster at the very first start, where a peer cannot be
     /// started at all. Only for nodes that never had data: a majority of wiped nodes would found a new cluster
-    #[arg(long, env = "THUBAN_FORM_WITH_MAJORITY", value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
+    #[arg(long, env = "THUBAN_FORM_WITH_MAJORITY")]
+    #[arg(value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
     pub form_with_majority: bool,
 
     /// Secret that all nodes share, at least 32 characters, 6 of them different
@@ -136,7 +137,8 @@ pub struct Tuning {
 
     /// Milliseconds for which a node that is not up to date with the leader goes on believing tokens; after that it
     /// believes none, as it may not know of a revocation
-    #[arg(long, env = "THUBAN_TOKEN_TRUST_MS", default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(long, env = "THUBAN_TOKEN_TRUST_MS", default_value_t = 30_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1000..))]
     pub token_trust_ms: u64,
 
     /// Host names, separated by commas, under which a listener on loopback is asked besides addresses, names

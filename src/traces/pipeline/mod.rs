@@ -1,10 +1,9 @@
-//! From spans of `tracing` to the queue, and what holds the two ends together: made when the process starts, closed when
-//! it ends.
+//! Pipeline from spans of `tracing` to the queue: made when the process starts, closed when it ends.
 //!
 //! `tracing_opentelemetry` makes OpenTelemetry's spans of those of `tracing`. Which trace a span without a parent
-//! belongs to is said by who begins it, for the moment in which it begins ([`with_trace`]). What is not recorded does not
-//! begin: whether a trace is, is looked up before its first span ([`Recorded`]), and the spans within it begin only
-//! there, so that nothing is recorded of work that no request asked for.
+//! belongs to is said by who begins it, for the moment in which it begins ([`with_trace`]). What is not recorded does
+//! not begin: whether a trace is, is looked up before its first span ([`Recorded`]), and the spans within it begin
+//! only there, so that nothing is recorded of work that no request asked for.
 
 use std::cell::Cell;
 use std::path::PathBuf;

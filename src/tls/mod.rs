@@ -2,11 +2,12 @@
 //!
 //! | between | certificate | verified by |
 //! |---|---|---|
-//! | nodes ([`Ephemeral`]) | a new one at every start | nobody: the proof of the cluster secret is bound to the connection instead (`peer`) |
-//! | clients and a node's surfaces ([`Listening`]) | files, read again when they change | the clients; theirs, if they show one, by `--tls-client-ca` |
+//! | nodes ([`Ephemeral`]) | a new one at every start | nobody: the connection proves the cluster secret (`peer`) |
+//! | clients and a node's surfaces ([`Listening`]) | files, read again when they change | the clients |
 //! | the command line and a node ([`trusting`]) | the node's | `--ca-file`, else what the system trusts |
-//! | a node and whom it tells by HTTPS ([`trusting`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else what the system trusts |
+//! | a node and receivers of HTTPS ([`trusting`]) | theirs | `--webhook-ca-file`, `--otlp-ca-file`, else the system |
 //!
+//! A client may show a certificate of its own; `--tls-client-ca` names the authorities that vouch for it.
 //! [`Authority`] makes certificates for who has no other authority (`thuban certs`).
 //!
 //! Knows nothing of HTTP, of the peer protocol, or of users.

@@ -9,12 +9,13 @@
 //!
 //! Between nodes nothing is sent for it. A draft that a node forwards to the leader brings the id of its HTTP request,
 //! and an id of its own that is drawn by chance; for a traced request the id of the span that proposes it is a part of
-//! that ([`span_id`]). So the leader's span has its parent, and is recorded exactly if that is, whatever the settings say.
+//! that ([`span_id`]). So the leader's span has its parent, and is recorded exactly if that is, whatever the settings
+//! say.
 //!
 //! What has ended waits in a queue of bounded size and is sent in batches by one task ([`pipeline`], [`shipping`]).
-//! Whoever ends a span waits for nothing: where there is no room, it is dropped and counted. Whom an `https` collector is
-//! vouched for by, and what is shown to it ([`headers`]), stands in files that are read again as they may have changed
-//! ([`collector`]).
+//! Whoever ends a span waits for nothing: where there is no room, it is dropped and counted. The authorities of an
+//! `https` collector, and what is shown to it ([`headers`]), stand in files that are read again as they may have
+//! changed ([`collector`]).
 //!
 //! Without the flag there is no layer, so that each place where a span would begin costs one look at a flag in memory.
 //! Knows nothing of Raft, of the surfaces, or of what is stored.

@@ -1,0 +1,4 @@
+//! Listeners over TLS, and connections that are parked.
+
+mod parking;
+mod tls;
