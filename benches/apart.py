@@ -60,9 +60,11 @@ class ApartEtcd(Etcd):
     def command(self, index):
         command = super().command(index)
         fronts = [f"http://{front}" for front in self.links.fronts]
-        command[command.index("--initial-cluster") + 1] = ",".join(f"n{n + 1}={front}" for n, front in enumerate(fronts))
+        members = ",".join(f"n{n + 1}={front}" for n, front in enumerate(fronts))
+        command[command.index("--initial-cluster") + 1] = members
         command[command.index("--initial-advertise-peer-urls") + 1] = fronts[index]
-        return command + ["--heartbeat-interval", str(self.heartbeat_ms), "--election-timeout", str(10 * self.heartbeat_ms)]
+        command += ["--heartbeat-interval", str(self.heartbeat_ms)]
+        return command + ["--election-timeout", str(10 * self.heartbeat_ms)]
 
     def prepare(self):
         """As the other one, but many at a time: each takes a round trip."""

@@ -5,10 +5,10 @@
 
 scripts/attacks builds the binary and calls this. For each attack: the honest client alone for a while, then beside the
 attack for N seconds (default 60). A row tells the most memory and descriptors that a node had before and during it, the
-99th percentile of the honest client's requests (a write, a linearizable read, a pull of a config file), how many of them
-failed, and what the attacker was told. All of the attack comes from one address (127.0.0.9) and meets one node, whose
-honest clients are counted with all others. Ends with status 1 if a node grew by more than MEMORY_MIB_MAX, died, or the
-honest client was refused or waited for more than P99_MS_MAX.
+99th percentile of the honest client's requests (a write, a linearizable read, a pull of a config file), how many of
+them failed, and what the attacker was told. All of the attack comes from one address (127.0.0.9) and meets one node,
+whose honest clients are counted with all others. Ends with status 1 if a node grew by more than MEMORY_MIB_MAX, died,
+or the honest client was refused or waited for more than P99_MS_MAX.
 """
 
 import argparse
@@ -281,7 +281,8 @@ class SilentPeers(Attack):
         self.told[f"node 3 ready after {self.ready_s:.1f} s"] = 1
 
     def verdict(self):
-        return [] if self.ready_s is not None and self.ready_s < 10 else [f"restarted node ready after {self.ready_s} s"]
+        is_soon = self.ready_s is not None and self.ready_s < 10
+        return [] if is_soon else [f"restarted node ready after {self.ready_s} s"]
 
 
 class Readiness(Attack):
@@ -342,7 +343,8 @@ async def watched(cluster, attack):
 
 
 def try_one(cluster, name, seconds):
-    alone = Honest(list(zip(cluster.clients[1:], cluster.compat[1:])) + [(cluster.clients[0], cluster.compat[0])], cluster.token)
+    nodes = list(zip(cluster.clients, cluster.compat))
+    alone = Honest(nodes[1:] + nodes[:1], cluster.token)
     time.sleep(ALONE_S)
     p99_before, _, failed_before = alone.finish()
     memory_before, files_before = look(cluster)
@@ -385,7 +387,8 @@ def main():
         for file, content in [("application.properties", "a=1"), ("big.txt", "x" * (1 << 20))]:
             body = {"namespace": "default", "group": "shop", "file_name": file, "content": content}
             call(cluster.clients[0], "/config/v1/configfiles/createandpub", body, cluster.token)
-        print(f"{cluster.version()}, {options.seconds} s each\n{'attack':<15} memory before, most   descriptors         p99 of the honest client")
+        print(f"{cluster.version()}, {options.seconds} s each")
+        print(f"{'attack':<15} memory before, most   descriptors         p99 of the honest client")
         held = [try_one(cluster, name, options.seconds) for name in names]
         call(cluster.clients[0], "/auth/v1/user/login", {"name": "admin", "password": PASSWORD})
     print(f"{sum(held)} of {len(held)} attacks held")

@@ -321,8 +321,8 @@ async fn held() {
     let answered = Instant::now();
     let cost = (processor() - used).as_secs_f64() * 1e6 / count() as f64;
     println!(
-        "one publish: the last poll is answered {:.0?} after the acknowledgement, {:.0?} after it was sent; {cost:.1} us \
-         of processor a poll, both ends",
+        "one publish: the last poll is answered {:.0?} after the acknowledgement, {:.0?} after it was sent; \
+         {cost:.1} us of processor a poll, both ends",
         answered.saturating_duration_since(acknowledged),
         answered - published
     );

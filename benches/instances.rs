@@ -171,7 +171,8 @@ async fn measure(cluster: &Cluster, zones: &[&Zone], seconds: u64) {
         );
     }
     println!(
-        "    all: {:.0} heartbeats/s, {:.1} % of a processor, {:.1} us each; the agents: {own:.1} %, {} requests failed",
+        "    all: {:.0} heartbeats/s, {:.1} % of a processor, {:.1} us each; the agents: {own:.1} %, {} requests \
+         failed",
         heartbeats / elapsed,
         cpu / elapsed * 100.0,
         cpu / heartbeats * 1e6,

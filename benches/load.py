@@ -55,8 +55,8 @@ def wrk(run, speaks, token="", tls=None):
 def h2load(run, path, message, streams):
     """A gRPC call, always the same one: h2load sends one body. One process for each target.
 
-    About `streams` calls at a time share a connection. The status of gRPC follows the body, where h2load does not look: the
-    caller has to ask the server how many calls went well.
+    About `streams` calls at a time share a connection. The status of gRPC follows the body, where h2load does not
+    look: the caller has to ask the server how many calls went well.
     """
     with tempfile.TemporaryDirectory(prefix="h2load-") as directory:
         body = os.path.join(directory, "body")

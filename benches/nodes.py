@@ -170,8 +170,8 @@ class Thuban(Cluster):
     def prepare(self):
         for client in self.clients:
             eventually("a node is ready", lambda client=client: self.ready(client))
-        login = {"name": "admin", "password": PASSWORD}
-        answer = eventually("the login works", lambda: call(self.clients[0], "/auth/v1/user/login", login, tls=self.tls))
+        path, login = "/auth/v1/user/login", {"name": "admin", "password": PASSWORD}
+        answer = eventually("the login works", lambda: call(self.clients[0], path, login, tls=self.tls))
         self.token = answer["loginResponse"]["token"]
         comment = "v" * VALUE_BYTES
         self.fill("/naming/v1/services", lambda n: {"namespace": "bench", "name": f"service-{n}", "comment": comment})

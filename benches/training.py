@@ -1,6 +1,6 @@
 """The load by which scripts/pgo has a binary count what it runs: writes and reads of tools, publishes, what clients ask
 all the time (pulls, polls, discovery, heartbeats), from one connection to very many, to the leader and to all nodes,
-some of it by TLS; then rules, lists, the pages of the console and a start on what is there, by scripts/bench-registry.
+some of it by TLS; then rules, lists, the pages of the console and a start on what is there, by scripts/bench registry.
 What is asked nowhere here counts as cold.
 
 Every answer must be a success. The figures that it prints are those of a binary that counts.
@@ -52,8 +52,8 @@ def main():
         with tempfile.TemporaryDirectory(prefix="thuban-training-", dir=options.directory) as directory:
             with running([side(binary, directory)]) as clusters:
                 table(clusters, [Load(workload, spread) for workload in workloads for spread in (False, True)], options)
-    registry = [os.path.join(ROOT, "scripts", "bench-registry"), "--thuban", binary, "--directory", options.directory]
-    subprocess.run(registry + REGISTRY, check=True)
+    bench = [os.path.join(ROOT, "scripts", "bench"), "registry", "--thuban", binary, "--directory", options.directory]
+    subprocess.run(bench + REGISTRY, check=True)
 
 
 if __name__ == "__main__":

@@ -189,7 +189,8 @@ def request(number):
         method = "POST" if turn < 10 else "PUT"
         return method, "/naming/v1/faultdetectors", [{"namespace": "up", "name": rule, "description": name}], None
     if kind == 4:
-        instance = {"namespace": "up", "service": "pay", "host": "10.0.0.1", "port": 1000 + turn % 100, "weight": turn % 99 + 1}
+        instance = {"namespace": "up", "service": "pay", "host": "10.0.0.1", "port": 1000 + turn % 100}
+        instance["weight"] = turn % 99 + 1
         return "POST", "/naming/v1/instances", [instance], None
     if kind == 5 and turn > 20:
         return "POST", "/naming/v1/faultdetectors/releases", [{"namespace": "up", "rule_name": rule}], None
@@ -206,8 +207,9 @@ def look_for(nodes, shown):
     for client in nodes.clients:
         services = call(client, "/naming/v1/services/all?namespace=up", token=nodes.token)["services"]
         lost += len(wanted["service"] - {service["name"] for service in services})
-        lost += len(wanted["file"] - set(pages(client, nodes, "/config/v1/configfiles/search?namespace=up&group=g", "configFiles", "name")))
-        lost += len(wanted["ratelimit"] - set(pages(client, nodes, "/naming/v1/ratelimits?namespace=up&brief=true", "data", "name")))
+        files = pages(client, nodes, "/config/v1/configfiles/search?namespace=up&group=g", "configFiles", "name")
+        limits = pages(client, nodes, "/naming/v1/ratelimits?namespace=up&brief=true", "data", "name")
+        lost += len(wanted["file"] - set(files)) + len(wanted["ratelimit"] - set(limits))
     return lost
 
 
@@ -234,7 +236,8 @@ def step(nodes, load, title, seconds):
     state = nodes.equal_hashes()
     levels = {nodes.cluster(index).get("level", 1) for index in range(SIZE)}
     load.resume()
-    print(f"  {title:<44} level {sorted(levels)}  index {state['index']:>7}  hash {state['hash'][:12]} on all", flush=True)
+    state_hash = f"index {state['index']:>7}  hash {state['hash'][:12]}"
+    print(f"  {title:<44} level {sorted(levels)}  {state_hash} on all", flush=True)
 
 
 def play(arguments, number, directory):
@@ -250,14 +253,15 @@ def play(arguments, number, directory):
                 nodes.stop(index)
                 nodes.start(index, binary, flags)
                 step(nodes, load, f"node {index + 1}: {title}", arguments.step_seconds)
-        level = eventually("the level rises", lambda: (lambda level: level if level > arguments.hold else 0)(nodes.cluster(0)["level"]))
+        eventually("the level rises", lambda: nodes.cluster(0)["level"] > arguments.hold)
+        level = nodes.cluster(0)["level"]
         step(nodes, load, f"level {level}", arguments.step_seconds)
         refuse_the_old(arguments, nodes)
         load.end()
         nodes.equal_hashes()
         lost = look_for(nodes, load.acknowledged)
-    print(f"round {number}: {len(load.acknowledged)} acknowledged, {load.refused} refused with 503, {load.moved} sent to another node, "
-          f"{len(load.failed)} failed, {lost} lost", flush=True)
+    print(f"round {number}: {len(load.acknowledged)} acknowledged, {load.refused} refused with 503, "
+          f"{load.moved} sent to another node, {len(load.failed)} failed, {lost} lost", flush=True)
     for failure in load.failed[:10]:
         print(f"  failed: {failure}")
     return not load.failed and not lost

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What keeps others waiting: long lists, and a disk that hangs; prints Markdown tables.
 
 A cluster of three on the loopback interface. First, many services are listed all the time on the
@@ -10,22 +9,17 @@ seconds. How long do a health check and a pull wait on that node, and does it ca
 The second part needs root, for mount and fsfreeze, and is left out without.
 """
 
-import argparse
 import contextlib
 import http.client
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.request
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from nodes import Thuban, built, call, eventually  # noqa: E402  (the path is set above)
+from nodes import Thuban, built, call, eventually
 
 PACE_S = 0.005
 CHECK_PACE_S = 0.5
@@ -36,16 +30,12 @@ CONFIG = {"namespace": "default", "group": "demo", "file_name": "application.pro
 PULL = "/configs/demo/default/application"
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies; a real disk")
+def arguments(parser):
     parser.add_argument("--services", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=15, help="how long is listed")
     parser.add_argument("--pages", type=int, default=4, help="connections that list by a fuzzy name")
     parser.add_argument("--wholes", type=int, default=1, help="connections that list 20,000 services at once")
     parser.add_argument("--frozen", type=float, default=8, help="seconds for which the disk hangs")
-    return parser.parse_args()
 
 
 @contextlib.contextmanager
@@ -87,7 +77,8 @@ class Cluster(Thuban):
 
     def load(self, count):
         def service(number):
-            return {"namespace": "large", "name": f"service-{number:06}", "business": "b", "metadata": {"zone": f"z{number % 7}"}}
+            metadata = {"zone": f"z{number % 7}"}
+            return {"namespace": "large", "name": f"service-{number:06}", "business": "b", "metadata": metadata}
 
         self.fill("/naming/v1/services", service, count)
         call(self.clients[0], "/config/v1/configfiles/createandpub", CONFIG, self.token)
@@ -220,12 +211,12 @@ def disk_that_hangs(cluster, options):
     leader, begun = cluster.leader_index(), time.monotonic()
     applied = cluster.series(leader, "thuban_raft_applied_index")[0]
     eventually("the node has caught up", lambda: cluster.series(FROZEN, "thuban_raft_applied_index")[0] >= applied)
-    print(f"\nwritten on the leader meanwhile: {writer.written}, the slowest in {writer.worst * 1000:.0f} ms; elections: "
-          f"{cluster.elections() - elections:.0f}; caught up {time.monotonic() - begun:.2f} s later", flush=True)
+    print(f"\nwritten on the leader meanwhile: {writer.written}, the slowest in {writer.worst * 1000:.0f} ms; "
+          f"elections: {cluster.elections() - elections:.0f}; "
+          f"caught up {time.monotonic() - begun:.2f} s later", flush=True)
 
 
-def main():
-    options = arguments()
+def main(options):
     binary = options.thuban or built()
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
         can_freeze = os.geteuid() == 0
@@ -237,7 +228,3 @@ def main():
                     disk_that_hangs(cluster, options)
                 else:
                     print("\nnot root: the disk was not held up")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Writes between voters that are far apart, beside etcd in the same run; prints one Markdown table.
 
 Three nodes of each on the loopback interface, each direction between two nodes over a relay that lets a byte arrive
@@ -11,37 +10,27 @@ A cluster that takes no write at a distance has no figures in that row, and what
 Needs wrk and etcd (Debian: apt install wrk etcd-server).
 """
 
-import argparse
 import contextlib
-import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from apart import Apart, ApartEtcd, distant, free_directory  # noqa: E402  (the path is set above)
-from beside import disk, need, row, run, setting  # noqa: E402
-from load import Run  # noqa: E402
-from nodes import KEYS, built  # noqa: E402
+from apart import Apart, ApartEtcd, distant, free_directory
+from beside import disk, need, row, run, setting
+from load import Run
+from nodes import KEYS, built
 
 COLUMNS = ["/s", "p50 ms", "p99 ms"]
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
+def arguments(parser):
     parser.add_argument("--etcd", default="etcd", help="etcd binary")
-    parser.add_argument("--directory", default="/var/tmp", help="where both keep their data; must be a real disk")
     parser.add_argument("--round-trips", type=int, nargs="+", default=[1, 50, 150, 300], help="in ms")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64])
     parser.add_argument("--seconds", type=int, default=10, help="length of one run")
     parser.add_argument("--pairs", type=int, default=3, help="runs of each side per cell; medians are shown")
     parser.add_argument("--only", choices=["thuban", "etcd"], help="measure one side")
-    return parser.parse_args()
 
 
 class Side:
@@ -65,7 +54,8 @@ class Side:
         if self.cluster and not self.failure:
             with self.kept():
                 cpu, began = self.cluster.relays_cpu_seconds(), time.monotonic()
-                result = run(self.cluster, Run("write", self.cluster.targets("write", False), connections, seconds, salt, KEYS))
+                targets = self.cluster.targets("write", False)
+                result = run(self.cluster, Run("write", targets, connections, seconds, salt, KEYS))
                 result["relays"] = 100 * (self.cluster.relays_cpu_seconds() - cpu) / (time.monotonic() - began)
         return result
 
@@ -74,8 +64,9 @@ def cells(results):
     """The medians of the runs of one side."""
     if not results:
         return ["none", "", "", ""]
-    values = [statistics.median(result[measure] for result in results) for measure in ("rate", "p50_ms", "p99_ms", "relays")]
-    return ["{:,.0f}".format(values[0]), *("{:.1f}".format(value) for value in values[1:3]), "{:.0f} %".format(values[3])]
+    measures = ("rate", "p50_ms", "p99_ms", "relays")
+    rate, p50, p99, relays = (statistics.median(result[measure] for result in results) for measure in measures)
+    return [f"{rate:,.0f}", f"{p50:.1f}", f"{p99:.1f}", f"{relays:.0f} %"]
 
 
 def at_distance(round_trip, makers, options, directory, told):
@@ -99,8 +90,7 @@ def at_distance(round_trip, makers, options, directory, told):
         return [f"{side.name} at {round_trip} ms: {side.failure}" for side in sides if side.failure]
 
 
-def main():
-    options = arguments()
+def main(options):
     need(("wrk", "apt install wrk"), *([(options.etcd, "apt install etcd-server")] if options.only != "thuban" else []))
     disk(options.directory)
     makers = {}
@@ -114,7 +104,3 @@ def main():
         for number, round_trip in enumerate(options.round_trips):
             failures += at_distance(round_trip, makers, options, directory, number > 0)
     print(*(["", *failures] if failures else []), sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Compares thuban with r-nacos, with etcd by gRPC, and with ZooKeeper; prints a Markdown table for each.
 
 Three nodes of each side on the loopback interface, with their data on the same disk; the sides take
@@ -18,23 +17,18 @@ etcd and h2load (Debian: etcd-server, nghttp2-client), ZooKeeper, its C library 
 libzookeeper-mt-dev, gcc).
 """
 
-import argparse
 import concurrent.futures
 import os
 import shutil
-import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from beside import (  # noqa: E402  (the path is set above)
+from beside import (
     CPU, P50, P99, RATE, TOOL_CPU, Load, disk, memories, memory, need, row, run, running, setting, table,
 )
-from load import Run, compiled  # noqa: E402
-from nodes import SIZE, Thuban, built  # noqa: E402
-from peers import EtcdByGrpc, Rnacos, ThubanFiles, Zookeeper  # noqa: E402
+from load import Run, compiled
+from nodes import SIZE, Thuban, built
+from peers import EtcdByGrpc, Rnacos, ThubanFiles, Zookeeper
 
 ZOOKEEPER_JAR = "/usr/share/java/zookeeper.jar"
 ZOOKEEPER_HEADER = "/usr/include/zookeeper/zookeeper.h"
@@ -43,12 +37,9 @@ GROWTH_CONNECTIONS = 64
 SAMPLE_S = 10
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
+def arguments(parser):
     parser.add_argument("--rnacos", default="rnacos", help="r-nacos binary")
     parser.add_argument("--etcd", default="etcd", help="etcd binary")
-    parser.add_argument("--directory", default="/var/tmp", help="where all keep their data; must be a real disk")
     parser.add_argument("--seconds", type=int, default=5, help="length of one run")
     parser.add_argument("--pairs", type=int, default=3, help="runs of each side per cell; medians are shown")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64, 256])
@@ -56,7 +47,6 @@ def arguments():
     parser.add_argument("--growth-files", type=int, default=FEW_FILES, help="how many files those are to")
     parser.add_argument("--growth-alone", action="store_true", help="of rnacos: those publishes only, to thuban only")
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
-    return parser.parse_args()
 
 
 def places(*workloads):
@@ -138,15 +128,10 @@ PEERS = {
 }
 
 
-def main():
-    options = arguments()
+def main(options):
     need(("wrk", "apt install wrk"), *(tool for peer in options.peers for tool in PEERS[peer][1](options)))
     disk(options.directory)
     binary = options.thuban or built()
     for peer in options.peers:
         with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
             PEERS[peer][0](options, binary, directory)
-
-
-if __name__ == "__main__":
-    main()

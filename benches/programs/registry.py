@@ -1,43 +1,34 @@
-#!/usr/bin/env python3
 """A large registry on one node: writes in batches and one by one, reads, start-up, memory.
 
 Loads services and, spread over the three families, rules, through HTTP; then, with the node held to
 one core and this program on another, times lists with a fuzzy name at the front and deep in the
-list, details and counts, and the pages of the console; last, starts the node again on that state. `/livez` is timed beside them:
-it is what a request costs that reads nothing.
+list, details and counts, and the pages of the console; last, starts the node again on that state.
+`/livez` is timed beside them: it is what a request costs that reads nothing.
 """
 
-import argparse
 import concurrent.futures
 import gzip
 import http.client
+import itertools
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.parse
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from nodes import PASSWORD, built, call, eventually, free_ports, resident_mib  # noqa: E402  (the path is set above)
+from nodes import PASSWORD, SECRET, built, call, eventually, free_ports, resident_mib
 
 BATCH = 100
 KINDS = ["routings", "ratelimits", "faultdetectors"]
 MATCH = {"type": "EXACT", "value": "/pay", "value_type": "TEXT"}
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies; a real disk")
+def arguments(parser):
     parser.add_argument("--services", type=int, default=100_000)
     parser.add_argument("--rules", type=int, default=100_000)
     parser.add_argument("--singles", type=int, default=2_000, help="services written one by one")
     parser.add_argument("--reads", type=int, default=1_000, help="requests of each kind of read")
-    return parser.parse_args()
 
 
 class Node:
@@ -47,7 +38,7 @@ class Node:
         self.api, compat, peer = (f"127.0.0.1:{port}" for port in free_ports(3))
         self.command = [
             binary, "serve", "--node-id", "1", "--data-dir", data, "--api-addr", self.api, "--compat-addr", compat,
-            "--peer-addr", peer, "--initial-cluster", f"1={peer}", "--cluster-secret", "a cluster secret for benches, long enough",
+            "--peer-addr", peer, "--initial-cluster", f"1={peer}", "--cluster-secret", SECRET,
             "--admin-password", PASSWORD,
         ]
         self.process = None
@@ -66,7 +57,8 @@ class Node:
 
     def login(self):
         body = {"name": "admin", "password": PASSWORD}
-        return eventually("the login works", lambda: call(self.api, "/auth/v1/user/login", body))["loginResponse"]["token"]
+        answer = eventually("the login works", lambda: call(self.api, "/auth/v1/user/login", body))
+        return answer["loginResponse"]["token"]
 
     def stop(self):
         self.process.terminate()
@@ -108,7 +100,8 @@ def rule(kind, number):
         sub = {"name": "one", "apis": [{"method": "GET", "path": MATCH}],
                "amounts": [{"maxAmount": 100, "validDuration": "1s"}]}
         return dict(head, callee=key, rules=[sub])
-    probe = {"interval": 5, "timeout": 1, "port": 8080, "protocol": "HTTP", "http_config": {"method": "GET", "url": "/"}}
+    probe = {"interval": 5, "timeout": 1, "port": 8080, "protocol": "HTTP"}
+    probe["http_config"] = {"method": "GET", "url": "/"}
     return dict(head, target_service=key, rules=[probe])
 
 
@@ -207,7 +200,8 @@ def pages(options, session):
 
 def page_times(options, node, session):
     visitor = Visitor(node.api)
-    print("\n| page of the console, the node on one core | first byte p50 ms | p99 ms | bytes sent | requests, and their bytes, on a first visit |\n|---|---|---|---|---|")
+    print("\n| page of the console, the node on one core | first byte p50 ms | p99 ms | bytes sent "
+          "| requests, and their bytes, on a first visit |\n|---|---|---|---|---|")
     count = max(options.reads // 10, 10)
     for name, path in pages(options, session):
         visits = [visitor.get(path) for _ in range(count)]
@@ -219,8 +213,7 @@ def page_times(options, node, session):
         print(f"| {name} | {p50:.1f} | {p99:.1f} | {sent:,} | {1 + len(assets)}, {with_assets:,} |", flush=True)
 
 
-def main():
-    options = arguments()
+def main(options):
     binary = options.thuban or built()
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
@@ -233,14 +226,15 @@ def main():
         print(f"| services, batches of {BATCH} | 4 | {timed_writes(node.api, token, 4, services):,.0f} |", flush=True)
         with_services = resident_mib(node.process.pid)
         rules = [
-            (f"/naming/v1/{KINDS[number % 3]}", [rule(KINDS[number % 3], n) for n in range(number * BATCH, (number + 1) * BATCH)])
-            for number in range(options.rules // BATCH)
+            (f"/naming/v1/{kind}", [rule(kind, n) for n in range(number * BATCH, (number + 1) * BATCH)])
+            for number, kind in zip(range(options.rules // BATCH), itertools.cycle(KINDS))
         ]
         print(f"| rules, batches of {BATCH} | 4 | {timed_writes(node.api, token, 4, rules):,.0f} |", flush=True)
         with_rules = resident_mib(node.process.pid)
         one_by_one = [("/naming/v1/services", [service(options.services + n)]) for n in range(options.singles)]
         for connections, part in [(1, one_by_one[: options.singles // 4]), (16, one_by_one[options.singles // 4 :])]:
-            print(f"| services, one a request | {connections} | {timed_writes(node.api, token, connections, part):,.0f} |")
+            rate = timed_writes(node.api, token, connections, part)
+            print(f"| services, one a request | {connections} | {rate:,.0f} |")
         print(f"\n| resident memory | MiB | bytes an object |\n|---|---|---|\n| empty | {empty:.0f} | |")
         for name, before, after, count in [
             ("with services", empty, with_services, options.services),
@@ -260,9 +254,6 @@ def main():
         os.sched_setaffinity(0, cores)
         node.stop()
         seconds = node.start()
-        print(f"\nstart on this state to ready: {seconds:.2f} s, then {resident_mib(node.process.pid):.0f} MiB resident")
+        memory = resident_mib(node.process.pid)
+        print(f"\nstart on this state to ready: {seconds:.2f} s, then {memory:.0f} MiB resident")
         node.stop()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Who has what, of many clients over three nodes: memory of each client, time of the question, and what is told while a
 release spreads and after a node was killed; prints a Markdown table.
 
@@ -6,32 +5,24 @@ Each client pulls one file, once for each release, as a client of its own (`ip=`
 in turns, ten times, a page of 100 rows; medians.
 """
 
-import argparse
 import http.client
 import os
 import signal
 import statistics
-import sys
 import tempfile
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from nodes import Thuban, built, call, eventually, resident_mib  # noqa: E402  (the path is set above)
+from beside import memory, row
+from nodes import Thuban, built, call, eventually
 
 FILE = {"namespace": "default", "group": "app", "file_name": "application"}
 QUESTION = "/config/v1/configfiles/subscribers?namespace=default&group=app&file_name=application&limit=100"
 QUESTIONS = 10
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies")
+def arguments(parser):
     parser.add_argument("--clients", type=int, default=20_000)
-    return parser.parse_args()
 
 
 def publish(cluster, value):
@@ -82,28 +73,26 @@ def ask(cluster, nodes):
     return answer, statistics.median(took)
 
 
-def tell(what, answer, took, memory):
+def tell(what, answer, took, held):
     silent = ", ".join(map(str, answer["silent_nodes"])) or "none"
-    print(f"| {what} | {answer['amount']:,} | {answer['current']:,} | {silent} | {took * 1000:.0f} | {memory} |", flush=True)
+    row([what, f"{answer['amount']:,}", f"{answer['current']:,}", silent, f"{took * 1000:.0f}", held])
 
 
-def main():
-    options = arguments()
+def main(options):
     clients = range(options.clients)
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
         with Thuban(options.thuban or built(), directory) as cluster:
-            memory = lambda: sum(resident_mib(process.pid) for process in cluster.processes if process.poll() is None)  # noqa: E731
             publish(cluster, 1)
             for address in cluster.compat:
                 eventually("the file can be pulled", lambda address=address: is_there(address))
             pull_all(cluster.compat, [0] * 3000)
-            before = memory()
+            before = sum(memory(cluster))
             print(f"{cluster.version()}; {os.cpu_count()} cores; {options.clients:,} clients on three nodes\n")
-            print("| | clients | with what they should have | silent nodes | ms to tell | memory of the nodes |")
-            print("|---|---|---|---|---|---|")
+            row(["", "clients", "with what they should have", "silent nodes", "ms to tell", "memory of the nodes"])
+            row(["---"] * 6)
             pull_all(cluster.compat, clients)
-            held = memory() - before
-            tell("all have pulled", *ask(cluster, cluster.clients), f"{held * 1024 * 1024 / options.clients:.0f} bytes a client")
+            held = (sum(memory(cluster)) - before) * 2**20 / options.clients
+            tell("all have pulled", *ask(cluster, cluster.clients), f"{held:.0f} bytes a client")
             publish(cluster, 2)
             pull_all(cluster.compat, clients[: options.clients // 10])
             tell("a tenth has the next release", *ask(cluster, cluster.clients), "")
@@ -115,7 +104,3 @@ def main():
             tell("a node is killed", answer, time.monotonic() - began, "")
             pull_all(cluster.compat[:2], clients)
             tell("its clients went to the others", *ask(cluster, cluster.clients[:2]), "")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Pulls of a released file, beside a bare handler that answers with the same bytes; prints a Markdown table.
 
 One node of a cluster of three holds a released file of so many bytes, and a program of forty lines on the same
@@ -9,36 +8,27 @@ measured beside them. Medians, every answer a success.
 Needs wrk (Debian: apt install wrk).
 """
 
-import argparse
 import contextlib
 import os
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 import urllib.request
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from nodes import Thuban, built, call, cpu_seconds, eventually  # noqa: E402  (the path is set above)
+from nodes import ROOT, Thuban, built, call, cpu_seconds, eventually
 
 PATH = "/configs/app/default/application"
 # What the library puts on an answer itself.
 OF_THE_PROTOCOL = ["content-length", "date", "connection", "transfer-encoding"]
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
+def arguments(parser):
     parser.add_argument("--bare", help="the bare handler (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies")
     parser.add_argument("--bytes", type=int, default=2048, help="size of the file")
     parser.add_argument("--connections", type=int, nargs="+", default=[64])
     parser.add_argument("--seconds", type=int, default=4, help="length of one run")
     parser.add_argument("--pairs", type=int, default=3, help="runs of each; medians are shown")
-    return parser.parse_args()
 
 
 def built_bare():
@@ -98,8 +88,7 @@ def table(sides, options):
             print(f"| {name} | {connections} | {rate:,.0f} | {cpu:.1f} | {rate / of_bare:.2f} |", flush=True)
 
 
-def main():
-    options = arguments()
+def main(options):
     program = options.bare or built_bare()
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
         with Thuban(options.thuban or built(), directory) as cluster:
@@ -120,7 +109,3 @@ def main():
                     ("the bare handler", f"http://{address}{PATH}", whole.pid),
                 ]
                 table(sides, options)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,35 +1,29 @@
-#!/usr/bin/env python3
 """What large writes do to a cluster whose links are thin, and how a learner behind one catches up.
 
 Each direction between two nodes is a relay with a rate, a buffer of 64 KiB and 5 ms of delay, which all connections of
 that direction share (benches/links.py). First, for each rate, three voters: one publish of several files of 1 MB
-goes to the leader. Is it answered, do all nodes have it and after how long, and how do small writes fare from then until
-all have it? Second, a learner behind one link: it is away while files are published, and comes back. How long until
-it has all of them, and how many bytes were sent to it for each byte that it needed? Needed is what was published;
-keys, frames and TLS come on top of that.
+goes to the leader. Is it answered, do all nodes have it and after how long, and how do small writes fare from then
+until all have it? Second, a learner behind one link: it is away while files are published, and comes back. How long
+until it has all of them, and how many bytes were sent to it for each byte that it needed? Needed is what was
+published; keys, frames and TLS come on top of that.
 
 Prints two Markdown tables. What has not ended after --limit seconds is said to be "not within" it.
 """
 
-import argparse
 import http.client
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from apart import Apart, free_directory  # noqa: E402  (the path is set above)
-from beside import disk, row  # noqa: E402
-from links import Links, Quality  # noqa: E402
-from nodes import SIZE, built, call, eventually, free_ports  # noqa: E402
-from publishing import Connection  # noqa: E402
+from apart import Apart, free_directory
+from beside import disk, row
+from links import Links, Quality
+from nodes import SIZE, built, call, eventually, free_ports
+from publishing import Connection
 
 MEGABYTE = 1_000_000
 DELAY_S = 0.005
@@ -38,16 +32,14 @@ SMALL_PAUSE_S = 0.05
 LEARNER = SIZE + 1
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies; must be a real disk")
-    parser.add_argument("--kbits", type=int, nargs="*", default=[24_000, 2_000, 512], help="rates of the links of the voters")
+def arguments(parser):
+    rates = [24_000, 2_000, 512]
+    parser.add_argument("--kbits", type=int, nargs="*", default=rates, help="rates of the links of the voters")
     parser.add_argument("--files", type=int, default=7, help="of 1 MB, in the one publish")
     parser.add_argument("--limit", type=float, default=600, help="seconds to wait for any end")
-    parser.add_argument("--learner-rate", type=float, default=MEGABYTE, help="bytes a second to the learner; 0 leaves it out")
+    about = "bytes a second to the learner; 0 leaves it out"
+    parser.add_argument("--learner-rate", type=float, default=MEGABYTE, help=about)
     parser.add_argument("--backlog", type=int, default=200, help="MB that the learner has missed")
-    return parser.parse_args()
 
 
 def content():
@@ -189,8 +181,8 @@ class Learner:
         command = cluster.command(0)
         kept = {"--cluster-secret", "--admin-password"}
         shared = [word for flag in kept for word in (flag, command[command.index(flag) + 1])]
-        self.words = [binary, "serve", "--node-id", str(LEARNER), "--data-dir", data, "--api-addr", api, "--compat-addr", compat,
-                      "--peer-addr", peer, *shared]
+        self.words = [binary, "serve", "--node-id", str(LEARNER), "--data-dir", data, "--api-addr", api,
+                      "--compat-addr", compat, "--peer-addr", peer, *shared]
         self.start()
 
     def start(self):
@@ -204,14 +196,14 @@ class Learner:
         self.cluster.processes.remove(self.process)
 
 
-def main():
-    options = arguments()
+def main(options):
     disk(options.directory)
     binary = options.thuban or built()
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
-        print(f"{os.cpu_count()} cores; data on {disk(directory)}; one publish of {options.files} files of 1 MB to three voters\n")
-        heads = ["link kbit/s", "publish answered, s", "on all nodes after s", "small writes", "p50 ms", "p99 ms", "other answers",
-                 "bytes sent / needed", "relays' CPU"]
+        print(f"{os.cpu_count()} cores; data on {disk(directory)}; "
+              f"one publish of {options.files} files of 1 MB to three voters\n")
+        heads = ["link kbit/s", "publish answered, s", "on all nodes after s", "small writes", "p50 ms", "p99 ms",
+                 "other answers", "bytes sent / needed", "relays' CPU"]
         row(heads)
         row(["---"] * len(heads))
         for kbit in options.kbits:
@@ -219,11 +211,8 @@ def main():
                 voters(cluster, kbit, options)
         if options.learner_rate:
             print("\nA learner that has missed some files of 1 MB:\n")
-            heads = ["link kB/s", "missed MB", "caught up after s", "at the rate of the link s", "MB sent to it", "sent / needed"]
+            heads = ["link kB/s", "missed MB", "caught up after s", "at the rate of the link s", "MB sent to it",
+                     "sent / needed"]
             row(heads)
             row(["---"] * len(heads))
             learner(binary, free_directory(directory, "learner-cluster"), options)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The audit trail when it is full: what a million rows of it take in memory and on disk, and how they are read.
 
 Two clusters of three, one after the other, are asked for the same updates of a thousand services by wrk,
@@ -9,33 +8,24 @@ that find nothing, beside a list that is short; and the first node is started ag
 Needs wrk (Debian: apt install wrk).
 """
 
-import argparse
 import os
 import signal
-import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from load import Run  # noqa: E402  (the path is set above)
-from nodes import KEYS, Thuban, built, call, eventually, resident_mib  # noqa: E402
+from load import Run
+from nodes import KEYS, Thuban, built, call, eventually, resident_mib
 
 KEPT_MIN = 1_000
 SLICE_S = 5
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies; a real disk")
+def arguments(parser):
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the trail")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--reads", type=int, default=200, help="requests of each kind of read")
-    return parser.parse_args()
 
 
 def bytes_below(directory):
@@ -74,8 +64,8 @@ def report(cluster, kept, rates):
     disk = [bytes_below(cluster.data(index)) / 2**20 for index in range(3)]
     trail = metric(cluster, 0, "thuban_audit_bytes") / 2**20
     print(f"{kept:>9,} rows kept: memory {', '.join(f'{one:.0f}' for one in memory)} MiB a node, "
-          f"data directories {', '.join(f'{one:.0f}' for one in disk)} MiB, the trail by its own count {trail:.0f} MiB; "
-          f"updates/s at first {rates[0]:,.0f}, at last {rates[1]:,.0f}", flush=True)
+          f"data directories {', '.join(f'{one:.0f}' for one in disk)} MiB, the trail by its own count {trail:.0f} "
+          f"MiB; updates/s at first {rates[0]:,.0f}, at last {rates[1]:,.0f}", flush=True)
     return sum(memory) / 3
 
 
@@ -90,7 +80,8 @@ def timed(cluster, path, count):
             code = error.code
         times.append((time.monotonic() - begun) * 1e3)
     times.sort()
-    return f"{times[len(times) // 2]:8.2f} ms, at worst {times[-1]:8.2f} ms" + ("" if code == 200000 else f" (HTTP {code})")
+    refused = "" if code == 200000 else f" (HTTP {code})"
+    return f"{times[len(times) // 2]:8.2f} ms, at worst {times[-1]:8.2f} ms{refused}"
 
 
 def read(cluster, options):
@@ -117,8 +108,7 @@ def restart(cluster):
           f"memory {resident_mib(cluster.processes[0].pid):.0f} MiB", flush=True)
 
 
-def main():
-    options = arguments()
+def main(options):
     binary = options.thuban or built()
     memory = {}
     for kept in (options.rows, KEPT_MIN):
@@ -131,7 +121,3 @@ def main():
                     restart(cluster)
     rows = options.rows
     print(f"A row takes {(memory[rows] - memory[KEPT_MIN]) * 2**20 / rows:.1f} bytes of memory on each node.")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What a backup costs, and how long a cluster is away that is made anew of one.
 
 Three nodes hold many rules and config files; writers go on all the time. Told are the time and size of
@@ -7,7 +6,6 @@ directories, the time of a restore (of the first node from the backup, and of th
 file that it leaves) and from the start of all three nodes to readiness.
 """
 
-import argparse
 import concurrent.futures
 import http.client
 import json
@@ -19,10 +17,7 @@ import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from nodes import KEYS, SIZE, VALUE_BYTES, Thuban, built, call, eventually, resident_mib  # noqa: E402
+from nodes import KEYS, SIZE, VALUE_BYTES, Thuban, built, call, eventually, resident_mib
 
 BATCH = 100
 HANDS = 8
@@ -31,15 +26,11 @@ ITEMS = 25
 SETTLE_S = 5
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies")
+def arguments(parser):
     parser.add_argument("--rules", type=int, default=100_000)
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--file-bytes", type=int, default=10_000)
     parser.add_argument("--writes", type=int, default=5_000, help="writes a second to aim at; 0 for none")
-    return parser.parse_args()
 
 
 def fill(cluster, options):
@@ -133,8 +124,7 @@ def start(cluster):
         eventually("a restored node is ready", lambda client=client: cluster.ready(client), 0.01)
 
 
-def main():
-    options = arguments()
+def main(options):
     binary = options.thuban or built()
     rows = []
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
@@ -177,7 +167,3 @@ def main():
     print("| measure | value |\n|---|---|")
     for measure, value in rows:
         print(f"| {measure} | {value} |")
-
-
-if __name__ == "__main__":
-    main()

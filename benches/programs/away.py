@@ -1,31 +1,27 @@
-#!/usr/bin/env python3
 """What a node that is away costs the other two: processor, log and write rate.
 
 Three nodes on the loopback interface, each behind a TCP proxy that its peers dial. First the whole
 cluster is measured, then one follower at a time is away: killed (its port refuses), paused (its kernel
 takes connections and nobody answers), cut off (what its peers send stays in the proxy: connections are
-taken and stay open, and nothing arrives). In each state the two others are idle for SECONDS, then written to for as long. Last, the time
-from its return until the follower has what was written meanwhile. Prints one Markdown table.
+taken and stay open, and nothing arrives). In each state the two others are idle for SECONDS, then written
+to for as long. Last, the time from its return until the follower has what was written meanwhile. Prints
+one Markdown table.
 
 Processor and log are those of the leader; processor is told as a share of one core.
 """
 
-import argparse
 import os
 import selectors
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import urllib.error
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from nodes import SIZE, Thuban, built, call, cpu_seconds, eventually, free_ports, resident_mib  # noqa: E402  (the path is set above)
+from beside import row
+from nodes import SIZE, Thuban, built, call, cpu_seconds, eventually, free_ports, resident_mib
 
 NAMESPACE = "bench"
 WRITERS = 4
@@ -33,13 +29,10 @@ SETTLE_S = 8  # until the leader has noticed, by its pongs, that a peer is silen
 POLL_S = 0.02
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("seconds", type=int, nargs="?", default=600, help="how long each state lasts, idle and under load")
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies; a real disk")
+def arguments(parser):
+    about = "how long each state lasts, idle and under load"
+    parser.add_argument("seconds", type=int, nargs="?", default=600, help=about)
     parser.add_argument("--states", nargs="+", default=list(AWAY), choices=list(AWAY))
-    return parser.parse_args()
 
 
 class Proxy:
@@ -204,12 +197,7 @@ def has(cluster, index, name):
     return call(cluster.clients[index], path, token=cluster.token)["amount"] == 1
 
 
-def row(cells):
-    print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def main():
-    options = arguments()
+def main(options):
     binary = options.thuban or built()
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
         with Wired(binary, directory) as cluster:
@@ -227,13 +215,10 @@ def main():
                 time.sleep(SETTLE_S)
                 cells = measure(cluster, leader, options.seconds, state)
                 name = f"last-{state.replace(' ', '-')}"
-                call(cluster.clients[leader], "/naming/v1/services", [{"namespace": NAMESPACE, "name": name}], cluster.token)
+                last = [{"namespace": NAMESPACE, "name": name}]
+                call(cluster.clients[leader], "/naming/v1/services", last, cluster.token)
                 come_back(cluster, follower)
                 back = time.monotonic()
                 eventually("the follower has caught up", lambda f=follower, n=name: has(cluster, f, n), pause_s=POLL_S)
                 row([state] + cells + [f"{time.monotonic() - back:.2f}"])
                 eventually("the follower is ready", lambda f=follower: cluster.ready(cluster.clients[f]))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Start time, idle memory and size of the optimized binary.
 
 Start is told from the exec of `thuban dev` to its first answered request that needs a leader: once
@@ -6,31 +5,22 @@ on an empty directory (which makes the administrator and the cluster of one), on
 again. Memory is told when the node has been idle for a while.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
 import urllib.request
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(ROOT, "benches"))
-
-from nodes import built, free_ports, resident_mib  # noqa: E402  (the path is set above)
+from nodes import built, free_ports, resident_mib
 
 LIMIT_S = 30
 IDLE_S = 10
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--thuban", help="binary to measure (default: built from this checkout)")
-    parser.add_argument("--directory", default="/var/tmp", help="where the data lies")
+def arguments(parser):
     parser.add_argument("--rounds", type=int, default=10)
-    return parser.parse_args()
 
 
 def start(binary, data):
@@ -60,8 +50,7 @@ def stripped_mib(binary, directory):
     return os.path.getsize(copy) / 2**20
 
 
-def main():
-    options = arguments()
+def main(options):
     binary = options.thuban or built()
     first, again, memory = [], [], 0
     with tempfile.TemporaryDirectory(prefix="thuban-bench-", dir=options.directory) as directory:
@@ -80,7 +69,3 @@ def main():
     print(f"| start on existing data, median of {options.rounds} | {statistics.median(again) * 1000:.0f} ms |")
     print(f"| resident memory after {IDLE_S} s idle | {memory:.1f} MiB |")
     print(f"| stripped binary | {size:.1f} MiB |")
-
-
-if __name__ == "__main__":
-    main()
