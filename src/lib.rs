@@ -37,6 +37,7 @@
 //! well_formed            syntax checks of JSON, XML, YAML, TOML; never called by apply
 //! model                  vocabulary: rules, config files, grants, codes, limits
 //! hosts                  host names that a listener answers to
+//! log_once               log lines that would repeat
 //! descriptors            shares of the process' file descriptors
 //! format                 ids, entries, votes; their bytes and levels
 //! memory                 memory limit and use of the process
@@ -182,6 +183,7 @@ pub mod format;
 pub mod fuzzing;
 pub mod hosts;
 pub mod keyring;
+mod log_once;
 pub mod memory;
 pub mod metrics;
 pub mod model;

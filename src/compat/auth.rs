@@ -90,7 +90,9 @@ impl<S: ConfigSource> Surface<S> {
     pub(super) fn admit(&self, ask: &ClientRequest, wanted: Option<Wanted<'_>>) -> Result<Admitted, Refusal> {
         let judged = self.judge(ask, wanted);
         let app_id = wanted.map_or("", |(app_id, _)| app_id);
-        if judged.as_ref().is_err_and(Refusal::is_of_the_reader) && self.refused.is_news(app_id, ask.address) {
+        if judged.as_ref().is_err_and(Refusal::is_of_the_reader)
+            && self.refused.is_due((app_id.to_owned(), ask.address))
+        {
             self.source.note_refused(app_id, ask.address);
         }
         judged
@@ -201,7 +203,7 @@ impl<S: ConfigSource> Surface<S> {
     /// Counts and logs a request that would be refused if the keys of the app were enforced.
     fn observe(&self, ask: &ClientRequest, app_id: &str, flaw: Flaw) {
         self.metrics.access_key_would_refuse.with_label_values(&[app_id]).inc();
-        if self.observed.is_news(app_id, ask.address) {
+        if self.observed.is_due((app_id.to_owned(), ask.address)) {
             let address = ask.address.map(tracing::field::display);
             tracing::warn!(app = app_id, address, why = %flaw, "let in, but would be refused if a key were enforced");
         }

@@ -12,7 +12,6 @@ mod discovery;
 mod doc;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
-mod log_once;
 mod lookup;
 mod notifications;
 mod notifications_param;
@@ -22,7 +21,12 @@ mod repeat_limiter;
 #[cfg(test)]
 mod tests;
 
-use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::Deref,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
@@ -36,13 +40,13 @@ use axum::{
 use ipnet::IpNet;
 
 use crate::hosts::Hosts;
+use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 use crate::openapi::{Document, Port};
 use crate::view::ConfigSource;
 
 use answer::Refusal;
 use doc::Doc;
-use log_once::LogOnce;
 use renderings::Renderings;
 use repeat_limiter::RepeatLimiter;
 
@@ -50,6 +54,8 @@ use repeat_limiter::RepeatLimiter;
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
 /// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] holds.
 const FAR: u64 = 1_000_000;
+/// Time for which a reader is not logged again, nor written into the audit trail.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// Settings of the surface.
 #[derive(Debug, Clone)]
@@ -73,14 +79,17 @@ pub struct CompatSettings {
 /// State that every handler gets; cheap to clone, as each layer does for each request.
 pub struct Surface<S>(Arc<Shared<S>>);
 
+/// App id and address of a client.
+type ReaderKey = (String, Option<IpAddr>);
+
 pub struct Shared<S> {
     source: S,
     settings: CompatSettings,
     metrics: Arc<Metrics>,
     renderings: Renderings,
     floor: RepeatLimiter,
-    observed: LogOnce,
-    refused: LogOnce,
+    observed: LogOnce<ReaderKey>,
+    refused: LogOnce<ReaderKey>,
 }
 
 impl<S> Clone for Surface<S> {
@@ -99,7 +108,8 @@ impl<S> Deref for Surface<S> {
 
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
-        let (floor, observed, refused) = Default::default();
+        let floor = RepeatLimiter::default();
+        let (observed, refused) = (LogOnce::every(QUIET), LogOnce::every(QUIET));
         let renderings = Renderings::new(settings.render_cache_bytes, metrics.clone());
         Surface(Arc::new(Shared { source, settings, metrics, renderings, floor, observed, refused }))
     }

@@ -13,6 +13,7 @@ mod write_timeout;
 #[cfg(test)]
 mod tests;
 
+use std::fmt::Display;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -30,13 +31,14 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use crate::log_once::LogOnce;
 use crate::model::limits;
 use crate::origin::Origin;
 use crate::tls::{self, Listening, Shown};
@@ -80,7 +82,7 @@ pub struct Listener {
 pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: CancellationToken) {
     let Listener { name, listener, router, tls } = door;
     let connections = TaskTracker::new();
-    let mut crier = RateLimitedLog { door: name, last_line: None };
+    let log = LogOnce::every(LINE_PAUSE);
     while let Some(accepted) = closing.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => match places.take(name, Origin::of(peer.ip())) {
@@ -96,13 +98,13 @@ pub async fn serve(door: Listener, places: Arc<ConnectionLimiter>, closing: Canc
                         drop(place);
                     });
                 }
-                Err(full) => crier.cry(&full),
+                Err(full) => log_refusal(&log, name, &full),
             },
             Err(error) => {
                 if is_out_of_descriptors(&error) {
                     places.count_refusal(name, "descriptors");
                 }
-                crier.cry(&error);
+                log_refusal(&log, name, &error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -119,17 +121,9 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 /// Logs refused connections, once in a while: a flood must not fill the log.
-struct RateLimitedLog {
-    door: &'static str,
-    last_line: Option<Instant>,
-}
-
-impl RateLimitedLog {
-    fn cry(&mut self, reason: &dyn std::fmt::Display) {
-        if self.last_line.is_none_or(|last| last.elapsed() > LINE_PAUSE) {
-            self.last_line = Some(Instant::now());
-            tracing::warn!(door = self.door, %reason, "connections are turned away");
-        }
+fn log_refusal(log: &LogOnce, door: &str, reason: &dyn Display) {
+    if log.is_due(()) {
+        tracing::warn!(door, %reason, "connections are turned away");
     }
 }
 

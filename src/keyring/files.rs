@@ -2,7 +2,6 @@
 //! pulls, sealed in everything that is proposed of a file that is kept encrypted.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::Keyring;
 use crate::catalog::Catalog;
@@ -65,7 +64,7 @@ impl Keyring {
     pub fn open_released(&self, released: &Released, content: &Content) -> Option<Arc<str>> {
         let Released { namespace, group, file, .. } = released;
         let opened = self.open_text(&place(namespace, group, file), content);
-        if opened.is_none() && !self.has_told_of_files.swap(true, Ordering::Relaxed) {
+        if opened.is_none() && self.logged.is_due("file") {
             let why = self.refusal(content).detail;
             tracing::error!(namespace, group, file, why, "an encrypted config file cannot be read");
         }

@@ -11,13 +11,12 @@
 mod files;
 mod resealing;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use zeroize::Zeroizing;
 
 use crate::catalog::Catalog;
 use crate::catalog::access_keys::HeldKey;
 use crate::data_key::{DataKey, generate_secret};
+use crate::log_once::LogOnce;
 use crate::model::access_key::{AccessKey, AccessKeyDraft, AccessKeyRequest, AccessMode, ClearSecret, SealedSecret};
 use crate::model::code::{Code, Refusal};
 use crate::model::signature::{AppKeys, SigningKey};
@@ -32,10 +31,8 @@ const WEBHOOK: &str = "webhook";
 pub struct Keyring {
     /// The first seals, each opens.
     data_keys: Vec<DataKey>,
-    /// The log says once that keys cannot be read.
-    has_told: AtomicBool,
-    /// And once that encrypted files cannot.
-    has_told_of_files: AtomicBool,
+    /// The log says once that access keys cannot be read, and once that encrypted files cannot.
+    logged: LogOnce<&'static str>,
 }
 
 impl Keyring {
@@ -125,7 +122,7 @@ impl Keyring {
     fn signing_key<'a>(&self, held: &'a HeldKey) -> Option<&'a SigningKey> {
         held.signing_key(|key| {
             let opened = self.open(key);
-            if opened.is_none() && !self.has_told.swap(true, Ordering::Relaxed) {
+            if opened.is_none() && self.logged.is_due("access key") {
                 let (app, name) = (&key.app_id, &key.name);
                 tracing::error!(app, name, "an access key cannot be read: {}", self.remedy());
             }

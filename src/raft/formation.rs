@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::future::join_all;
-use tokio::time::Instant;
 
 use super::node::Node;
 use super::peer_admission::KnownPeers;
 use crate::format::types::{Member, NodeId};
+use crate::log_once::LogOnce;
 use crate::peer::{IntroduceError, Refusal, RefusalReason, Welcome};
 
 /// Between two rounds of asking the peers, and between two lines about who is missing.
@@ -105,7 +105,7 @@ impl Formation {
     /// Waits for the peers, for as long as it takes.
     async fn meet_peers(&self) -> anyhow::Result<Finding> {
         let mut met = Met::default();
-        let mut last_line: Option<Instant> = None;
+        let log = LogOnce::every(MEET_LOG_PAUSE);
         loop {
             let others = self.initial_cluster.iter().filter(|(peer, _)| **peer != self.node.id());
             for (peer, answer) in join_all(others.map(|(peer, address)| self.meet(*peer, address))).await {
@@ -119,8 +119,7 @@ impl Formation {
                 return Ok(finding);
             }
             let missing = self.tell_missing(&met);
-            if !missing.is_empty() && last_line.is_none_or(|line| line.elapsed() >= MEET_LOG_PAUSE) {
-                last_line = Some(Instant::now());
+            if !missing.is_empty() && log.is_due(()) {
                 tracing::info!(missing, "waiting for the peers of the initial cluster");
             }
             let missing = (!missing.is_empty()).then(|| format!("waiting for {missing}"));

@@ -1,7 +1,7 @@
 //! From the queue of ended spans to the collector: batches, one at a time, each tried a few times and then given up.
 //!
 //! A collector that is away is told of in the log once, and once when it is back; where it comes and goes, no more
-//! often than [`WORDS_PAUSE`]. What becomes of spans meanwhile is counted.
+//! often than [`LOG_PAUSE`]. What becomes of spans meanwhile is counted.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::collector::{Collector, Failure};
+use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 
 /// Spans of one batch.
@@ -23,15 +24,13 @@ const TRIES_MAX: u32 = 3;
 /// Before the second try; doubled before the next one.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 /// Between two times at which the log says that the collector is away.
-const WORDS_PAUSE: Duration = Duration::from_secs(60);
+const LOG_PAUSE: Duration = Duration::from_secs(60);
 
 /// Counts what becomes of spans, from when the node has its metrics on.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Counts(Arc<OnceLock<Counted>>);
+#[derive(Clone, Default)]
+pub(super) struct Counts(Arc<OnceLock<Arc<Metrics>>>);
 
-struct Counted(Arc<Metrics>);
-
-impl std::fmt::Debug for Counted {
+impl std::fmt::Debug for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("metrics")
     }
@@ -40,11 +39,11 @@ impl std::fmt::Debug for Counted {
 impl Counts {
     pub(super) fn begin(&self, metrics: Arc<Metrics>) {
         // Set once, by the node of this process.
-        let _ = self.0.set(Counted(metrics));
+        let _ = self.0.set(metrics);
     }
 
     pub(super) fn add(&self, outcome: &str, spans: u64) {
-        if let Some(Counted(metrics)) = self.0.get() {
+        if let Some(metrics) = self.0.get() {
             metrics.otlp_spans.with_label_values(&[outcome]).inc_by(spans);
         }
     }
@@ -60,7 +59,7 @@ pub(super) struct Shipping {
 impl Shipping {
     /// Ends when it is to close and everything that waits has been tried once more.
     pub(super) async fn run(mut self) {
-        let mut words = Words::default();
+        let mut outage = Outage::new();
         loop {
             let batch = self.gather().await;
             if batch.is_empty() {
@@ -72,13 +71,13 @@ impl Shipping {
                     let rejected = rejected.min(count);
                     self.counts.add("exported", count - rejected);
                     self.counts.add("rejected", rejected);
-                    if let Some(spans) = words.taken() {
+                    if let Some(spans) = outage.taken() {
                         tracing::info!(spans, "the collector takes traces again; these spans were lost meanwhile");
                     }
                 }
                 Err(why) => {
                     self.counts.add("failed", count);
-                    if words.failed(Instant::now(), count) {
+                    if outage.failed(count) {
                         tracing::warn!(why, "the collector takes no traces: spans are lost until it does");
                     }
                 }
@@ -134,55 +133,61 @@ impl Shipping {
     }
 }
 
-/// Log messages about a collector that is away, and their times.
-#[derive(Default)]
-struct Words {
+/// Log lines about a collector that is away.
+struct Outage {
     /// Spans lost since it is.
     lost: u64,
-    is_said: bool,
-    said: Option<Instant>,
+    is_logged: bool,
+    log: LogOnce,
 }
 
-impl Words {
+impl Outage {
+    fn new() -> Outage {
+        Outage { lost: 0, is_logged: false, log: LogOnce::every(LOG_PAUSE) }
+    }
+
     /// True if the log is to say that the collector is away.
-    fn failed(&mut self, now: Instant, spans: u64) -> bool {
+    fn failed(&mut self, spans: u64) -> bool {
         self.lost += spans;
-        let is_due = self.said.is_none_or(|said| now - said >= WORDS_PAUSE);
-        if self.is_said || !is_due {
-            return false;
-        }
-        (self.is_said, self.said) = (true, Some(now));
-        true
+        let is_due = !self.is_logged && self.log.is_due(());
+        self.is_logged |= is_due;
+        is_due
     }
 
     /// Number of spans that were lost, if the log is to say that the collector is back; else `None`.
     fn taken(&mut self) -> Option<u64> {
         let lost = std::mem::take(&mut self.lost);
-        std::mem::take(&mut self.is_said).then_some(lost)
+        std::mem::take(&mut self.is_logged).then_some(lost)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
 
-    #[test]
-    fn it_is_said_once_that_a_collector_is_away_and_once_that_it_is_back() {
-        let (mut words, start) = (Words::default(), Instant::now());
-        assert_eq!(words.taken(), None, "it was never away");
-        assert!(words.failed(start, 3));
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_said_once_that_a_collector_is_away_and_once_that_it_is_back() {
+        let mut outage = Outage::new();
+        assert_eq!(outage.taken(), None, "it was never away");
+        assert!(outage.failed(3));
         for second in 1..1000 {
-            assert!(!words.failed(start + Duration::from_secs(second), 1), "after {second} s");
+            advance(SECOND).await;
+            assert!(!outage.failed(1), "after {second} s");
         }
-        assert_eq!((words.taken(), words.taken()), (Some(1002), None));
+        assert_eq!((outage.taken(), outage.taken()), (Some(1002), None));
     }
 
-    #[test]
-    fn of_one_that_comes_and_goes_little_is_said() {
-        let (mut words, start, mut lines) = (Words::default(), Instant::now(), 0);
-        for second in 0..600 {
-            lines += u32::from(words.failed(start + Duration::from_secs(second), 1));
-            lines += u32::from(words.taken().is_some());
+    #[tokio::test(start_paused = true)]
+    async fn of_one_that_comes_and_goes_little_is_said() {
+        let (mut outage, mut lines) = (Outage::new(), 0);
+        for _ in 0..600 {
+            lines += u32::from(outage.failed(1));
+            lines += u32::from(outage.taken().is_some());
+            advance(SECOND).await;
         }
         assert_eq!(lines, 20, "two a minute");
     }

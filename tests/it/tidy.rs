@@ -14,6 +14,7 @@ const ROOMS: &[&str] = &[
     "memory",
     "format",
     "descriptors",
+    "log_once",
     "hosts",
     "model",
     "well_formed",

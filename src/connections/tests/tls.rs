@@ -4,6 +4,7 @@ use axum::Extension;
 use axum::routing::get;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
