@@ -29,6 +29,7 @@
 //! openapi                the description of both surfaces: each row of their route tables adds its own
 //! bundle                 zip archives of config files, read within limits
 //! traces                 spans and their exporter
+//! outbound               clients for HTTP to others
 //! tls                    certificates of listeners; encryption between nodes
 //! data_key               encryption of secrets at rest
 //! budget                 bytes of request bodies and large answers under way
@@ -191,6 +192,7 @@ pub mod offline;
 pub mod openapi;
 pub mod operations;
 pub mod origin;
+mod outbound;
 pub mod peer;
 pub mod raft;
 mod request_id;

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response};
 use serde_json::Value;
 use url::form_urlencoded;
 
 use super::Usage;
 use super::contexts::ContextArgs;
-use crate::tls;
+use crate::outbound;
 
 pub(super) const WITHIN: Duration = Duration::from_secs(15);
 /// Where there is another node to ask, a silent one is given up sooner.
@@ -100,11 +99,7 @@ impl CallArgs {
 /// For requests to what is below these URLs, and to nothing else.
 pub(super) fn http_client(urls: &[String], ca_file: Option<&Path>) -> anyhow::Result<ClientBuilder> {
     let is_secure = urls.iter().any(|url| url.starts_with("https://"));
-    let tls = if is_secure { tls::trusting(ca_file)? } else { tls::trusting_nobody()? };
-    #[expect(clippy::disallowed_methods, reason = "this is the place that gives it its TLS")]
-    let builder = Client::builder();
-    // A redirection could send a password where nobody has vouched for anything.
-    Ok(builder.tls_backend_preconfigured(tls).redirect(Policy::none()))
+    Ok(outbound::client(is_secure, ca_file)?)
 }
 
 /// The nodes of a cluster, as one command speaks to them.

@@ -1,10 +1,9 @@
 //! One post to the collector: OTLP over HTTP, protobuf.
 //!
-//! Whom the node trusts there, and what headers it shows, stands in files of which it takes a look ([`Route`]) that
+//! Whom the node trusts there, and what headers it shows, stands in files of which it takes a look ([`CollectorRoute`]) that
 //! lasts for [`ROUTE_LASTS`], and no longer than the collector is content with it. So authorities and tokens are
 //! exchanged while the node runs.
 
-use std::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
@@ -19,12 +18,11 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SpanData;
 use prost::Message;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 use tokio::time::{Instant, timeout};
 
 use super::{TraceSettings, headers};
-use crate::tls;
+use crate::outbound::{self, in_words};
 
 /// For one try, with its answer.
 const TRY_WITHIN: Duration = Duration::from_secs(5);
@@ -37,7 +35,6 @@ const ROUTE_LASTS: Duration = Duration::from_secs(60);
 
 const SERVICE: &str = "thuban";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const AGENT: &str = concat!("thuban/", env!("CARGO_PKG_VERSION"));
 
 /// Reason why a batch was not taken.
 #[derive(Debug)]
@@ -59,37 +56,25 @@ impl Failure {
 pub(super) struct Collector {
     settings: TraceSettings,
     resource: ResourceAttributesWithSchema,
-    route: Option<Route>,
+    route: Option<CollectorRoute>,
 }
 
 /// Connection to the collector, by what the files held at one time.
-struct Route {
+struct CollectorRoute {
     client: Client,
     headers: HeaderMap,
     made: Instant,
 }
 
-impl Route {
+impl CollectorRoute {
     /// Blocks on the disk, where there are files.
-    fn new(settings: &TraceSettings) -> Result<Route, String> {
+    fn new(settings: &TraceSettings) -> Result<CollectorRoute, String> {
         let headers = settings.headers_file.as_deref().map(headers::read).transpose();
         let headers = headers.map_err(|error| format!("headers: {error}"))?.unwrap_or_default();
-        let trust = match settings.url.scheme() {
-            "https" => tls::trusting(settings.ca_file.as_deref()),
-            _ => tls::trusting_nobody(),
-        };
-        #[expect(clippy::disallowed_methods, reason = "its TLS is given to it here")]
-        let builder = Client::builder();
-        let client = builder
-            .tls_backend_preconfigured(trust.map_err(|error| format!("TLS cannot be set up: {error}"))?)
-            .redirect(Policy::none())
-            .no_proxy()
-            .http1_only()
-            .user_agent(AGENT)
-            .pool_max_idle_per_host(1)
-            .build()
-            .map_err(|error| in_words(&error))?;
-        Ok(Route { client, headers, made: Instant::now() })
+        let is_secure = settings.url.scheme() == "https";
+        let client = outbound::posting_client(is_secure, settings.ca_file.as_deref())?.build();
+        let client = client.map_err(|error| in_words(&error))?;
+        Ok(CollectorRoute { client, headers, made: Instant::now() })
     }
 }
 
@@ -138,12 +123,12 @@ impl Collector {
     }
 
     /// The one that there is, or a new one. Who took it puts it back once the collector is content with it.
-    async fn take_route(&mut self) -> Result<Route, String> {
+    async fn take_route(&mut self) -> Result<CollectorRoute, String> {
         match self.route.take() {
             Some(route) if route.made.elapsed() < ROUTE_LASTS => Ok(route),
             _ => {
                 let settings = self.settings.clone();
-                let made = tokio::task::spawn_blocking(move || Route::new(&settings)).await;
+                let made = tokio::task::spawn_blocking(move || CollectorRoute::new(&settings)).await;
                 made.map_err(|error| error.to_string())?
             }
         }
@@ -178,15 +163,6 @@ async fn read(mut response: Response) -> Vec<u8> {
 fn rejected(answer: &[u8]) -> u64 {
     let answer = ExportTraceServiceResponse::decode(answer).unwrap_or_default();
     answer.partial_success.map_or(0, |partial| u64::try_from(partial.rejected_spans).unwrap_or_default())
-}
-
-/// The innermost cause: those around it repeat the URL.
-fn in_words(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    if error.is_connect() { format!("cannot connect: {cause}") } else { cause.to_string() }
 }
 
 #[cfg(test)]

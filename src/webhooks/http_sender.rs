@@ -4,7 +4,6 @@
 //! one of those that passed: the client has no other way to turn the name into an address, follows no redirect and
 //! knows no proxy. Of the answer its status counts; of its body a little is read, and nothing is kept or told.
 
-use std::error::Error;
 use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +13,6 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response};
 use tokio::net::lookup_host;
 use tokio::time::{Instant, timeout};
@@ -24,7 +22,7 @@ use super::WebhookSettings;
 use super::message::Message;
 use crate::model::limits;
 use crate::model::webhook::{Webhook, is_reached, literal, read_url, refused_address};
-use crate::tls;
+use crate::outbound;
 
 const TRY_WITHIN: Duration = Duration::from_millis(limits::WEBHOOK_TRY_MS_MAX);
 const RESOLVE_WITHIN: Duration = Duration::from_secs(5);
@@ -34,8 +32,6 @@ const BODY_WITHIN: Duration = Duration::from_secs(1);
 const ROUTE_LASTS: Duration = Duration::from_secs(60);
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 4;
-
-const AGENT: &str = concat!("thuban/", env!("CARGO_PKG_VERSION"));
 
 /// The addresses of a name and a port.
 pub(super) type Resolver = Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
@@ -51,11 +47,11 @@ pub(super) struct HttpSender {
     settings: WebhookSettings,
     resolver: Resolver,
     limit: Duration,
-    route: Option<Route>,
+    route: Option<ReceiverRoute>,
 }
 
 /// A client that reaches addresses that were judged, and no other.
-struct Route {
+struct ReceiverRoute {
     client: Client,
     url: Url,
     made: Instant,
@@ -100,7 +96,7 @@ impl HttpSender {
     }
 
     async fn post_without_limit(&mut self, message: Message) -> Result<(), String> {
-        let Route { client, url, .. } = self.route().await?;
+        let ReceiverRoute { client, url, .. } = self.route().await?;
         let Message { id, event, time, signature, body } = message;
         let request = client
             .post(url.clone())
@@ -124,7 +120,7 @@ impl HttpSender {
         }
     }
 
-    async fn route(&mut self) -> Result<&Route, String> {
+    async fn route(&mut self) -> Result<&ReceiverRoute, String> {
         if self.route.as_ref().is_none_or(|route| route.made.elapsed() > ROUTE_LASTS) {
             self.route = None;
             self.route = Some(self.new_route().await?);
@@ -132,27 +128,15 @@ impl HttpSender {
         self.route.as_ref().ok_or_else(|| "no route".to_owned())
     }
 
-    async fn new_route(&self) -> Result<Route, String> {
+    async fn new_route(&self) -> Result<ReceiverRoute, String> {
         let url = read_url(&self.url).map_err(|refusal| refusal.detail)?;
         let addresses = self.addresses(&url).await?;
-        let (is_tls, ca_file) = (url.scheme() == "https", self.settings.ca_file.clone());
+        let (is_secure, ca_file) = (url.scheme() == "https", self.settings.ca_file.clone());
         // Reads files.
-        let trust = move || if is_tls { tls::trusting(ca_file.as_deref()) } else { tls::trusting_nobody() };
-        let trust = tokio::task::spawn_blocking(trust).await.map_err(|error| error.to_string())?;
-        let trust = trust.map_err(|error| format!("TLS cannot be set up: {error}"))?;
-        #[expect(clippy::disallowed_methods, reason = "its TLS is given to it here")]
-        let builder = Client::builder();
-        let client = builder
-            .tls_backend_preconfigured(trust)
-            .dns_resolver(Arc::new(Judged(addresses)))
-            .redirect(Policy::none())
-            .no_proxy()
-            .http1_only()
-            .user_agent(AGENT)
-            .pool_max_idle_per_host(1)
-            .build()
-            .map_err(|error| in_words(&error))?;
-        Ok(Route { client, url, made: Instant::now() })
+        let made = tokio::task::spawn_blocking(move || outbound::posting_client(is_secure, ca_file.as_deref())).await;
+        let builder = made.map_err(|error| error.to_string())??;
+        let client = builder.dns_resolver(Arc::new(Judged(addresses))).build().map_err(|error| in_words(&error))?;
+        Ok(ReceiverRoute { client, url, made: Instant::now() })
     }
 
     /// Addresses of the URL that a request may go to.
@@ -191,15 +175,7 @@ async fn read_little(mut response: Response) -> bool {
     true
 }
 
-/// The innermost cause: those around it repeat the URL, which may hold what is nobody's business.
 fn in_words(error: &reqwest::Error) -> String {
-    let mut cause: &dyn Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    match error {
-        error if error.is_connect() => format!("cannot connect: {cause}"),
-        error if error.is_timeout() => "no answer in time".to_owned(),
-        _ => cause.to_string(),
-    }
+    let is_late = error.is_timeout() && !error.is_connect();
+    if is_late { "no answer in time".to_owned() } else { outbound::in_words(error) }
 }

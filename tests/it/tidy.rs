@@ -23,6 +23,7 @@ const ROOMS: &[&str] = &[
     "budget",
     "data_key",
     "tls",
+    "outbound",
     "traces",
     "bundle",
     "openapi",
