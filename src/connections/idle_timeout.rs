@@ -12,7 +12,7 @@
 //!
 //! [`UNREAD_MAX`]: super::write_timeout::UNREAD_MAX
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,9 +20,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::Instant;
 
+use super::timeout_stream::{Alarm, TimeoutStream, WriteJudge, Written};
 use crate::model::limits;
 use crate::origin::{Origin, OriginQuota};
 
@@ -32,8 +33,9 @@ const REQUEST_HEAD_WITHIN: Duration = Duration::from_secs(10);
 const IDLE_MAX: Duration = Duration::from_secs(75);
 
 /// A stream that fails when its other end sends nothing for longer than the state of its request allows.
-pub(super) struct IdleTimeoutStream<S> {
-    stream: S,
+pub(super) type IdleTimeoutStream<S> = TimeoutStream<S, IdleTimeout>;
+
+pub(super) struct IdleTimeout {
     /// Read before what the stream has.
     first: Bytes,
     pulse: InFlight,
@@ -121,33 +123,10 @@ impl Drop for HeadBudget {
     }
 }
 
-/// A timer that is moved only when it has to come earlier, or came too early: deadlines that move with
-/// every byte cost nothing.
-#[derive(Default)]
-pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
-
-impl Alarm {
-    /// Ready when `deadline` is reached; wakes the task then.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>, deadline: Instant) -> Poll<()> {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if deadline < sleep.deadline() {
-            sleep.as_mut().reset(deadline);
-        }
-        loop {
-            ready!(sleep.as_mut().poll(cx));
-            if Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            sleep.as_mut().reset(deadline);
-        }
-    }
-}
-
 impl<S> IdleTimeoutStream<S> {
     pub(super) fn new(stream: S, room: HeadBudget) -> (IdleTimeoutStream<S>, InFlight) {
         let (now, pulse) = (Instant::now(), InFlight::default());
-        let patient = IdleTimeoutStream {
-            stream,
+        let timeout = IdleTimeout {
             first: Bytes::new(),
             pulse: pulse.clone(),
             head_since: Some(now),
@@ -156,9 +135,11 @@ impl<S> IdleTimeoutStream<S> {
             moved_at: now,
             reading: Alarm::default(),
         };
-        (patient, pulse)
+        (TimeoutStream { stream, timeout }, pulse)
     }
+}
 
+impl IdleTimeout {
     /// Puts what was read already in front of what comes.
     pub(super) fn read_first(&mut self, first: Bytes) {
         self.first = if self.first.is_empty() { first } else { [first, self.first.clone()].concat().into() };
@@ -186,17 +167,11 @@ impl<S> IdleTimeoutStream<S> {
         ready!(self.reading.poll(cx, deadline));
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, text)))
     }
-
-    fn note_written(&mut self, written: &Poll<io::Result<usize>>) {
-        if written.is_ready() {
-            self.moved_at = Instant::now();
-        }
-    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
+        let TimeoutStream { stream, timeout: this } = self.get_mut();
         if !this.first.is_empty() {
             let piece = this.first.split_to(buffer.remaining().min(this.first.len()));
             buffer.put_slice(&piece);
@@ -204,7 +179,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutStream<S> {
         }
         let before = buffer.filled().len();
         this.forget_finished_head();
-        match Pin::new(&mut this.stream).poll_read(cx, buffer) {
+        match Pin::new(stream).poll_read(cx, buffer) {
             Poll::Pending => this.wait_for_input(cx),
             Poll::Ready(read) => {
                 let came = buffer.filled().len() - before;
@@ -221,35 +196,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for IdleTimeoutStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for IdleTimeoutStream<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.note_written(&written);
+impl WriteJudge for IdleTimeout {
+    fn judge(&mut self, _: &mut Context<'_>, written: Written) -> Written {
+        if written.is_ready() {
+            self.moved_at = Instant::now();
+        }
         written
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
-        this.note_written(&written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }
 
@@ -334,7 +286,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn large_heads_share_their_room_until_they_have_come_whole() {
         let (mut patient, pulse, mut far) = patient();
-        let shares = patient.room.shares.clone();
+        let shares = patient.timeout.room.shares.clone();
         let mut send = async |patient: &mut IdleTimeoutStream<DuplexStream>, bytes: usize| {
             let mut left = bytes;
             while left > 0 {

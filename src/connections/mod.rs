@@ -8,6 +8,7 @@
 mod idle_timeout;
 mod limiter;
 mod parking;
+mod timeout_stream;
 mod write_timeout;
 
 #[cfg(test)]
@@ -228,7 +229,7 @@ where
         } else {
             [parked.early, more].concat().into()
         };
-        stream.read_first(first);
+        stream.timeout.read_first(first);
     }
 }
 

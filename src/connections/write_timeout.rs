@@ -1,40 +1,31 @@
-//! Write time-out: a stream whose writes fail when its other end takes no byte for too long.
+//! Write time-out: the writes of a stream fail when its other end takes no byte for too long.
 //!
 //! It lies below TLS, which takes what is written and keeps it: only here is seen what has left.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::Instant;
 
-use super::idle_timeout::Alarm;
+use super::timeout_stream::{Alarm, TimeoutStream, WriteJudge, Written};
 
 /// An answer of which nobody takes a byte for so long is not read any more.
 pub(super) const UNREAD_MAX: Duration = Duration::from_secs(60);
 
-pub(super) struct WriteTimeoutStream<S> {
-    stream: S,
+pub(super) type WriteTimeoutStream<S> = TimeoutStream<S, WriteTimeout>;
+
+#[derive(Default)]
+pub(super) struct WriteTimeout {
     since: Option<Instant>,
     alarm: Alarm,
 }
 
 impl<S> WriteTimeoutStream<S> {
     pub(super) fn new(stream: S) -> Self {
-        WriteTimeoutStream { stream, since: None, alarm: Alarm::default() }
-    }
-
-    /// Judges a write by whether anything was taken.
-    fn written(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if written.is_ready() {
-            self.since = None;
-            return written;
-        }
-        let since = *self.since.get_or_insert_with(Instant::now);
-        ready!(self.alarm.poll(cx, since + UNREAD_MAX));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not read")))
+        TimeoutStream { stream, timeout: WriteTimeout::default() }
     }
 }
 
@@ -44,33 +35,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.written(cx, written)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        parts: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
-        this.written(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+impl WriteJudge for WriteTimeout {
+    fn judge(&mut self, cx: &mut Context<'_>, written: Written) -> Written {
+        if written.is_ready() {
+            self.since = None;
+            return written;
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        ready!(self.alarm.poll(cx, since + UNREAD_MAX));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the answer was not read")))
     }
 }
 
