@@ -24,7 +24,7 @@ pub enum Full {
 }
 
 /// One connection; its place is free again when this is dropped.
-pub struct Place {
+pub struct Permit {
     places: Arc<ConnectionLimiter>,
     listener: &'static str,
     origin: Origin,
@@ -37,11 +37,11 @@ impl ConnectionLimiter {
     }
 
     /// A place on `listener` for a connection from `origin`.
-    pub fn take(self: &Arc<Self>, listener: &'static str, origin: Origin) -> Result<Place, Full> {
+    pub fn take(self: &Arc<Self>, listener: &'static str, origin: Origin) -> Result<Permit, Full> {
         let (full, reason) = match self.shares.take(origin, 1) {
             Ok(()) => {
                 self.metrics.connections.with_label_values(&[listener]).inc();
-                return Ok(Place { places: self.clone(), listener, origin });
+                return Ok(Permit { places: self.clone(), listener, origin });
             }
             Err(Short::Total) => (Full::Total(self.shares.total()), "total"),
             Err(Short::Origin) => (Full::Address(origin, self.shares.per_origin()), "address"),
@@ -55,13 +55,13 @@ impl ConnectionLimiter {
     }
 }
 
-impl Place {
+impl Permit {
     pub(super) fn heads(&self) -> Arc<OriginQuota> {
         self.places.heads.clone()
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.places.shares.give_back(self.origin, 1);
         self.places.metrics.connections.with_label_values(&[self.listener]).dec();

@@ -47,7 +47,7 @@ use idle_timeout::{HeadBudget, IdleTimeoutStream, InFlight};
 use parking::{ConnectionState, EncodedResponse, Pending, RequestForm, ResponseFuture};
 use write_timeout::WriteTimeoutStream;
 
-pub use limiter::{ConnectionLimiter, Place};
+pub use limiter::{ConnectionLimiter, Permit};
 pub use parking::{Parking, later};
 
 /// After an accept that failed, out of descriptors mostly: they do not come back faster by asking.
@@ -199,7 +199,7 @@ async fn tell_plain(mut stream: TcpStream) -> io::Result<()> {
 }
 
 /// One connection over a stream of any kind, served as those that [`serve`] accepts.
-pub async fn serve_stream<S>(stream: S, peer: SocketAddr, router: Router, place: Place, closing: CancellationToken)
+pub async fn serve_stream<S>(stream: S, peer: SocketAddr, router: Router, place: Permit, closing: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {

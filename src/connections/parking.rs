@@ -34,7 +34,7 @@ const EARLY_BYTES_MAX: usize = 512;
 const HEAD_BYTES_USUAL: usize = 512;
 
 /// The answer to a request, on its way.
-pub(super) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub(super) type AnswerFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// An extension of each request: whoever serves its connection understands the promise of an answer.
 #[derive(Clone, Copy)]
@@ -47,7 +47,7 @@ pub fn later<A>(parking: Option<Parking>, answer: A) -> impl Future<Output = Res
 where
     A: Future<Output = Response> + Send + 'static,
 {
-    let answer: Answer = Box::pin(answer.in_current_span());
+    let answer: AnswerFuture = Box::pin(answer.in_current_span());
     async move {
         let Some(Parking(())) = parking else { return answer.await };
         let mut promise = Response::default();
@@ -58,12 +58,12 @@ where
 
 /// A response that is not ready yet: an extension of the empty one that passes the layers.
 #[derive(Clone)]
-struct DeferredResponse(Arc<Mutex<Option<Answer>>>);
+struct DeferredResponse(Arc<Mutex<Option<AnswerFuture>>>);
 
 impl DeferredResponse {
     /// Takes the answer that a response promises, with the headers that were put on the response meanwhile; `None` if
     /// it promises none.
-    fn of(response: &mut Response) -> Option<Answer> {
+    fn of(response: &mut Response) -> Option<AnswerFuture> {
         let answer = response.extensions_mut().remove::<DeferredResponse>()?.0.lock().take()?;
         let mut headers = std::mem::take(response.headers_mut());
         // That of a promise, which has no content.
@@ -72,7 +72,7 @@ impl DeferredResponse {
     }
 }
 
-async fn dressed(answer: Answer, headers: Box<[(Option<HeaderName>, HeaderValue)]>) -> Response {
+async fn dressed(answer: AnswerFuture, headers: Box<[(Option<HeaderName>, HeaderValue)]>) -> Response {
     let mut response = answer.await;
     response.headers_mut().extend(headers);
     response
@@ -92,7 +92,7 @@ pub(super) struct ConnectionState {
 
 /// An answer that is waited for.
 pub(super) struct Pending {
-    answer: Answer,
+    answer: AnswerFuture,
     /// There until it comes.
     _serving: Serving,
 }
@@ -106,7 +106,7 @@ impl ConnectionState {
         request.map(|body| Read { body, desk: self.clone() })
     }
 
-    pub(super) fn begin(self: &Arc<Self>, answer: Answer, serving: Serving) -> ResponseFuture {
+    pub(super) fn begin(self: &Arc<Self>, answer: AnswerFuture, serving: Serving) -> ResponseFuture {
         self.is_promised.store(false, Ordering::Relaxed);
         *self.pending.lock() = Some(Pending { answer, _serving: serving });
         ResponseFuture(self.clone())

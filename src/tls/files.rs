@@ -33,7 +33,7 @@ pub(super) struct Configured {
 }
 
 /// The contents of the files at one time.
-pub(super) struct Contents {
+pub(super) struct PemContents {
     cert: Vec<u8>,
     key: Vec<u8>,
     client_ca: Option<Vec<u8>>,
@@ -41,14 +41,14 @@ pub(super) struct Contents {
 
 impl TlsFiles {
     /// Blocks on the disk.
-    pub(super) fn read(&self) -> Result<Contents, TlsError> {
+    pub(super) fn read(&self) -> Result<PemContents, TlsError> {
         let read = |path: &Path| std::fs::read(path).map_err(|error| TlsError::Read(path.to_owned(), error));
         let (cert, key) = (read(&self.cert)?, read(&self.key)?);
-        Ok(Contents { cert, key, client_ca: self.client_ca.as_deref().map(read).transpose()? })
+        Ok(PemContents { cert, key, client_ca: self.client_ca.as_deref().map(read).transpose()? })
     }
 
     /// TLS 1.2 and 1.3, for HTTP/1.1.
-    pub(super) fn configure(&self, contents: &Contents) -> Result<Configured, TlsError> {
+    pub(super) fn configure(&self, contents: &PemContents) -> Result<Configured, TlsError> {
         let chain = certificates(&self.cert, &contents.cert)?;
         let key = PrivateKeyDer::from_pem_slice(&contents.key);
         let key = key.map_err(|error| TlsError::Pem(self.key.clone(), error))?;
@@ -73,7 +73,7 @@ impl TlsFiles {
     }
 }
 
-impl Contents {
+impl PemContents {
     /// Tells whether the files have changed, without keeping the key.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();

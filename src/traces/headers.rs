@@ -44,12 +44,12 @@ pub(crate) enum HeadersError {
     #[error("{0} holds no header")]
     Empty(PathBuf),
     #[error("{0}: {list}", list = in_words(.1))]
-    Lines(PathBuf, Vec<(usize, Fault)>),
+    Lines(PathBuf, Vec<(usize, HeaderFault)>),
 }
 
 /// Fault of a line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
+pub(crate) enum HeaderFault {
     #[error("is not `name: value`")]
     Form,
     #[error("has a name that no header may have")]
@@ -64,7 +64,7 @@ pub(crate) enum Fault {
     Again,
 }
 
-fn in_words(faults: &[(usize, Fault)]) -> String {
+fn in_words(faults: &[(usize, HeaderFault)]) -> String {
     faults.iter().map(|(line, fault)| format!("line {line} {fault}")).collect::<Vec<_>>().join("; ")
 }
 
@@ -88,14 +88,14 @@ fn read_bytes(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 }
 
 /// Every fault, not the first one only.
-fn parse(text: &str) -> Result<HeaderMap, Vec<(usize, Fault)>> {
+fn parse(text: &str) -> Result<HeaderMap, Vec<(usize, HeaderFault)>> {
     let (mut headers, mut faults) = (HeaderMap::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {
         if line.trim_matches(BLANKS).is_empty() || line.starts_with('#') {
             continue;
         }
         match header(line) {
-            Ok((name, _)) if headers.contains_key(&name) => faults.push((number + 1, Fault::Again)),
+            Ok((name, _)) if headers.contains_key(&name) => faults.push((number + 1, HeaderFault::Again)),
             Ok((name, value)) => drop(headers.insert(name, value)),
             Err(fault) => faults.push((number + 1, fault)),
         }
@@ -103,19 +103,19 @@ fn parse(text: &str) -> Result<HeaderMap, Vec<(usize, Fault)>> {
     if faults.is_empty() { Ok(headers) } else { Err(faults) }
 }
 
-fn header(line: &str) -> Result<(HeaderName, HeaderValue), Fault> {
-    let (name, value) = line.split_once(':').ok_or(Fault::Form)?;
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| Fault::Name)?;
+fn header(line: &str) -> Result<(HeaderName, HeaderValue), HeaderFault> {
+    let (name, value) = line.split_once(':').ok_or(HeaderFault::Form)?;
+    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| HeaderFault::Name)?;
     if OWN.contains(&name) {
-        return Err(Fault::Own(name));
+        return Err(HeaderFault::Own(name));
     }
     let value = value.trim_matches(BLANKS);
     if value.is_empty() {
-        return Err(Fault::NoValue);
+        return Err(HeaderFault::NoValue);
     }
     // Other characters could be sent, and would be read in as many ways as there are servers.
-    let ascii = Some(value).filter(|value| value.is_ascii()).ok_or(Fault::Value)?;
-    let mut value = HeaderValue::from_str(ascii).map_err(|_| Fault::Value)?;
+    let ascii = Some(value).filter(|value| value.is_ascii()).ok_or(HeaderFault::Value)?;
+    let mut value = HeaderValue::from_str(ascii).map_err(|_| HeaderFault::Value)?;
     value.set_sensitive(true);
     Ok((name, value))
 }
@@ -129,7 +129,7 @@ mod tests {
     /// Stands wherever a secret could.
     const TOKEN: &str = "b1946ac92492d234";
 
-    fn faults(text: &str) -> Vec<(usize, Fault)> {
+    fn faults(text: &str) -> Vec<(usize, HeaderFault)> {
         parse(text).map(drop).expect_err("a fault")
     }
 
@@ -159,31 +159,35 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_by_its_line() {
         for (text, fault) in [
-            (TOKEN.to_owned(), Fault::Form),
-            (format!("Authorization=Bearer {TOKEN}"), Fault::Form),
-            (format!(": {TOKEN}"), Fault::Name),
-            (format!("api key: {TOKEN}"), Fault::Name),
-            (format!("api-key : {TOKEN}"), Fault::Name),
-            (format!(" api-key: {TOKEN}"), Fault::Name),
-            (format!(" # api-key: {TOKEN}"), Fault::Name),
-            (format!("schlüssel: {TOKEN}"), Fault::Name),
-            (format!("\u{feff}api-key: {TOKEN}"), Fault::Name),
-            ("api-key:".to_owned(), Fault::NoValue),
-            ("api-key: \t ".to_owned(), Fault::NoValue),
-            (format!("api-key: {TOKEN}\rx"), Fault::Value),
-            (format!("api-key: {TOKEN}\0"), Fault::Value),
-            (format!("api-key: {TOKEN}\u{7f}"), Fault::Value),
-            (format!("api-key: {TOKEN}ü"), Fault::Value),
+            (TOKEN.to_owned(), HeaderFault::Form),
+            (format!("Authorization=Bearer {TOKEN}"), HeaderFault::Form),
+            (format!(": {TOKEN}"), HeaderFault::Name),
+            (format!("api key: {TOKEN}"), HeaderFault::Name),
+            (format!("api-key : {TOKEN}"), HeaderFault::Name),
+            (format!(" api-key: {TOKEN}"), HeaderFault::Name),
+            (format!(" # api-key: {TOKEN}"), HeaderFault::Name),
+            (format!("schlüssel: {TOKEN}"), HeaderFault::Name),
+            (format!("\u{feff}api-key: {TOKEN}"), HeaderFault::Name),
+            ("api-key:".to_owned(), HeaderFault::NoValue),
+            ("api-key: \t ".to_owned(), HeaderFault::NoValue),
+            (format!("api-key: {TOKEN}\rx"), HeaderFault::Value),
+            (format!("api-key: {TOKEN}\0"), HeaderFault::Value),
+            (format!("api-key: {TOKEN}\u{7f}"), HeaderFault::Value),
+            (format!("api-key: {TOKEN}ü"), HeaderFault::Value),
         ] {
             assert_eq!(faults(&format!("a: b\n\n{text}\nc: d")), [(3, fault)], "{text:?}");
         }
         for name in OWN {
             let said = name.as_str().to_uppercase();
-            assert_eq!(faults(&format!("{said}: {TOKEN}")), [(1, Fault::Own(name))]);
+            assert_eq!(faults(&format!("{said}: {TOKEN}")), [(1, HeaderFault::Own(name))]);
         }
-        assert_eq!(faults("api-key: a\nAPI-Key: b"), [(2, Fault::Again)]);
+        assert_eq!(faults("api-key: a\nAPI-Key: b"), [(2, HeaderFault::Again)]);
         let all = faults("a\nb: c\nd:\nhost: e");
-        assert_eq!(all, [(1, Fault::Form), (3, Fault::NoValue), (4, Fault::Own(HOST))], "all of them");
+        assert_eq!(
+            all,
+            [(1, HeaderFault::Form), (3, HeaderFault::NoValue), (4, HeaderFault::Own(HOST))],
+            "all of them"
+        );
     }
 
     #[test]

@@ -92,12 +92,12 @@ pub enum Wake {
 
 /// The register of waiters of one node; cheap to clone.
 #[derive(Clone)]
-pub struct Hub(Arc<Shared>);
+pub struct Hub(Arc<HubState>);
 
 /// By key, then waiter: the waiters of a key are a range, and one is removed without a scan.
 type Registrations = BTreeMap<(WatchKey, u64), Arc<Notify>>;
 
-struct Shared {
+struct HubState {
     shards: [Mutex<Registrations>; SHARDS],
     budget: Budget,
     next_waiter: AtomicU64,
@@ -112,7 +112,7 @@ impl Hub {
 
     /// For so many waiters in all and of one origin; keys and bytes are limited accordingly.
     pub fn with_share(waiters_max: usize, waiters_per_origin: usize) -> Self {
-        Hub(Arc::new(Shared {
+        Hub(Arc::new(HubState {
             shards: std::array::from_fn(|_| Mutex::default()),
             budget: Budget::new(waiters_max, waiters_per_origin),
             next_waiter: AtomicU64::new(0),
@@ -174,7 +174,7 @@ impl Hub {
     }
 }
 
-impl Shared {
+impl HubState {
     fn shard(&self, waiter: u64) -> &Mutex<Registrations> {
         &self.shards[waiter as usize % SHARDS]
     }

@@ -68,7 +68,7 @@ impl Pipeline {
         let collector = Collector::new(settings.clone(), node_id);
         let (sender, spans) = mpsc::channel(QUEUE_SPANS_MAX);
         let (counts, closing) = (Counts::default(), CancellationToken::new());
-        let provider = provider(Queue { sender, counts: counts.clone() });
+        let provider = provider(SpanQueue { sender, counts: counts.clone() });
         let recorded = Recorded { share: settings.share };
         let shipping = Shipping { spans, collector, counts: counts.clone(), closing: closing.clone() };
         Pipeline { provider, recorded, counts, closing, shipping: tokio::spawn(shipping.run()) }
@@ -216,12 +216,12 @@ impl ShouldSample for OfKnownTraces {
 
 /// Takes what has ended, if there is room.
 #[derive(Debug)]
-struct Queue {
+struct SpanQueue {
     sender: mpsc::Sender<SpanData>,
     counts: Counts,
 }
 
-impl SpanProcessor for Queue {
+impl SpanProcessor for SpanQueue {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
