@@ -319,7 +319,7 @@ async fn send(remote: &Remote, step: Step, kind: &Kind, part: &[Task]) -> anyhow
     let (method, path) = match (step, kind.nature) {
         (Step::Create, _) => (Method::POST, kind.write.to_owned()),
         (Step::Change, _) => (Method::PUT, kind.write.to_owned()),
-        (Step::Delete, _) => (Method::POST, kind.delete.to_owned()),
+        (Step::Delete, _) => (Method::POST, kind.delete()),
         (Step::Release, Nature::File) => (Method::POST, "/config/v1/configfiles/createandpub".to_owned()),
         (Step::Release, _) => (Method::POST, super::find::releases_path(kind)),
     };

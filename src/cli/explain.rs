@@ -11,10 +11,11 @@ use super::kinds::{Kind, Nature};
 use super::tables::text;
 use super::{Usage, say};
 use crate::config::OutputFormat;
+use crate::model::rule::Family;
 
 #[derive(Args)]
 pub(super) struct ExplainArgs {
-    /// Kind of rules: routing, ratelimit, faultdetector or circuitbreaker
+    #[arg(help = format!("Kind of rules: {}", words_of_families(" or ")))]
     kind: String,
     #[command(flatten)]
     at: InArgs,
@@ -66,15 +67,17 @@ fn read_pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// The words for one rule of each family, `last` before the last of them.
+fn words_of_families(last: &str) -> String {
+    let [first @ .., end] = Family::LISTED.map(Family::word);
+    first.join(", ") + last + end
+}
+
 pub(super) async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let (remote, namespace) = args.at.remote()?;
     let kind = Kind::of_word(&args.kind)?;
     if !matches!(kind.nature, Nature::Rule(_)) {
-        return Err(Usage(format!(
-            "rules are explained, not {}: routing, ratelimit, faultdetector, circuitbreaker",
-            kind.many
-        ))
-        .into());
+        return Err(Usage(format!("rules are explained, not {}: {}", kind.many, words_of_families(", "))).into());
     }
     let answer = remote.call(Method::POST, &format!("{}/explain", kind.list), Some(&sketch(&args, &namespace))).await?;
     let explanation = &answer["explanation"];
@@ -118,7 +121,8 @@ fn lines(explanation: &Value) -> Vec<String> {
         lines.push(format!("{}  {}", named(&rule), text(&rule["verdict"])));
         for part in each(&rule["rules"]) {
             let name = part["name"].as_str().filter(|name| !name.is_empty()).map(|name| format!(" {name}"));
-            let (index, verdict) = (&part["index"], text(&part["verdict"]));
+            let index = &part["index"];
+            let verdict = text(&part["verdict"]);
             lines.push(format!("  {index}{}  {verdict}: {}", name.unwrap_or_default(), text(&part["info"])));
             lines.extend(each(&part["arguments"]).iter().map(finding));
         }
@@ -154,11 +158,11 @@ fn each(list: &Value) -> Vec<Value> {
 
 /// A rule, with the release that it was taken from.
 fn named(rule: &Value) -> String {
-    let release = match rule["release"].is_object() {
-        true => format!(" ({} v{})", text(&rule["release"]["release_name"]), rule["release"]["version"]),
-        false => String::new(),
-    };
-    format!("{}/{}{release}", text(&rule["namespace"]), text(&rule["rule_name"]))
+    let name = format!("{}/{}", text(&rule["namespace"]), text(&rule["rule_name"]));
+    match rule.get("release").filter(|release| release.is_object()) {
+        Some(release) => format!("{name} ({} v{})", text(&release["release_name"]), release["version"]),
+        None => name,
+    }
 }
 
 fn finding(finding: &Value) -> String {
@@ -175,9 +179,11 @@ mod tests {
         let explanation = json!({
             "namespace": "shop", "service": "pay", "draft": false, "info": "1 limit counts it",
             "candidates": [{
-                "namespace": "shop", "rule_name": "a", "verdict": "applies", "release": { "release_name": "one", "version": 2 },
+                "namespace": "shop", "rule_name": "a", "verdict": "applies",
+                "release": { "release_name": "one", "version": 2 },
                 "rules": [{ "index": 0, "name": "r", "verdict": "applies", "info": "all hold", "arguments": [
-                    { "matched": true, "info": "header x is 1: meets EXACT 1" }, { "matched": false, "info": "no cookie" },
+                    { "matched": true, "info": "header x is 1: meets EXACT 1" },
+                    { "matched": false, "info": "no cookie" },
                 ] }],
             }],
             "grays": [{

@@ -1,6 +1,8 @@
 //! The kinds of things that commands name: one table, with the words for each, where it stands in the API, and what is
 //! shown of it.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
@@ -30,10 +32,9 @@ pub(super) struct Kind {
     /// The word for many.
     pub(super) many: &'static str,
     pub(super) short: &'static str,
-    /// Where they are listed, created and changed, and deleted.
+    /// Where they are listed, and where they are created and changed.
     pub(super) list: &'static str,
     pub(super) write: &'static str,
-    pub(super) delete: &'static str,
     /// The member of a list that holds the rows.
     pub(super) rows: &'static str,
     columns: &'static [Column],
@@ -42,7 +43,12 @@ pub(super) struct Kind {
 }
 
 /// In the order in which they need each other.
-pub(super) const KINDS: [Kind; 11] = [
+pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let rules = Family::LISTED.map(of_rules);
+    KINDS_BEFORE_RULES.into_iter().chain(rules).chain(KINDS_AFTER_RULES).collect()
+});
+
+const KINDS_BEFORE_RULES: [Kind; 5] = [
     Kind {
         nature: Nature::Namespace,
         one: "namespace",
@@ -50,7 +56,6 @@ pub(super) const KINDS: [Kind; 11] = [
         short: "ns",
         list: "/naming/v1/namespaces",
         write: "/naming/v1/namespaces",
-        delete: "/naming/v1/namespaces/delete",
         rows: "namespaces",
         columns: &[
             NAME,
@@ -66,7 +71,6 @@ pub(super) const KINDS: [Kind; 11] = [
         short: "svc",
         list: "/naming/v1/services",
         write: "/naming/v1/services",
-        delete: "/naming/v1/services/delete",
         rows: "services",
         columns: &[
             NAMESPACE,
@@ -92,7 +96,6 @@ pub(super) const KINDS: [Kind; 11] = [
         short: "cg",
         list: "/config/v1/configfilegroups",
         write: "/config/v1/configfilegroups",
-        delete: "/config/v1/configfilegroups/delete",
         rows: "configFileGroups",
         columns: &[NAMESPACE, NAME, ("files", |row| text(&row["fileCount"])), ("comment", |row| cut(&row["comment"]))],
         more: &[("owner", |row| cut(&row["owner"])), ("modified", |row| text(&row["modifyTime"])), REVISION],
@@ -104,7 +107,6 @@ pub(super) const KINDS: [Kind; 11] = [
         short: "al",
         list: "/naming/v1/service/aliases",
         write: "/naming/v1/service/alias",
-        delete: "/naming/v1/service/aliases/delete",
         rows: "aliases",
         columns: &[
             ("namespace", |row| text(&row["alias_namespace"])),
@@ -120,7 +122,6 @@ pub(super) const KINDS: [Kind; 11] = [
         short: "cf",
         list: "/config/v1/configfiles/search",
         write: "/config/v1/configfiles",
-        delete: "/config/v1/configfiles/delete",
         rows: "configFiles",
         columns: &[
             NAMESPACE,
@@ -137,10 +138,9 @@ pub(super) const KINDS: [Kind; 11] = [
             REVISION,
         ],
     },
-    of_rules(Family::Routing, "routing", "rt"),
-    of_rules(Family::RateLimit, "ratelimit", "rl"),
-    of_rules(Family::FaultDetect, "faultdetector", "fd"),
-    of_rules(Family::CircuitBreaker, "circuitbreaker", "cb"),
+];
+
+const KINDS_AFTER_RULES: [Kind; 2] = [
     Kind {
         nature: Nature::Webhook,
         one: "webhook",
@@ -148,7 +148,6 @@ pub(super) const KINDS: [Kind; 11] = [
         short: "wh",
         list: "/admin/v1/webhooks",
         write: "/admin/v1/webhooks",
-        delete: "/admin/v1/webhooks/delete",
         rows: "data",
         columns: &[
             NAME,
@@ -175,7 +174,6 @@ pub(super) const KINDS: [Kind; 11] = [
         short: "in",
         list: "/naming/v1/instances",
         write: "/naming/v1/instances",
-        delete: "/naming/v1/instances/delete",
         rows: "instances",
         columns: &[
             NAMESPACE,
@@ -203,21 +201,14 @@ fn cut(value: &Value) -> String {
     short(&text(value))
 }
 
-const fn of_rules(family: Family, one: &'static str, short: &'static str) -> Kind {
-    let (list, delete) = match family {
-        Family::Routing => ("/naming/v1/routings", "/naming/v1/routings/delete"),
-        Family::RateLimit => ("/naming/v1/ratelimits", "/naming/v1/ratelimits/delete"),
-        Family::FaultDetect => ("/naming/v1/faultdetectors", "/naming/v1/faultdetectors/delete"),
-        Family::CircuitBreaker => ("/naming/v1/circuitbreakers", "/naming/v1/circuitbreakers/delete"),
-    };
+fn of_rules(family: Family) -> Kind {
     Kind {
         nature: Nature::Rule(family),
-        one,
+        one: family.word(),
         many: family.kind(),
-        short,
-        list,
-        write: list,
-        delete,
+        short: family.short_word(),
+        list: family.path(),
+        write: family.path(),
         rows: "data",
         columns: &[
             NAMESPACE,
@@ -259,6 +250,12 @@ impl Kind {
     /// Its place in the order in which kinds need each other.
     pub(super) fn order(&self) -> usize {
         KINDS.iter().position(|kind| kind.nature == self.nature).unwrap_or(KINDS.len())
+    }
+
+    /// Where they are deleted.
+    pub(super) fn delete(&self) -> String {
+        let all = if self.nature == Nature::File { self.write } else { self.list };
+        format!("{all}/delete")
     }
 
     pub(super) fn is_documented(&self) -> bool {
@@ -384,17 +381,12 @@ mod tests {
     #[test]
     fn every_word_names_one_kind() {
         let mut seen = BTreeSet::new();
-        for kind in &KINDS {
+        for kind in KINDS.iter() {
             for word in BTreeSet::from([kind.one, kind.many, kind.short]) {
                 assert!(seen.insert(word), "{word} names two kinds");
                 assert_eq!(Kind::of_word(&word.to_uppercase()).ok().map(|kind| kind.one), Some(kind.one));
             }
             assert_eq!(kind.key_of(&Value::Object(kind.named(&sample(kind)))), sample(kind), "{}", kind.one);
-        }
-        for family in Family::ALL {
-            assert!(
-                KINDS.iter().any(|kind| kind.nature == Nature::Rule(*family) && kind.list.ends_with(family.kind()))
-            );
         }
         assert!(Kind::of_word("pods").err().expect("no kind").0.contains("routings (rt)"));
     }

@@ -106,20 +106,7 @@ pub(super) fn pretty(written: &Value) -> String {
 
 /// Initial value of a new rule.
 pub(super) fn blank(family: Family) -> Value {
-    let body = match family {
-        Family::RateLimit => {
-            r#""service": "", "rules": [{"resource": "QPS", "amounts": [{"maxAmount": 100, "validDuration": "1s"}]}]"#
-        }
-        Family::Routing => {
-            r#""route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "", "destinations": []}]}"#
-        }
-        Family::FaultDetect => {
-            r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1000, "protocol": "HTTP""#
-        }
-        Family::CircuitBreaker => {
-            r#""level": "SERVICE", "rule_matcher": {"destination": {"namespace": "", "service": ""}}"#
-        }
-    };
+    let body = family.blank();
     let text = format!(r#"{{"namespace": "default", "name": "", "enable": true, "priority": 0, {body}}}"#);
     serde_json::from_str(&text).unwrap_or_default()
 }

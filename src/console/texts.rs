@@ -69,7 +69,9 @@ texts! {
     not_there: "Nothing is there", "内容不存在";
     not_allowed: "Not allowed", "没有权限";
     back: "Back", "返回";
-    behind: "No leader answers: this page shows what this node knows, and nothing can be changed now.", "没有主节点响应：本页显示此节点已知的内容，暂时无法修改。";
+    behind:
+        "No leader answers: this page shows what this node knows, and nothing can be changed now.",
+        "没有主节点响应：本页显示此节点已知的内容，暂时无法修改。";
     overview: "Overview", "概览";
     services: "Services", "服务";
     rules: "Rules", "规则";
@@ -94,7 +96,9 @@ texts! {
     instances: "Instances", "实例";
     healthy: "healthy", "健康";
     healthy_of_all: "Healthy / all instances", "健康 / 全部实例";
-    no_instances: "None is registered: instances register by the API, and show up here at once.", "暂无实例：实例通过 API 注册后立即显示在此处。";
+    no_instances:
+        "None is registered: instances register by the API, and show up here at once.",
+        "暂无实例：实例通过 API 注册后立即显示在此处。";
     namespaces: "Namespaces", "命名空间";
     namespace: "Namespace", "命名空间";
     config_files: "Config files", "配置文件";
@@ -108,10 +112,6 @@ texts! {
     follower: "follower", "从节点";
     learner: "learner", "学习节点";
     level: "Level", "级别";
-    fault_detectors: "Fault detection", "故障检测";
-    rate_limits: "Rate limits", "限流";
-    routings: "Routing", "路由";
-    circuit_breakers: "Circuit breakers", "熔断";
     service: "Service", "服务";
     comment: "Comment", "备注";
     owners: "Owners", "负责人";
@@ -167,11 +167,16 @@ texts! {
     not_released: "not released", "未发布";
     draft: "Draft", "草稿";
     draft_differs: "draft differs", "草稿有改动";
-    draft_differs_why: "What is saved is not what clients get: release it, or leave it.", "已保存的内容与客户端得到的不同：可以发布，也可以不发布。";
+    draft_differs_why:
+        "What is saved is not what clients get: release it, or leave it.",
+        "已保存的内容与客户端得到的不同：可以发布，也可以不发布。";
     draft_same: "The same as what is in force: nothing need be released.", "与生效内容相同：无需发布。";
     never_released: "Nothing is in force yet: clients get it when it is released.", "尚无生效内容：发布后客户端才能得到。";
     clients_see_none: "Clients get nothing.", "客户端得不到内容。";
-    rollback_needs_no_publish: "Promoting, stopping, withdrawing and rolling back take effect at once. The draft stays as it is, and nothing need be released afterwards.", "转全量、停止、撤回与回滚立即生效，草稿保持不变，之后无需再发布。";
+    rollback_needs_no_publish:
+        "Promoting, stopping, withdrawing and rolling back take effect at once. \
+         The draft stays as it is, and nothing need be released afterwards.",
+        "转全量、停止、撤回与回滚立即生效，草稿保持不变，之后无需再发布。";
     gray: "gray", "灰度";
     scheduled: "scheduled", "定时";
     failed_release: "failed", "失败";
@@ -212,7 +217,9 @@ texts! {
     explain: "Explain a request", "解释请求";
     explain_by: "Explain a request to it by the rules of", "按以下规则解释对它的请求";
     request: "Request", "请求";
-    in_lines: "Headers, query, cookies, labels and metadata: name=value, a line for each.", "请求头、查询参数、Cookie、标签与元数据：每行一个 name=value。";
+    in_lines:
+        "Headers, query, cookies, labels and metadata: name=value, a line for each.",
+        "请求头、查询参数、Cookie、标签与元数据：每行一个 name=value。";
     protocol: "Protocol", "协议";
     method: "Method", "方法";
     path: "Path", "路径";
@@ -261,7 +268,10 @@ texts! {
     promote_member: "Give it a vote", "授予投票权";
     remove: "Remove", "移除";
     add_member: "Add a member", "添加成员";
-    add_member_why: "The new node, started with the same cluster secret, receives the log without a vote; give it one when it has caught up.", "新节点用相同的集群密钥启动，先接收日志而无投票权；追上后再授予投票权。";
+    add_member_why:
+        "The new node, started with the same cluster secret, receives the log without a vote; \
+         give it one when it has caught up.",
+        "新节点用相同的集群密钥启动，先接收日志而无投票权；追上后再授予投票权。";
     settings: "Settings", "设置";
     backup: "Backup", "备份";
     backup_why: "Taken from any node while it serves; with the command line:", "可在任一运行中的节点上进行；使用命令行：";
@@ -294,11 +304,9 @@ pub(super) fn role(t: &Texts, word: &str) -> &'static str {
 
 /// The family's name for people.
 pub(super) fn family(t: &Texts, family: Family) -> &'static str {
-    match family {
-        Family::FaultDetect => t.fault_detectors,
-        Family::RateLimit => t.rate_limits,
-        Family::Routing => t.routings,
-        Family::CircuitBreaker => t.circuit_breakers,
+    match Language::of_tag(t.tag) {
+        Some(Language::Chinese) => family.title_in_chinese(),
+        _ => family.title(),
     }
 }
 

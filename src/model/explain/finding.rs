@@ -22,7 +22,7 @@ pub struct Finding<'a> {
 }
 
 impl<'a> Finding<'a> {
-    pub(super) fn of<T>(argument: &'a Argument<T>, sketch: &'a Sketch) -> Self
+    pub(in crate::model) fn of<T>(argument: &'a Argument<T>, sketch: &'a Sketch) -> Self
     where
         T: Default + Copy + Into<ArgumentType>,
     {
@@ -48,7 +48,7 @@ fn holds(condition: &MatchString, value: &str) -> bool {
 }
 
 /// Reason why a list of conditions as a whole does not hold; `None` if it does.
-pub(super) fn objection(mode: TrafficMatchMode, findings: &[Finding<'_>]) -> Option<String> {
+pub(in crate::model) fn objection(mode: TrafficMatchMode, findings: &[Finding<'_>]) -> Option<String> {
     let mut failed = findings.iter().filter(|finding| !finding.matched);
     match mode {
         TrafficMatchMode::And => failed.next().map(|finding| finding.info.clone()),
@@ -68,7 +68,7 @@ pub struct ApiFinding<'a> {
 }
 
 impl<'a> ApiFinding<'a> {
-    pub(super) fn of(api: &'a Api, sketch: &Sketch) -> Self {
+    pub(in crate::model) fn of(api: &'a Api, sketch: &Sketch) -> Self {
         let protocol = sketch.protocol.as_deref().unwrap_or_default();
         let matched = (is_all(&api.protocol) || api.protocol.eq_ignore_ascii_case(protocol))
             && (is_all(&api.method) || sketch.method.as_ref() == Some(&api.method))
@@ -82,6 +82,6 @@ fn is_all(name: &str) -> bool {
 }
 
 /// For conditions that an absent value meets if they are open.
-pub(super) fn is_met(condition: Option<&MatchString>, value: Option<&str>) -> bool {
+pub(in crate::model) fn is_met(condition: Option<&MatchString>, value: Option<&str>) -> bool {
     condition.is_none_or(|condition| condition.is_open() || value.is_some_and(|value| condition.matches(value)))
 }

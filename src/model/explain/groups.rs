@@ -54,7 +54,7 @@ pub struct Label<'a> {
 }
 
 /// The groups of a route, with their shares of what the route takes.
-pub(super) fn groups<'a>(
+pub(in crate::model) fn groups<'a>(
     configured: &'a [DestinationGroup],
     arguments: &[Finding<'a>],
     reaches: &dyn Fn(&str, &str) -> bool,
@@ -73,9 +73,10 @@ pub(super) fn groups<'a>(
     let in_use = |group: &DestinationGroup| Some(rank(group)) == first;
     let total = able().filter(|(_, group)| in_use(group)).map(|(_, group)| weights.weight(group)).sum();
     for (group, of) in groups.iter_mut().zip(configured).filter(|(group, _)| group.state == GroupState::InUse) {
-        match in_use(of) {
-            true => group.share = Share::of(weights.weight(of), total),
-            false => group.state = GroupState::Standby,
+        if in_use(of) {
+            group.share = Share::of(weights.weight(of), total);
+        } else {
+            group.state = GroupState::Standby;
         }
     }
     groups

@@ -2,41 +2,25 @@
 //!
 //! [`explain`] is a pure function of rules and the sketch of a request. Where the specification leaves
 //! it open, it decides as clients of the Polaris family do, and where those differ among themselves
-//! (whether `*` is met by nothing), as the stricter of them:
+//! (whether `*` is met by nothing), as the stricter of them. What a family decides for itself is told where it is
+//! [`Explained`]; for all of them:
 //!
 //! | question | answer |
 //! |---|---|
 //! | order of rules | priority, 0 first; then by id: as clients get them |
 //! | order of sub-rules | that of their list |
-//! | several that match | routing: the first takes the request. Rate limits: each counts it. Fault detection: each probes. Circuit breakers: the first of each level watches it |
 //! | switched off | judged and shown, but never applies |
 //! | value not carried | meets no condition, not `*`, NOT_EQUALS or NOT_IN either |
 //! | condition without value, or with an empty one for EXACT | any value that is there |
 //! | CALLER_SERVICE | key is the namespace, `*` or nothing for any; the service is compared |
 //! | no conditions | all requests |
 //! | `random_percent` | of what earlier sub-rules have left; the rest goes on to the next |
-//! | route without a group that takes traffic | passed over, the search goes on |
-//! | policies of routing | each decides on its own; clients narrow the instances by one after another |
-//! | destination of another service | takes traffic only if the rule's `callee` is the service that is called |
-//! | destination priority | the lowest number that takes traffic is used; none comes last; the others stand by |
-//! | destination weight | unset is 0 beside set ones of the same priority, equal where none is set; 0 takes nothing |
-//! | destination label PARAMETER | takes the value of the PARAMETER condition that it names: by that one's value, its key, or as `$header.key`; a group for a value that is not carried finds no instance |
-//! | API of a quota | protocol without regard to case; `*` or nothing for all; a path that is not carried meets `*` alone |
-//! | key of a counter | a value of its own for each value that a condition lets through, unless `regex_combine` |
-//! | caller of a circuit breaker | `*` or nothing for every one |
-//! | API of a circuit breaker | asked for on the level METHOD alone, as that of a quota; the old `method` is compared with the path, without one with the method |
-//! | several circuit breakers of a level | the first that matches watches the request, with each of its block configs that match |
-//! | circuit breaker without a level | for nothing; clients pass it over |
-//! | API of a fault detection | not asked for a request without method and path: that is about the service as a whole |
+//! | API | protocol without regard to case; `*` or nothing for all; a path that is not carried meets `*` alone |
 //! | gray releases that the client does not see | told beside the rest, and judged for whom they are alone |
 
-mod circuit_breaker;
-mod fault_detect;
 mod finding;
 mod grays;
 mod groups;
-mod rate_limit;
-mod routing;
 mod share;
 mod sketch;
 
@@ -44,6 +28,7 @@ mod sketch;
 mod tests;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
@@ -51,19 +36,39 @@ use serde::Serialize;
 
 use super::diff::{self, Changed};
 use super::release::ReleaseType;
-use super::rule::fault_detect::FaultDetectSubRule;
 use super::rule::release::RuleRelease;
 use super::rule::routing::RoutePolicy;
-use super::rule::{Body, Family, Rule};
+use super::rule::{Family, Rule, SubRuleEffect};
 
-pub use circuit_breaker::Breaker;
 pub use finding::{ApiFinding, Finding};
+pub(super) use finding::{is_met, objection};
 pub use grays::{Gray, GrayState, LabelFinding, Rollout, ShareFinding};
+pub(super) use groups::groups;
 pub use groups::{Group, GroupState, Label};
-pub use rate_limit::Quota;
-pub use routing::{Labels, Nearness, Route};
 pub use share::Share;
 pub use sketch::Sketch;
+pub(super) use sketch::named;
+
+/// Explanation of the rules of one family.
+pub trait Explained {
+    /// True if a rule with this body is about calls of the service that is called.
+    fn is_about(&self, rule: &Rule, sketch: &Sketch) -> bool {
+        sketch.calls_any(rule.ends())
+    }
+
+    /// The sub-rules of a rule with this body, judged in their order. What they take, later rules lack.
+    fn parts<'a>(&'a self, rule: &'a Rule, sketch: &'a Sketch, taken: &mut Taken) -> Vec<Part<'a>>;
+
+    /// Policy of a rule of routing.
+    fn route_policy(&self) -> Option<RoutePolicy> {
+        None
+    }
+
+    /// What happens to a request to which these sub-rules apply.
+    fn summary(applies: &[Applied<'_>], taken: &Taken) -> String
+    where
+        Self: Sized;
+}
 
 /// A rule that may apply, as it is saved or as it is released.
 #[derive(Clone, Debug)]
@@ -116,7 +121,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    fn of(is_on: bool, matched: bool, has_effect: bool) -> Self {
+    pub(super) fn of(is_on: bool, matched: bool, has_effect: bool) -> Self {
         match (is_on, matched, has_effect) {
             (false, _, _) => Verdict::Disabled,
             (true, false, _) => Verdict::NotMatched,
@@ -202,26 +207,27 @@ pub struct Part<'a> {
     pub apis: Vec<ApiFinding<'a>>,
     pub arguments: Vec<Finding<'a>>,
     #[serde(flatten)]
-    pub effect: Effect<'a>,
+    pub effect: SubRuleEffect<'a>,
 }
 
-/// What a sub-rule does where it applies.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect<'a> {
-    Route(Route<'a>),
-    Metadata(Labels<'a>),
-    Nearby(Nearness),
-    Quota(Box<Quota<'a>>),
-    Probe(Box<FaultDetectSubRule>),
-    Breaker(Breaker<'a>),
-}
-
-/// Traffic and levels that the rules before one have taken already.
+/// Requests that the rules before one have taken already, apart for each thing of which there is one only, named by its
+/// word: a policy of routing, a level of circuit breakers.
 #[derive(Debug, Default)]
-struct Taken {
-    traffic: routing::Traffic,
-    levels: circuit_breaker::Levels,
+pub struct Taken(BTreeMap<&'static str, Share>);
+
+impl Taken {
+    /// The share that later rules may still take.
+    pub(super) fn left(&self, word: &'static str) -> Share {
+        self.0.get(word).copied().unwrap_or(Share::ALL)
+    }
+
+    /// Takes `wanted` of the rest, and returns the share that it comes to.
+    pub(super) fn take(&mut self, word: &'static str, wanted: Share) -> Share {
+        let left = self.left(word);
+        let share = wanted.within(left);
+        self.0.insert(word, left.without(share));
+        share
+    }
 }
 
 /// Judges `candidates`, all of one family, on the request. One that is for another service is left
@@ -233,12 +239,7 @@ pub fn explain<'a>(family: Family, sketch: &'a Sketch, candidates: &'a [Candidat
     let candidates: Vec<Judged> =
         ordered.into_iter().filter_map(|candidate| judge(candidate, sketch, &mut taken)).collect();
     let applies: Vec<Applied> = candidates.iter().flat_map(applied).collect();
-    let info = match family {
-        Family::FaultDetect => fault_detect::summary(applies.len()),
-        Family::RateLimit => rate_limit::summary(applies.len()),
-        Family::Routing => routing::summary(&candidates, &taken.traffic),
-        Family::CircuitBreaker => circuit_breaker::summary(applies.len()),
-    };
+    let info = family.summary(&applies, &taken);
     Explanation {
         kind: family.kind(),
         service: &sketch.service,
@@ -258,12 +259,8 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
     if !is_about(rule, sketch) {
         return None;
     }
-    let (route_policy, rules) = match &rule.body {
-        Body::FaultDetect(body) => (None, fault_detect::parts(rule, body, sketch)),
-        Body::RateLimit(body) => (None, rate_limit::parts(rule, body, sketch)),
-        Body::Routing(body) => (Some(body.route_policy), routing::parts(rule, body, sketch, &mut taken.traffic)),
-        Body::CircuitBreaker(body) => (None, circuit_breaker::parts(rule, body, sketch, &mut taken.levels)),
-    };
+    let body = rule.body.shape();
+    let rules = body.parts(rule, sketch, taken);
     let furthest = rules.iter().max_by_key(|part| (part.verdict, Reverse(part.index)));
     let (verdict, info) = match furthest {
         Some(part) => (part.verdict, format!("sub-rule {}: {}", part.index, part.info)),
@@ -274,7 +271,7 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
         rule_name: &rule.name,
         namespace: &rule.namespace,
         priority: rule.priority,
-        route_policy,
+        route_policy: body.route_policy(),
         release: candidate.release.as_ref(),
         verdict,
         info,
@@ -284,11 +281,7 @@ fn judge<'a>(candidate: &'a Candidate, sketch: &'a Sketch, taken: &mut Taken) ->
 
 /// True if a rule is about calls of the service that is called.
 fn is_about(rule: &Rule, sketch: &Sketch) -> bool {
-    match &rule.body {
-        Body::FaultDetect(_) | Body::RateLimit(_) => sketch.calls_any(rule.ends()),
-        Body::Routing(body) => routing::is_about(rule, body, sketch),
-        Body::CircuitBreaker(body) => circuit_breaker::is_about(rule, body, sketch),
-    }
+    rule.body.shape().is_about(rule, sketch)
 }
 
 fn applied<'a>(judged: &Judged<'a>) -> Vec<Applied<'a>> {
@@ -299,7 +292,7 @@ fn applied<'a>(judged: &Judged<'a>) -> Vec<Applied<'a>> {
 
 /// Reason why a sub-rule is switched off or does not match, whatever its family; `None` for other verdicts.
 /// `objection` is the reason why it does not match.
-fn refusal(verdict: Verdict, objection: Option<String>) -> Option<String> {
+pub(super) fn refusal(verdict: Verdict, objection: Option<String>) -> Option<String> {
     match verdict {
         Verdict::Disabled => Some("switched off".into()),
         Verdict::NotMatched => Some(objection.unwrap_or_default()),

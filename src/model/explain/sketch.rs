@@ -61,12 +61,12 @@ impl Sketch {
     }
 
     /// True if one of `ends` is the service that is called.
-    pub(super) fn calls_any(&self, ends: impl IntoIterator<Item = End>) -> bool {
+    pub(in crate::model) fn calls_any(&self, ends: impl IntoIterator<Item = End>) -> bool {
         ends.into_iter().any(|end| end.covers(&self.namespace, &self.service))
     }
 
     /// True if `end` is the calling service; an unknown caller is `*` at most.
-    pub(super) fn is_from(&self, end: &End) -> bool {
+    pub(in crate::model) fn is_from(&self, end: &End) -> bool {
         end.covers(self.caller_namespace(), self.caller_service.as_deref().unwrap_or_default())
     }
 
@@ -97,7 +97,7 @@ impl Sketch {
 }
 
 /// The part of a request that a condition is about, as a person would say it.
-pub(super) fn named(kind: ArgumentType, key: &str) -> String {
+pub(in crate::model) fn named(kind: ArgumentType, key: &str) -> String {
     match kind {
         ArgumentType::Custom => format!("label {key}"),
         ArgumentType::Method => "method".into(),

@@ -1,11 +1,12 @@
 //! Governance rules: what all families have in common, and the table of families.
 //!
-//! A rule is a head that all rules have and a body of its family. Everything that is done with
-//! rules (checks, storage, lists, releases, the view of clients, the routes) is written once, over
-//! [`Family`], [`Body`] and the trait [`Shape`]; a further family is a type with its `Shape` and a
-//! row in the table at [`families`](Family).
+//! A rule is a head that all rules have and a body of its family. Everything that is done with rules (checks, storage,
+//! lists, releases, the view of clients, routes, commands, pages of the console, the explanation of a request) is
+//! written once, over [`Family`], [`Body`] and the traits [`Shape`] and [`Explained`]. A further family is a folder,
+//! with its `Shape` in `mod.rs` and its `Explained` in `explain.rs`, and a row in the table at [`families`](Family).
 
 pub mod circuit_breaker;
+mod draft;
 pub mod effect;
 pub mod expression;
 pub mod fault;
@@ -24,18 +25,17 @@ use schemars::JsonSchema;
 use serde::de::DeserializeSeed;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::code::{Code, Refusal};
 use super::config_file::Stamp;
+use super::explain::{Applied, Explained, Taken};
 use super::time::Timestamp;
-use super::wire::{Uint32, wire_enum};
-use super::{limits, name};
+use super::wire::wire_enum;
 use crate::format::level::Level;
-use circuit_breaker::{CircuitBreaker, CircuitBreakerPatch};
-use fault::Fault;
-use fault_detect::{FaultDetect, FaultDetectPatch};
-use rate_limit::{RateLimit, RateLimitPatch};
-use routing::{Routing, RoutingPatch};
+use circuit_breaker::{Breaker, CircuitBreaker, CircuitBreakerPatch};
+use fault_detect::{FaultDetect, FaultDetectPatch, FaultDetectSubRule};
+use rate_limit::{Quota, RateLimit, RateLimitPatch};
+use routing::{Labels, Nearness, Route, Routing, RoutingPatch};
 
+pub use draft::{RuleDraft, RuleHead};
 pub use effect::Effect;
 pub use shape::{End, Shape, Side};
 
@@ -54,23 +54,63 @@ pub trait WithTypes {
     fn run<B: JsonSchema, P: JsonSchema>() -> Self::Output;
 }
 
+/// Declares the families, in the order in which people list them. The number of a family is its place in the order of
+/// what is stored, and for good.
 macro_rules! families {
-    ($( $(#[$meta:meta])* $family:ident: $patch:ident, $title:literal, $kind:literal, $element:literal, $resource:ident, $discover:literal $number:literal $found:literal, since $since:ident; )+) => {
+    ($(
+        $(#[$meta:meta])*
+        $family:ident = $number:literal {
+            patch: $patch:ident, since: $since:ident,
+            title: $title:literal, title_in_chinese: $chinese:literal,
+            kind: $kind:literal, word: $word:literal, short_word: $short_word:literal,
+            element: $element:literal, resource: $resource:ident,
+            discovery: $discovery:literal, discovery_number: $discovery_number:literal, discovered: $discovered:literal,
+            effects: { $( $effect:ident($shown:ty), )+ }
+        }
+    )+) => {
         /// A family of rules.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-        pub enum Family { $( $(#[$meta])* $family, )+ }
+        pub enum Family { $( $(#[$meta])* $family = $number, )+ }
 
         impl Family {
-            pub const ALL: &'static [Family] = &[ $( Family::$family, )+ ];
+            /// By their numbers.
+            pub const ALL: &'static [Family] = &{
+                let mut all = Family::LISTED;
+                $( all[Family::$family as usize] = Family::$family; )+
+                all
+            };
+
+            /// In the order in which people list them.
+            pub const LISTED: [Family; [ $( $number, )+ ].len()] = [ $( Family::$family, )+ ];
 
             /// Its name for people.
             pub const fn title(self) -> &'static str {
                 match self { $( Family::$family => $title, )+ }
             }
 
+            /// Its name on pages in Chinese.
+            pub const fn title_in_chinese(self) -> &'static str {
+                match self { $( Family::$family => $chinese, )+ }
+            }
+
             /// Its segment in paths.
             pub const fn kind(self) -> &'static str {
                 match self { $( Family::$family => $kind, )+ }
+            }
+
+            /// Path at which the API lists, creates and changes its rules.
+            pub const fn path(self) -> &'static str {
+                match self { $( Family::$family => concat!("/naming/v1/", $kind), )+ }
+            }
+
+            /// Word of commands and documents for one of its rules.
+            pub const fn word(self) -> &'static str {
+                match self { $( Family::$family => $word, )+ }
+            }
+
+            /// The same in short.
+            pub const fn short_word(self) -> &'static str {
+                match self { $( Family::$family => $short_word, )+ }
             }
 
             /// The element that carries one of its rules in the answers of writes.
@@ -84,7 +124,7 @@ macro_rules! families {
 
             /// Request of a client that discovers its rules, by word and by number, and the element that answers.
             pub const fn discovery(self) -> (&'static str, u64, &'static str) {
-                match self { $( Family::$family => ($discover, $number, $found), )+ }
+                match self { $( Family::$family => ($discovery, $discovery_number, $discovered), )+ }
             }
 
             /// The level that a cluster has to have reached to keep its rules.
@@ -106,7 +146,22 @@ macro_rules! families {
             pub fn patch(self) -> BodyPatch {
                 match self { $( Family::$family => BodyPatch::$family($patch::default()), )+ }
             }
+
+            /// Members of a JSON object: the body that a person who writes a new rule begins with.
+            pub fn blank(self) -> &'static str {
+                match self { $( Family::$family => $family::blank(), )+ }
+            }
+
+            /// What happens to a request to which these sub-rules of the family apply.
+            pub(super) fn summary(self, applies: &[Applied<'_>], taken: &Taken) -> String {
+                match self { $( Family::$family => $family::summary(applies, taken), )+ }
+            }
         }
+
+        /// What a sub-rule does where it applies.
+        #[derive(Debug, Serialize, JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum SubRuleEffect<'a> { $( $( $effect($shown), )+ )+ }
 
         /// Part of a rule that only its family has.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,7 +186,7 @@ macro_rules! families {
                 match self { $( Body::$family(body) => body.unset(), )+ }
             }
 
-            fn shape(&self) -> &dyn Shape {
+            pub(super) fn shape(&self) -> &dyn Shape {
                 match self { $( Body::$family(body) => body, )+ }
             }
 
@@ -170,11 +225,38 @@ macro_rules! families {
 }
 
 families! {
-    // family: patch, title, path segment, element in write answers, resource of its releases, discovery, level;
-    FaultDetect: FaultDetectPatch, "Fault detection", "faultdetectors", "faultDetectRule", FaultDetectRules, "FAULT_DETECTOR" 13 "faultDetector", since FIRST;
-    RateLimit: RateLimitPatch, "Rate limits", "ratelimits", "rateLimit", RateLimitRules, "RATE_LIMIT" 4 "rateLimit", since FIRST;
-    Routing: RoutingPatch, "Routing", "routings", "routeRule", RouteRules, "ROUTING" 3 "routing", since FIRST;
-    CircuitBreaker: CircuitBreakerPatch, "Circuit breakers", "circuitbreakers", "circuitBreaker", CircuitBreakerRules, "CIRCUIT_BREAKER" 5 "circuitBreaker", since ROLLOUT;
+    Routing = 2 {
+        patch: RoutingPatch, since: FIRST,
+        title: "Routing", title_in_chinese: "路由",
+        kind: "routings", word: "routing", short_word: "rt",
+        element: "routeRule", resource: RouteRules,
+        discovery: "ROUTING", discovery_number: 3, discovered: "routing",
+        effects: { Route(Route<'a>), Metadata(Labels<'a>), Nearby(Nearness), }
+    }
+    RateLimit = 1 {
+        patch: RateLimitPatch, since: FIRST,
+        title: "Rate limits", title_in_chinese: "限流",
+        kind: "ratelimits", word: "ratelimit", short_word: "rl",
+        element: "rateLimit", resource: RateLimitRules,
+        discovery: "RATE_LIMIT", discovery_number: 4, discovered: "rateLimit",
+        effects: { Quota(Box<Quota<'a>>), }
+    }
+    FaultDetect = 0 {
+        patch: FaultDetectPatch, since: FIRST,
+        title: "Fault detection", title_in_chinese: "故障检测",
+        kind: "faultdetectors", word: "faultdetector", short_word: "fd",
+        element: "faultDetectRule", resource: FaultDetectRules,
+        discovery: "FAULT_DETECTOR", discovery_number: 13, discovered: "faultDetector",
+        effects: { Probe(Box<FaultDetectSubRule>), }
+    }
+    CircuitBreaker = 3 {
+        patch: CircuitBreakerPatch, since: ROLLOUT,
+        title: "Circuit breakers", title_in_chinese: "熔断",
+        kind: "circuitbreakers", word: "circuitbreaker", short_word: "cb",
+        element: "circuitBreaker", resource: CircuitBreakerRules,
+        discovery: "CIRCUIT_BREAKER", discovery_number: 5, discovered: "circuitBreaker",
+        effects: { Breaker(Breaker<'a>), }
+    }
 }
 
 /// A rule as it is kept.
@@ -247,167 +329,5 @@ impl Rule {
                 visit(namespace, service);
             }
         });
-    }
-}
-
-/// Fields of a rule that a caller gives; an absent field stays as it is. The draft names the rule by id, without
-/// one by namespace and name.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RuleDraft {
-    pub head: RuleHead,
-    pub body: BodyPatch,
-}
-
-/// The fields that rules of all families have.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct RuleHead {
-    /// Printable ASCII of at most 128 characters; drawn where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// 1 to 128 characters, none of them a control character.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Letters, digits and `- . / : _`, at most 64 characters.
-    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// On, if neither this nor `disable` says otherwise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enable: Option<bool>,
-    /// The opposite of `enable`. An update may change one of the two and send the other as it was read, if it sends
-    /// the `revision` that it was read with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disable: Option<bool>,
-    /// At most 1024 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// 0 is the highest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority: Option<Uint32>,
-    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<BTreeMap<String, String>>,
-    /// On update: only if this is the current one, else 409000.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revision: Option<String>,
-}
-
-impl RuleHead {
-    /// The id, where the caller gave one; an empty one counts as none.
-    pub fn given_id(&self) -> Option<&str> {
-        self.id.as_deref().filter(|id| !id.is_empty())
-    }
-
-    /// The switch, by either of its names. Where they contradict each other one of them is what is kept: the other
-    /// is what the caller has changed.
-    fn switch(&self, kept: bool) -> bool {
-        match (self.enable, self.disable) {
-            _ if self.is_contradictory() => !kept,
-            (Some(enable), _) => enable,
-            (None, Some(disable)) => !disable,
-            (None, None) => kept,
-        }
-    }
-
-    /// On both sides of the switch at once.
-    fn is_contradictory(&self) -> bool {
-        self.enable.is_some() && self.enable == self.disable
-    }
-
-    /// Without the revision that it changes, a contradiction would turn the switch each time it is sent.
-    fn check_switch(&self, is_update: bool) -> Result<(), Refusal> {
-        let names_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
-        if !self.is_contradictory() || (is_update && names_revision) {
-            return Ok(());
-        }
-        let advice = if is_update { ": send one of them, or the revision that they were read with" } else { "" };
-        let why = format!("enable and disable contradict each other{advice}");
-        Err(Refusal::new(Code::InvalidParameter, why))
-    }
-
-    fn check_values(&self) -> Result<(), Refusal> {
-        self.given_id().map_or(Ok(()), name::check_id)?;
-        self.name.as_deref().map_or(Ok(()), |name| name::check_title("name", name))?;
-        self.namespace.as_deref().map_or(Ok(()), name::check_namespace)?;
-        let description = self.description.as_deref().unwrap_or("");
-        name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
-        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
-    }
-
-    fn check_name(&self) -> Result<(), Refusal> {
-        name::check_title("name", self.name.as_deref().unwrap_or(""))?;
-        name::check_namespace(self.namespace.as_deref().unwrap_or(""))
-    }
-}
-
-impl RuleDraft {
-    /// A new rule has name and namespace.
-    pub fn check_new(&self) -> Result<(), Refusal> {
-        self.head.check_name()?;
-        self.head.check_switch(false)?;
-        self.head.check_values()?;
-        let mut body = self.body.family().body();
-        self.body.lay_over(&mut body, Level::NEWEST);
-        body.shape().check()?;
-        Ok(body.shape_mut().settle()?)
-    }
-
-    pub fn check_update(&self) -> Result<(), Refusal> {
-        self.check_named()?;
-        self.head.check_switch(true)?;
-        self.head.check_values()?;
-        let mut given = self.body.family().body();
-        self.body.lay_over(&mut given, Level::NEWEST);
-        Ok(given.shape().check()?)
-    }
-
-    /// By id, or by name and namespace.
-    pub fn check_named(&self) -> Result<(), Refusal> {
-        self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
-    }
-
-    /// The level that a cluster has to have reached to take it as it is meant.
-    pub fn level(&self) -> Level {
-        let of_switch = if self.head.is_contradictory() { Level::ROLLOUT } else { Level::FIRST };
-        of_switch.max(self.body.family().since())
-    }
-
-    /// A new rule of what is said here, as a cluster of this level makes it.
-    pub fn rule(&self, id: String, revision: String, stamp: Stamp, level: Level) -> Result<Rule, Fault> {
-        let mut rule = Rule {
-            id,
-            name: String::new(),
-            namespace: String::new(),
-            enable: true,
-            description: String::new(),
-            priority: 0,
-            metadata: BTreeMap::new(),
-            body: self.body.family().body(),
-            created: stamp.clone(),
-            modified: stamp,
-            enabled_at: None,
-            revision,
-            versions: 0,
-            removed_through: 0,
-        };
-        self.lay_over(&mut rule, level)?;
-        Ok(rule)
-    }
-
-    /// Lays the given fields over `rule`, as a cluster of this level does it; absent ones stay.
-    pub fn lay_over(&self, rule: &mut Rule, level: Level) -> Result<(), Fault> {
-        super::replace(&mut rule.name, &self.head.name);
-        super::replace(&mut rule.namespace, &self.head.namespace);
-        rule.enable = self.head.switch(rule.enable);
-        super::replace(&mut rule.description, &self.head.description);
-        super::replace(&mut rule.priority, &self.head.priority.map(|priority| priority.0));
-        super::replace(&mut rule.metadata, &self.head.metadata);
-        self.body.lay_over(&mut rule.body, level);
-        let shape = rule.body.shape_mut();
-        if level >= Level::RIGHTS {
-            shape.drop_empty();
-        }
-        shape.settle()
     }
 }

@@ -5,9 +5,15 @@ use std::fmt;
 use super::Body;
 use super::fault::Fault;
 use super::matching::ALL;
+use crate::model::explain::Explained;
 
 /// The part of a rule that only its family has.
-pub trait Shape {
+pub trait Shape: Explained {
+    /// Members of a JSON object: the body that a person who writes a new rule begins with.
+    fn blank() -> &'static str
+    where
+        Self: Sized;
+
     /// Refuses values that no rule of the family may hold, whatever its other fields say.
     fn check(&self) -> Result<(), Fault>;
 
@@ -83,15 +89,16 @@ impl fmt::Debug for End {
     }
 }
 
-/// Declares the fields of a family twice: as they are kept, and as a patch in which every field may
-/// be absent. Fields under `written` are always shown; those under `optional` mean something by
-/// being absent, and are then left out where they are kept, and null where they are shown. Those that are replaced by another one are an older form of
-/// what that one says: an update that brings it and none of them takes them away.
 /// An object of nothing but defaults, as `{}` is read, is none.
 pub(super) fn drop_default<T: Default + PartialEq>(object: &mut Option<T>) {
     object.take_if(|given| *given == T::default());
 }
 
+/// Declares the fields of a family twice: as they are kept, and as a patch in which every field may be absent.
+///
+/// Fields under `written` are always shown. Those under `optional` mean something by being absent, and are then left
+/// out where they are kept, and null where they are shown. Those that are replaced by another one are an older form of
+/// what that one says: an update that brings it and none of them takes them away.
 macro_rules! shape {
     (
         $(#[$meta:meta])*
@@ -106,17 +113,37 @@ macro_rules! shape {
         #[serde(default)]
         pub struct $shape {
             $( $(#[$written_meta])* pub $written: $written_type, )*
-            $( $(#[$optional_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>, )*
-            $( $( $(#[$older_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $older: Option<$older_type>, )* )?
+            $(
+                $(#[$optional_meta])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $optional: Option<$optional_type>,
+            )*
+            $( $(
+                $(#[$older_meta])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $older: Option<$older_type>,
+            )* )?
         }
 
         #[doc = concat!("The fields of `", stringify!($shape), "` that a caller gives; an absent one stays as it is.")]
         #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(default)]
         pub struct $patch {
-            $( $(#[$written_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $written: Option<$written_type>, )*
-            $( $(#[$optional_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $optional: Option<$optional_type>, )*
-            $( $( $(#[$older_meta])* #[serde(skip_serializing_if = "Option::is_none")] pub $older: Option<$older_type>, )* )?
+            $(
+                $(#[$written_meta])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $written: Option<$written_type>,
+            )*
+            $(
+                $(#[$optional_meta])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $optional: Option<$optional_type>,
+            )*
+            $( $(
+                $(#[$older_meta])*
+                #[serde(skip_serializing_if = "Option::is_none")]
+                pub $older: Option<$older_type>,
+            )* )?
         }
 
         impl $shape {

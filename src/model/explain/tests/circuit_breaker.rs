@@ -21,7 +21,8 @@ fn from(service: &str, namespace: &str) -> Value {
 }
 
 fn block(name: &str, path: &str) -> Value {
-    json!({ "name": name, "api": { "path": { "value": path } }, "trigger_conditions": [{ "trigger_type": "ERROR_RATE" }] })
+    let triggers = json!([{ "trigger_type": "ERROR_RATE" }]);
+    json!({ "name": name, "api": { "path": { "value": path } }, "trigger_conditions": triggers })
 }
 
 #[test]

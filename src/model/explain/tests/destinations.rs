@@ -23,9 +23,10 @@ fn shared(groups: Value, percent: u32) -> Vec<String> {
         ], "random_percent": percent, "matchMode": "OR" },
         "destinations": groups,
     }] } }]);
-    let (candidates, sketch) = (saved(Family::Routing, &rules), request(json!({ "headers": { "Env": "gray" } })));
+    let candidates = saved(Family::Routing, &rules);
+    let sketch = request(json!({ "headers": { "Env": "gray" } }));
     let explanation = explain(Family::Routing, &sketch, &candidates);
-    let Effect::Route(route) = &explanation.candidates[0].rules[0].effect else { panic!("a custom route") };
+    let SubRuleEffect::Route(route) = &explanation.candidates[0].rules[0].effect else { panic!("a custom route") };
     let shown = route.destinations.iter();
     shown.map(|group| format!("{} {:?} {}", group.name, group.state, group.share.percent())).collect()
 }
@@ -110,7 +111,8 @@ fn a_destination_is_shown_whole() {
             "labels": { "lane": { "value": "lane", "value_type": "PARAMETER" }, "v": { "type": "IN", "value": "1,2" } },
         }],
     }] } }]);
-    let (candidates, sketch) = (saved(Family::Routing, &rules), request(json!({ "query": { "lane": "blue" } })));
+    let candidates = saved(Family::Routing, &rules);
+    let sketch = request(json!({ "query": { "lane": "blue" } }));
     let explanation = explain(Family::Routing, &sketch, &candidates);
     let shown = serde_json::to_value(&explanation.candidates[0].rules[0].effect).expect("an effect");
     let expected = json!({ "route": { "match_mode": "AND", "random_percent": 100, "destinations": [{

@@ -17,7 +17,8 @@ fn all_probes_of_the_service_are_at_work() {
         { "name": "flat", "namespace": "shop", "priority": 1, "target_service": target("order", ""),
             "protocol": "TCP", "interval": 30 },
         { "name": "every", "namespace": "shop", "priority": 3, "target_service": target("*", "*"), "rules": [http] },
-        { "name": "off", "namespace": "shop", "enable": false, "target_service": target("order", "shop"), "rules": [http] },
+        { "name": "off", "namespace": "shop", "enable": false, "target_service": target("order", "shop"),
+            "rules": [http] },
         { "name": "pay", "namespace": "shop", "priority": 4, "target_service": pay, "rules": [http] },
         { "name": "old", "namespace": "shop", "priority": 5, "target_service": old, "rules": [http] },
         { "name": "stock", "namespace": "shop", "target_service": target("stock", "shop"), "rules": [http] },
@@ -52,7 +53,8 @@ fn all_probes_of_the_service_are_at_work() {
 fn a_released_rule_says_of_which_release_it_is() {
     let json = json!({ "name": "r", "namespace": "shop", "service": "order", "rules": [{ "protocol": "TCP" }] });
     let release = release("spring", 3, rule(Family::FaultDetect, &json), Some(json!({})));
-    let (candidates, sketch) = ([Candidate::released(&release)], request(json!({})));
+    let candidates = [Candidate::released(&release)];
+    let sketch = request(json!({}));
     let shown = serde_json::to_value(explain(Family::FaultDetect, &sketch, &candidates)).expect("an explanation");
     let expected = json!({ "id": "id-of-spring", "release_name": "spring", "release_type": "gray", "version": 3 });
     assert_eq!(shown["candidates"][0]["release"], expected);

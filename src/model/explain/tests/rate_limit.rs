@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::model::rule::rate_limit::Counted;
 
 fn limit(name: &str, trigger: Value) -> Value {
     let mut trigger = trigger;
@@ -27,14 +28,18 @@ fn every_quota_that_matches_counts() {
             "arguments": [{ "type": "CALLER_SERVICE", "key": "*", "value": { "value": "cart" } }] })),
         limit("off", json!({ "disable": true })),
         limit("bare", json!({ "amounts": [] })),
-        limit("parallel", json!({ "resource": "CONCURRENCY", "amounts": [], "concurrency_amount": { "max_amount": 3 } })),
+        limit("parallel", json!({ "resource": "CONCURRENCY", "amounts": [],
+            "concurrency_amount": { "max_amount": 3 } })),
         { "name": "sleeps", "namespace": "shop", "service": "order", "disable": true,
             "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
-        { "name": "everyone", "namespace": "shop", "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
+        { "name": "everyone", "namespace": "shop",
+            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
         { "name": "callee", "namespace": "ops", "callee": { "service": "order", "namespace": "shop" },
             "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
-        { "name": "stock", "namespace": "shop", "service": "stock", "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
-        { "name": "elsewhere", "namespace": "test", "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
+        { "name": "stock", "namespace": "shop", "service": "stock",
+            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
+        { "name": "elsewhere", "namespace": "test",
+            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
     ]);
     let candidates = saved(Family::RateLimit, &rules);
     let always = ["all", "stars", "parallel", "everyone", "callee"];
@@ -64,9 +69,13 @@ fn every_quota_that_matches_counts() {
 #[test]
 fn quotas_are_listed_by_priority() {
     let rules = json!([
-        { "name": "second", "namespace": "shop", "priority": 1, "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
+        { "name": "second", "namespace": "shop", "priority": 1,
+            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }] },
         { "name": "first", "namespace": "shop", "priority": 0,
-            "rules": [{ "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] }, { "amounts": [{ "maxAmount": 2, "validDuration": "1s" }] }] },
+            "rules": [
+                { "amounts": [{ "maxAmount": 1, "validDuration": "1s" }] },
+                { "amounts": [{ "maxAmount": 2, "validDuration": "1s" }] },
+            ] },
     ]);
     let candidates = saved(Family::RateLimit, &rules);
     let sketch = request(json!({}));
@@ -96,13 +105,13 @@ fn counters_are_told_apart_by_what_patterns_let_through() {
         let candidates = saved(Family::RateLimit, &json!([limit("r", trigger)]));
         let sketch = request(json!({ "path": "/v1", "headers": { "uid": "7" } }));
         let explanation = explain(Family::RateLimit, &sketch, &candidates);
-        let Effect::Quota(quota) = &explanation.candidates[0].rules[0].effect else { panic!("a quota") };
+        let SubRuleEffect::Quota(quota) = &explanation.candidates[0].rules[0].effect else { panic!("a quota") };
         let counter: Vec<String> = quota.counter.iter().map(shown_part).collect();
         assert_eq!(counter, expected, "{shown}");
     }
 }
 
-fn shown_part(part: &super::super::rate_limit::Counted<'_>) -> String {
+fn shown_part(part: &Counted<'_>) -> String {
     use crate::model::wire::Words;
     let combined = if part.combined { " combined" } else { "" };
     format!("{} {}={}{combined}", part.kind.word(), part.key, part.value)

@@ -131,7 +131,8 @@ fn a_rule_is_for_one_service() {
         }
         let shown = config.to_string();
         let rules = json!([{ "name": "r", "namespace": "shop", "routing_config": config }]);
-        let (candidates, sketch) = (saved(Family::Routing, &rules), request(json!({ "caller_service": from })));
+        let candidates = saved(Family::Routing, &rules);
+        let sketch = request(json!({ "caller_service": from }));
         let explanation = explain(Family::Routing, &sketch, &candidates);
         assert_eq!(explanation.candidates.first().map(|judged| judged.verdict), expected, "{shown}");
     }
@@ -155,7 +156,8 @@ fn each_policy_decides_on_its_own() {
         } },
         rule_of("custom", 5, json!([to_order(json!([]), 40)])),
     ]);
-    let (candidates, sketch) = (saved(Family::Routing, &rules), request(json!({})));
+    let candidates = saved(Family::Routing, &rules);
+    let sketch = request(json!({}));
     let explanation = explain(Family::Routing, &sketch, &candidates);
     let shown: Vec<_> = explanation.candidates.iter().map(|judged| (judged.rule_name, judged.verdict)).collect();
     let expected = [

@@ -1,5 +1,7 @@
 //! Routing: which instances of a service a request goes to. Specification, "RouteRule".
 
+mod explain;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -10,6 +12,8 @@ use super::matching::MatchString;
 use super::shape::{Shape, Side, drop_default, shape};
 use super::traffic::{Argument, ArgumentType, ServiceKey};
 use crate::model::wire::{Uint32, Words, wire_enum};
+
+pub use explain::{Labels, Nearness, Route};
 
 /// Priorities of destination groups, 0 first.
 const DESTINATION_PRIORITY_MAX: u32 = 9;
@@ -215,6 +219,10 @@ impl RoutingConfig {
 }
 
 impl Shape for Routing {
+    fn blank() -> &'static str {
+        r#""route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "", "destinations": []}]}"#
+    }
+
     fn check(&self) -> Result<(), Fault> {
         each("rules", self.routing_config.custom_rules(), CustomRouteRule::check)
             .map_err(|fault| fault.within("routing_config"))

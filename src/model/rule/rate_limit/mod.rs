@@ -1,5 +1,7 @@
 //! Rate limits: how much of which traffic a service takes. Specification, "RateLimit".
 
+mod explain;
+
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -10,6 +12,8 @@ use super::matching::ALL;
 use super::shape::{Shape, Side, drop_default, shape};
 use super::traffic::{Api, Argument, LimitArgumentType, ServiceKey};
 use crate::model::wire::{Span, Uint32, span_or_ms, wire_enum};
+
+pub use explain::{Counted, Quota};
 
 const AMOUNT_PERIOD_MIN: Span = Span::of_seconds(1);
 const PERCENT_MAX: u32 = 100;
@@ -159,6 +163,10 @@ impl LimitTrigger {
 }
 
 impl Shape for RateLimit {
+    fn blank() -> &'static str {
+        r#""service": "", "rules": [{"resource": "QPS", "amounts": [{"maxAmount": 100, "validDuration": "1s"}]}]"#
+    }
+
     fn check(&self) -> Result<(), Fault> {
         if let Some(percent) = self.report.as_ref().and_then(|report| report.amount_percent) {
             within_range("report.amountPercent", percent.0, 1..=PERCENT_MAX, "above 0 and at most 100")?;

@@ -1,18 +1,19 @@
-//! Rate limits: which quotas count the request, and by which key.
+//! Explanation of rate limits: which quotas count the request, and by which key.
+//!
+//! Each quota that matches counts it, with a counter of its own for each value that a condition lets through, unless
+//! `regex_combine`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::finding::{ApiFinding, Finding, objection};
-use super::sketch::{Sketch, named};
-use super::{Effect, Part, Share, Verdict, refusal};
-use crate::model::rule::Rule;
-use crate::model::rule::matching::{MatchString, MatchType, ValueType};
-use crate::model::rule::rate_limit::{
-    Amount, AmountMode, ConcurrencyAmount, FailoverType, LimitTrigger, LimitType, RateLimit, Resource,
+use super::{Amount, AmountMode, ConcurrencyAmount, FailoverType, LimitTrigger, LimitType, RateLimit, Resource};
+use crate::model::explain::{
+    ApiFinding, Applied, Explained, Finding, Part, Share, Sketch, Taken, Verdict, named, objection, refusal,
 };
+use crate::model::rule::matching::{MatchString, MatchType, ValueType};
 use crate::model::rule::routing::TrafficMatchMode;
 use crate::model::rule::traffic::ArgumentType;
+use crate::model::rule::{Rule, SubRuleEffect};
 use crate::model::wire::Uint32;
 
 /// What is counted, up to which amounts, and what happens beyond.
@@ -44,9 +45,21 @@ pub struct Counted<'a> {
     pub combined: bool,
 }
 
-pub(super) fn parts<'a>(rule: &'a Rule, body: &'a RateLimit, sketch: &'a Sketch) -> Vec<Part<'a>> {
-    let triggers = body.rules.iter().enumerate();
-    triggers.map(|(index, trigger)| part(rule.enable, index, trigger, body.kind, sketch)).collect()
+impl Explained for RateLimit {
+    fn parts<'a>(&'a self, rule: &'a Rule, sketch: &'a Sketch, _: &mut Taken) -> Vec<Part<'a>> {
+        let triggers = self.rules.iter().enumerate();
+        triggers.map(|(index, trigger)| part(rule.enable, index, trigger, self.kind, sketch)).collect()
+    }
+
+    fn summary(applies: &[Applied<'_>], _: &Taken) -> String {
+        match applies.len() {
+            0 => "no quota counts the request".into(),
+            1 => "one quota counts the request".into(),
+            count => {
+                format!("{count} quotas count the request; which of them refuses first depends on what is used already")
+            }
+        }
+    }
 }
 
 fn part<'a>(
@@ -59,9 +72,10 @@ fn part<'a>(
     let apis: Vec<ApiFinding> = trigger.apis.iter().map(|api| ApiFinding::of(api, sketch)).collect();
     let arguments: Vec<Finding> = trigger.arguments.iter().map(|argument| Finding::of(argument, sketch)).collect();
     let is_other = !apis.is_empty() && !apis.iter().any(|api| api.matched);
-    let objection = match is_other {
-        true => Some("the request is for none of the interfaces".into()),
-        false => objection(TrafficMatchMode::And, &arguments),
+    let objection = if is_other {
+        Some("the request is for none of the interfaces".into())
+    } else {
+        objection(TrafficMatchMode::And, &arguments)
     };
     let has_amount = !trigger.amounts.is_empty() || trigger.concurrency_amount.is_some();
     let verdict = Verdict::of(rule_is_on && !trigger.disable, objection.is_none(), has_amount);
@@ -79,8 +93,9 @@ fn part<'a>(
         regex_combine: trigger.regex_combine,
         counter,
     };
+    let effect = SubRuleEffect::Quota(Box::new(quota));
     let share = if verdict == Verdict::Applies { Share::ALL } else { Share::NONE };
-    Part { index, name: &trigger.name, verdict, share, info, apis, arguments, effect: Effect::Quota(Box::new(quota)) }
+    Part { index, name: &trigger.name, verdict, share, info, apis, arguments, effect }
 }
 
 /// The path of the interface that the request is for, and every condition. What lets one value
@@ -116,16 +131,8 @@ fn shown(verdict: Verdict, counter: &[Counted<'_>]) -> String {
     }
     let own: Vec<String> =
         counter.iter().filter(|part| !part.combined).map(|part| named(part.kind, part.key)).collect();
-    match own.is_empty() {
-        true => "counts the request together with all others that match".into(),
-        false => format!("counts the request apart for each {}", own.join(" and ")),
+    if own.is_empty() {
+        return "counts the request together with all others that match".into();
     }
-}
-
-pub(super) fn summary(count: usize) -> String {
-    match count {
-        0 => "no quota counts the request".into(),
-        1 => "one quota counts the request".into(),
-        _ => format!("{count} quotas count the request; which of them refuses first depends on what is used already"),
-    }
+    format!("counts the request apart for each {}", own.join(" and "))
 }

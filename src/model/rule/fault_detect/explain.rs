@@ -1,19 +1,30 @@
-//! Fault detection: which probes watch the instances that the request may reach.
+//! Explanation of fault detection: which probes watch the instances that the request may reach.
+//!
+//! Each probe that matches watches them. Its API is not asked for by a request without method and path: that is about
+//! the service as a whole.
 
-use super::finding::{ApiFinding, is_met};
-use super::sketch::Sketch;
-use super::{Effect, Part, Share, Verdict, refusal};
-use crate::model::rule::fault_detect::{FaultDetect, FaultDetectSubRule};
+use super::{FaultDetect, FaultDetectSubRule};
+use crate::model::explain::{ApiFinding, Applied, Explained, Part, Share, Sketch, Taken, Verdict, is_met, refusal};
 use crate::model::rule::traffic::Api;
-use crate::model::rule::{Body, Rule};
+use crate::model::rule::{Body, Rule, SubRuleEffect};
 
-pub(super) fn parts<'a>(rule: &'a Rule, body: &'a FaultDetect, sketch: &'a Sketch) -> Vec<Part<'a>> {
-    let probes = match &rule.as_clients_see().body {
-        Body::FaultDetect(seen) => seen.rules.clone(),
-        _ => Vec::new(),
-    };
-    let numbered = probes.into_iter().enumerate();
-    numbered.map(|(index, probe)| part(rule.enable, index, probe, body, sketch)).collect()
+impl Explained for FaultDetect {
+    fn parts<'a>(&'a self, rule: &'a Rule, sketch: &'a Sketch, _: &mut Taken) -> Vec<Part<'a>> {
+        let probes = match &rule.as_clients_see().body {
+            Body::FaultDetect(seen) => seen.rules.clone(),
+            _ => Vec::new(),
+        };
+        let numbered = probes.into_iter().enumerate();
+        numbered.map(|(index, probe)| part(rule.enable, index, probe, self, sketch)).collect()
+    }
+
+    fn summary(applies: &[Applied<'_>], _: &Taken) -> String {
+        match applies.len() {
+            0 => "no probe watches the instances of the service".into(),
+            1 => "one probe watches the instances of the service".into(),
+            count => format!("{count} probes watch the instances of the service"),
+        }
+    }
 }
 
 fn part<'a>(
@@ -28,7 +39,8 @@ fn part<'a>(
     let objection = "the probe is for another interface of the service";
     let info = refusal(verdict, Some(objection.into())).unwrap_or_else(|| shown(&probe));
     let share = if verdict == Verdict::Applies { Share::ALL } else { Share::NONE };
-    Part { index, name: "", verdict, share, info, apis, arguments: Vec::new(), effect: Effect::Probe(Box::new(probe)) }
+    let effect = SubRuleEffect::Probe(Box::new(probe));
+    Part { index, name: "", verdict, share, info, apis, arguments: Vec::new(), effect }
 }
 
 fn api_of(body: &FaultDetect) -> Option<&Api> {
@@ -50,12 +62,4 @@ fn shown(probe: &FaultDetectSubRule) -> String {
         port => format!("port {port}"),
     };
     format!("probes {port} by {} every {} s", probe.protocol.word(), probe.interval.0)
-}
-
-pub(super) fn summary(count: usize) -> String {
-    match count {
-        0 => "no probe watches the instances of the service".into(),
-        1 => "one probe watches the instances of the service".into(),
-        _ => format!("{count} probes watch the instances of the service"),
-    }
 }

@@ -1,6 +1,8 @@
 //! Circuit breakers: when a client stops calling what fails, and when it tries again. Their fields are those of the
 //! Polaris family's `CircuitBreakerRule`, in snake_case; the names of its protobuf are read as well.
 
+mod explain;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +12,8 @@ use super::matching::{ALL, MatchString, MatchType, ValueType};
 use super::shape::{Shape, Side, shape};
 use super::traffic::{Api, ServiceKey};
 use crate::model::wire::{Uint32, wire_enum};
+
+pub use explain::Breaker;
 
 const PERCENT_MAX: u32 = 100;
 /// Clients read the code of a fallback as 32 bits with a sign.
@@ -236,6 +240,10 @@ pub struct Block<'a> {
 }
 
 impl Shape for CircuitBreaker {
+    fn blank() -> &'static str {
+        r#""level": "SERVICE", "rule_matcher": {"destination": {"namespace": "", "service": ""}}"#
+    }
+
     fn check(&self) -> Result<(), Fault> {
         self.rule_matcher.check().map_err(|fault| fault.within("rule_matcher"))?;
         each("error_conditions", &self.error_conditions, ErrorCondition::check)?;
@@ -286,7 +294,10 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_refused_by_their_place() {
-        let error = |kind: &str, way: &str, value: &str| json!({"error_conditions": [{"input_type": kind, "condition": {"type": way, "value": value}}]});
+        let error = |kind: &str, way: &str, value: &str| {
+            let condition = json!({"type": way, "value": value});
+            json!({"error_conditions": [{"input_type": kind, "condition": condition}]})
+        };
         let trigger =
             |field: &str, value: Value| json!({"block_configs": [{}, {"trigger_conditions": [{field: value}]}]});
         let code = |code: Value| json!({"fallback_config": {"response": {"code": code}}});

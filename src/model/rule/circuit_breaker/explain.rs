@@ -1,25 +1,25 @@
-//! Circuit breakers: which of them watch the request, on which level.
-
-use std::collections::BTreeSet;
+//! Explanation of circuit breakers: which of them watch the request, on which level.
+//!
+//! | question | answer |
+//! |---|---|
+//! | several that match | the first of each level watches the request, with each of its block configs that match |
+//! | caller | `*` or nothing for every one |
+//! | API | asked for on the level METHOD alone |
+//! | the old `method` | compared with the path, without one with the method |
+//! | without a level | for nothing; clients pass it over |
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::finding::{ApiFinding, Finding, is_met, objection};
-use super::sketch::Sketch;
-use super::{Effect, Part, Share, Verdict, refusal};
-use crate::model::rule::circuit_breaker::{
-    Block, BreakLevel, CircuitBreaker, ErrorCondition, FallbackConfig, RecoverCondition, TriggerCondition,
+use super::{Block, BreakLevel, CircuitBreaker, ErrorCondition, FallbackConfig, RecoverCondition, TriggerCondition};
+use crate::model::explain::{
+    ApiFinding, Applied, Explained, Finding, Part, Share, Sketch, Taken, Verdict, is_met, objection, refusal,
 };
 use crate::model::rule::matching::MatchString;
 use crate::model::rule::routing::TrafficMatchMode;
 use crate::model::rule::traffic::{ArgumentType, ServiceKey};
-use crate::model::rule::{End, Rule};
+use crate::model::rule::{End, Rule, SubRuleEffect};
 use crate::model::wire::{Uint32, Words};
-
-/// The levels on which a rule watches the request already.
-#[derive(Debug, Default)]
-pub(super) struct Levels(BTreeSet<BreakLevel>);
 
 /// What counts as an error, how many are too many, and what happens then.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -32,25 +32,32 @@ pub struct Breaker<'a> {
     pub fallback_config: &'a FallbackConfig,
 }
 
-/// The caller is an end of the rule too, and it is not about calls of that one.
-pub(super) fn is_about(rule: &Rule, body: &CircuitBreaker, sketch: &Sketch) -> bool {
-    let callee = &body.rule_matcher.destination;
-    sketch.calls_any(End::of(&callee.namespace, &callee.service, &rule.namespace))
-}
-
-pub(super) fn parts<'a>(
-    rule: &'a Rule,
-    body: &'a CircuitBreaker,
-    sketch: &'a Sketch,
-    levels: &mut Levels,
-) -> Vec<Part<'a>> {
-    let is_taken = levels.0.contains(&body.level);
-    let blocks = body.blocks().into_iter().enumerate();
-    let parts: Vec<Part> = blocks.map(|(index, block)| part(rule, index, body, block, is_taken, sketch)).collect();
-    if parts.iter().any(|part| part.verdict > Verdict::NotMatched) {
-        levels.0.insert(body.level);
+impl Explained for CircuitBreaker {
+    /// The caller is an end of the rule too, and it is not about calls of that one.
+    fn is_about(&self, rule: &Rule, sketch: &Sketch) -> bool {
+        let callee = &self.rule_matcher.destination;
+        sketch.calls_any(End::of(&callee.namespace, &callee.service, &rule.namespace))
     }
-    parts
+
+    /// The first rule of a level that matches takes all requests of it.
+    fn parts<'a>(&'a self, rule: &'a Rule, sketch: &'a Sketch, taken: &mut Taken) -> Vec<Part<'a>> {
+        let level = self.level.word();
+        let is_taken = taken.left(level).is_none();
+        let blocks = self.blocks().into_iter().enumerate();
+        let parts: Vec<Part> = blocks.map(|(index, block)| part(rule, index, self, block, is_taken, sketch)).collect();
+        if parts.iter().any(|part| part.verdict > Verdict::NotMatched) {
+            taken.take(level, Share::ALL);
+        }
+        parts
+    }
+
+    fn summary(applies: &[Applied<'_>], _: &Taken) -> String {
+        match applies.len() {
+            0 => "no circuit breaker watches the request".into(),
+            1 => "one circuit breaker watches the request".into(),
+            count => format!("{count} circuit breakers watch the request, each for itself"),
+        }
+    }
 }
 
 fn part<'a>(
@@ -82,7 +89,7 @@ fn part<'a>(
         Verdict::Shadowed => format!("matches, but a rule before it watches the level {level}"),
         _ => shown(body.level, &block),
     });
-    let effect = Effect::Breaker(Breaker {
+    let effect = SubRuleEffect::Breaker(Breaker {
         level: body.level,
         error_conditions: block.error_conditions,
         trigger_conditions: block.trigger_conditions,
@@ -137,12 +144,4 @@ fn shown(level: BreakLevel, block: &Block<'_>) -> String {
         count => format!("what meets one of its {count} error conditions"),
     };
     format!("counts the errors of the request, and cuts {cut_off} off after too many; an error is {errors}")
-}
-
-pub(super) fn summary(count: usize) -> String {
-    match count {
-        0 => "no circuit breaker watches the request".into(),
-        1 => "one circuit breaker watches the request".into(),
-        _ => format!("{count} circuit breakers watch the request, each for itself"),
-    }
 }

@@ -1,5 +1,7 @@
 //! Fault detection: how the instances of a service are probed. Specification, "FaultDetectRule".
 
+mod explain;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +150,10 @@ impl FaultDetect {
 }
 
 impl Shape for FaultDetect {
+    fn blank() -> &'static str {
+        r#""target_service": {"namespace": "", "service": ""}, "interval": 30, "timeout": 1000, "protocol": "HTTP""#
+    }
+
     fn check(&self) -> Result<(), Fault> {
         each("rules", &self.rules, |rule| check_port(rule.port))?;
         check_port(self.port.unwrap_or_default())?;

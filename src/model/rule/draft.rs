@@ -1,0 +1,176 @@
+//! Draft of a rule: the fields that a caller gives, how they are checked, and what a saved rule becomes by them.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::fault::Fault;
+use super::{BodyPatch, Rule};
+use crate::format::level::Level;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::Stamp;
+use crate::model::wire::Uint32;
+use crate::model::{limits, name, replace};
+
+/// Fields of a rule that a caller gives; an absent field stays as it is. The draft names the rule by id, without
+/// one by namespace and name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleDraft {
+    pub head: RuleHead,
+    pub body: BodyPatch,
+}
+
+/// The fields that rules of all families have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RuleHead {
+    /// Printable ASCII of at most 128 characters; drawn where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// 1 to 128 characters, none of them a control character.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Letters, digits and `- . / : _`, at most 64 characters.
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// On, if neither this nor `disable` says otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enable: Option<bool>,
+    /// The opposite of `enable`. An update may change one of the two and send the other as it was read, if it sends
+    /// the `revision` that it was read with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable: Option<bool>,
+    /// At most 1024 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// 0 is the highest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Uint32>,
+    /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// On update: only if this is the current one, else 409000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl RuleHead {
+    /// The id, where the caller gave one; an empty one counts as none.
+    pub fn given_id(&self) -> Option<&str> {
+        self.id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The switch, by either of its names. Where they contradict each other one of them is what is kept: the other
+    /// is what the caller has changed.
+    fn switch(&self, kept: bool) -> bool {
+        match (self.enable, self.disable) {
+            _ if self.is_contradictory() => !kept,
+            (Some(enable), _) => enable,
+            (None, Some(disable)) => !disable,
+            (None, None) => kept,
+        }
+    }
+
+    /// On both sides of the switch at once.
+    fn is_contradictory(&self) -> bool {
+        self.enable.is_some() && self.enable == self.disable
+    }
+
+    /// Without the revision that it changes, a contradiction would turn the switch each time it is sent.
+    fn check_switch(&self, is_update: bool) -> Result<(), Refusal> {
+        let names_revision = self.revision.as_deref().is_some_and(|revision| !revision.is_empty());
+        if !self.is_contradictory() || (is_update && names_revision) {
+            return Ok(());
+        }
+        let advice = if is_update { ": send one of them, or the revision that they were read with" } else { "" };
+        let why = format!("enable and disable contradict each other{advice}");
+        Err(Refusal::new(Code::InvalidParameter, why))
+    }
+
+    fn check_values(&self) -> Result<(), Refusal> {
+        self.given_id().map_or(Ok(()), name::check_id)?;
+        self.name.as_deref().map_or(Ok(()), |name| name::check_title("name", name))?;
+        self.namespace.as_deref().map_or(Ok(()), name::check_namespace)?;
+        let description = self.description.as_deref().unwrap_or("");
+        name::check_length("description", description, limits::COMMENT_CHARS_MAX, Code::InvalidParameter)?;
+        self.metadata.as_ref().map_or(Ok(()), name::check_metadata)
+    }
+
+    fn check_name(&self) -> Result<(), Refusal> {
+        name::check_title("name", self.name.as_deref().unwrap_or(""))?;
+        name::check_namespace(self.namespace.as_deref().unwrap_or(""))
+    }
+}
+
+impl RuleDraft {
+    /// A new rule has name and namespace.
+    pub fn check_new(&self) -> Result<(), Refusal> {
+        self.head.check_name()?;
+        self.head.check_switch(false)?;
+        self.head.check_values()?;
+        let mut body = self.body.family().body();
+        self.body.lay_over(&mut body, Level::NEWEST);
+        body.shape().check()?;
+        Ok(body.shape_mut().settle()?)
+    }
+
+    pub fn check_update(&self) -> Result<(), Refusal> {
+        self.check_named()?;
+        self.head.check_switch(true)?;
+        self.head.check_values()?;
+        let mut given = self.body.family().body();
+        self.body.lay_over(&mut given, Level::NEWEST);
+        Ok(given.shape().check()?)
+    }
+
+    /// By id, or by name and namespace.
+    pub fn check_named(&self) -> Result<(), Refusal> {
+        self.head.given_id().map_or_else(|| self.head.check_name(), name::check_id)
+    }
+
+    /// The level that a cluster has to have reached to take it as it is meant.
+    pub fn level(&self) -> Level {
+        let of_switch = if self.head.is_contradictory() { Level::ROLLOUT } else { Level::FIRST };
+        of_switch.max(self.body.family().since())
+    }
+
+    /// A new rule of what is said here, as a cluster of this level makes it.
+    pub fn rule(&self, id: String, revision: String, stamp: Stamp, level: Level) -> Result<Rule, Fault> {
+        let mut rule = Rule {
+            id,
+            name: String::new(),
+            namespace: String::new(),
+            enable: true,
+            description: String::new(),
+            priority: 0,
+            metadata: BTreeMap::new(),
+            body: self.body.family().body(),
+            created: stamp.clone(),
+            modified: stamp,
+            enabled_at: None,
+            revision,
+            versions: 0,
+            removed_through: 0,
+        };
+        self.lay_over(&mut rule, level)?;
+        Ok(rule)
+    }
+
+    /// Lays the given fields over `rule`, as a cluster of this level does it; absent ones stay.
+    pub fn lay_over(&self, rule: &mut Rule, level: Level) -> Result<(), Fault> {
+        replace(&mut rule.name, &self.head.name);
+        replace(&mut rule.namespace, &self.head.namespace);
+        rule.enable = self.head.switch(rule.enable);
+        replace(&mut rule.description, &self.head.description);
+        replace(&mut rule.priority, &self.head.priority.map(|priority| priority.0));
+        replace(&mut rule.metadata, &self.head.metadata);
+        self.body.lay_over(&mut rule.body, level);
+        let shape = rule.body.shape_mut();
+        if level >= Level::RIGHTS {
+            shape.drop_empty();
+        }
+        shape.settle()
+    }
+}
