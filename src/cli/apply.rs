@@ -171,7 +171,8 @@ async fn owned(
         // A wrong folder or a wrong name would empty the namespace.
         if !documents.iter().any(is_ours) {
             let why = format!(
-                "no document speaks of these kinds in {namespace:?}: pruning would take all of them, `thuban delete` does that"
+                "no document speaks of these kinds in {namespace:?}: pruning would take all of them, `thuban delete` \
+                 does that"
             );
             return Err(Usage(why).into());
         }

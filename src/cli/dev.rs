@@ -42,7 +42,8 @@ pub(super) async fn run(mut config: Config) -> anyhow::Result<()> {
 fn with_ports(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<Error>() {
         Some(cause) if cause.kind() == ErrorKind::AddrInUse => error.context(
-            "another program has a port of this node: end that, or take others by --api-port and --compat-port (0: a free one)",
+            "another program has a port of this node: end that, or take others by --api-port and --compat-port (0: a \
+             free one)",
         ),
         _ => error,
     }
@@ -66,13 +67,15 @@ fn greet(api: &str, compat: &str, file: &Path) {
     // Of a directory that was restored, say, nobody here knows the password: it is asked for.
     let (password, login) = match kept_password(file) {
         Some(Hidden(password)) => {
-            let login = format!(
-                r#"curl -s http://{api}/auth/v1/user/login -d '{{"name":"admin","password":"{password}"}}' | sed 's/.*"token":"\([^"]*\)".*/\1/'"#
-            );
+            let body = format!(r#"{{"name":"admin","password":"{password}"}}"#);
+            let token = r#"sed 's/.*"token":"\([^"]*\)".*/\1/'"#;
+            let login = format!("curl -s http://{api}/auth/v1/user/login -d '{body}' | {token}");
             (password, login)
         }
         None => ("as before".to_owned(), format!("thuban login --endpoint http://{api}")),
     };
+    let file = r#""group":"demo","file_name":"application.properties""#;
+    let config = format!(r#"{{"namespace":"default",{file},"content":"greeting=hello"}}"#);
     say(&format!(
         r#"
 Thuban is ready.
@@ -85,7 +88,7 @@ Thuban is ready.
 Log in, publish a config, read it as an Apollo client does:
 
 TOKEN=$({login})
-curl -s http://{api}/config/v1/configfiles/createandpub -H "Authorization: $TOKEN" -d '{{"namespace":"default","group":"demo","file_name":"application.properties","content":"greeting=hello"}}'
+curl -s http://{api}/config/v1/configfiles/createandpub -H "Authorization: $TOKEN" -d '{config}'
 curl -s http://{compat}/configs/demo/default/application
 
 Stop with Ctrl-C."#

@@ -311,12 +311,14 @@ mod tests {
     #[test]
     fn an_alias_keeps_the_namespace_of_its_service() {
         let row = json!({
-            "alias": "a", "alias_namespace": "ns", "service": "pay", "namespace": "shop", "type": "CL5SID", "owners": "",
+            "alias": "a", "alias_namespace": "ns", "service": "pay", "namespace": "shop", "type": "CL5SID",
+            "owners": "",
         });
         let document = Document::of_row(Kind::of_word("alias").expect("a kind"), &row);
         assert_eq!(
             document.value(),
-            json!({ "kind": "alias", "namespace": "ns", "name": "a", "spec": { "service": "pay", "namespace": "shop" } })
+            json!({ "kind": "alias", "namespace": "ns", "name": "a",
+                "spec": { "service": "pay", "namespace": "shop" } })
         );
     }
 

@@ -40,8 +40,8 @@ pub(super) struct GivenArgs {
     mode: Option<Mode>,
     #[arg(long)]
     comment: Option<String>,
-    /// Namespace whose files it is for, or a beginning of one with * behind it; may be given several times [default of a
-    /// new key: all]
+    /// Namespace whose files it is for, or a beginning of one with * behind it; may be given several times [default of
+    /// a new key: all]
     #[arg(long = "for-namespace", value_name = "NAMESPACE")]
     namespaces: Vec<String>,
     /// File that holds the secret, `-` for standard input: of a new key, where none is given, one is drawn; of another

@@ -316,7 +316,8 @@ fn hand_over(password: &str, file: &Path) -> anyhow::Result<()> {
         say(&format!("  name admin, password {password}"));
     } else {
         keep_password(file, password).with_context(|| format!("{} cannot be written", file.display()))?;
-        tracing::info!(file = %file.display(), "if this node founds the cluster, the first password of admin is in the file");
+        let file = file.display();
+        tracing::info!(%file, "if this node founds the cluster, the first password of admin is in the file");
     }
     Ok(())
 }

@@ -246,16 +246,25 @@ mod tests {
             ("alias", json!({"service": "pay"}), json!({"service": "pay", "namespace": "shop", "type": "DEFAULT"})),
             (
                 "ratelimit",
-                json!({"callee": {"service": "pay"}, "rules": [{"amounts": [{"maxAmount": 1, "validDuration": "1s"}]}]}),
                 json!({
-                    "callee": {"service": "pay", "namespace": ""}, "enable": true, "priority": 0, "cluster": {}, "report": null,
-                    "rules": [{"amounts": [{"max_amount": 1, "validDuration": "1s"}], "failover": "FAILOVER_LOCAL", "disable": false}],
+                    "callee": {"service": "pay"},
+                    "rules": [{"amounts": [{"maxAmount": 1, "validDuration": "1s"}]}],
+                }),
+                json!({
+                    "callee": {"service": "pay", "namespace": ""}, "enable": true, "priority": 0,
+                    "cluster": {}, "report": null,
+                    "rules": [{
+                        "amounts": [{"max_amount": 1, "validDuration": "1s"}],
+                        "failover": "FAILOVER_LOCAL", "disable": false,
+                    }],
                 }),
             ),
             (
                 "routing",
                 json!({"route_policy": "RulePolicy", "routing_config": {"rules": [{"name": "r"}]}}),
-                json!({"routing_config": {"rules": [{"name": "r", "arguments": {"random_percent": 100}, "destinations": []}]}}),
+                json!({"routing_config": {"rules": [
+                    {"name": "r", "arguments": {"random_percent": 100}, "destinations": []},
+                ]}}),
             ),
         ] {
             assert_eq!(of(word, short), of(word, long), "{word}");
@@ -328,8 +337,9 @@ mod tests {
     #[test]
     fn a_row_means_what_its_document_means() {
         let row = json!({
-            "id": "1", "name": "a", "namespace": "shop", "enable": true, "disable": false, "description": "", "priority": 0,
-            "metadata": {}, "type": "GLOBAL", "rules": [], "report": null, "cluster": null, "callee": null, "service": null,
+            "id": "1", "name": "a", "namespace": "shop", "enable": true, "disable": false, "description": "",
+            "priority": 0, "metadata": {}, "type": "GLOBAL", "rules": [], "report": null, "cluster": null,
+            "callee": null, "service": null,
             "revision": "r", "ctime": "", "mtime": "", "etime": "", "editable": true, "deleteable": true,
         });
         let document = Document::of_row(kind("rl"), &row);

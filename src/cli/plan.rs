@@ -349,7 +349,8 @@ mod tests {
         let spec = json!({"description": "x"});
         let documents = [document("rl", "a", spec), document("rl", "b", json!({}))];
         let order = documents[0].kind.order();
-        let released = json!({"release_name": "one", "rule": {"name": "a", "namespace": "shop", "description": "x", "enable": true}});
+        let rule = json!({"name": "a", "namespace": "shop", "description": "x", "enable": true});
+        let released = json!({"release_name": "one", "rule": rule});
         let in_force =
             [((order, documents[0].key.clone()), InForce { normal: Some(released), grays: Vec::new() })].into();
         let mut plan = Plan::default();

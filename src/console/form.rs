@@ -121,7 +121,8 @@ fn comes_from_here(console: &Console, parts: &Parts) -> bool {
     parts.method.is_safe() || is_of_ours(&parts.headers, is_behind_proxy)
 }
 
-/// A browser says the site of every request, or by plain HTTP under a name the origin of a form; what says neither is none.
+/// A browser says the site of every request, or by plain HTTP under a name the origin of a form. A client that says
+/// neither is none.
 fn is_of_ours(headers: &HeaderMap, is_behind_proxy: bool) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     match (text(SITE), text(ORIGIN.as_str())) {

@@ -141,7 +141,8 @@ impl FromRequestParts<Console> for Visitor {
         let cookie = cookie(&parts.headers, SESSION).ok_or_else(ask)?;
         let sender = sender(&parts.headers, &parts.extensions, &console.settings.trusted_proxies);
         let request = crate::request_id::of(&parts.extensions);
-        // Pages show what was acknowledged before, on any node; where no leader answers, what this one knows, and say so.
+        // Pages show what was acknowledged before, on any node; where no leader answers, what this one knows, and say
+        // so.
         let is_behind = parts.method.is_safe() && console.node.await_linearizable().await.is_err();
         let credential = Credential::Token(token_hash(&token_of(cookie)));
         match console.identify(credential, sender, request).await {

@@ -125,8 +125,8 @@ impl Audience<'_> {
 /// expression takes up to a thousand times longer to compile than to match, and anybody may ask.
 ///
 /// Kept beside the active release, not in it: what is active no more keeps nothing. All expressions together take
-/// [`limits::AUDIENCE_PROGRAM_BYTES_MAX`] at most and their working memory [`limits::AUDIENCE_IDLE_BYTES_MAX`], also where
-/// a release is from before there was a limit: what does not find room is compiled whenever it judges.
+/// [`limits::AUDIENCE_PROGRAM_BYTES_MAX`] at most and their working memory [`limits::AUDIENCE_IDLE_BYTES_MAX`], also
+/// where a release is from before there was a limit: what does not find room is compiled whenever it judges.
 #[derive(Clone, Debug, Default)]
 pub struct Judge(OnceLock<Arc<Ready>>);
 

@@ -103,7 +103,8 @@ impl Role {
                 "everything; on all namespaces and names also users, tokens, access keys and the audit trail"
             }
             Role::Operator => {
-                "members, backups, webhooks and settings of the cluster; a backup holds all configuration and all hashes of passwords"
+                "members, backups, webhooks and settings of the cluster; a backup holds all configuration and all hashes \
+                 of passwords"
             }
             Role::Releaser => "publish, roll back, stop and delete releases",
             Role::Editor => "drafts of rules and config files, services, aliases, instances, namespaces",

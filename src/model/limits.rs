@@ -58,10 +58,10 @@ pub const SCANS_AT_ONCE_MIN: usize = 2;
 
 /// Backups that are taken from one node at a time.
 pub const BACKUPS_AT_ONCE: usize = 2;
-/// Seconds after which a backup is ended whose reader takes nothing,
+/// Seconds after which a backup is ended whose reader takes nothing.
 pub const BACKUP_STALL_SECONDS: u64 = 60;
-/// and after which one is ended that has not come to its end: what the node holds back for it grows with what is written
-/// meanwhile.
+/// Seconds after which a backup is ended that has not come to its end: what the node holds back for it grows with what
+/// is written meanwhile.
 pub const BACKUP_SECONDS_MAX: u64 = 3600;
 
 /// Names of services, groups, rules, releases and config files.

@@ -1,8 +1,8 @@
 //! Config files whose content is kept encrypted: in the log, in rows, in snapshots and in backups it is sealed, and
 //! what is replicated never needs to know what it says.
 //!
-//! The node that takes a request seals the content under the data key before it proposes anything. Apply compares sealed
-//! contents as it compares any: equal ones of a file are sealed alike. What a node made of a content depends on
+//! The node that takes a request seals the content under the data key before it proposes anything. Apply compares
+//! sealed contents as it compares any: equal ones of a file are sealed alike. What a node made of a content depends on
 //! whether the file was encrypted when it looked, and on what its content was, where the caller gave none: it says so
 //! ([`Sealing`]), and apply does not take what was made for another state of the file.
 

@@ -58,7 +58,10 @@ pub(super) fn words_schema<T: Words>() -> Schema {
 
 /// Declares an enum whose values have a word each. A word that is equal to the variant's name is left out.
 macro_rules! word_enum {
-    ($(#[$meta:meta])* $vis:vis enum $name:ident { $( $(#[$variant_meta:meta])* $variant:ident $(= $word:literal)? ),+ $(,)? }) => {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident { $( $(#[$variant_meta:meta])* $variant:ident $(= $word:literal)? ),+ $(,)? }
+    ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         $vis enum $name { $( $(#[$variant_meta])* $variant, )+ }
@@ -80,7 +83,10 @@ pub(crate) use word_enum;
 /// Declares an enum whose values have a word on the wire, read also by its number; the first is the default, numbers
 /// count from 0. A word that is equal to the variant's name is left out.
 macro_rules! wire_enum {
-    ($(#[$meta:meta])* $vis:vis enum $name:ident { $( $(#[$variant_meta:meta])* $variant:ident $(= $word:literal)? ),+ $(,)? }) => {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident { $( $(#[$variant_meta:meta])* $variant:ident $(= $word:literal)? ),+ $(,)? }
+    ) => {
         $crate::model::wire::word_enum! {
             $(#[$meta])*
             $vis enum $name { $( $(#[$variant_meta])* $variant $(= $word)? ),+ }

@@ -136,7 +136,8 @@ impl Service {
             }
             StatusCode::UNAUTHORIZED => {
                 bail!(
-                    "{url} answers 401: the app has an access key, give its secret with --secret-file, and check the clock"
+                    "{url} answers 401: the app has an access key, give its secret with --secret-file, and check the \
+                     clock"
                 )
             }
             _ => bail!("{url} answers {status}"),

@@ -2,9 +2,12 @@
 //!
 //! | of | in it |
 //! |---|---|
-//! | Nacos | `group/data id`, and `.metadata.yml` with type and description of each; an older one has `.meta.yml`, which is left out |
-//! | Apollo's portal | `…/env/app id+cluster+namespace`, with `.properties` behind that of a properties namespace; its text, since Apollo 2.0 a JSON list of its items |
+//! | Nacos | `group/data id`, and `.metadata.yml` with type and description of each |
+//! | Nacos, older | the same with `.meta.yml`, which is left out |
+//! | Apollo's portal | `…/env/app id+cluster+namespace`, with `.properties` behind that of a properties namespace |
 //! | Polaris | `group/file`, and `META` |
+//!
+//! The content of a file of Apollo's is the text of the namespace, since Apollo 2.0 a JSON list of its items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,8 +173,8 @@ struct PortalItem {
     comment: String,
 }
 
-/// The text of a namespace that is exported as its items; any other content as it is. A properties namespace has an item
-/// a key, and one without a key for a line of comment; others have one item with the whole text.
+/// The text of a namespace that is exported as its items; any other content as it is. A properties namespace has an
+/// item a key, and one without a key for a line of comment; others have one item with the whole text.
 fn text_of_items(format: Option<Format>, content: String) -> String {
     let Ok(mut items) = serde_json::from_str::<Vec<PortalItem>>(&content) else { return content };
     if format != Some(Format::Properties) {

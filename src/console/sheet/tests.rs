@@ -67,15 +67,18 @@ fn without_null(value: Value) -> Value {
 fn rules() -> Vec<(Family, Value)> {
     let condition = json!({ "type": "REGEX", "value": "^<a>&\"b\"$", "value_type": "TEXT" });
     let limit = json!({
-        "namespace": "shop", "name": "pay-limit", "enable": false, "priority": 3, "description": "one\ntwo", "type": "GLOBAL",
-        "metadata": { "a/b": "1", "c~d": "", "": "x" }, "service": "pay", "callee": { "namespace": "shop", "service": "pay" },
+        "namespace": "shop", "name": "pay-limit", "enable": false, "priority": 3, "description": "one\ntwo",
+        "type": "GLOBAL", "metadata": { "a/b": "1", "c~d": "", "": "x" }, "service": "pay",
+        "callee": { "namespace": "shop", "service": "pay" },
         "report": { "interval": "1s", "amountPercent": 40 },
         "rules": [
             { "name": "charge", "apis": [{ "protocol": "", "method": "POST", "path": condition }], "resource": "QPS",
               "arguments": [{ "type": "HEADER", "key": "x", "value": condition }, { "type": "QUERY", "key": "y" }],
-              "amounts": [{ "maxAmount": 100, "validDuration": "1s" }, { "maxAmount": 1, "validDuration": "60s", "precision": 3 }],
-              "max_queue_delay": 2, "regex_combine": true, "failover": "FAILOVER_PASS", "action": "REJECT", "disable": true,
-              "amount_mode": "SHARE_EQUALLY", "custom_response": { "code": "429", "headers": { "retry-after": "1" }, "body": "" } },
+              "amounts": [{ "maxAmount": 100, "validDuration": "1s" },
+                { "maxAmount": 1, "validDuration": "60s", "precision": 3 }],
+              "max_queue_delay": 2, "regex_combine": true, "failover": "FAILOVER_PASS", "action": "REJECT",
+              "disable": true, "amount_mode": "SHARE_EQUALLY",
+              "custom_response": { "code": "429", "headers": { "retry-after": "1" }, "body": "" } },
             { "name": "", "apis": [], "resource": "CONCURRENCY", "arguments": [], "amounts": [], "max_queue_delay": 0,
               "regex_combine": false, "failover": "FAILOVER_LOCAL", "action": "", "disable": false,
               "amount_mode": "GLOBAL_TOTAL", "concurrency_amount": { "maxAmount": 5 } },

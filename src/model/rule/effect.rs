@@ -50,8 +50,8 @@ impl Effect {
     }
 
     /// The first end at which its author lacks the right. The rule acts on calls to its callees, and everybody who
-    /// may there may have it, whoever calls; with named callers it acts on their calls alone, and who may there may have it
-    /// too. Without a callee it acts on all calls of its callers.
+    /// may there may have it, whoever calls; with named callers it acts on their calls alone, and who may there may
+    /// have it too. Without a callee it acts on all calls of its callers.
     pub fn refused_at(&self, may: impl Fn(&End) -> bool) -> Option<&End> {
         let may_not = |ends: &'_ [End]| ends.iter().position(|end| !may(end));
         let is_named = |end: &&End| **end != End::every();
@@ -125,13 +125,21 @@ mod tests {
         };
         let breaker = |source: Value, destination: Value| json!({ "rule_matcher": { "source": source, "destination": destination } });
         let every = || key("*", "*");
+        let to = |namespace: &str| json!([key(namespace, "pay")]);
+        let nearby = |config: Value| json!({ "route_policy": "NearbyPolicy", "routing_config": config });
+        let limit = json!({ "callee": key("dev", "pay"), "cluster": key("prod", "limits") });
+        let open_caller = breaker(json!({ "service": "*" }), key("prod", "pay"));
+        let called = json!({ "callee": key("dev", "pay") });
+        let of_caller = json!({ "callee": key("prod", "pay"), "caller": key("dev", "web") });
+        let transfer = json!([{ "namespace": "prod", "transfer": "bin" }]);
+        let from_prod = json!({ "caller": key("prod", "web") });
         #[rustfmt::skip]
         let rows = [
             (Family::RateLimit, json!({}), "dev/*", None),
             (Family::RateLimit, json!({ "service": "pay" }), "dev/pay", None),
             (Family::RateLimit, json!({ "callee": key("prod", "pay") }), "prod/pay", Some("prod/pay")),
             (Family::RateLimit, json!({ "callee": every() }), "*/*", Some("*/*")),
-            (Family::RateLimit, json!({ "callee": key("dev", "pay"), "cluster": key("prod", "limits") }), "dev/pay", None),
+            (Family::RateLimit, limit, "dev/pay", None),
             (Family::FaultDetect, json!({ "target_service": key("", "pay") }), "dev/pay", None),
             (Family::FaultDetect, json!({ "target_service": key("prod", "*") }), "prod/*", Some("prod/*")),
             (Family::FaultDetect, json!({}), "", None),
@@ -139,18 +147,18 @@ mod tests {
             (Family::CircuitBreaker, breaker(key("prod", "web"), key("dev", "pay")), "dev/pay, prod/web", None),
             (Family::CircuitBreaker, breaker(key("dev", "web"), key("prod", "pay")), "dev/web, prod/pay", None),
             (Family::CircuitBreaker, breaker(key("dev", "*"), key("prod", "pay")), "dev/*, prod/pay", None),
-            (Family::CircuitBreaker, breaker(json!({ "service": "*" }), key("prod", "pay")), "prod/pay", Some("prod/pay")),
+            (Family::CircuitBreaker, open_caller, "prod/pay", Some("prod/pay")),
             (Family::CircuitBreaker, breaker(every(), key("prod", "pay")), "prod/pay", Some("prod/pay")),
             (Family::CircuitBreaker, breaker(every(), json!({})), "*/*", Some("*/*")),
-            (Family::Routing, route(json!({ "callee": key("dev", "pay") }), json!([key("dev", "pay")])), "dev/pay", None),
-            (Family::Routing, route(json!({ "callee": key("dev", "pay") }), json!([key("prod", "pay")])), "dev/pay, prod/pay", Some("prod/pay")),
-            (Family::Routing, route(json!({ "callee": key("prod", "pay"), "caller": key("dev", "web") }), json!([key("prod", "pay")])), "dev/web, prod/pay", None),
-            (Family::Routing, route(json!({ "callee": key("dev", "pay") }), json!([{ "namespace": "prod", "transfer": "bin" }])), "dev/pay, prod/bin", Some("prod/bin")),
-            (Family::Routing, route(json!({ "caller": every() }), json!([key("dev", "pay")])), "dev/pay", None),
-            (Family::Routing, route(json!({ "caller": key("prod", "web") }), json!([key("dev", "pay")])), "dev/pay, prod/web", Some("prod/web")),
+            (Family::Routing, route(called.clone(), to("dev")), "dev/pay", None),
+            (Family::Routing, route(called.clone(), to("prod")), "dev/pay, prod/pay", Some("prod/pay")),
+            (Family::Routing, route(of_caller, to("prod")), "dev/web, prod/pay", None),
+            (Family::Routing, route(called, transfer), "dev/pay, prod/bin", Some("prod/bin")),
+            (Family::Routing, route(json!({ "caller": every() }), to("dev")), "dev/pay", None),
+            (Family::Routing, route(from_prod, to("dev")), "dev/pay, prod/web", Some("prod/web")),
             (Family::Routing, route(json!({ "caller": every() }), json!([])), "*/*", Some("*/*")),
-            (Family::Routing, json!({ "route_policy": "NearbyPolicy", "routing_config": { "service": "*" } }), "dev/*", None),
-            (Family::Routing, json!({ "route_policy": "NearbyPolicy", "routing_config": { "service": "*", "namespace": "*" } }), "*/*", Some("*/*")),
+            (Family::Routing, nearby(json!({ "service": "*" })), "dev/*", None),
+            (Family::Routing, nearby(json!({ "service": "*", "namespace": "*" })), "*/*", Some("*/*")),
         ];
         for (family, fields, acts_on, refused) in rows {
             let effect = effect(family, &fields);

@@ -1,7 +1,7 @@
 //! Regular expressions made ready: what they take of memory, and how they judge.
 //!
-//! An expression is a program and a working memory for each thread that judges by it: states of a DFA that are made when
-//! they are met. The engine keeps that memory for every thread that ever judged, up to its own limit for each. An
+//! An expression is a program and a working memory for each thread that judges by it: states of a DFA that are made
+//! when they are met. The engine keeps that memory for every thread that ever judged, up to its own limit for each. An
 //! expression that stays ([`KeptExpression`]) keeps it within a bound for all those of one audience instead.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
