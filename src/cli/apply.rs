@@ -364,12 +364,11 @@ fn revision_in(answer: &Value) -> Option<&str> {
 pub(super) async fn delete(args: DeleteArgs) -> anyhow::Result<()> {
     let (remote, namespace) = args.at.remote()?;
     let mut tasks = Vec::new();
-    let named: Vec<(&'static Kind, Key)> = match args.files.is_empty() {
-        true => read_names(&args.what, &namespace, args.group.as_deref())?,
-        false => {
-            let documents = read_all(&args.files, &namespace)?;
-            documents.into_iter().map(|document| (document.kind, document.key)).collect()
-        }
+    let named: Vec<(&'static Kind, Key)> = if args.files.is_empty() {
+        read_names(&args.what, &namespace, args.group.as_deref())?
+    } else {
+        let documents = read_all(&args.files, &namespace)?;
+        documents.into_iter().map(|document| (document.kind, document.key)).collect()
     };
     for (kind, key) in named {
         match row(&remote, kind, &key).await? {

@@ -236,9 +236,10 @@ fn list_files(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> anyhow::Re
 
 fn read_text(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
-    let mut from: Box<dyn Read> = match file.as_os_str() == STANDARD_INPUT {
-        true => Box::new(std::io::stdin()),
-        false => Box::new(std::fs::File::open(file)?),
+    let mut from: Box<dyn Read> = if file.as_os_str() == STANDARD_INPUT {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(file)?)
     };
     let read = (&mut from).take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
     if read as u64 > FILE_BYTES_MAX {

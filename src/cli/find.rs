@@ -180,9 +180,10 @@ pub(super) async fn in_force(remote: &Remote, kind: &Kind, wanted: &Wanted) -> a
     let mut all: BTreeMap<Key, InForce> = BTreeMap::new();
     for row in remote.pages(element, (limit, usize::MAX), path).await?.0 {
         let of = |member: &str| row[member].as_str().unwrap_or_default().to_owned();
-        let key = match is_file {
-            true => Key { namespace: of("namespace"), group: Some(of("group")), name: of("fileName") },
-            false => Key { namespace: of("namespace"), group: None, name: of("rule_name") },
+        let key = Key {
+            namespace: of("namespace"),
+            group: is_file.then(|| of("group")),
+            name: of(if is_file { "fileName" } else { "rule_name" }),
         };
         let found = all.entry(key).or_default();
         if [&row["release_type"], &row["releaseType"]].contains(&&json!("gray")) {

@@ -174,10 +174,11 @@ pub(super) struct ExportArgs {
 /// Documents of what there is, for a tree that `thuban apply` takes.
 pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
     let (remote, namespace) = args.at.remote()?;
-    let kinds: Vec<&'static Kind> = match args.kinds.is_empty() {
+    let kinds: Vec<&'static Kind> = if args.kinds.is_empty() {
         // What belongs to the cluster as a whole takes grants of its own, and is exported where it is named.
-        true => KINDS.iter().filter(|kind| kind.is_documented() && kind.nature != Nature::Webhook).collect(),
-        false => args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?,
+        KINDS.iter().filter(|kind| kind.is_documented() && kind.nature != Nature::Webhook).collect()
+    } else {
+        args.kinds.iter().map(|word| Kind::of_word(word)).collect::<Result<_, _>>()?
     };
     if let Some(kind) = kinds.iter().find(|kind| !kind.is_documented()) {
         return Err(Usage(format!("{} speak for themselves: there are no documents of them", kind.many)).into());
@@ -252,7 +253,9 @@ pub(super) struct WatchArgs {
 pub(super) async fn watch(args: WatchArgs) -> anyhow::Result<()> {
     let WatchArgs { meant: args, every, changes } = args;
     let (remote, namespace) = args.at.remote()?;
-    let (mut before, mut told, mut is_first) = (BTreeMap::new(), 0, true);
+    let mut before = BTreeMap::new();
+    let mut told = 0;
+    let mut is_first = true;
     loop {
         let mut now = BTreeMap::new();
         for meant in meant(&args, &namespace)? {

@@ -339,7 +339,8 @@ fn announce(bound: &Bound) {
 /// The log goes to stderr; `RUST_LOG` in the place of [`LOG_FILTER`]. Traces go to a collector, if there is one.
 fn start_log(config: &Config) -> Option<Pipeline> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
-    let (format, is_terminal) = (config.tuning.log_format, std::io::stderr().is_terminal());
+    let format = config.tuning.log_format;
+    let is_terminal = std::io::stderr().is_terminal();
     let Some(settings) = &config.traces else {
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
         match format {

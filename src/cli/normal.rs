@@ -80,7 +80,8 @@ pub(super) fn body(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Map<Str
 pub(super) fn update(
     kind: &Kind,
     key: &Key,
-    (there, wanted): (&Map<String, Value>, &Map<String, Value>),
+    there: &Map<String, Value>,
+    wanted: &Map<String, Value>,
     spec: &Map<String, Value>,
     revision: &str,
 ) -> Map<String, Value> {
@@ -275,7 +276,7 @@ mod tests {
     fn a_document_that_says_nothing_of_it_leaves_an_encrypted_file_encrypted() {
         let there = of("configfile", json!({"encrypted": true, "encryptAlgo": "XChaCha20-Poly1305"})).expect("a file");
         let wanted = of("configfile", json!({"content": "a=2"})).expect("a file");
-        let body = update(kind("configfile"), &key(), (&there, &wanted), &Map::new(), "r");
+        let body = update(kind("configfile"), &key(), &there, &wanted, &Map::new(), "r");
         assert_eq!((body.get(ENCRYPTED), body.get("encryptAlgo")), (None, None));
         assert_eq!(body["content"], "a=2");
     }
@@ -308,18 +309,18 @@ mod tests {
     fn an_update_takes_away_what_is_not_wanted_any_more() {
         let there = of("service", json!({"ports": "80", "metadata": {"a": "b"}})).expect("good");
         let wanted = of("service", json!({"ports": "81"})).expect("good");
-        let body = update(kind("service"), &key(), (&there, &wanted), &Map::new(), "r1");
+        let body = update(kind("service"), &key(), &there, &wanted, &Map::new(), "r1");
         assert_eq!(
             Value::Object(body),
             json!({"namespace": "shop", "name": "a", "ports": "81", "metadata": {}, "revision": "r1"})
         );
         let there = of("rl", json!({"cluster": {"service": "limiter"}})).expect("good");
-        let body = update(kind("rl"), &key(), (&there, &of("rl", json!({})).expect("good")), &Map::new(), "");
+        let body = update(kind("rl"), &key(), &there, &of("rl", json!({})).expect("good"), &Map::new(), "");
         assert_eq!(body["cluster"], json!({}));
         // A secret cannot be compared: it goes along with what differs.
         let hook = |comment: &str| of("wh", json!({"url": "https://h/", "comment": comment})).expect("good");
         let spec = json!({"secret": "a-secret-of-some-length"}).as_object().expect("an object").clone();
-        let body = update(kind("wh"), &key(), (&hook("old"), &hook("new")), &spec, "");
+        let body = update(kind("wh"), &key(), &hook("old"), &hook("new"), &spec, "");
         assert_eq!((&body["secret"], &body["comment"]), (&json!("a-secret-of-some-length"), &json!("new")));
     }
 

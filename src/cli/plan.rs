@@ -229,7 +229,7 @@ fn compared(document: &Document, there: Option<&Value>) -> Result<Option<Task>, 
         return Ok(None);
     }
     let revision = row["revision"].as_str().unwrap_or_default();
-    let body = update(kind, key, (&found, &wanted), spec, revision);
+    let body = update(kind, key, &found, &wanted, spec, revision);
     let is_secret = sealed::is_sealed(row) || wanted.get("encrypted") == Some(&json!(true));
     let lines = if is_secret { sealed::told(&found, &wanted) } else { differences(&found, &wanted) };
     Ok(Some(task(Step::Change, body, lines)))

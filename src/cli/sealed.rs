@@ -24,19 +24,20 @@ pub(super) fn is_sealed(row: &Value) -> bool {
 /// Lays beside the row of an encrypted file what it says, where the caller may have that.
 pub(super) async fn open(remote: &Remote, row: &mut Value) -> anyhow::Result<()> {
     let named = [("namespace", "namespace"), ("group", "group"), ("name", "name")];
-    lay_content(remote, row, (FILES, "configFile"), &named).await
+    lay_content(remote, row, FILES, "configFile", &named).await
 }
 
 /// The same of a release.
 pub(super) async fn open_release(remote: &Remote, row: &mut Value) -> anyhow::Result<()> {
     let named = [("namespace", "namespace"), ("group", "group"), ("file_name", "fileName"), ("release_name", "name")];
-    lay_content(remote, row, ("/config/v1/configfiles/release", "configFileRelease"), &named).await
+    lay_content(remote, row, "/config/v1/configfiles/release", "configFileRelease", &named).await
 }
 
 async fn lay_content(
     remote: &Remote,
     row: &mut Value,
-    (path, element): (&str, &str),
+    path: &str,
+    element: &str,
     named: &[(&str, &str)],
 ) -> anyhow::Result<()> {
     if !is_sealed(row) {

@@ -50,7 +50,8 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 
 fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
     visitor.caller.check_everywhere(Verb::Manage)?;
-    let (rows, catalog) = (&Rows::new(0, limits::PAGE_ROWS_MAX), console.node.state().view());
+    let rows = &Rows::new(0, limits::PAGE_ROWS_MAX);
+    let catalog = console.node.state().view();
     let users = catalog.access.list_users(|_| true, rows).rows;
     let tokens = catalog.access.list_service_tokens(|_| true, rows).rows;
     let keys = catalog.access_keys.list(&AccessKeyFilter { app_id: None, name: None }, rows).rows;
@@ -106,7 +107,8 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
 }
 
 async fn changed(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<(), Refusal> {
-    let (caller, name) = (&visitor.caller, fields.get("name").to_owned());
+    let caller = &visitor.caller;
+    let name = fields.get("name").to_owned();
     let user = |disabled| UserRequest { name: name.clone(), disabled, ..UserRequest::default() };
     let done = match fields.get("change") {
         "disable" => console.users(caller, Op::Update, vec![Ok(user(Some(true)))]).await,

@@ -20,7 +20,7 @@ use crate::catalog::configs::{FileFilter, GroupFilter};
 use crate::catalog::history::Thing;
 use crate::catalog::namespaces::NamespaceFilter;
 use crate::catalog::page::Page as Rows;
-use crate::catalog::{Catalog, Op, Outcome};
+use crate::catalog::{Catalog, Op};
 use crate::model::code::{Code, Refusal};
 use crate::model::config_file::{ConfigFile, ConfigFileDraft, ConfigKey, ConfigReleaseDraft, Format};
 use crate::model::content::Content;
@@ -127,7 +127,8 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<T
     };
     let (branches, files, templates) = console.scan(FAR, find, |found| found).await?;
     let pager = Pager::new("/ui/config", &query, &files);
-    let (frame, edits) = (visitor.frame(Section::Config), visitor.may_somewhere(Verb::Edit));
+    let frame = visitor.frame(Section::Config);
+    let edits = visitor.may_somewhere(Verb::Edit);
     Ok(TreePage { frame, query, branches, rows: files.rows, pager, edits, templates })
 }
 
@@ -238,7 +239,8 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
     let frame = visitor.frame(Section::Config);
     let edits = visitor.may(Verb::Edit, &key.namespace, &key.group);
     let releases_them = visitor.may(Verb::Release, &key.namespace, &key.group);
-    let (read_scope, wanted) = (visitor.caller.read_scope(), key.clone());
+    let read_scope = visitor.caller.read_scope();
+    let wanted = key.clone();
     let find = move |catalog: &Catalog| {
         let file = catalog.configs.file(&wanted).filter(|_| read_scope.sees(&wanted.namespace, &wanted.group));
         let file = file.ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
@@ -377,7 +379,7 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, &key, (released, Deed::Released), fields).await
+    done(&console, &visitor, &key, released.map(|_| Deed::Released), fields).await
 }
 
 fn named_file(key: &ConfigKey) -> ConfigFileDraft {
@@ -404,18 +406,18 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         }
         None => Err(Code::InvalidParameter.into()),
     };
-    done(&console, &visitor, &key, (changed, Deed::Changed), Fields::default()).await
+    done(&console, &visitor, &key, changed.map(|_| Deed::Changed), Fields::default()).await
 }
 
 async fn done(
     console: &Console,
     visitor: &Visitor,
     key: &ConfigKey,
-    (outcome, deed): (Result<Outcome, Refusal>, Deed),
+    done: Result<Deed, Refusal>,
     rollout: Fields,
 ) -> Response {
-    match outcome {
-        Ok(_) => on_to(&link(key), deed),
+    match done {
+        Ok(deed) => on_to(&link(key), deed),
         Err(refusal) => {
             let page = shown(console, visitor, key).await.map(|page| FilePage { rollout, ..page });
             refused(visitor, page, &refusal)

@@ -144,10 +144,10 @@ async fn read(body: axum::body::Body, bytes_max: usize) -> Result<Fields, Refusa
         Ok(Err(_)) => return Err(too_large(format!("at most {bytes_max} bytes"))),
         Err(_) => return Err(Refusal::new(Code::BadRequest, "the body did not come in time")),
     };
-    match collected.iter().filter(|byte| **byte == b'&').count() < limits::FORM_PAIRS_MAX {
-        true => Ok(Fields::parse(&collected)),
-        false => Err(too_large(format!("at most {} fields of a form", limits::FORM_PAIRS_MAX))),
+    if collected.iter().filter(|byte| **byte == b'&').count() >= limits::FORM_PAIRS_MAX {
+        return Err(too_large(format!("at most {} fields of a form", limits::FORM_PAIRS_MAX)));
     }
+    Ok(Fields::parse(&collected))
 }
 
 /// In the time that it takes to compare all of it.

@@ -48,7 +48,8 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
         Ok(sort) => sort,
         Err(refusal) => return failed(visitor.texts, &refusal),
     };
-    let (frame, hooks) = (visitor.frame(Section::Cluster), console.node.state().catalog().webhooks.clone());
+    let frame = visitor.frame(Section::Cluster);
+    let hooks = console.node.state().catalog().webhooks.clone();
     let t = frame.t;
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let row = |hook: &Arc<Webhook>| {
@@ -72,13 +73,15 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
 }
 
 pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
-    let (frame, edits) = (visitor.frame(Section::Overview), visitor.may_somewhere(Verb::Edit));
+    let frame = visitor.frame(Section::Overview);
+    let edits = visitor.may_somewhere(Verb::Edit);
     let filter = NamespaceFilter {
         name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
         read_scope: visitor.caller.read_scope(),
         ..NamespaceFilter::default()
     };
-    let (page_of, read_scope) = (Pager::page_of(&query), visitor.caller.read_scope());
+    let page_of = Pager::page_of(&query);
+    let read_scope = visitor.caller.read_scope();
     let find = move |catalog: &Catalog| {
         catalog.namespaces.list(&filter, &page_of).map(|namespace| Row {
             about: vec![
@@ -93,7 +96,8 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
     };
     match console.scan(FAR, find, |listed| listed).await {
         Ok(listed) => {
-            let (pager, t) = (Pager::new("/ui/namespaces", &query, &listed), frame.t);
+            let pager = Pager::new("/ui/namespaces", &query, &listed);
+            let t = frame.t;
             let columns = vec![t.services, t.comment, t.owners, t.changed];
             let sort = Sort::Namespaces;
             page(&ListPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
@@ -103,7 +107,8 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
 }
 
 pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
-    let (frame, edits) = (visitor.frame(Section::Config), visitor.caller.check_everywhere(Verb::Edit).is_ok());
+    let frame = visitor.frame(Section::Config);
+    let edits = visitor.caller.check_everywhere(Verb::Edit).is_ok();
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let listed = console.node.state().catalog().templates.list(&name, &Pager::page_of(&query));
     let pager = Pager::new("/ui/templates", &query, &listed);
@@ -112,7 +117,8 @@ pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, 
         about: vec![template.comment.clone(), template.modified.time.text(), template.modified.by.clone()],
         badge: ("", template.format.word()),
     };
-    let (rows, t) = (listed.rows.iter().map(row).collect(), frame.t);
+    let rows = listed.rows.iter().map(row).collect();
+    let t = frame.t;
     let columns = vec![t.comment, t.changed, t.made_by];
     let sort = Sort::Templates;
     page(&ListPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })

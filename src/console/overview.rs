@@ -56,24 +56,19 @@ impl Page {
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
     let frame = visitor.frame(Section::Overview);
     // Nobody else has the members asked.
-    let status = match frame.operates {
-        true => Some(console.node.cluster_survey().await),
-        false => None,
-    };
+    let status = if frame.operates { Some(console.node.cluster_survey().await) } else { None };
     let read_scope = visitor.caller.read_scope();
     let texts = frame.t;
     let find = move |catalog: &Catalog| counts(texts, catalog, &read_scope);
     let counts = console.scan(FAR, find, |counts| counts).await.unwrap_or_default();
-    let changes = match frame.manages {
-        true => newest(&console, CHANGES_SHOWN).await.ok(),
-        false => None,
-    };
+    let changes = if frame.manages { newest(&console, CHANGES_SHOWN).await.ok() } else { None };
     page(&Page { frame, status, counts, changes })
 }
 
 /// Number of things of each kind that the visitor sees.
 fn counts(t: &'static Texts, catalog: &Catalog, read_scope: &ReadScope) -> Vec<Count> {
-    let (none, read_scope) = (&Rows::new(0, 0), || read_scope.clone());
+    let none = &Rows::new(0, 0);
+    let read_scope = || read_scope.clone();
     let namespaces = catalog.namespaces.list(&NamespaceFilter { read_scope: read_scope(), ..Default::default() }, none);
     let services = ServiceFilter { read_scope: read_scope(), ..Default::default() };
     let services = catalog.services.list(&services, &catalog.instances, none);

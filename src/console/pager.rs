@@ -22,7 +22,8 @@ impl Pager {
     }
 
     pub(super) fn new<T>(path: &str, query: &Fields, listed: &Listed<T>) -> Pager {
-        let (offset, shown) = (Pager::page_of(query).offset, listed.rows.len());
+        let offset = Pager::page_of(query).offset;
+        let shown = listed.rows.len();
         let link = |offset: usize| {
             let mut pairs = url::form_urlencoded::Serializer::new(String::new());
             pairs.extend_pairs(query.pairs().filter(|(key, value)| *key != "offset" && !value.is_empty()));

@@ -90,9 +90,9 @@ impl RuleRow {
 fn about(rule: &Rule) -> String {
     let ends = rule.ends();
     let named = ends.iter().filter(|end| end.service != ALL);
-    let named = named.map(|end| match end.namespace == rule.namespace {
-        true => end.service.clone(),
-        false => format!("{} / {}", end.namespace, end.service),
+    let named = named.map(|end| {
+        let is_near = end.namespace == rule.namespace;
+        if is_near { end.service.clone() } else { format!("{} / {}", end.namespace, end.service) }
     });
     let named: Vec<_> = named.collect();
     if named.is_empty() && !ends.is_empty() { ALL.to_owned() } else { named.join(", ") }
@@ -132,7 +132,8 @@ pub(super) async fn list(
     match console.scan(reach, find, |listed| listed).await {
         Ok(listed) => {
             let pager = Pager::new(&format!("/ui/rules/{kind}"), &query, &listed);
-            let (frame, edits) = (visitor.frame(Section::Rules), visitor.may_somewhere(Verb::Edit));
+            let frame = visitor.frame(Section::Rules);
+            let edits = visitor.may_somewhere(Verb::Edit);
             let tabs = tabs(frame.t, family);
             page(&ListPage { frame, tabs, kind: family.kind(), query, rows: listed.rows, pager, edits })
         }
@@ -386,7 +387,7 @@ pub(super) async fn release(
         }
         Err(refusal) => Err(refusal),
     };
-    done(&console, &visitor, family, &id, (released, Deed::Released), fields).await
+    done(&console, &visitor, family, &id, released.map(|_| Deed::Released), fields).await
 }
 
 /// Carries out what a button beside a release asks for.
@@ -409,7 +410,7 @@ pub(super) async fn change(
         ..RuleReleaseDraft::default()
     };
     let changed = one(console.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
-    done(&console, &visitor, family, &id, (changed, Deed::Changed), Fields::default()).await
+    done(&console, &visitor, family, &id, changed.map(|_| Deed::Changed), Fields::default()).await
 }
 
 async fn done(
@@ -417,11 +418,11 @@ async fn done(
     visitor: &Visitor,
     family: Family,
     id: &str,
-    (outcome, deed): (Result<Outcome, Refusal>, Deed),
+    done: Result<Deed, Refusal>,
     rollout: Fields,
 ) -> Response {
-    match outcome {
-        Ok(_) => on_to(&link(family, id), deed),
+    match done {
+        Ok(deed) => on_to(&link(family, id), deed),
         Err(refusal) => {
             let page =
                 shown(console, visitor, family, id, &Fields::default()).await.map(|page| RulePage { rollout, ..page });

@@ -40,7 +40,9 @@ struct Page {
 
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     let frame = visitor.frame(Section::Overview);
-    let (t, read_scope, text) = (frame.t, visitor.caller.read_scope(), query.get("q").to_owned());
+    let t = frame.t;
+    let read_scope = visitor.caller.read_scope();
+    let text = query.get("q").to_owned();
     if text.is_empty() {
         return page(&Page { frame, query, hits: Vec::new(), more: 0 });
     }
@@ -58,7 +60,8 @@ pub(super) fn rule_link(family: Family, id: &str) -> String {
 }
 
 fn found(t: &'static texts::Texts, catalog: &Catalog, read_scope: &ReadScope, name: NameFilter) -> (Vec<Hit>, usize) {
-    let (rows, read_scope) = (&Rows::new(0, SHOWN), || read_scope.clone());
+    let rows = &Rows::new(0, SHOWN);
+    let read_scope = || read_scope.clone();
     let name = || Some(name.clone());
     let services = ServiceFilter { name: name(), read_scope: read_scope(), ..ServiceFilter::default() };
     let services = catalog.services.list(&services, &catalog.instances, rows);

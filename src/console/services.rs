@@ -91,7 +91,8 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<L
     };
     let listed = console.scan(reach, find, |listed| listed).await?;
     let pager = Pager::new("/ui/services", &query, &listed);
-    let (frame, edits) = (visitor.frame(Section::Services), visitor.may_somewhere(Verb::Edit));
+    let frame = visitor.frame(Section::Services);
+    let edits = visitor.may_somewhere(Verb::Edit);
     Ok(ListPage { frame, query, rows: listed.rows, pager, edits })
 }
 
@@ -155,7 +156,8 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
 }
 
 async fn shown(console: &Console, visitor: &Visitor, query: &Fields) -> Result<ServicePage, Refusal> {
-    let (frame, read_scope) = (visitor.frame(Section::Services), visitor.caller.read_scope());
+    let frame = visitor.frame(Section::Services);
+    let read_scope = visitor.caller.read_scope();
     let edits = visitor.may(Verb::Edit, query.get("namespace"), query.get("name"));
     let query = query.clone();
     let find = move |catalog: &Catalog| whole(catalog, frame, &read_scope, &query, edits);

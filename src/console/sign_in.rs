@@ -69,7 +69,8 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
     // While the password waits for its turn nothing else is kept of the form.
-    let (mut page, to) = (Page::new(&stranger, &fields), destination(&fields));
+    let mut page = Page::new(&stranger, &fields);
+    let to = destination(&fields);
     drop(fields);
     let cookie = new_token();
     let token = session::token_of(&cookie);

@@ -138,8 +138,10 @@ impl Sort {
     /// One as it is, by the names of what may be said of it; `None` where there is none that the visitor sees.
     fn there(self, console: &Console, visitor: &Visitor, named: &Fields) -> Option<Value> {
         const SECRETS: [&str; 6] = ["secret", "password", "password_hash", "hash", "previous", "service_token"];
-        let (name, catalog) = (named.get("name"), console.node.state().view());
-        let (namespace, read_scope) = (named.get("namespace"), visitor.caller.read_scope());
+        let name = named.get("name");
+        let catalog = console.node.state().view();
+        let namespace = named.get("namespace");
+        let read_scope = visitor.caller.read_scope();
         let is_seen = read_scope.sees(namespace, name);
         let there = match self {
             Sort::Namespaces => {
@@ -237,12 +239,13 @@ pub(super) async fn show(
         Err(refusal) => return failed(visitor.texts, &refusal),
     };
     let mut subject = Subject::of(sort, &query);
-    let value = match subject.is_new() {
-        true => Some(begun(&subject.kind, &query)),
-        false => sort.there(&console, &visitor, &query).map(|there| {
+    let value = if subject.is_new() {
+        Some(begun(&subject.kind, &query))
+    } else {
+        sort.there(&console, &visitor, &query).map(|there| {
             subject.revision = there[REVISION].as_str().unwrap_or_default().to_owned();
             subject.kind.opened(there)
-        }),
+        })
     };
     match value {
         Some(value) => page(&Page::of(&visitor, subject, &value, None)),

@@ -30,7 +30,8 @@ pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
     if labels.len() > limits::CLIENT_LABELS_MAX {
         return refuse(format!("more than {} client labels", limits::CLIENT_LABELS_MAX));
     }
-    let (mut compiled, mut bytes) = (Vec::new(), 0);
+    let mut compiled = Vec::new();
+    let mut bytes = 0;
     for (index, label) in labels.iter().enumerate() {
         if label.key.is_empty() {
             return refuse(format!("client_labels[{index}] has no key"));

@@ -103,8 +103,8 @@ impl Role {
                 "everything; on all namespaces and names also users, tokens, access keys and the audit trail"
             }
             Role::Operator => {
-                "members, backups, webhooks and settings of the cluster; a backup holds all configuration and all hashes \
-                 of passwords"
+                "members, backups, webhooks and settings of the cluster; a backup holds all configuration and all \
+                 hashes of passwords"
             }
             Role::Releaser => "publish, roll back, stop and delete releases",
             Role::Editor => "drafts of rules and config files, services, aliases, instances, namespaces",
@@ -302,10 +302,10 @@ pub enum ReadScope {
 impl ReadScope {
     /// Scope of all things on which the grants give any of these verbs.
     pub fn new(grants: &Grants, verbs: &'static [Verb]) -> ReadScope {
-        match verbs.iter().any(|verb| grants.may_everywhere(*verb)) {
-            true => ReadScope::Everything,
-            false => ReadScope::Of(grants.clone(), verbs),
+        if verbs.iter().any(|verb| grants.may_everywhere(*verb)) {
+            return ReadScope::Everything;
         }
+        ReadScope::Of(grants.clone(), verbs)
     }
 
     pub fn is_whole(&self) -> bool {

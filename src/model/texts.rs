@@ -74,7 +74,8 @@ pub struct Texts {
 impl Texts {
     /// Puts a slot in before those from `slot` on, with the texts that `tell` tells.
     pub fn insert(&mut self, slot: usize, tell: impl FnOnce(&mut dyn FnMut(&str))) {
-        let (begin, behind) = (self.begin(slot), self.bytes.len());
+        let begin = self.begin(slot);
+        let behind = self.bytes.len();
         tell(&mut |text| self.push(text));
         let added = self.bytes.len() - behind;
         self.bytes[begin..].rotate_right(added);

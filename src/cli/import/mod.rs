@@ -159,7 +159,8 @@ async fn bring_in(source: Source, into: &IntoArgs) -> anyhow::Result<()> {
         return Err(Usage("there is no file to import".to_owned()).into());
     }
     let there = Box::pin(there(&source.files, into)).await?;
-    let (mut steps, mut same) = (Vec::new(), 0);
+    let mut steps = Vec::new();
+    let mut same = 0;
     for found in &source.files {
         let step = match there.get(&found.key) {
             None => Step::Create,
@@ -202,11 +203,13 @@ fn is_same(found: &Found, there: &There) -> bool {
 /// What the cluster has in the groups of these files: what is published, or the drafts.
 async fn there(files: &[Found], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, There>> {
     let groups: BTreeSet<_> = files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect();
-    let (remote, mut all) = (into.call.remote()?, BTreeMap::new());
+    let remote = into.call.remote()?;
+    let mut all = BTreeMap::new();
     for (namespace, group) in groups {
-        let (path, element, file) = match into.drafts {
-            true => (format!("{FILES}/search"), "configFiles", "name"),
-            false => (format!("{FILES}/releases"), "configFileReleases", "fileName"),
+        let (path, element, file) = if into.drafts {
+            (format!("{FILES}/search"), "configFiles", "name")
+        } else {
+            (format!("{FILES}/releases"), "configFileReleases", "fileName")
         };
         let page = |paging: &Paging| {
             let mut query = form_urlencoded::Serializer::new(String::new());

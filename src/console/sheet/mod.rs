@@ -75,7 +75,8 @@ impl Kind {
     /// Texts by names, as an object's only field.
     pub(super) fn texts(name: &str) -> Kind {
         let kind = Kind::Map(Box::new(entry_of(Kind::Text)));
-        let (name, about) = (name.to_owned(), String::new());
+        let name = name.to_owned();
+        let about = String::new();
         Kind::Object(vec![Field { name, kind, about, is_optional: false, default: None }])
     }
 

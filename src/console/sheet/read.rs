@@ -50,11 +50,8 @@ impl<'a> Sent<'a> {
     fn object(&self, fields: &[Field], at: &str) -> Map<String, Value> {
         let read = |field: &Field| {
             let place = pointer(at, &field.name);
-            let is_sent = || match field.kind.is_scalar() {
-                true => self.given(&place).is_some(),
-                false => self.get(&place).is_some(),
-            };
-            let is_there = !field.is_optional || is_sent();
+            let sent = if field.kind.is_scalar() { self.given(&place) } else { self.get(&place) };
+            let is_there = !field.is_optional || sent.is_some();
             let value = is_there.then(|| self.read(&field.kind, &place))??;
             Some((field.name.clone(), value))
         };

@@ -132,7 +132,9 @@ fn judged<'a>(sketch: &'a Sketch, release: &'a RuleRelease, seen: Option<&RuleRe
 }
 
 fn of_label<'a>(label: &'a ClientLabel, sketch: &'a Sketch) -> LabelFinding<'a> {
-    let (key, condition, value) = (label.key.as_str(), &label.value, sketch.client_label(&label.key));
+    let key = label.key.as_str();
+    let condition = &label.value;
+    let value = sketch.client_label(&label.key);
     let matched = value.is_some_and(|value| condition.matches(value));
     let info = match value {
         None => lacking(key),
@@ -145,8 +147,11 @@ fn of_label<'a>(label: &'a ClientLabel, sketch: &'a Sketch) -> LabelFinding<'a> 
 }
 
 fn of_share<'a>(share: &'a ClientPercent, sketch: &'a Sketch) -> ShareFinding<'a> {
-    let (by, percent, value) = (share.by.as_str(), share.percent, sketch.client_label(&share.by));
-    let (number, matched) = (value.map(ClientPercent::number), value.is_some_and(|value| share.has(value)));
+    let by = share.by.as_str();
+    let percent = share.percent;
+    let value = sketch.client_label(&share.by);
+    let number = value.map(ClientPercent::number);
+    let matched = value.is_some_and(|value| share.has(value));
     let info = match (value, number) {
         (Some(value), Some(number)) => {
             let verdict = if matched { "is in" } else { "is not in" };

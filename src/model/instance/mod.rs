@@ -285,7 +285,8 @@ impl InstanceDraft {
     fn check_texts(&self) -> Result<(), Refusal> {
         let none = Location::default();
         let location = self.location.as_ref().unwrap_or(&none);
-        let (place, invalid) = (limits::PLACE_CHARS_MAX, Code::InvalidParameter);
+        let place = limits::PLACE_CHARS_MAX;
+        let invalid = Code::InvalidParameter;
         let texts = [
             ("protocol", text(&self.protocol), limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceProtocol),
             ("version", text(&self.version), limits::PROTOCOL_CHARS_MAX, Code::InvalidInstanceVersion),

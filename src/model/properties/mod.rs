@@ -107,7 +107,8 @@ struct Part {
 
 impl<'a> LogicalLines<'a> {
     fn new(text: &'a str) -> Self {
-        let (buffer, parts) = (String::new(), Vec::new());
+        let buffer = String::new();
+        let parts = Vec::new();
         LogicalLines { text, rest: text.chars(), natural_line: 1, line_start: 0, buffer, parts }
     }
 

@@ -56,11 +56,13 @@ impl Effect {
         let may_not = |ends: &'_ [End]| ends.iter().position(|end| !may(end));
         let is_named = |end: &&End| **end != End::every();
         let named: Vec<&End> = self.callers.iter().filter(is_named).collect();
-        let at_callers = match self.callees.is_empty() {
-            true if named.is_empty() && !self.others.is_empty() => None,
-            true => self.callers.iter().filter(|end| named.is_empty() || is_named(end)).find(|end| !may(end)),
-            false if !named.is_empty() && named.iter().all(|end| may(end)) => None,
-            false => may_not(&self.callees).map(|at| &self.callees[at]),
+        let at_callers = if !self.callees.is_empty() {
+            let may_at_named = !named.is_empty() && named.iter().all(|end| may(end));
+            if may_at_named { None } else { may_not(&self.callees).map(|at| &self.callees[at]) }
+        } else if named.is_empty() && !self.others.is_empty() {
+            None
+        } else {
+            self.callers.iter().filter(|end| named.is_empty() || is_named(end)).find(|end| !may(end))
         };
         at_callers.or_else(|| may_not(&self.others).map(|at| &self.others[at]))
     }
@@ -123,7 +125,10 @@ mod tests {
             config["rules"] = json!([{ "name": "r", "destinations": destinations }]);
             json!({ "route_policy": "RulePolicy", "routing_config": config })
         };
-        let breaker = |source: Value, destination: Value| json!({ "rule_matcher": { "source": source, "destination": destination } });
+        let breaker = |source: Value, destination: Value| {
+            let matcher = json!({ "source": source, "destination": destination });
+            json!({ "rule_matcher": matcher })
+        };
         let every = || key("*", "*");
         let to = |namespace: &str| json!([key(namespace, "pay")]);
         let nearby = |config: Value| json!({ "route_policy": "NearbyPolicy", "routing_config": config });

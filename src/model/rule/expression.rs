@@ -113,7 +113,8 @@ mod tests {
         for expression in expressions {
             let compiled = Expression::compile(expression).expect(expression);
             let expected = values.map(|value| compiled.is_found_in(value));
-            let (kept, idle_bytes) = (compiled.kept(), AtomicUsize::new(0));
+            let kept = compiled.kept();
+            let idle_bytes = AtomicUsize::new(0);
             for _ in 0..2 {
                 assert_eq!(values.map(|value| kept.is_found_in(value, &idle_bytes)), expected, "{expression}");
             }
