@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::documents::{Document, read_all};
 use super::find::{InArgs, in_force, read_names, row, rows, rows_of};
-use super::kinds::{Key, Kind, Nature, Wanted, placed};
+use super::kinds::{Key, Kind, KindFilter, Nature, placed};
 use super::plan::{Plan, Step, Task, There, deletion};
 use super::progress::Progress;
 use super::remote::{Refused, Remote};
@@ -177,7 +177,7 @@ async fn owned(
             return Err(Usage(why).into());
         }
         for kind in &kinds {
-            let wanted = Wanted { namespace: Some(namespace.clone()), ..Wanted::default() };
+            let wanted = KindFilter { namespace: Some(namespace.clone()), ..KindFilter::default() };
             let found = rows(remote, kind, &wanted).await?;
             // A namespace with a * in it would be all that fit.
             all.extend(
@@ -203,7 +203,7 @@ async fn all_in_force(
     let mut all = BTreeMap::new();
     for (order, namespace, group) in places {
         let kind = &super::kinds::KINDS[order];
-        let wanted = Wanted { namespace: namespace.cloned(), group: group.cloned(), ..Wanted::default() };
+        let wanted = KindFilter { namespace: namespace.cloned(), group: group.cloned(), ..KindFilter::default() };
         let mut found = in_force(remote, kind, &wanted).await?;
         for document in documents.iter().filter(|document| document.kind.nature == Nature::File) {
             if let Some(normal) = found.get_mut(&document.key).and_then(|found| found.normal.as_mut()) {
@@ -340,7 +340,8 @@ async fn keep_changed(remote: &Remote, part: &mut Vec<Task>) -> anyhow::Result<u
         }
     } else {
         for namespace in namespaces {
-            let wanted = Wanted { namespace: Some(namespace).filter(|one| !one.is_empty()), ..Wanted::default() };
+            let wanted =
+                KindFilter { namespace: Some(namespace).filter(|one| !one.is_empty()), ..KindFilter::default() };
             let found = rows(remote, kind, &wanted).await?;
             now.extend(found.into_iter().map(|row| ((kind.order(), kind.key_of(&row)), row)));
         }

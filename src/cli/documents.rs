@@ -60,14 +60,14 @@ const MADE: [&str; 32] = [
 
 /// Where a document was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct DocumentPlace {
     pub(super) file: String,
     /// Its place in the file, from 1, and the line on which it begins.
     pub(super) number: usize,
     pub(super) line: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DocumentPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}, document {} (line {})", self.file, self.number, self.line)
     }
@@ -77,12 +77,12 @@ pub(super) struct Document {
     pub(super) kind: &'static Kind,
     pub(super) key: Key,
     pub(super) spec: Map<String, Value>,
-    pub(super) place: Place,
+    pub(super) place: DocumentPlace,
 }
 
 impl Document {
     /// `namespace` is that of who says none.
-    pub(super) fn read(value: Value, namespace: &str, place: Place) -> Result<Document, String> {
+    pub(super) fn read(value: Value, namespace: &str, place: DocumentPlace) -> Result<Document, String> {
         let Value::Object(mut members) = value else { return Err("a document is an object".to_owned()) };
         if let Some(unknown) = members.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
             return Err(format!("{unknown} is not known: the fields of a thing stand in spec"));
@@ -126,7 +126,7 @@ impl Document {
         let key = kind.key_of(row);
         let mut spec = spec_of_row(kind, row);
         spec.retain(|_, value| !says_nothing(value));
-        let place = Place { file: "the cluster".to_owned(), number: 1, line: 1 };
+        let place = DocumentPlace { file: "the cluster".to_owned(), number: 1, line: 1 };
         Document { kind, key, spec, place }
     }
 
@@ -263,7 +263,7 @@ fn read_text_of(text: &str, file: &str, namespace: &str) -> anyhow::Result<(Vec<
     });
     let (mut documents, mut faults) = (Vec::new(), Vec::new());
     for (index, (line, value)) in flat.enumerate() {
-        let place = Place { file: file.to_owned(), number: index + 1, line };
+        let place = DocumentPlace { file: file.to_owned(), number: index + 1, line };
         match Document::read(value, namespace, place.clone()) {
             Ok(document) => documents.push(document),
             Err(why) => faults.push(format!("{place}: {why}")),
@@ -288,8 +288,8 @@ fn doubles(documents: &[Document]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place { file: "a.yaml".into(), number: 1, line: 1 }
+    fn place() -> DocumentPlace {
+        DocumentPlace { file: "a.yaml".into(), number: 1, line: 1 }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         sealed::open(&remote, &mut found).await?;
     }
     let before = format!("{HEAD}{}", yaml::write(&Document::of_row(kind, &found).value())?);
-    let file = Draft::create(&before)?;
+    let file = DraftFile::create(&before)?;
     edit(&args.editor, &file.0)?;
     let after = std::fs::read_to_string(&file.0).with_context(|| file.0.display().to_string())?;
     if after == before || after.lines().all(|line| line.trim().is_empty() || line.starts_with('#')) {
@@ -45,7 +45,7 @@ pub(super) async fn run(args: EditArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     // From here on the text is somebody's work: it goes with the change, and not before.
-    let kept = |file: Draft| {
+    let kept = |file: DraftFile| {
         let path = file.keep();
         super::say_error(&format!(
             "thuban: the text is kept in {0}; mend it and `thuban apply -f {0}`",
@@ -103,17 +103,17 @@ fn edit(editor: &str, file: &Path) -> anyhow::Result<()> {
 }
 
 /// A file for its owner alone; removed again unless it is kept.
-struct Draft(PathBuf);
+struct DraftFile(PathBuf);
 
-impl Draft {
-    fn create(text: &str) -> anyhow::Result<Draft> {
+impl DraftFile {
+    fn create(text: &str) -> anyhow::Result<DraftFile> {
         let folder = std::env::temp_dir();
         let name = format!("thuban-edit-{}-{:016x}.yaml", std::process::id(), rand::random::<u64>());
         let path = folder.join(name);
         let mut options = std::fs::OpenOptions::new();
         let mut file =
             options.write(true).create_new(true).mode(0o600).open(&path).with_context(|| path.display().to_string())?;
-        let draft = Draft(path);
+        let draft = DraftFile(path);
         file.write_all(text.as_bytes())?;
         Ok(draft)
     }
@@ -123,7 +123,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for DraftFile {
     fn drop(&mut self) {
         if !self.0.as_os_str().is_empty() {
             let _ = std::fs::remove_file(&self.0);

@@ -8,7 +8,7 @@ use url::form_urlencoded;
 
 use super::Usage;
 use super::documents::Document;
-use super::kinds::{Key, Kind, Nature, Wanted, read_key};
+use super::kinds::{Key, Kind, KindFilter, Nature, read_key};
 use super::remote::{CallArgs, Paging, Remote};
 use super::sealed;
 use crate::model::limits;
@@ -91,9 +91,9 @@ pub(super) fn read_name(words: &[String], namespace: &str, group: Option<&str>) 
     }
 }
 
-impl Wanted {
-    pub(super) fn of(key: &Key) -> Wanted {
-        Wanted {
+impl KindFilter {
+    pub(super) fn of(key: &Key) -> KindFilter {
+        KindFilter {
             namespace: Some(key.namespace.clone()).filter(|namespace| !namespace.is_empty()),
             group: key.group.clone(),
             name: Some(key.name.clone()),
@@ -103,14 +103,14 @@ impl Wanted {
 }
 
 /// All rows of a kind that are meant.
-pub(super) async fn rows(remote: &Remote, kind: &Kind, wanted: &Wanted) -> anyhow::Result<Vec<Value>> {
+pub(super) async fn rows(remote: &Remote, kind: &Kind, wanted: &KindFilter) -> anyhow::Result<Vec<Value>> {
     let limit = if kind.nature == Nature::File { PAGE_FILES } else { limits::PAGE_ROWS_MAX };
     Ok(remote.pages(kind.rows, (limit, usize::MAX), |paging| kind.page(wanted, paging)).await?.0)
 }
 
 /// The one row that has this very name.
 pub(super) async fn row(remote: &Remote, kind: &Kind, key: &Key) -> anyhow::Result<Option<Value>> {
-    let found = rows(remote, kind, &Wanted::of(key)).await?;
+    let found = rows(remote, kind, &KindFilter::of(key)).await?;
     Ok(found.into_iter().find(|row| kind.key_of(row) == *key))
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn rows_of(remote: &Remote, documents: &[Document]) -> anyhow::
             found
         } else {
             let namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
-            let wanted = Wanted { namespace, group: group.map(str::to_owned), ..Wanted::default() };
+            let wanted = KindFilter { namespace, group: group.map(str::to_owned), ..KindFilter::default() };
             rows(remote, kind, &wanted).await?
         };
         let names: BTreeSet<_> = documents.iter().map(|document| &document.key).collect();
@@ -162,7 +162,11 @@ pub(super) fn releases_path(kind: &Kind) -> String {
 }
 
 /// What is in force, of all or of what is named, with what was released.
-pub(super) async fn in_force(remote: &Remote, kind: &Kind, wanted: &Wanted) -> anyhow::Result<BTreeMap<Key, InForce>> {
+pub(super) async fn in_force(
+    remote: &Remote,
+    kind: &Kind,
+    wanted: &KindFilter,
+) -> anyhow::Result<BTreeMap<Key, InForce>> {
     let is_file = kind.nature == Nature::File;
     let (name, element) = if is_file { ("file_name", "configFileReleases") } else { ("rule_name", "data") };
     let limit = if is_file { PAGE_FILES } else { limits::PAGE_ROWS_MAX };

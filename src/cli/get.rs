@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::documents::{Document, status_of_row};
 use super::find::{InArgs, in_force, rows};
-use super::kinds::{KINDS, Key, Kind, Nature, Wanted, read_key, shown};
+use super::kinds::{KINDS, Key, Kind, KindFilter, Nature, read_key, shown};
 use super::remote::{Refused, Remote};
 use super::tables::{Output, lay_out, table};
 use super::{Usage, say, yaml};
@@ -46,7 +46,7 @@ pub(super) struct GetArgs {
 /// Things of one kind that are meant.
 struct Meant {
     kind: &'static Kind,
-    wanted: Wanted,
+    wanted: KindFilter,
     /// Named by its very name: that it is not there is a refusal.
     named: bool,
 }
@@ -73,7 +73,8 @@ fn meant(args: &MeantArgs, namespace: &str) -> anyhow::Result<Vec<Meant>> {
     };
     let place = Some(namespace.to_owned()).filter(|_| !args.all_namespaces);
     let of = |kind: &'static Kind, name: Option<&str>| -> Result<Meant, Usage> {
-        let mut wanted = Wanted { namespace: place.clone(), service: args.service.clone(), ..Wanted::default() };
+        let mut wanted =
+            KindFilter { namespace: place.clone(), service: args.service.clone(), ..KindFilter::default() };
         wanted.group.clone_from(&args.group);
         if let Some(name) = name {
             let key = read_key(kind, namespace, args.group.as_deref(), name)?;
@@ -144,7 +145,7 @@ async fn show(remote: &Remote, found: Vec<(&'static Kind, Vec<Value>)>, output: 
 
 /// Lays beside each rule what its clients see.
 async fn lay_in_force(remote: &Remote, kind: &Kind, rows: &mut [Value]) -> anyhow::Result<()> {
-    let released = in_force(remote, kind, &Wanted::default()).await?;
+    let released = in_force(remote, kind, &KindFilter::default()).await?;
     for row in rows {
         let found = released.get(&kind.key_of(row)).cloned().unwrap_or_default();
         let normal = found.normal.map(|one| format!("{} (v{})", super::find::release_name(&one), one["version"]));
@@ -185,11 +186,11 @@ pub(super) async fn export(args: ExportArgs) -> anyhow::Result<()> {
     }
     let mut count = 0;
     for kind in kinds {
-        let mut wanted = Wanted { namespace: Some(namespace.clone()), ..Wanted::default() };
+        let mut wanted = KindFilter { namespace: Some(namespace.clone()), ..KindFilter::default() };
         if args.all_namespaces {
             wanted.namespace = None;
         } else if kind.nature == Nature::Namespace {
-            wanted = Wanted { name: wanted.namespace, ..Wanted::default() };
+            wanted = KindFilter { name: wanted.namespace, ..KindFilter::default() };
         }
         let mut rows = rows(&remote, kind, &wanted).await?;
         rows.sort_by_cached_key(|row| kind.key_of(row));
@@ -277,10 +278,10 @@ pub(super) async fn watch(args: WatchArgs) -> anyhow::Result<()> {
     }
 }
 
-type Seen = BTreeMap<(usize, Key), Value>;
+type SeenRows = BTreeMap<(usize, Key), Value>;
 
 /// What is there now and was not, is another, and is there no more.
-fn changed<'a>(before: &'a Seen, now: &'a Seen) -> Vec<(&'static str, &'static Kind, &'a Value)> {
+fn changed<'a>(before: &'a SeenRows, now: &'a SeenRows) -> Vec<(&'static str, &'static Kind, &'a Value)> {
     let mut changes = Vec::new();
     for (name, row) in now {
         match before.get(name) {
@@ -300,7 +301,7 @@ mod tests {
 
     #[test]
     fn changes_are_what_came_what_is_another_and_what_went() {
-        let seen = |pairs: &[(&str, &str)]| -> Seen {
+        let seen = |pairs: &[(&str, &str)]| -> SeenRows {
             pairs
                 .iter()
                 .map(|(name, revision)| ((1, Key { name: (*name).into(), ..Key::default() }), json!(revision)))

@@ -302,7 +302,7 @@ impl Kind {
     }
 
     /// Where a page of them is asked for; an absent part of the name stands for all.
-    pub(super) fn page(&self, wanted: &Wanted, paging: &Paging) -> String {
+    pub(super) fn page(&self, wanted: &KindFilter, paging: &Paging) -> String {
         let (namespace, name) = match self.nature {
             Nature::Namespace | Nature::Webhook => (None, "name"),
             Nature::Alias => (Some("alias_namespace"), "alias"),
@@ -332,7 +332,7 @@ impl Kind {
 
 /// Which of a kind are meant; what is absent stands for all.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct KindFilter {
     pub(super) namespace: Option<String>,
     pub(super) group: Option<String>,
     pub(super) name: Option<String>,
@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn pages_are_asked_for_by_the_names_of_the_api() {
-        let wanted = Wanted { namespace: Some("a b".into()), name: Some("x*".into()), ..Wanted::default() };
+        let wanted = KindFilter { namespace: Some("a b".into()), name: Some("x*".into()), ..KindFilter::default() };
         let of = |word| Kind::of_word(word).expect("a kind").page(&wanted, &Paging::first(100));
         assert_eq!(of("al"), "/naming/v1/service/aliases?alias_namespace=a+b&alias=x*&order=key&limit=100&offset=0");
         assert_eq!(of("ns"), "/naming/v1/namespaces?name=x*&order=key&limit=100&offset=0");

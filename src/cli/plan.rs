@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::documents::{Document, Place, spec_of_row};
+use super::documents::{Document, DocumentPlace, spec_of_row};
 use super::find::InForce;
 use super::kinds::{Key, Kind, Nature, placed};
 use super::normal::{body, normal, update};
@@ -46,7 +46,7 @@ pub(super) struct Task {
     /// How it differs, for people.
     pub(super) lines: Vec<String>,
     /// The document that says so; none says that something is to go.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<DocumentPlace>,
     /// Of what is to go, as it was seen.
     pub(super) revision: String,
 }
@@ -271,7 +271,7 @@ mod tests {
     fn document(word: &str, name: &str, spec: Value) -> Document {
         let kind = Kind::of_word(word).expect("a kind");
         let value = json!({ "kind": word, "name": name, "namespace": "shop", "spec": spec });
-        let place = Place { file: "t.yaml".into(), number: 2, line: 7 };
+        let place = DocumentPlace { file: "t.yaml".into(), number: 2, line: 7 };
         let read = Document::read(value, "default", place).expect("a document");
         assert_eq!(read.kind.one, kind.one);
         read

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 use super::find::{InForce, OneArgs, in_force, read_name, release_name, releases_path};
-use super::kinds::{Key, Kind, Nature, Wanted, placed};
+use super::kinds::{Key, Kind, KindFilter, Nature, placed};
 use super::remote::{Paging, Refused, Remote, is_done};
 use super::tables::{Column, short, table, text};
 use super::{Differences, Usage, say};
@@ -42,7 +42,7 @@ impl One {
     }
 
     async fn in_force(&self) -> anyhow::Result<InForce> {
-        let mut all = in_force(&self.remote, self.kind, &Wanted::of(&self.key)).await?;
+        let mut all = in_force(&self.remote, self.kind, &KindFilter::of(&self.key)).await?;
         Ok(all.remove(&self.key).unwrap_or_default())
     }
 

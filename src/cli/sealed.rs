@@ -126,13 +126,13 @@ pub(super) fn is_released_as(
 
 #[cfg(test)]
 mod tests {
-    use super::super::documents::Place;
+    use super::super::documents::DocumentPlace;
     use super::super::plan::{Plan, There};
     use super::*;
 
     fn document(spec: Value) -> Document {
         let value = json!({ "kind": "configfile", "name": "g/f", "namespace": "n", "spec": spec });
-        Document::read(value, "n", Place { file: "t".into(), number: 1, line: 1 }).expect("a document")
+        Document::read(value, "n", DocumentPlace { file: "t".into(), number: 1, line: 1 }).expect("a document")
     }
 
     /// As a list has it, and with what who may edit it is shown besides.

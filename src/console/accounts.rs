@@ -29,7 +29,7 @@ struct AccountRow {
 
 #[derive(Template)]
 #[template(path = "accounts.html")]
-struct Page {
+struct AccountsPage {
     frame: Frame,
     users: Vec<AccountRow>,
     tokens: Vec<AccountRow>,
@@ -48,14 +48,14 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
     }
 }
 
-fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
+fn shown(console: &Console, visitor: &Visitor) -> Result<AccountsPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Manage)?;
     let rows = &Rows::new(0, limits::PAGE_ROWS_MAX);
     let catalog = console.node.state().view();
     let users = catalog.access.list_users(|_| true, rows).rows;
     let tokens = catalog.access.list_service_tokens(|_| true, rows).rows;
     let keys = catalog.access_keys.list(&AccessKeyFilter { app_id: None, name: None }, rows).rows;
-    Ok(Page {
+    Ok(AccountsPage {
         frame: visitor.frame(Section::Accounts),
         users: users
             .iter()
@@ -100,7 +100,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     match (done, shown(&console, &visitor)) {
         (Ok(()), _) => on_to("/ui/accounts", Deed::Changed),
         (Err(refusal), Ok(accounts)) => {
-            page_refused(refusal.code, &Page { frame: accounts.frame.refused(&refusal), ..accounts })
+            page_refused(refusal.code, &AccountsPage { frame: accounts.frame.refused(&refusal), ..accounts })
         }
         (_, Err(refusal)) => undone(visitor.texts, &refusal),
     }

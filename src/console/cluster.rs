@@ -18,13 +18,13 @@ use crate::raft::status::ClusterStatus;
 
 #[derive(Template)]
 #[template(path = "cluster.html")]
-struct Page {
+struct ClusterPage {
     frame: Frame,
     status: ClusterStatus,
     settings: Vec<(String, String)>,
 }
 
-impl Page {
+impl ClusterPage {
     fn is_leader(&self, id: &u64) -> bool {
         self.status.leader == Some(*id)
     }
@@ -37,7 +37,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
     }
 }
 
-async fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
+async fn shown(console: &Console, visitor: &Visitor) -> Result<ClusterPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Operate)?;
     let status = console.node.cluster_survey().await;
     let settings = console.node.state().catalog().settings.shown();
@@ -45,7 +45,7 @@ async fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         (name, value)
     });
-    Ok(Page { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
+    Ok(ClusterPage { frame: visitor.frame(Section::Cluster), status, settings: settings.collect() })
 }
 
 /// The whole state as one file, for `thuban restore`. By a form: a link on a page of others begins none.
@@ -73,7 +73,9 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
     match done {
         Ok(()) => on_to("/ui/cluster", Deed::Changed),
         Err(refusal) => match shown(&console, &visitor).await {
-            Ok(cluster) => page_refused(refusal.code, &Page { frame: cluster.frame.refused(&refusal), ..cluster }),
+            Ok(cluster) => {
+                page_refused(refusal.code, &ClusterPage { frame: cluster.frame.refused(&refusal), ..cluster })
+            }
             Err(refusal) => undone(visitor.texts, &refusal),
         },
     }

@@ -12,7 +12,7 @@ use super::pager::Pager;
 use super::releases::{EventRow, Holders, Line, ReleaseRow, Rollout, called, compared, may_go_back, wanted};
 use super::rules::searched;
 use super::session::Visitor;
-use super::sheet::Kind;
+use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, Drawing};
@@ -211,7 +211,7 @@ impl FilePage {
     fn tabled(self, typed: Option<Value>) -> FilePage {
         let value = typed.or_else(|| Some(table_of(self.pairs.as_ref()?)));
         let drawing = Drawing { t: self.frame.t, fault: None };
-        let controls = value.map(|value| drawing.controls(&Kind::texts(PAIRS), &value));
+        let controls = value.map(|value| drawing.controls(&FieldKind::texts(PAIRS), &value));
         let label = self.frame.t.a_key;
         let table = controls.map(|controls| controls.into_iter().map(|control| control.called(label)).collect());
         FilePage { table, ..self }
@@ -224,7 +224,7 @@ const TABLE_KEYS_MAX: usize = 1000;
 const PAIRS: &str = "pairs";
 
 fn table_of(pairs: &Pairs) -> Value {
-    Kind::texts(PAIRS).opened(serde_json::json!({ PAIRS: pairs }))
+    FieldKind::texts(PAIRS).opened(serde_json::json!({ PAIRS: pairs }))
 }
 
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
@@ -303,7 +303,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
             Ok(page) => page,
             Err(refusal) => return undone(visitor.texts, &refusal),
         };
-        let kind = Kind::texts(PAIRS);
+        let kind = FieldKind::texts(PAIRS);
         let value = Sent::of(&fields).value(&kind);
         if let Some(asked) = fields.given("edit") {
             let revision = fields.get("revision").to_owned();
@@ -340,7 +340,7 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
 }
 
 /// The pairs that were typed.
-fn pairs_in(kind: &Kind, typed: Value) -> Result<Pairs, Refusal> {
+fn pairs_in(kind: &FieldKind, typed: Value) -> Result<Pairs, Refusal> {
     let mut closed = kind.closed(typed)?;
     serde_json::from_value(closed[PAIRS].take()).map_err(|error| Refusal::new(Code::ParseException, error.to_string()))
 }

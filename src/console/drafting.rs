@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::form::Fields;
-use super::sheet::Kind;
+use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, Drawing};
@@ -23,20 +23,20 @@ pub(super) enum Typed {
 }
 
 /// The fields that a person gives of a rule.
-struct Given;
+struct GivenFields;
 
-impl WithTypes for Given {
-    type Output = Kind;
+impl WithTypes for GivenFields {
+    type Output = FieldKind;
 
-    fn run<B: JsonSchema, P: JsonSchema>() -> Kind {
-        Kind::of::<RuleHead>().without(|field| GIVEN.contains(&field)).and(Kind::of::<B>())
+    fn run<B: JsonSchema, P: JsonSchema>() -> FieldKind {
+        FieldKind::of::<RuleHead>().without(|field| GIVEN.contains(&field)).and(FieldKind::of::<B>())
     }
 }
 
 /// Derived once a family: what is said of a rule does not change while rules are written.
-pub(super) fn kind_of(family: Family) -> &'static Kind {
-    static KINDS: [OnceLock<Kind>; Family::ALL.len()] = [const { OnceLock::new() }; Family::ALL.len()];
-    KINDS[family as usize].get_or_init(|| family.with_types::<Given>())
+pub(super) fn kind_of(family: Family) -> &'static FieldKind {
+    static KINDS: [OnceLock<FieldKind>; Family::ALL.len()] = [const { OnceLock::new() }; Family::ALL.len()];
+    KINDS[family as usize].get_or_init(|| family.with_types::<GivenFields>())
 }
 
 impl Typed {

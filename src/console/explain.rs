@@ -47,15 +47,15 @@ struct JudgedGray {
 }
 
 /// Judgement of one side: of what is released, or of what is saved.
-struct Side {
+struct Judgement {
     info: String,
     rules: Vec<JudgedRule>,
     /// Gray releases, where some clients see something else.
     grays: Vec<JudgedGray>,
 }
 
-impl Side {
-    fn of(explanation: &Explanation<'_>) -> Side {
+impl Judgement {
+    fn of(explanation: &Explanation<'_>) -> Judgement {
         let rules = explanation.candidates.iter().map(|judged| JudgedRule {
             id: judged.rule_id.to_owned(),
             name: judged.rule_name.to_owned(),
@@ -65,7 +65,7 @@ impl Side {
             parts: judged.rules.iter().map(part).collect(),
         });
         let grays = explanation.grays.iter().map(gray).collect();
-        Side { info: explanation.info.clone(), rules: rules.collect(), grays }
+        Judgement { info: explanation.info.clone(), rules: rules.collect(), grays }
     }
 }
 
@@ -135,13 +135,13 @@ fn gray_word(state: &GrayState, t: &Texts) -> &'static str {
 
 #[derive(Template)]
 #[template(path = "explain.html")]
-struct Page {
+struct ExplainPage {
     frame: Frame,
     tabs: Vec<Tab>,
     kind: &'static str,
     query: Fields,
     /// Both sides: what is released, then what is saved.
-    sides: Vec<(&'static str, Side)>,
+    sides: Vec<(&'static str, Judgement)>,
 }
 
 pub(super) async fn show(
@@ -152,7 +152,7 @@ pub(super) async fn show(
 ) -> Response {
     let Some(family) = family_of(&kind) else { return nowhere(visitor.texts) };
     let frame = visitor.frame(Section::Rules);
-    let mut shown = Page { tabs: tabs(frame.t, family), kind: family.kind(), frame, query, sides: Vec::new() };
+    let mut shown = ExplainPage { tabs: tabs(frame.t, family), kind: family.kind(), frame, query, sides: Vec::new() };
     if !shown.query.is_set("service") {
         return page(&shown);
     }
@@ -161,7 +161,7 @@ pub(super) async fn show(
         Err(refusal) => return refused(shown, &refusal),
     };
     for (name, draft) in [(shown.frame.t.released, false), (shown.frame.t.saved, true)] {
-        match console.explain(&visitor.caller, family, Sketch { draft, ..sketch.clone() }, Side::of).await {
+        match console.explain(&visitor.caller, family, Sketch { draft, ..sketch.clone() }, Judgement::of).await {
             Ok(side) => shown.sides.push((name, side)),
             Err(refusal) => return refused(shown, &refusal),
         }
@@ -169,8 +169,8 @@ pub(super) async fn show(
     page(&shown)
 }
 
-fn refused(shown: Page, refusal: &Refusal) -> Response {
-    page_refused(refusal.code, &Page { frame: shown.frame.refused(refusal), ..shown })
+fn refused(shown: ExplainPage, refusal: &Refusal) -> Response {
+    page_refused(refusal.code, &ExplainPage { frame: shown.frame.refused(refusal), ..shown })
 }
 
 /// A request as a person sketches it; headers and the like a line each.

@@ -31,7 +31,7 @@ struct Row {
 
 #[derive(Template)]
 #[template(path = "things.html")]
-struct ListPage {
+struct ThingsPage {
     frame: Frame,
     sort: Sort,
     query: Fields,
@@ -69,7 +69,7 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
     let pager = Pager::new("/ui/webhooks", &query, &listed);
     let rows = listed.rows.iter().map(row).collect();
     let columns = vec!["URL", t.delivered, t.waiting, t.dropped, t.last_failure];
-    page(&ListPage { badges: Some(t.state), frame, sort, query, columns, rows, pager, edits: true })
+    page(&ThingsPage { badges: Some(t.state), frame, sort, query, columns, rows, pager, edits: true })
 }
 
 pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
@@ -100,7 +100,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
             let t = frame.t;
             let columns = vec![t.services, t.comment, t.owners, t.changed];
             let sort = Sort::Namespaces;
-            page(&ListPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
+            page(&ThingsPage { badges: None, frame, sort, query, columns, rows: listed.rows, pager, edits })
         }
         Err(refusal) => failed(visitor.texts, &refusal),
     }
@@ -121,5 +121,5 @@ pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, 
     let t = frame.t;
     let columns = vec![t.comment, t.changed, t.made_by];
     let sort = Sort::Templates;
-    page(&ListPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
+    page(&ThingsPage { badges: Some(t.format), frame, sort, query, columns, rows, pager, edits })
 }

@@ -33,7 +33,7 @@ struct SessionRow {
 
 #[derive(Template)]
 #[template(path = "oneself.html")]
-struct Page {
+struct OneselfPage {
     frame: Frame,
     grants: String,
     verbs: String,
@@ -48,7 +48,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
     }
 }
 
-fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
+fn shown(console: &Console, visitor: &Visitor) -> Result<OneselfPage, Refusal> {
     let oneself = console.oneself(&visitor.caller);
     let verbs: Vec<_> = oneself.verbs.iter().map(|verb| verb.word()).collect();
     let own = match &visitor.caller.credential {
@@ -63,7 +63,7 @@ fn shown(console: &Console, visitor: &Visitor) -> Result<Page, Refusal> {
         agent: session.from.agent.clone(),
         is_this: session.hash.id() == own,
     };
-    Ok(Page {
+    Ok(OneselfPage {
         frame: visitor.frame(Section::Oneself),
         grants: in_words(&oneself.grants),
         verbs: verbs.join(", "),
@@ -88,7 +88,9 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
                 NotSignedIn::Refused(refusal) => (refusal, None),
             };
             let mut response = match shown(&console, &visitor) {
-                Ok(account) => page_unproven(refusal.code, &Page { frame: account.frame.refused(&refusal), ..account }),
+                Ok(account) => {
+                    page_unproven(refusal.code, &OneselfPage { frame: account.frame.refused(&refusal), ..account })
+                }
                 Err(refusal) => failed(visitor.texts, &refusal),
             };
             response.headers_mut().extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));

@@ -24,7 +24,7 @@ const CHANGES_SHOWN: usize = 10;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-struct Page {
+struct OverviewPage {
     frame: Frame,
     /// For who operates it.
     status: Option<ClusterStatus>,
@@ -40,7 +40,7 @@ struct Count {
     amount: usize,
 }
 
-impl Page {
+impl OverviewPage {
     /// Number of log entries that a member is behind the one that is furthest; `?` if it is not known.
     fn lag(&self, applied: &Option<u64>) -> String {
         let members = self.status.iter().flat_map(|status| &status.members);
@@ -62,7 +62,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
     let find = move |catalog: &Catalog| counts(texts, catalog, &read_scope);
     let counts = console.scan(FAR, find, |counts| counts).await.unwrap_or_default();
     let changes = if frame.manages { newest(&console, CHANGES_SHOWN).await.ok() } else { None };
-    page(&Page { frame, status, counts, changes })
+    page(&OverviewPage { frame, status, counts, changes })
 }
 
 /// Number of things of each kind that the visitor sees.

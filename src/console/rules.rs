@@ -100,7 +100,7 @@ fn about(rule: &Rule) -> String {
 
 #[derive(Template)]
 #[template(path = "rules.html")]
-struct ListPage {
+struct RulesPage {
     frame: Frame,
     tabs: Vec<Tab>,
     kind: &'static str,
@@ -135,7 +135,7 @@ pub(super) async fn list(
             let frame = visitor.frame(Section::Rules);
             let edits = visitor.may_somewhere(Verb::Edit);
             let tabs = tabs(frame.t, family);
-            page(&ListPage { frame, tabs, kind: family.kind(), query, rows: listed.rows, pager, edits })
+            page(&RulesPage { frame, tabs, kind: family.kind(), query, rows: listed.rows, pager, edits })
         }
         Err(refusal) => failed(visitor.texts, &refusal),
     }

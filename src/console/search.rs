@@ -30,7 +30,7 @@ struct Hit {
 
 #[derive(Template)]
 #[template(path = "search.html")]
-struct Page {
+struct SearchPage {
     frame: Frame,
     query: Fields,
     hits: Vec<Hit>,
@@ -44,11 +44,11 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
     let read_scope = visitor.caller.read_scope();
     let text = query.get("q").to_owned();
     if text.is_empty() {
-        return page(&Page { frame, query, hits: Vec::new(), more: 0 });
+        return page(&SearchPage { frame, query, hits: Vec::new(), more: 0 });
     }
     let find = move |catalog: &Catalog| found(t, catalog, &read_scope, NameFilter::parse(&rules::searched(&text)));
     match console.scan(FAR, find, |found| found).await {
-        Ok((hits, more)) => page(&Page { frame, query, hits, more }),
+        Ok((hits, more)) => page(&SearchPage { frame, query, hits, more }),
         Err(refusal) => failed(visitor.texts, &refusal),
     }
 }

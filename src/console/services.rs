@@ -58,7 +58,7 @@ pub(super) fn link(namespace: &str, name: &str) -> String {
 
 #[derive(Template)]
 #[template(path = "services.html")]
-struct ListPage {
+struct ServicesPage {
     frame: Frame,
     query: Fields,
     rows: Vec<ServiceRow>,
@@ -73,7 +73,7 @@ pub(super) async fn list(State(console): State<Console>, visitor: Visitor, query
     }
 }
 
-async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<ListPage, Refusal> {
+async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<ServicesPage, Refusal> {
     let filter = ServiceFilter {
         name: query.given("name").map(|text| NameFilter::parse(&searched(&text))),
         namespace: query.given("namespace").map(|text| NameFilter::parse(&text)),
@@ -93,7 +93,7 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<L
     let pager = Pager::new("/ui/services", &query, &listed);
     let frame = visitor.frame(Section::Services);
     let edits = visitor.may_somewhere(Verb::Edit);
-    Ok(ListPage { frame, query, rows: listed.rows, pager, edits })
+    Ok(ServicesPage { frame, query, rows: listed.rows, pager, edits })
 }
 
 pub(super) async fn create(State(console): State<Console>, form: Form) -> Response {
@@ -112,7 +112,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
     match one(console.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
         Ok(_) => on_to(&named, Deed::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
-            Ok(list) => page_refused(refusal.code, &ListPage { frame: list.frame.refused(&refusal), ..list }),
+            Ok(list) => page_refused(refusal.code, &ServicesPage { frame: list.frame.refused(&refusal), ..list }),
             Err(_) => undone(visitor.texts, &refusal),
         },
     }

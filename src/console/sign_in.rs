@@ -21,7 +21,7 @@ const LANGUAGE: &str = "language";
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
-struct Page {
+struct SignInPage {
     t: &'static Texts,
     styles: String,
     icon: String,
@@ -32,11 +32,11 @@ struct Page {
     fault: Option<String>,
 }
 
-impl Page {
-    fn new(stranger: &Stranger, fields: &Fields) -> Page {
+impl SignInPage {
+    fn new(stranger: &Stranger, fields: &Fields) -> SignInPage {
         let chosen = Language::of_tag(fields.get(LANGUAGE));
         let (styles, icon) = (assets::path("console", "css"), assets::path("icon", "svg"));
-        Page {
+        SignInPage {
             t: chosen.map_or(stranger.texts, Language::texts),
             styles,
             icon,
@@ -57,7 +57,7 @@ fn destination(fields: &Fields) -> String {
 }
 
 pub(super) async fn show(stranger: Stranger, fields: Fields) -> Response {
-    page(&Page::new(&stranger, &fields))
+    page(&SignInPage::new(&stranger, &fields))
 }
 
 pub(super) async fn sign_in(State(console): State<Console>, request: Request) -> Result<Response, Response> {
@@ -69,7 +69,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     let OpenForm { stranger, fields } = OpenForm::from_request(Request::from_parts(parts, body), &console).await?;
     let (name, password) = (fields.get("user").to_owned(), fields.raw("password").to_owned());
     // While the password waits for its turn nothing else is kept of the form.
-    let mut page = Page::new(&stranger, &fields);
+    let mut page = SignInPage::new(&stranger, &fields);
     let to = destination(&fields);
     drop(fields);
     let cookie = new_token();

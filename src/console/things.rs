@@ -15,7 +15,7 @@ use super::form::{Fields, Form};
 use super::frame::{Deed, Frame, Section, failed, on_to, page, page_refused, undone};
 use super::services;
 use super::session::Visitor;
-use super::sheet::Kind;
+use super::sheet::FieldKind;
 use super::sheet::edit::edited;
 use super::sheet::read::Sent;
 use super::sheet::show::{Control, Drawing};
@@ -116,20 +116,20 @@ impl Sort {
     }
 
     /// Derived once: what operations take does not change while they run.
-    fn kind(self) -> &'static Kind {
-        static KINDS: [OnceLock<Kind>; Sort::ALL.len()] = [const { OnceLock::new() }; Sort::ALL.len()];
+    fn kind(self) -> &'static FieldKind {
+        static KINDS: [OnceLock<FieldKind>; Sort::ALL.len()] = [const { OnceLock::new() }; Sort::ALL.len()];
         KINDS[self as usize].get_or_init(|| {
             let kind = match self {
-                Sort::Namespaces => Kind::of::<NamespaceDraft>(),
-                Sort::Services => Kind::of::<ServiceDraft>(),
-                Sort::Aliases => Kind::of::<AliasDraft>(),
-                Sort::Groups => Kind::of::<ConfigGroupDraft>(),
-                Sort::Templates => Kind::of::<ConfigTemplateDraft>(),
-                Sort::Users => Kind::of::<UserRequest>(),
-                Sort::Tokens => Kind::of::<ServiceTokenRequest>(),
-                Sort::AccessKeys => Kind::of::<AccessKeyRequest>(),
-                Sort::Webhooks => Kind::of::<WebhookRequest>(),
-                Sort::Settings => Kind::of::<Settings>(),
+                Sort::Namespaces => FieldKind::of::<NamespaceDraft>(),
+                Sort::Services => FieldKind::of::<ServiceDraft>(),
+                Sort::Aliases => FieldKind::of::<AliasDraft>(),
+                Sort::Groups => FieldKind::of::<ConfigGroupDraft>(),
+                Sort::Templates => FieldKind::of::<ConfigTemplateDraft>(),
+                Sort::Users => FieldKind::of::<UserRequest>(),
+                Sort::Tokens => FieldKind::of::<ServiceTokenRequest>(),
+                Sort::AccessKeys => FieldKind::of::<AccessKeyRequest>(),
+                Sort::Webhooks => FieldKind::of::<WebhookRequest>(),
+                Sort::Settings => FieldKind::of::<Settings>(),
             };
             kind.without(|field| matches!(field, "id" | REVISION | "token"))
         })
@@ -172,7 +172,7 @@ struct Subject {
     /// The fields that name it; none of one that is to be made.
     named: Vec<(&'static str, String)>,
     /// Kind of the form's value; of an existing thing the name is left out, as it cannot be changed.
-    kind: Kind,
+    kind: FieldKind,
     /// That of what is there when the form was made: what another has saved meanwhile is not written over.
     revision: String,
 }
@@ -202,7 +202,7 @@ impl Subject {
 
 #[derive(Template)]
 #[template(path = "thing.html")]
-struct Page {
+struct ThingPage {
     frame: Frame,
     subject: Subject,
     controls: Vec<Control>,
@@ -210,15 +210,15 @@ struct Page {
     secret: Option<String>,
 }
 
-impl Page {
-    fn of(visitor: &Visitor, subject: Subject, value: &Value, refusal: Option<&Refusal>) -> Page {
+impl ThingPage {
+    fn of(visitor: &Visitor, subject: Subject, value: &Value, refusal: Option<&Refusal>) -> ThingPage {
         let frame = visitor.frame(subject.sort.home().0);
         let frame = match refusal {
             Some(refusal) => frame.refused(refusal),
             None => frame,
         };
         let drawing = Drawing { t: frame.t, fault: frame.detail.as_deref() };
-        Page { controls: drawing.controls(&subject.kind, value), frame, subject, secret: None }
+        ThingPage { controls: drawing.controls(&subject.kind, value), frame, subject, secret: None }
     }
 }
 
@@ -248,16 +248,16 @@ pub(super) async fn show(
         })
     };
     match value {
-        Some(value) => page(&Page::of(&visitor, subject, &value, None)),
+        Some(value) => page(&ThingPage::of(&visitor, subject, &value, None)),
         None => failed(visitor.texts, &Refusal::new(Code::NotFoundResource, "there is none of this name")),
     }
 }
 
 /// Initial value of a form: the fields that the link to the form gives.
-fn begun(kind: &Kind, query: &Fields) -> Value {
+fn begun(kind: &FieldKind, query: &Fields) -> Value {
     let mut value = kind.blank();
-    let Kind::Object(fields) = kind else { return value };
-    for field in fields.iter().filter(|field| field.kind == Kind::Text) {
+    let FieldKind::Object(fields) = kind else { return value };
+    for field in fields.iter().filter(|field| field.kind == FieldKind::Text) {
         if let Some(text) = query.given(&field.name) {
             value[&field.name] = Value::from(text);
         }
@@ -279,7 +279,7 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
     let mut value = Sent::of(&fields).value(&subject.kind);
     if let Some(asked) = fields.given("edit") {
         value = edited(&subject.kind, value, &asked);
-        return page(&Page::of(&visitor, subject, &value, None));
+        return page(&ThingPage::of(&visitor, subject, &value, None));
     }
     let op = match fields.get("change") {
         "delete" => Op::Delete,
@@ -306,8 +306,8 @@ pub(super) async fn save(State(console): State<Console>, Path(word): Path<String
             };
             on_to(&subject.page_after(deed), deed)
         }
-        Ok(secret) => page(&Page { secret, ..Page::of(&visitor, subject, &value, None) }),
-        Err(refusal) => page_refused(refusal.code, &Page::of(&visitor, subject, &value, Some(&refusal))),
+        Ok(secret) => page(&ThingPage { secret, ..ThingPage::of(&visitor, subject, &value, None) }),
+        Err(refusal) => page_refused(refusal.code, &ThingPage::of(&visitor, subject, &value, Some(&refusal))),
     }
 }
 
@@ -359,7 +359,7 @@ mod tests {
     fn every_sort_has_a_form_that_names_it() {
         for (sort, word) in Sort::ALL {
             assert_eq!(Sort::of_word(word), Some(*sort));
-            let Kind::Object(fields) = sort.kind() else { panic!("{word} is no object") };
+            let FieldKind::Object(fields) = sort.kind() else { panic!("{word} is no object") };
             for key in sort.key() {
                 assert!(fields.iter().any(|field| field.name == *key), "{word} {key}");
             }

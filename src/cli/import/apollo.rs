@@ -12,7 +12,7 @@ use url::Url;
 
 use super::super::remote::http_client;
 use super::super::secret;
-use super::{IntoArgs, Source, Usage, archives, read};
+use super::{ImportSource, IntoArgs, Usage, archives, read};
 use crate::model::config_file::Format;
 use crate::model::properties::{self, Pairs};
 use crate::model::signature::{SigningKey, Target};
@@ -55,7 +55,7 @@ pub(crate) struct ApolloArgs {
 }
 
 impl ApolloArgs {
-    pub(super) async fn read(self) -> anyhow::Result<(Source, IntoArgs)> {
+    pub(super) async fn read(self) -> anyhow::Result<(ImportSource, IntoArgs)> {
         if let Some(file) = &self.file {
             return Ok((archives::apollo(&read(file)?, self.env.as_deref())?, self.into));
         }
@@ -74,7 +74,7 @@ impl ApolloArgs {
             Some(file) => Some(SigningKey::new(secret::read(Some(&file), "Secret")?.as_bytes())),
             None => None,
         };
-        let service = Service {
+        let service = ConfigService {
             http: http_client(std::slice::from_ref(&base), self.config_service_ca_file.as_deref())?
                 .timeout(super::super::remote::WITHIN)
                 .build()?,
@@ -86,7 +86,7 @@ impl ApolloArgs {
             self.clusters.iter().flat_map(|cluster| namespaces.iter().map(move |name| (cluster, name))).collect();
         let asks = wanted.into_iter().map(|(cluster, name)| service.pull(cluster, name));
         let pulled: Vec<_> = stream::iter(asks).buffered(AT_ONCE).try_collect().await?;
-        let mut source = Source::default();
+        let mut source = ImportSource::default();
         for pulled in pulled {
             match pulled {
                 // Two clusters may have it of a third.
@@ -99,16 +99,16 @@ impl ApolloArgs {
     }
 }
 
-struct Service {
+struct ConfigService {
     http: reqwest::Client,
     base: Url,
     app: String,
     key: Option<SigningKey>,
 }
 
-impl Service {
+impl ConfigService {
     /// A namespace as clients get it; or that there is none.
-    async fn pull(&self, cluster: &str, namespace: &str) -> anyhow::Result<Result<super::Found, String>> {
+    async fn pull(&self, cluster: &str, namespace: &str) -> anyhow::Result<Result<super::FoundFile, String>> {
         let mut url = self.base.clone();
         let cannot = || Usage(format!("{} is not the address of a config service", self.base));
         url.path_segments_mut()

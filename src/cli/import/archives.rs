@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use saphyr_parser::{Event, Parser};
 use serde::Deserialize;
 
-use super::{Found, Source, Usage};
+use super::{FoundFile, ImportSource, Usage};
 use crate::bundle::{self, Bundled, Entry, Limits};
 use crate::model::config_file::{ConfigKey, Format, PROPERTIES_SUFFIX, Tag};
 use crate::model::properties;
@@ -25,15 +25,15 @@ const NACOS_METADATA: &str = ".metadata.yml";
 const NACOS_METADATA_BEFORE: &str = ".meta.yml";
 
 /// What Nacos says of a file: its fields by their names.
-type Fields = BTreeMap<String, String>;
+type ItemFields = BTreeMap<String, String>;
 
-pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<Source> {
+pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<ImportSource> {
     let mut entries = bundle::read(archive, LIMITS)?;
     let metadata = match entries.iter().position(|entry| entry.path == NACOS_METADATA) {
         Some(at) => metadata_of(&entries.remove(at)).map_err(Usage)?,
         None => BTreeMap::new(),
     };
-    let mut source = Source::default();
+    let mut source = ImportSource::default();
     for Entry { path, text } in entries.into_iter().filter(|entry| entry.path != NACOS_METADATA_BEFORE) {
         let (Some((group, data_id)), Ok(text)) = (path.split_once('/'), &text) else {
             source.leave_out(&path, text.err().map_or("not group/data id".to_owned(), |why| why.to_string()));
@@ -43,24 +43,24 @@ pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<Source
         let field = |key: &str| fields.and_then(|fields| fields.get(key)).cloned().unwrap_or_default();
         let format = Format::of_word(&field("type")).ok().or_else(|| Format::of_suffix(data_id));
         let app = Some(field("appName")).filter(|app| !app.is_empty());
-        source.files.push(Found {
+        source.files.push(FoundFile {
             format: Some(format.unwrap_or_default()),
             comment: field("desc"),
             tags: app.map(|value| Tag { key: "appName".to_owned(), value }).into_iter().collect(),
-            ..Found::new(ConfigKey::new(to_namespace, group, data_id), text.clone())
+            ..FoundFile::new(ConfigKey::new(to_namespace, group, data_id), text.clone())
         });
     }
     Ok(source)
 }
 
 /// The fields of each file, by group and data id: the flat mappings of a list.
-fn metadata_of(entry: &Entry) -> Result<BTreeMap<(String, String), Fields>, String> {
+fn metadata_of(entry: &Entry) -> Result<BTreeMap<(String, String), ItemFields>, String> {
     let refuse = |why: String| format!("{NACOS_METADATA}: {why}");
     let text = entry.text.as_ref().map_err(|why| refuse(why.to_string()))?;
-    let (mut all, mut fields, mut key): (_, Fields, Option<String>) = (BTreeMap::new(), Fields::new(), None);
+    let (mut all, mut fields, mut key): (_, ItemFields, Option<String>) = (BTreeMap::new(), ItemFields::new(), None);
     for event in Parser::new_from_str(text) {
         match event.map_err(|error| refuse(error.to_string()))?.0 {
-            Event::MappingStart(..) => (fields, key) = (Fields::new(), None),
+            Event::MappingStart(..) => (fields, key) = (ItemFields::new(), None),
             Event::Scalar(text, ..) => match key.take() {
                 None => key = Some(text.into_owned()),
                 Some(name) => drop(fields.insert(name, if text == "null" { String::new() } else { text.into_owned() })),
@@ -80,8 +80,8 @@ fn metadata_of(entry: &Entry) -> Result<BTreeMap<(String, String), Fields>, Stri
 /// The way for what is sealed.
 const BY_NODES: &str = "send the archive to POST /config/v1/configfiles/import";
 
-pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -> anyhow::Result<Source> {
-    let mut source = Source::default();
+pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -> anyhow::Result<ImportSource> {
+    let mut source = ImportSource::default();
     for Bundled { group, name, text, sealed_for, comment, tags, format } in
         bundle::read_polaris(archive, group, LIMITS)?
     {
@@ -92,24 +92,24 @@ pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -
                 source.leave_out(&format!("{group}/{name}"), format!("kept encrypted: {BY_NODES}"));
             }
             Ok(_) if group.is_empty() => source.leave_out(&name, "no group: name one with --group".to_owned()),
-            Ok(text) => source.files.push(Found {
+            Ok(text) => source.files.push(FoundFile {
                 comment: comment.unwrap_or_default(),
                 tags: tags.unwrap_or_default(),
                 format,
-                ..Found::new(ConfigKey::new(to_namespace, group, name), text)
+                ..FoundFile::new(ConfigKey::new(to_namespace, group, name), text)
             }),
         }
     }
     Ok(source)
 }
 
-pub(super) fn plain(archive: &[u8]) -> anyhow::Result<Source> {
-    let mut source = Source::default();
+pub(super) fn plain(archive: &[u8]) -> anyhow::Result<ImportSource> {
+    let mut source = ImportSource::default();
     for Entry { path, text } in bundle::read(archive, LIMITS)? {
         let mut parts = path.splitn(3, '/');
         match (parts.next(), parts.next(), parts.next(), text) {
             (Some(namespace), Some(group), Some(file), Ok(text)) => {
-                source.files.push(Found::new(ConfigKey::new(namespace, group, file), text));
+                source.files.push(FoundFile::new(ConfigKey::new(namespace, group, file), text));
             }
             (.., Err(why)) => source.leave_out(&path, why.to_string()),
             (.., Ok(_)) => source.leave_out(&path, "not namespace/group/file".to_owned()),
@@ -119,8 +119,8 @@ pub(super) fn plain(archive: &[u8]) -> anyhow::Result<Source> {
 }
 
 /// The files of one environment; which one has to be said where the archive has several.
-pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<Source> {
-    let (mut source, mut by_env) = (Source::default(), BTreeMap::<String, Vec<Found>>::new());
+pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<ImportSource> {
+    let (mut source, mut by_env) = (ImportSource::default(), BTreeMap::<String, Vec<FoundFile>>::new());
     for Entry { path, text } in bundle::read(archive, LIMITS)? {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         let mut parts = name.splitn(3, '+');
@@ -151,10 +151,10 @@ pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<Source
 }
 
 /// A namespace of Apollo's: one without a suffix that it knows is of properties.
-pub(super) fn of_apollo(cluster: &str, app: &str, namespace: &str, content: String) -> Found {
+pub(super) fn of_apollo(cluster: &str, app: &str, namespace: &str, content: String) -> FoundFile {
     let name = namespace.strip_suffix(PROPERTIES_SUFFIX).unwrap_or(namespace);
     let format = Format::of_suffix(name).unwrap_or(Format::Properties);
-    Found { format: Some(format), ..Found::new(ConfigKey::new(cluster, app, name), content) }
+    FoundFile { format: Some(format), ..FoundFile::new(ConfigKey::new(cluster, app, name), content) }
 }
 
 /// A row of a namespace as the portal exports it; the fields without a default are in every row, and tell it from a
@@ -194,7 +194,7 @@ fn text_of_items(format: Option<Format>, content: String) -> String {
     text
 }
 
-impl Source {
+impl ImportSource {
     fn leave_out(&mut self, what: &str, why: String) {
         self.left_out.push(format!("{what}: {why}"));
     }
@@ -204,8 +204,8 @@ impl Source {
 mod tests {
     use super::*;
 
-    fn shown(source: &Source) -> Vec<String> {
-        let show = |found: &Found| {
+    fn shown(source: &ImportSource) -> Vec<String> {
+        let show = |found: &FoundFile| {
             let format = found.format.map_or("-", Format::word);
             format!("{} {format} {:?} {}", found.shown(), found.content, found.comment)
         };

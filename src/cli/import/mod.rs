@@ -93,7 +93,7 @@ pub(super) struct IntoArgs {
 
 /// A file as another system has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct FoundFile {
     key: ConfigKey,
     content: String,
     format: Option<Format>,
@@ -101,9 +101,9 @@ struct Found {
     tags: Vec<Tag>,
 }
 
-impl Found {
+impl FoundFile {
     fn new(key: ConfigKey, content: String) -> Self {
-        Found { key, content, ..Found::default() }
+        FoundFile { key, content, ..FoundFile::default() }
     }
 
     fn shown(&self) -> String {
@@ -113,20 +113,20 @@ impl Found {
 
 /// What a source has, and what of it cannot be taken.
 #[derive(Debug, Default)]
-struct Source {
-    files: Vec<Found>,
+struct ImportSource {
+    files: Vec<FoundFile>,
     left_out: Vec<String>,
 }
 
 /// What the cluster has under a name.
-struct There {
+struct Existing {
     content: String,
     format: String,
     md5: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ImportStep {
     Create,
     Change,
     /// It is another one and stays.
@@ -151,7 +151,7 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("{} cannot be read", file.display()))
 }
 
-async fn bring_in(source: Source, into: &IntoArgs) -> anyhow::Result<()> {
+async fn bring_in(source: ImportSource, into: &IntoArgs) -> anyhow::Result<()> {
     for what in &source.left_out {
         say(&format!("left out  {what}"));
     }
@@ -163,26 +163,26 @@ async fn bring_in(source: Source, into: &IntoArgs) -> anyhow::Result<()> {
     let mut same = 0;
     for found in &source.files {
         let step = match there.get(&found.key) {
-            None => Step::Create,
+            None => ImportStep::Create,
             Some(there) if is_same(found, there) => {
                 same += 1;
                 continue;
             }
-            Some(_) if into.keep => Step::Keep,
-            Some(_) => Step::Change,
+            Some(_) if into.keep => ImportStep::Keep,
+            Some(_) => ImportStep::Change,
         };
         let word = match step {
-            Step::Create => "create",
-            Step::Change => "change",
-            Step::Keep => "keep",
+            ImportStep::Create => "create",
+            ImportStep::Change => "change",
+            ImportStep::Keep => "keep",
         };
         say(&format!("{word:<8}  {}  {} bytes", found.shown(), found.content.len()));
         steps.push((step, found));
     }
-    let count = |step: Step| steps.iter().filter(|(one, _)| *one == step).count();
-    let (create, change, keep) = (count(Step::Create), count(Step::Change), count(Step::Keep));
+    let count = |step: ImportStep| steps.iter().filter(|(one, _)| *one == step).count();
+    let (create, change, keep) = (count(ImportStep::Create), count(ImportStep::Change), count(ImportStep::Keep));
     say(&format!("{create} to create, {change} to change, {keep} kept as they are, {same} the same already"));
-    steps.retain(|(step, _)| *step != Step::Keep);
+    steps.retain(|(step, _)| *step != ImportStep::Keep);
     if steps.is_empty() {
         return Ok(());
     }
@@ -194,14 +194,14 @@ async fn bring_in(source: Source, into: &IntoArgs) -> anyhow::Result<()> {
     if refused > 0 { Err(Refused::some(refused).into()) } else { Ok(()) }
 }
 
-fn is_same(found: &Found, there: &There) -> bool {
+fn is_same(found: &FoundFile, there: &Existing) -> bool {
     let read_as = |format: Format| Format::read_as(&found.key.file, format);
     let format = Format::of_word(&there.format).unwrap_or_default();
     found.content == there.content && found.format.is_none_or(|given| read_as(given) == read_as(format))
 }
 
 /// What the cluster has in the groups of these files: what is published, or the drafts.
-async fn there(files: &[Found], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, There>> {
+async fn there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, Existing>> {
     let groups: BTreeSet<_> = files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect();
     let remote = into.call.remote()?;
     let mut all = BTreeMap::new();
@@ -223,14 +223,18 @@ async fn there(files: &[Found], into: &IntoArgs) -> anyhow::Result<BTreeMap<Conf
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             let key = ConfigKey::new(namespace.as_str(), group.as_str(), text(file));
             let md5 = row["md5"].as_str().map(str::to_owned);
-            all.insert(key, There { content: text("content"), format: text("format"), md5 });
+            all.insert(key, Existing { content: text("content"), format: text("format"), md5 });
         }
     }
     Ok(all)
 }
 
 /// Sends what is to be done, some at a time; how many were refused.
-async fn send(steps: &[(Step, &Found)], there: &BTreeMap<ConfigKey, There>, into: &IntoArgs) -> anyhow::Result<usize> {
+async fn send(
+    steps: &[(ImportStep, &FoundFile)],
+    there: &BTreeMap<ConfigKey, Existing>,
+    into: &IntoArgs,
+) -> anyhow::Result<usize> {
     let mut refused = 0;
     let mut rest = steps;
     while let Some((first, _)) = rest.first() {
@@ -248,7 +252,7 @@ async fn send(steps: &[(Step, &Found)], there: &BTreeMap<ConfigKey, There>, into
         rest = after;
         let (method, path) = match (into.drafts, first) {
             (false, _) => (Method::POST, format!("{FILES}/createandpub?force={}", into.force)),
-            (true, Step::Create) => (Method::POST, FILES.to_owned()),
+            (true, ImportStep::Create) => (Method::POST, FILES.to_owned()),
             (true, _) => (Method::PUT, FILES.to_owned()),
         };
         let items: Vec<_> = part.iter().map(|(_, found)| item(found, there.get(&found.key), into.drafts)).collect();
@@ -266,7 +270,7 @@ async fn send(steps: &[(Step, &Found)], there: &BTreeMap<ConfigKey, There>, into
 }
 
 /// A publish takes the place of what was seen alone.
-fn item(found: &Found, there: Option<&There>, is_draft: bool) -> Value {
+fn item(found: &FoundFile, there: Option<&Existing>, is_draft: bool) -> Value {
     let ConfigKey { namespace, group, file } = &found.key;
     let mut item = json!({ "namespace": namespace, "group": group, "content": found.content });
     item[if is_draft { "name" } else { "file_name" }] = json!(file);

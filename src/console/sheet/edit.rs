@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::read::name_of;
-use super::{Field, Kind};
+use super::{Field, FieldKind};
 
 /// Carries out what a button asks for: `add:/rules`, `remove:/rules/0`, `up:/rules/1`. Anything else changes nothing.
-pub(in crate::console) fn edited(kind: &Kind, mut value: Value, asked: &str) -> Value {
+pub(in crate::console) fn edited(kind: &FieldKind, mut value: Value, asked: &str) -> Value {
     if let Some((what, pointer)) = asked.split_once(':') {
         match what {
             "add" => add(kind, &mut value, pointer),
@@ -19,7 +19,7 @@ pub(in crate::console) fn edited(kind: &Kind, mut value: Value, asked: &str) -> 
 }
 
 /// One item more of a list or a map; or what may be absent is there.
-fn add(kind: &Kind, value: &mut Value, pointer: &str) {
+fn add(kind: &FieldKind, value: &mut Value, pointer: &str) {
     let Some(wanted) = kind_at(kind, pointer) else { return };
     let blank = wanted.blank();
     let Some(there) = value.pointer_mut(pointer).filter(|there| !there.is_null()) else {
@@ -32,8 +32,8 @@ fn add(kind: &Kind, value: &mut Value, pointer: &str) {
     *there = with_one(wanted, there.take());
 }
 
-fn with_one(kind: &Kind, mut value: Value) -> Value {
-    if let (Kind::List(item) | Kind::Map(item), Value::Array(items)) = (kind, &mut value) {
+fn with_one(kind: &FieldKind, mut value: Value) -> Value {
+    if let (FieldKind::List(item) | FieldKind::Map(item), Value::Array(items)) = (kind, &mut value) {
         items.push(item.blank());
     }
     value
@@ -64,15 +64,15 @@ fn up(value: &mut Value, pointer: &str) {
 }
 
 /// Kind of the value at a pointer; `None` if nothing can be there.
-fn kind_at<'a>(kind: &'a Kind, pointer: &str) -> Option<&'a Kind> {
+fn kind_at<'a>(kind: &'a FieldKind, pointer: &str) -> Option<&'a FieldKind> {
     let mut kind = kind;
     for part in pointer.split('/').skip(1) {
         kind = match kind {
-            Kind::Object(fields) => {
+            FieldKind::Object(fields) => {
                 let name = name_of(part);
                 &fields.iter().find(|Field { name: field, .. }| *field == name)?.kind
             }
-            Kind::List(item) | Kind::Map(item) => item,
+            FieldKind::List(item) | FieldKind::Map(item) => item,
             _ => return None,
         };
     }

@@ -1,10 +1,11 @@
 //! Forms that are made from a schema: the one that the routes are described with, so that a field or a family of rules
 //! that is added has its form without a line here.
 //!
-//! A [`Kind`] says what a value may be. [`read`] makes a value of what a form sent, under names that are JSON pointers;
-//! [`edit`] does what a button of the form asks for before it is saved; [`show`] makes the controls. Lists and maps
-//! grow by buttons that send the form, so no script is needed. While it is in a form a map is a list of its entries:
-//! names that are typed may be empty, or there twice, until it is saved ([`Kind::opened`], [`Kind::closed`]).
+//! A [`FieldKind`] says what a value may be. [`read`] makes a value of what a form sent, under names that are JSON
+//! pointers; [`edit`] does what a button of the form asks for before it is saved; [`show`] makes the controls. Lists and
+//! maps grow by buttons that send the form, so no script is needed. While it is in a form a map is a list of its
+//! entries: names that are typed may be empty, or there twice, until it is saved ([`FieldKind::opened`],
+//! [`FieldKind::closed`]).
 
 pub(super) mod edit;
 pub(super) mod read;
@@ -23,11 +24,11 @@ const VALUE: &str = "value";
 
 /// Kind of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Object(Vec<Field>),
-    List(Box<Kind>),
+    List(Box<FieldKind>),
     /// Values by names that are free: here the kind of an entry, an object of `key` and `value`.
-    Map(Box<Kind>),
+    Map(Box<FieldKind>),
     /// One of these words.
     Choice(Vec<String>),
     /// Any of these words.
@@ -41,7 +42,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Field {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     /// Description of the field in the documentation of the routes.
     pub(super) about: String,
     /// It means something by being absent.
@@ -55,7 +56,7 @@ impl Field {
     fn rank(&self) -> (usize, usize) {
         const FIRST: [&str; 5] = ["name", "namespace", "service", "type", "key"];
         let length = match self.kind {
-            Kind::Object(_) => 1,
+            FieldKind::Object(_) => 1,
             _ if self.kind.is_scalar() => 0,
             _ => 2,
         };
@@ -63,40 +64,40 @@ impl Field {
     }
 }
 
-impl Kind {
+impl FieldKind {
     /// Of a type.
-    pub(super) fn of<T: JsonSchema>() -> Kind {
+    pub(super) fn of<T: JsonSchema>() -> FieldKind {
         let mut schemas = SchemaGenerator::default();
         let schema = schemas.subschema_for::<T>().to_value();
         let definitions = schemas.take_definitions(true);
-        Source(&definitions).kind(&schema)
+        Schemas(&definitions).kind(&schema)
     }
 
     /// Texts by names, as an object's only field.
-    pub(super) fn texts(name: &str) -> Kind {
-        let kind = Kind::Map(Box::new(entry_of(Kind::Text)));
+    pub(super) fn texts(name: &str) -> FieldKind {
+        let kind = FieldKind::Map(Box::new(entry_of(FieldKind::Text)));
         let name = name.to_owned();
         let about = String::new();
-        Kind::Object(vec![Field { name, kind, about, is_optional: false, default: None }])
+        FieldKind::Object(vec![Field { name, kind, about, is_optional: false, default: None }])
     }
 
     /// Without some of the fields of this object.
-    pub(super) fn without(self, is_left_out: impl Fn(&str) -> bool) -> Kind {
+    pub(super) fn without(self, is_left_out: impl Fn(&str) -> bool) -> FieldKind {
         match self {
-            Kind::Object(mut fields) => {
+            FieldKind::Object(mut fields) => {
                 fields.retain(|field| !is_left_out(&field.name));
-                Kind::Object(fields)
+                FieldKind::Object(fields)
             }
             kind => kind,
         }
     }
 
     /// The fields of this object, then those of another.
-    pub(super) fn and(self, other: Kind) -> Kind {
+    pub(super) fn and(self, other: FieldKind) -> FieldKind {
         match (self, other) {
-            (Kind::Object(mut fields), Kind::Object(others)) => {
+            (FieldKind::Object(mut fields), FieldKind::Object(others)) => {
                 fields.extend(others);
-                Kind::Object(fields)
+                FieldKind::Object(fields)
             }
             (kind, _) => kind,
         }
@@ -105,23 +106,23 @@ impl Kind {
     /// Value before anything is entered.
     pub(super) fn blank(&self) -> Value {
         match self {
-            Kind::Object(fields) => {
+            FieldKind::Object(fields) => {
                 let needed = fields.iter().filter(|field| !field.is_optional);
                 let value = |field: &Field| field.default.clone().unwrap_or_else(|| field.kind.blank());
                 Value::Object(needed.map(|field| (field.name.clone(), value(field))).collect())
             }
-            Kind::List(_) | Kind::Map(_) | Kind::Several(_) => Value::Array(Vec::new()),
-            Kind::Choice(words) => Value::from(words.first().map_or("", String::as_str)),
-            Kind::Whole => Value::from(0),
-            Kind::Toggle => Value::from(false),
-            Kind::Text => Value::from(""),
+            FieldKind::List(_) | FieldKind::Map(_) | FieldKind::Several(_) => Value::Array(Vec::new()),
+            FieldKind::Choice(words) => Value::from(words.first().map_or("", String::as_str)),
+            FieldKind::Whole => Value::from(0),
+            FieldKind::Toggle => Value::from(false),
+            FieldKind::Text => Value::from(""),
         }
     }
 
     /// A value as a form has it.
     pub(super) fn opened(&self, value: Value) -> Value {
         match (self, value) {
-            (Kind::Object(fields), Value::Object(mut object)) => {
+            (FieldKind::Object(fields), Value::Object(mut object)) => {
                 let mut opened = Map::new();
                 for Field { name, kind, .. } in fields {
                     if let Some(value) = object.remove(name) {
@@ -130,8 +131,8 @@ impl Kind {
                 }
                 Value::Object(opened)
             }
-            (Kind::List(item), Value::Array(items)) => items.into_iter().map(|one| item.opened(one)).collect(),
-            (Kind::Map(entry), Value::Object(entries)) => {
+            (FieldKind::List(item), Value::Array(items)) => items.into_iter().map(|one| item.opened(one)).collect(),
+            (FieldKind::Map(entry), Value::Object(entries)) => {
                 let open = |(key, value): (String, Value)| entry.opened(json!({ KEY: key, VALUE: value }));
                 entries.into_iter().map(open).collect()
             }
@@ -142,7 +143,7 @@ impl Kind {
     /// The same value as everybody else knows it.
     pub(super) fn closed(&self, value: Value) -> Result<Value, Refusal> {
         Ok(match (self, value) {
-            (Kind::Object(fields), Value::Object(mut object)) => {
+            (FieldKind::Object(fields), Value::Object(mut object)) => {
                 let mut closed = Map::new();
                 for Field { name, kind, .. } in fields {
                     if let Some(value) = object.remove(name) {
@@ -151,10 +152,10 @@ impl Kind {
                 }
                 Value::Object(closed)
             }
-            (Kind::List(item), Value::Array(items)) => {
+            (FieldKind::List(item), Value::Array(items)) => {
                 Value::Array(items.into_iter().map(|one| item.closed(one)).collect::<Result<_, _>>()?)
             }
-            (Kind::Map(entry), Value::Array(items)) => {
+            (FieldKind::Map(entry), Value::Array(items)) => {
                 let mut entries = Map::new();
                 for one in items {
                     let mut one = entry.closed(one)?;
@@ -172,25 +173,25 @@ impl Kind {
 
     /// One value in one control.
     fn is_scalar(&self) -> bool {
-        !self.grows() && !matches!(self, Kind::Several(_))
+        !self.grows() && !matches!(self, FieldKind::Several(_))
     }
 
     /// Has parts that a button of the form adds; the words of several are all there from the start, to be ticked.
     fn grows(&self) -> bool {
-        matches!(self, Kind::Object(_) | Kind::List(_) | Kind::Map(_))
+        matches!(self, FieldKind::Object(_) | FieldKind::List(_) | FieldKind::Map(_))
     }
 }
 
 /// Named schemas.
-struct Source<'a>(&'a Map<String, Value>);
+struct Schemas<'a>(&'a Map<String, Value>);
 
-impl Source<'_> {
-    fn kind(&self, schema: &Value) -> Kind {
+impl Schemas<'_> {
+    fn kind(&self, schema: &Value) -> FieldKind {
         let schema = self.resolved(schema);
         let kinds = [&schema["anyOf"], &schema["oneOf"]].into_iter().filter_map(Value::as_array).flatten();
         let mut given = kinds.filter(|one| one["type"] != "null");
         if let Some(words) = schema["enum"].as_array() {
-            return Kind::Choice(words.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+            return FieldKind::Choice(words.iter().filter_map(Value::as_str).map(str::to_owned).collect());
         }
         if let Some(first) = given.next() {
             // A word is also taken as its number: the word is what people choose.
@@ -201,17 +202,17 @@ impl Source<'_> {
                 Some(fields) => {
                     let mut fields: Vec<_> = fields.iter().map(|(name, field)| self.field(name, field)).collect();
                     fields.sort_by_key(Field::rank);
-                    Kind::Object(fields)
+                    FieldKind::Object(fields)
                 }
-                None => Kind::Map(Box::new(entry_of(self.kind(&schema["additionalProperties"])))),
+                None => FieldKind::Map(Box::new(entry_of(self.kind(&schema["additionalProperties"])))),
             },
             "array" => match self.kind(&schema["items"]) {
-                Kind::Choice(words) => Kind::Several(words),
-                item => Kind::List(Box::new(item)),
+                FieldKind::Choice(words) => FieldKind::Several(words),
+                item => FieldKind::List(Box::new(item)),
             },
-            "integer" | "number" => Kind::Whole,
-            "boolean" => Kind::Toggle,
-            _ => Kind::Text,
+            "integer" | "number" => FieldKind::Whole,
+            "boolean" => FieldKind::Toggle,
+            _ => FieldKind::Text,
         }
     }
 
@@ -234,7 +235,7 @@ impl Source<'_> {
 }
 
 /// An entry of a map of values of this kind.
-fn entry_of(kind: Kind) -> Kind {
+fn entry_of(kind: FieldKind) -> FieldKind {
     let field = |name: &str, kind| Field {
         name: name.to_owned(),
         kind,
@@ -242,7 +243,7 @@ fn entry_of(kind: Kind) -> Kind {
         is_optional: false,
         default: None,
     };
-    Kind::Object(vec![field(KEY, Kind::Text), field(VALUE, kind)])
+    FieldKind::Object(vec![field(KEY, FieldKind::Text), field(VALUE, kind)])
 }
 
 fn kind_word(schema: &Value) -> &str {

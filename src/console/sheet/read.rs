@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::{Field, Kind};
+use super::{Field, FieldKind};
 use crate::console::form::Fields;
 
 /// Text that a ticked box sends.
@@ -22,28 +22,30 @@ impl<'a> Sent<'a> {
     }
 
     /// The value that was in the form.
-    pub(in crate::console) fn value(&self, kind: &Kind) -> Value {
+    pub(in crate::console) fn value(&self, kind: &FieldKind) -> Value {
         self.read(kind, "").unwrap_or_default()
     }
 
-    fn read(&self, kind: &Kind, at: &str) -> Option<Value> {
+    fn read(&self, kind: &FieldKind, at: &str) -> Option<Value> {
         Some(match kind {
-            Kind::Object(fields) => Value::Object(self.object(fields, at)),
-            Kind::List(item) | Kind::Map(item) => {
+            FieldKind::Object(fields) => Value::Object(self.object(fields, at)),
+            FieldKind::List(item) | FieldKind::Map(item) => {
                 let items = self.places(at).map(|place| self.read(item, &place).unwrap_or_else(|| item.blank()));
                 Value::Array(items.collect())
             }
-            Kind::Several(words) => {
+            FieldKind::Several(words) => {
                 let is_chosen = |word: &&String| self.get(&pointer(at, word)).is_some();
                 Value::from(words.iter().filter(is_chosen).cloned().collect::<Vec<_>>())
             }
             // Of a box that is not ticked nothing is sent.
-            Kind::Toggle => Value::from(self.get(at).is_some_and(|given| given == TRUE)),
+            FieldKind::Toggle => Value::from(self.get(at).is_some_and(|given| given == TRUE)),
             // What is no number is refused by who knows which it may be.
-            Kind::Whole => self.given(at).map(|text| text.parse::<u64>().map_or_else(|_| text.into(), Value::from))?,
-            Kind::Choice(_) => Value::from(self.given(at)?),
+            FieldKind::Whole => {
+                self.given(at).map(|text| text.parse::<u64>().map_or_else(|_| text.into(), Value::from))?
+            }
+            FieldKind::Choice(_) => Value::from(self.given(at)?),
             // Browsers end lines in forms by two characters.
-            Kind::Text => Value::from(self.get(at)?.replace("\r\n", "\n")),
+            FieldKind::Text => Value::from(self.get(at)?.replace("\r\n", "\n")),
         })
     }
 

@@ -4,7 +4,7 @@ use askama::Template;
 use serde_json::Value;
 
 use super::read::{TRUE, path, pointer};
-use super::{Field, Kind};
+use super::{Field, FieldKind};
 use crate::console::texts::Texts;
 
 /// Form element that shows one value to a person.
@@ -18,10 +18,10 @@ pub(in crate::console) struct Control {
     about: String,
     /// Reason why the value was refused; `None` if it was not.
     fault: Option<String>,
-    form: Form,
+    form: Widget,
 }
 
-enum Form {
+enum Widget {
     /// May be there, and is not.
     Absent,
     Text {
@@ -52,23 +52,23 @@ enum Form {
         is_short: bool,
     },
     Items {
-        items: Vec<Item>,
+        items: Vec<WidgetItem>,
         is_optional: bool,
         is_ordered: bool,
     },
 }
 
-impl Form {
+impl Widget {
     fn has_part_at_fault(&self) -> bool {
         match self {
-            Form::Group { parts, more, .. } => parts.iter().chain(more).any(Control::is_at_fault),
-            Form::Items { items, .. } => items.iter().any(|item| item.control.is_at_fault()),
+            Widget::Group { parts, more, .. } => parts.iter().chain(more).any(Control::is_at_fault),
+            Widget::Items { items, .. } => items.iter().any(|item| item.control.is_at_fault()),
             _ => false,
         }
     }
 }
 
-struct Item {
+struct WidgetItem {
     pointer: String,
     number: usize,
     control: Control,
@@ -83,9 +83,9 @@ pub(in crate::console) struct Drawing<'a> {
 
 impl Drawing<'_> {
     /// The controls of an object.
-    pub(in crate::console) fn controls(&self, kind: &Kind, value: &Value) -> Vec<Control> {
+    pub(in crate::console) fn controls(&self, kind: &FieldKind, value: &Value) -> Vec<Control> {
         match kind {
-            Kind::Object(fields) => self.fields(fields, value, "").collect(),
+            FieldKind::Object(fields) => self.fields(fields, value, "").collect(),
             _ => Vec::new(),
         }
     }
@@ -96,23 +96,23 @@ impl Drawing<'_> {
 
     fn field(&self, field: &Field, value: &Value, at: &str) -> Control {
         let form = match (&field.kind, value) {
-            (Kind::Toggle, _) if field.is_optional => Form::Maybe { value: value.as_bool().map_or("", word) },
-            (kind, Value::Null) if field.is_optional && kind.grows() => Form::Absent,
+            (FieldKind::Toggle, _) if field.is_optional => Widget::Maybe { value: value.as_bool().map_or("", word) },
+            (kind, Value::Null) if field.is_optional && kind.grows() => Widget::Absent,
             (kind, value) => self.form(kind, value, at, field.is_optional),
         };
         self.control(at, field.name.clone(), field.about.clone(), form)
     }
 
-    fn control(&self, at: &str, label: String, about: String, form: Form) -> Control {
+    fn control(&self, at: &str, label: String, about: String, form: Widget) -> Control {
         // A group says of its own only what none of its parts does.
         let own = self.fault.filter(|fault| !form.has_part_at_fault() && is_about(fault, &path(at)));
         let fault = own.map(str::to_owned);
         Control { t: self.t, pointer: at.to_owned(), label, about, fault, form }
     }
 
-    fn form(&self, kind: &Kind, value: &Value, at: &str, is_optional: bool) -> Form {
+    fn form(&self, kind: &FieldKind, value: &Value, at: &str, is_optional: bool) -> Widget {
         match kind {
-            Kind::Object(fields) => {
+            FieldKind::Object(fields) => {
                 let is_short = fields.len() <= 4 && fields.iter().all(|field| field.kind.is_scalar());
                 // What may be there and is not waits behind a click, where there is much.
                 let waits = |control: &Control, field: &Field| {
@@ -121,36 +121,44 @@ impl Drawing<'_> {
                 let (more, parts): (Vec<_>, Vec<_>) =
                     self.fields(fields, value, at).zip(fields).partition(|(control, field)| waits(control, field));
                 let controls = |parts: Vec<(Control, &Field)>| parts.into_iter().map(|(control, _)| control).collect();
-                Form::Group { parts: controls(parts), more: controls(more), is_optional, is_short }
+                Widget::Group { parts: controls(parts), more: controls(more), is_optional, is_short }
             }
-            Kind::List(item) | Kind::Map(item) => {
+            FieldKind::List(item) | FieldKind::Map(item) => {
                 let items = value.as_array().map(Vec::as_slice).unwrap_or_default().iter().enumerate();
                 let item = |(index, value): (usize, &Value)| {
                     let pointer = format!("{at}/{index}");
                     let form = self.form(item, value, &pointer, false);
                     let label = value["name"].as_str().unwrap_or_default().to_owned();
-                    Item { control: self.control(&pointer, label, String::new(), form), pointer, number: index + 1 }
+                    WidgetItem {
+                        control: self.control(&pointer, label, String::new(), form),
+                        pointer,
+                        number: index + 1,
+                    }
                 };
-                Form::Items { items: items.map(item).collect(), is_optional, is_ordered: matches!(kind, Kind::List(_)) }
+                Widget::Items {
+                    items: items.map(item).collect(),
+                    is_optional,
+                    is_ordered: matches!(kind, FieldKind::List(_)),
+                }
             }
-            Kind::Choice(words) => {
+            FieldKind::Choice(words) => {
                 let value = value.as_str().unwrap_or_default().to_owned();
-                Form::Choice { words: words.clone(), value, may_be_empty: is_optional }
+                Widget::Choice { words: words.clone(), value, may_be_empty: is_optional }
             }
-            Kind::Several(words) => {
+            FieldKind::Several(words) => {
                 let chosen: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
                 let word = |word: &String| (word.clone(), pointer(at, word), chosen.contains(&word.as_str()));
-                Form::Several { words: words.iter().map(word).collect(), is_optional }
+                Widget::Several { words: words.iter().map(word).collect(), is_optional }
             }
-            Kind::Toggle => Form::Toggle { is_on: value.as_bool().unwrap_or_default() },
-            Kind::Whole | Kind::Text => {
+            FieldKind::Toggle => Widget::Toggle { is_on: value.as_bool().unwrap_or_default() },
+            FieldKind::Whole | FieldKind::Text => {
                 let value = match value {
                     Value::String(text) => text.clone(),
                     Value::Null => String::new(),
                     other => other.to_string(),
                 };
                 let is_long = value.len() > 80 || value.contains('\n');
-                Form::Text { value, is_number: *kind == Kind::Whole, is_long }
+                Widget::Text { value, is_number: *kind == FieldKind::Whole, is_long }
             }
         }
     }
@@ -178,12 +186,12 @@ impl Control {
 
     fn is_empty(&self) -> bool {
         match &self.form {
-            Form::Absent => true,
-            Form::Text { value, .. } | Form::Choice { value, .. } => value.is_empty(),
-            Form::Maybe { value } => value.is_empty(),
-            Form::Items { items, .. } => items.is_empty(),
-            Form::Several { words, .. } => !words.iter().any(|(_, _, is_chosen)| *is_chosen),
-            Form::Toggle { .. } | Form::Group { .. } => false,
+            Widget::Absent => true,
+            Widget::Text { value, .. } | Widget::Choice { value, .. } => value.is_empty(),
+            Widget::Maybe { value } => value.is_empty(),
+            Widget::Items { items, .. } => items.is_empty(),
+            Widget::Several { words, .. } => !words.iter().any(|(_, _, is_chosen)| *is_chosen),
+            Widget::Toggle { .. } | Widget::Group { .. } => false,
         }
     }
 }

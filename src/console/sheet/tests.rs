@@ -48,7 +48,7 @@ fn sent(page: &str) -> Fields {
     Fields::parse(pairs.finish().as_bytes())
 }
 
-fn drawn(kind: &Kind, value: &Value, fault: Option<&str>) -> String {
+fn drawn(kind: &FieldKind, value: &Value, fault: Option<&str>) -> String {
     let controls = Drawing { t: Language::English.texts(), fault }.controls(kind, value);
     controls.iter().map(|control| control.render().expect("it can be made")).collect()
 }

@@ -25,11 +25,11 @@ pub struct PropertiesError {
     pub line: usize,
     /// In characters of it, counted from 1.
     pub column: usize,
-    pub fault: Fault,
+    pub fault: PropertiesFault,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum PropertiesFault {
     /// `\u` not followed by four hexadecimal digits.
     MalformedEscape,
     /// `\u` escapes that name a high surrogate without its low one, or the other way round.
@@ -42,11 +42,11 @@ impl fmt::Display for PropertiesError {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for PropertiesFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Fault::MalformedEscape => "\\u must be followed by four hexadecimal digits",
-            Fault::LoneSurrogate => "a \\u escape names half of a surrogate pair",
+            PropertiesFault::MalformedEscape => "\\u must be followed by four hexadecimal digits",
+            PropertiesFault::LoneSurrogate => "a \\u escape names half of a surrogate pair",
         })
     }
 }
@@ -93,11 +93,11 @@ struct LogicalLines<'a> {
     line_start: usize,
     buffer: String,
     /// From where in the text the buffer is.
-    parts: Vec<Part>,
+    parts: Vec<LinePart>,
 }
 
 /// Part of a logical line that stands on one natural line.
-struct Part {
+struct LinePart {
     /// Its first byte in the buffer, and in the text.
     buffer: usize,
     text: usize,
@@ -123,7 +123,7 @@ impl<'a> LogicalLines<'a> {
     }
 
     /// With the place in the text of a byte of the buffer.
-    fn error(&self, fault: Fault, at: usize) -> PropertiesError {
+    fn error(&self, fault: PropertiesFault, at: usize) -> PropertiesError {
         let part =
             self.parts.iter().rfind(|part| part.buffer <= at).expect("what is in the buffer comes from the text");
         let before = &self.text[part.line_start..part.text + (at - part.buffer)];
@@ -194,7 +194,7 @@ impl<'a> LogicalLines<'a> {
     fn begin_part(&mut self, first: char) {
         let text = self.text.len() - self.rest.as_str().len() - first.len_utf8();
         let (line, line_start) = (self.natural_line, self.line_start);
-        self.parts.push(Part { buffer: self.buffer.len(), text, line, line_start });
+        self.parts.push(LinePart { buffer: self.buffer.len(), text, line, line_start });
     }
 
     /// Counts a line end and swallows the second half of CR LF.
@@ -236,7 +236,7 @@ fn split(line: &str) -> (&str, &str) {
 }
 
 /// A fault comes with the byte at which its escape begins.
-fn unescape(raw: &str) -> Result<String, (Fault, usize)> {
+fn unescape(raw: &str) -> Result<String, (PropertiesFault, usize)> {
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw.chars();
     while let Some(c) = rest.next() {
@@ -259,24 +259,24 @@ fn unescape(raw: &str) -> Result<String, (Fault, usize)> {
 }
 
 /// Reads the digits after `\u`, and a second escape where the first names a high surrogate.
-fn unicode_escape(rest: &mut Chars<'_>) -> Result<char, Fault> {
+fn unicode_escape(rest: &mut Chars<'_>) -> Result<char, PropertiesFault> {
     let first = code_unit(rest)?;
     let mut units = vec![first];
     if (0xd800..0xdc00).contains(&first) {
-        let low = rest.as_str().strip_prefix("\\u").ok_or(Fault::LoneSurrogate)?;
+        let low = rest.as_str().strip_prefix("\\u").ok_or(PropertiesFault::LoneSurrogate)?;
         *rest = low.chars();
         units.push(code_unit(rest)?);
     }
-    char::decode_utf16(units).next().and_then(Result::ok).ok_or(Fault::LoneSurrogate)
+    char::decode_utf16(units).next().and_then(Result::ok).ok_or(PropertiesFault::LoneSurrogate)
 }
 
-fn code_unit(rest: &mut Chars<'_>) -> Result<u16, Fault> {
-    let digits = rest.as_str().get(..ESCAPE_DIGITS).ok_or(Fault::MalformedEscape)?;
+fn code_unit(rest: &mut Chars<'_>) -> Result<u16, PropertiesFault> {
+    let digits = rest.as_str().get(..ESCAPE_DIGITS).ok_or(PropertiesFault::MalformedEscape)?;
     // `from_str_radix` alone would take a sign.
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return Err(Fault::MalformedEscape);
+        return Err(PropertiesFault::MalformedEscape);
     }
-    let unit = u16::from_str_radix(digits, 16).map_err(|_| Fault::MalformedEscape)?;
+    let unit = u16::from_str_radix(digits, 16).map_err(|_| PropertiesFault::MalformedEscape)?;
     *rest = rest.as_str()[ESCAPE_DIGITS..].chars();
     Ok(unit)
 }
@@ -367,21 +367,21 @@ mod tests {
     #[test]
     fn bad_escapes_are_refused_with_their_place() {
         let table = [
-            ("a=\\u", 1, 3, Fault::MalformedEscape),
-            ("a=1\nb=\\u12", 2, 3, Fault::MalformedEscape),
-            ("a=1\r\n#\r\nb=\\u12g4", 3, 3, Fault::MalformedEscape),
-            ("a=1\rb=\\u12", 2, 3, Fault::MalformedEscape),
-            ("\\u+123=1", 1, 1, Fault::MalformedEscape),
-            ("a=\\uu0041", 1, 3, Fault::MalformedEscape),
-            ("  ä é = ö\\u0041\\u12é", 1, 16, Fault::MalformedEscape),
-            ("a=1\\\n \\u12", 2, 2, Fault::MalformedEscape),
-            ("a=1\\\r\n  2\\\r\n\t3 \\u12", 3, 4, Fault::MalformedEscape),
-            ("\\\n\\u12", 2, 1, Fault::MalformedEscape),
-            ("\n\na=\\ud83d", 3, 3, Fault::LoneSurrogate),
-            ("a=\\ude00\\ud83d", 1, 3, Fault::LoneSurrogate),
-            ("a=\\ud83dx", 1, 3, Fault::LoneSurrogate),
-            ("a=1\nb=\\ud83d\\u0041", 2, 3, Fault::LoneSurrogate),
-            ("a=\\ud83d\\u00", 1, 3, Fault::MalformedEscape),
+            ("a=\\u", 1, 3, PropertiesFault::MalformedEscape),
+            ("a=1\nb=\\u12", 2, 3, PropertiesFault::MalformedEscape),
+            ("a=1\r\n#\r\nb=\\u12g4", 3, 3, PropertiesFault::MalformedEscape),
+            ("a=1\rb=\\u12", 2, 3, PropertiesFault::MalformedEscape),
+            ("\\u+123=1", 1, 1, PropertiesFault::MalformedEscape),
+            ("a=\\uu0041", 1, 3, PropertiesFault::MalformedEscape),
+            ("  ä é = ö\\u0041\\u12é", 1, 16, PropertiesFault::MalformedEscape),
+            ("a=1\\\n \\u12", 2, 2, PropertiesFault::MalformedEscape),
+            ("a=1\\\r\n  2\\\r\n\t3 \\u12", 3, 4, PropertiesFault::MalformedEscape),
+            ("\\\n\\u12", 2, 1, PropertiesFault::MalformedEscape),
+            ("\n\na=\\ud83d", 3, 3, PropertiesFault::LoneSurrogate),
+            ("a=\\ude00\\ud83d", 1, 3, PropertiesFault::LoneSurrogate),
+            ("a=\\ud83dx", 1, 3, PropertiesFault::LoneSurrogate),
+            ("a=1\nb=\\ud83d\\u0041", 2, 3, PropertiesFault::LoneSurrogate),
+            ("a=\\ud83d\\u00", 1, 3, PropertiesFault::MalformedEscape),
         ];
         for (text, line, column, fault) in table {
             assert_eq!(parse(text), Err(PropertiesError { line, column, fault }), "{text:?}");

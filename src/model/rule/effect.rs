@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::matching::ALL;
-use super::shape::{End, Side};
+use super::shape::{End, EndRole};
 use super::{Body, Rule};
 use crate::model::grant::ReadScope;
 
@@ -25,10 +25,12 @@ impl Effect {
         body.shape().each_end(&mut |side, of, service| {
             let Some(end) = End::of(of, service, namespace) else { return };
             match side {
-                Side::Callee => effect.callees.push(end),
-                Side::Caller | Side::AnyCaller if of.is_empty() && service == ALL => effect.callers.push(End::every()),
-                Side::Caller | Side::AnyCaller => effect.callers.push(end),
-                Side::Destination | Side::Transfer => effect.others.push(end),
+                EndRole::Callee => effect.callees.push(end),
+                EndRole::Caller | EndRole::AnyCaller if of.is_empty() && service == ALL => {
+                    effect.callers.push(End::every())
+                }
+                EndRole::Caller | EndRole::AnyCaller => effect.callers.push(end),
+                EndRole::Destination | EndRole::Transfer => effect.others.push(end),
             }
         });
         let Effect { callees, callers, others } = &mut effect;

@@ -37,7 +37,7 @@ use routing::{Labels, Nearness, Route, Routing, RoutingPatch};
 
 pub use draft::{RuleDraft, RuleHead};
 pub use effect::Effect;
-pub use shape::{End, Shape, Side};
+pub use shape::{End, EndRole, Shape};
 
 wire_enum! {
     /// Type of the rule of a release; the families that are not here are known by name only.

@@ -34,12 +34,12 @@ pub trait Shape: Explained {
 
     /// Shows namespace and name of each service that the rule is about, and what it is to the rule; an
     /// empty namespace stands for that of the rule, an empty name for none.
-    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str));
+    fn each_end(&self, visit: &mut dyn FnMut(EndRole, &str, &str));
 }
 
 /// Role of a service in a rule that names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum EndRole {
     Callee,
     Caller,
     /// Every service of a namespace, or of all of them, as callers of a callee that has a name.
@@ -50,10 +50,10 @@ pub enum Side {
     Transfer,
 }
 
-impl Side {
+impl EndRole {
     /// True if clients ask for the rule by the name of this service.
     pub(super) fn is_asked_for(self) -> bool {
-        !matches!(self, Side::AnyCaller | Side::Transfer)
+        !matches!(self, EndRole::AnyCaller | EndRole::Transfer)
     }
 }
 

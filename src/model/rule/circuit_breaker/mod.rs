@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::{Fault, each, within_range};
 use super::fault_detect::MessageHeader;
 use super::matching::{ALL, MatchString, MatchType, ValueType};
-use super::shape::{Shape, Side, shape};
+use super::shape::{EndRole, Shape, shape};
 use super::traffic::{Api, ServiceKey};
 use crate::model::wire::{Uint32, wire_enum};
 
@@ -255,11 +255,11 @@ impl Shape for CircuitBreaker {
     }
 
     /// Every caller is no service that the rule is about, where it is about the one that is called.
-    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
+    fn each_end(&self, visit: &mut dyn FnMut(EndRole, &str, &str)) {
         let RuleMatcher { source, destination } = &self.rule_matcher;
-        visit(Side::Callee, &destination.namespace, &destination.service);
+        visit(EndRole::Callee, &destination.namespace, &destination.service);
         let is_open = source.service == ALL && !destination.service.is_empty();
-        let side = if is_open { Side::AnyCaller } else { Side::Caller };
+        let side = if is_open { EndRole::AnyCaller } else { EndRole::Caller };
         visit(side, &source.namespace, &source.service);
     }
 }

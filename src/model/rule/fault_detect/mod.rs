@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Body;
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{Shape, Side, drop_default, shape};
+use super::shape::{EndRole, Shape, drop_default, shape};
 use super::traffic::Api;
 use crate::model::wire::{Uint32, wire_enum};
 
@@ -172,8 +172,8 @@ impl Shape for FaultDetect {
         Some(Body::FaultDetect(FaultDetect { rules, target_service, service, ..FaultDetect::default() }))
     }
 
-    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
-        self.target_service.iter().for_each(|target| visit(Side::Callee, &target.namespace, &target.service));
-        self.service.iter().for_each(|service| visit(Side::Callee, "", service));
+    fn each_end(&self, visit: &mut dyn FnMut(EndRole, &str, &str)) {
+        self.target_service.iter().for_each(|target| visit(EndRole::Callee, &target.namespace, &target.service));
+        self.service.iter().for_each(|service| visit(EndRole::Callee, "", service));
     }
 }

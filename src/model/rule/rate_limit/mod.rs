@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::ALL;
-use super::shape::{Shape, Side, drop_default, shape};
+use super::shape::{EndRole, Shape, drop_default, shape};
 use super::traffic::{Api, Argument, LimitArgumentType, ServiceKey};
 use crate::model::wire::{Span, Uint32, span_or_ms, wire_enum};
 
@@ -180,14 +180,14 @@ impl Shape for RateLimit {
         drop_default(&mut self.callee);
     }
 
-    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
+    fn each_end(&self, visit: &mut dyn FnMut(EndRole, &str, &str)) {
         let callee = self.callee.iter().map(|callee| (callee.namespace.as_str(), callee.service.as_str()));
         let own = self.service.iter().map(|service| ("", service.as_str()));
         let mut named = callee.chain(own).filter(|(_, service)| !service.is_empty()).peekable();
         if named.peek().is_none() {
-            visit(Side::Callee, "", ALL);
+            visit(EndRole::Callee, "", ALL);
         }
-        named.for_each(|(namespace, service)| visit(Side::Callee, namespace, service));
+        named.for_each(|(namespace, service)| visit(EndRole::Callee, namespace, service));
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::{Fault, each, within_range};
 use super::matching::MatchString;
-use super::shape::{Shape, Side, drop_default, shape};
+use super::shape::{EndRole, Shape, drop_default, shape};
 use super::traffic::{Argument, ArgumentType, ServiceKey};
 use crate::model::wire::{Uint32, Words, wire_enum};
 
@@ -257,16 +257,16 @@ impl Shape for Routing {
         drop_default(&mut self.routing_config.callee);
     }
 
-    fn each_end(&self, visit: &mut dyn FnMut(Side, &str, &str)) {
+    fn each_end(&self, visit: &mut dyn FnMut(EndRole, &str, &str)) {
         let config = &self.routing_config;
-        for (side, key) in [(Side::Caller, &config.caller), (Side::Callee, &config.callee)] {
+        for (side, key) in [(EndRole::Caller, &config.caller), (EndRole::Callee, &config.callee)] {
             key.iter().for_each(|key| visit(side, &key.namespace, &key.service));
         }
         for group in config.custom_rules().iter().flat_map(|rule| &rule.destinations) {
-            visit(Side::Destination, &group.namespace, &group.service);
-            visit(Side::Transfer, &group.namespace, &group.transfer);
+            visit(EndRole::Destination, &group.namespace, &group.service);
+            visit(EndRole::Transfer, &group.namespace, &group.transfer);
         }
         let namespace = config.namespace.as_deref().unwrap_or_default();
-        config.service.iter().for_each(|service| visit(Side::Callee, namespace, service));
+        config.service.iter().for_each(|service| visit(EndRole::Callee, namespace, service));
     }
 }
