@@ -126,6 +126,7 @@ pages! {
     from_polaris: "docs/from-polaris.md";
     guarantees: "docs/guarantees.md";
     internals_glossary: "docs/internals/glossary.md";
+    internals_newcomer: "docs/internals/newcomer.md";
     internals_paths: "docs/internals/paths.md";
     metrics: "docs/metrics.md";
     operating: "docs/operating.md";
