@@ -75,38 +75,39 @@ macro_rules! metrics {
 }
 
 metrics! {
-    /// Duration of HTTP requests that are not held, by surface, route template, method and status.
-    request_duration: HistogramVec "thuban_request_duration_seconds" ["surface", "route", "method", "code"] in LATENCY_BUCKETS;
-    /// HTTP requests being served now, held polls excluded.
+    /// Duration of HTTP requests that are not long polls, by listener, route template, method and status.
+    request_duration: HistogramVec "thuban_request_duration_seconds" ["surface", "route", "method", "code"]
+        in LATENCY_BUCKETS;
+    /// HTTP requests being served, held polls excluded.
     requests_in_flight: IntGauge "thuban_requests_in_flight";
-    /// Write answers by business code, one count per batch item.
+    /// Results of writes by business code, one per batch item.
     outcomes: IntCounterVec "thuban_write_outcomes_total" ["code"];
 
-    /// Long polls held now.
+    /// Long polls held.
     polls_held: IntGauge "thuban_long_polls_held";
-    /// Clients with what they have that this node remembers.
+    /// Clients in this node's register of which release each client has.
     subscribers: IntGauge "thuban_subscribers";
-    /// Bytes that they take in memory.
+    /// Memory of the register of clients in bytes.
     subscribers_bytes: IntGauge "thuban_subscribers_bytes";
-    /// Clients of this node that are there now and have, or should have, a release, by kind: config_files, or that of the rules.
+    /// Connected clients with a release, or entitled to one, by kind: config_files, or the kind of a rule.
     subscribers_present: IntGaugeVec "thuban_subscribers_present" ["kind"];
-    /// Those of them that have what they should have by now.
+    /// Connected clients on the current release, by kind; a subset of thuban_subscribers_present.
     subscribers_current: IntGaugeVec "thuban_subscribers_current" ["kind"];
-    /// Clients that were not remembered, as there are too many, in all or of one address.
+    /// Clients left out of the register because it is full, in total or for one address.
     subscribers_turned_away: IntGauge "thuban_subscribers_turned_away";
-    /// Long polls ended, by how: changed, unchanged, dropped (client gone), refused, shutdown.
+    /// Long polls ended, by outcome: changed, unchanged, dropped (client gone), refused, shutdown.
     polls_ended: IntCounterVec "thuban_long_polls_total" ["outcome"];
-    /// How long a poll was held before its answer.
+    /// Time a long poll was held before its answer, by outcome.
     poll_hold: HistogramVec "thuban_long_poll_hold_seconds" ["outcome"] in HOLD_BUCKETS;
-    /// Config pulls refused with 503 because this node had not applied what the client named.
+    /// Config pulls refused with 503 because this node had not applied the version the client named.
     pulls_behind: IntCounter "thuban_config_pulls_behind_total";
-    /// Bytes of the contents of config files that are in memory: of drafts and of releases in force.
+    /// Bytes of config file contents in memory: drafts and releases in force.
     content_bytes: IntGauge "thuban_config_content_bytes";
-    /// Bytes of renderings of released files that are kept for the next clients.
+    /// Bytes of the cache of rendered releases.
     render_cache_bytes: IntGauge "thuban_render_cache_bytes";
-    /// Renderings that were kept when a client asked for them.
+    /// Renderings served from the cache.
     render_cache_hits: IntCounter "thuban_render_cache_hits_total";
-    /// Renderings that were made, as they were not kept.
+    /// Renderings made because the cache did not have them.
     render_cache_misses: IntCounter "thuban_render_cache_misses_total";
 
     /// 1 while a leader is known, else 0.
@@ -117,140 +118,140 @@ metrics! {
     role: IntGaugeVec "thuban_raft_role" ["role"];
     /// Current term.
     term: IntGauge "thuban_raft_term";
-    /// Changes of leader seen by this node.
+    /// Leader changes seen by this node.
     leader_changes: IntCounter "thuban_raft_leader_changes_total";
-    /// Index of the last entry in the log of this node.
+    /// Index of the last entry in this node's log.
     last_log_index: IntGauge "thuban_raft_last_log_index";
     /// Index of the last entry known to be committed.
     committed_index: IntGauge "thuban_raft_committed_index";
-    /// Index of the last entry that the state machine applied.
+    /// Index of the last applied entry.
     applied_index: IntGauge "thuban_raft_applied_index";
-    /// Index that the newest snapshot covers.
+    /// Index of the last entry in the newest snapshot.
     snapshot_index: IntGauge "thuban_raft_snapshot_index";
-    /// Index up to which the log is purged.
+    /// Index of the last purged log entry.
     purged_index: IntGauge "thuban_raft_purged_index";
-    /// On the leader: entries that a peer is behind this node's log.
+    /// On the leader: log entries that a peer does not have yet.
     peer_lag: IntGaugeVec "thuban_raft_peer_lag_entries" ["peer"];
-    /// 1 while the control connection to a peer answers, else 0.
+    /// 1 while a peer answers pings, else 0.
     peer_reachable: IntGaugeVec "thuban_peer_reachable" ["peer"];
-    /// Round trip of the last ping to a peer.
+    /// Round trip time of the last ping to a peer.
     peer_round_trip: GaugeVec "thuban_peer_round_trip_seconds" ["peer"];
-    /// On the leader: 1 while a peer is heard and has taken none of the entries that wait for it for 10 s, else 0.
+    /// On the leader: 1 while a peer answers pings but has accepted no pending entry for 10 s, else 0.
     peer_stuck: IntGaugeVec "thuban_peer_stuck" ["peer"];
-    /// Seconds for which something may have been committed that is not applied here; 0 on a leader, infinite at first.
+    /// Age of this node's state: time up to which commits may be missing; 0 on a leader, +Inf at first.
     freshness: Gauge "thuban_freshness_seconds";
-    /// How long a leader may be silent before this node takes it for gone.
+    /// Election timeout: silence of the leader after which this node starts an election.
     election_timeout: Gauge "thuban_election_timeout_seconds";
-    /// On the leader: sessions of log replication to a peer that failed; they are tried again with pauses.
+    /// On the leader: failed replication sessions to a peer; each is retried with backoff.
     peer_append_failures: IntCounterVec "thuban_peer_append_failures_total" ["peer"];
-    /// 1 while members hold different states at the same index as this node sees it, else 0.
+    /// 1 while this node sees members with different states at the same index, else 0.
     state_diverged: IntGauge "thuban_state_diverged";
     /// Connections refused on the peer listener, by reason.
     peer_refused: IntCounterVec "thuban_peer_connections_refused_total" ["reason"];
-    /// Commands proposed through this node and waiting for their result.
+    /// Commands proposed through this node that wait for their result.
     proposals_pending: IntGauge "thuban_proposals_pending";
-    /// Commands that got no result, by reason.
+    /// Commands without a result, by reason: no_leader, outcome_unknown, refused.
     proposals_failed: IntCounterVec "thuban_proposals_failed_total" ["reason"];
     /// Time from proposal to result, on the node that took the request.
     proposal_duration: Histogram "thuban_proposal_duration_seconds" in LATENCY_BUCKETS;
     /// Commands forwarded to the leader.
     forwards: IntCounter "thuban_forwards_total";
-    /// Repeated commands that the state machine recognised and did not apply again.
+    /// Repeated commands that apply recognised by their request id and skipped.
     duplicates: IntCounter "thuban_duplicate_commands_total";
 
     /// Duration of one fsync of the log.
     fsync_duration: Histogram "thuban_log_fsync_duration_seconds" in LATENCY_BUCKETS;
-    /// Appends that one fsync covered.
+    /// Appends per fsync of the log.
     fsync_batch: Histogram "thuban_log_fsync_appends" in BATCH_BUCKETS;
-    /// Duration of applying one group of entries, the state batch included.
+    /// Duration of applying one group of entries, the batch of rows included.
     apply_duration: Histogram "thuban_apply_duration_seconds" in LATENCY_BUCKETS;
-    /// Entries that one apply covered.
+    /// Entries per applied group.
     apply_batch: Histogram "thuban_apply_entries" in BATCH_BUCKETS;
-    /// Time for which apply held the catalog, with every reader waiting, at a time.
+    /// Time apply held the lock of the catalog at a stretch; readers wait for that long.
     catalog_held: Histogram "thuban_catalog_held_seconds" in LATENCY_BUCKETS;
-    /// Snapshots by what happened to them: built, sent, installed, failed.
+    /// Snapshots by event: built, sent, installed, failed.
     snapshots: IntCounterVec "thuban_snapshots_total" ["event"];
     /// Size of the newest snapshot file.
     snapshot_bytes: IntGauge "thuban_snapshot_size_bytes";
-    /// Duration of the last snapshot build.
+    /// Duration of building a snapshot.
     snapshot_build: Histogram "thuban_snapshot_build_duration_seconds" in LATENCY_BUCKETS;
 
-    /// 1 while the last attempt to write a snapshot failed: it is repeated, and the log grows meanwhile.
+    /// 1 while the last attempt to write a snapshot failed; it is retried, and the log grows meanwhile.
     snapshot_failing: IntGauge "thuban_snapshot_failing";
-    /// Bytes of the entries in the log of this node.
+    /// Bytes of the entries in this node's log.
     log_bytes: IntGauge "thuban_log_size_bytes";
     /// Bytes of all rows of the replicated state, as --quota-bytes counts them.
     state_bytes: IntGauge "thuban_state_bytes";
-    /// Free bytes of the filesystem under the data directory.
+    /// Free bytes on the filesystem of the data directory.
     disk_free: IntGauge "thuban_disk_free_bytes";
-    /// Free bytes below which nothing is added any more, see --disk-reserve-bytes.
+    /// Free bytes below which writes that add data are refused, see --disk-reserve-bytes.
     disk_reserve: IntGauge "thuban_disk_reserve_bytes";
-    /// Bytes of state above which nothing is added any more, see --quota-bytes; 0 for none.
+    /// Bytes of state above which writes that add data are refused, see --quota-bytes; 0 for no quota.
     quota_bytes: IntGauge "thuban_quota_bytes";
-    /// Bytes of memory that this node may have, see --memory-limit-bytes; 0 where nothing is known of a limit.
+    /// Memory limit of this node in bytes, see --memory-limit-bytes; 0 if no limit is known.
     memory_limit: IntGauge "thuban_memory_limit_bytes";
-    /// Bytes of memory that it has, pages of files not counted.
+    /// Memory use of this node in bytes, page cache excluded.
     memory_used: IntGauge "thuban_memory_used_bytes";
-    /// 1 while room is short and what adds is refused, by reason: disk and memory (its own or, on the leader, any member's; a learner's stops nothing), quota.
+    /// 1 on shortage of disk, memory (own; on the leader any member's) or quota; a learner's stops no write.
     storage_alarm: IntGaugeVec "thuban_storage_alarm" ["reason"];
 
-    /// Bytes of bodies and large answers of clients that are under way, until they are answered or sent.
+    /// Bytes of request bodies and large answers in memory, until answered or sent.
     under_way: IntGauge "thuban_under_way_bytes";
-    /// Bytes that may be; a quarter of them, and at least 16 MiB, those of one address.
+    /// Limit of thuban_under_way_bytes; one address may use a quarter of it, and at least 16 MiB.
     under_way_max: IntGauge "thuban_under_way_max_bytes";
 
-    /// Connections of clients that are open, by listener: api, compat.
+    /// Open client connections, by listener: api, compat.
     connections: IntGaugeVec "thuban_connections" ["listener"];
-    /// Connections closed before a request was read, by listener and reason: total, address, descriptors, tls, tls_slow, plain.
+    /// Connections closed before a request, by listener and reason: total, address, descriptors, tls, tls_slow, plain.
     connections_refused: IntCounterVec "thuban_connections_refused_total" ["listener", "reason"];
 
-    /// RocksDB, live data on disk by column family.
+    /// RocksDB: live data on disk, by column family.
     rocksdb_live_bytes: IntGaugeVec "thuban_rocksdb_live_data_size_bytes" ["cf"];
-    /// RocksDB, memtables by column family.
+    /// RocksDB: size of the memtables, by column family.
     rocksdb_memtable_bytes: IntGaugeVec "thuban_rocksdb_memtable_size_bytes" ["cf"];
-    /// RocksDB, files by column family.
+    /// RocksDB: size of the files, by column family.
     rocksdb_files_bytes: IntGaugeVec "thuban_rocksdb_files_size_bytes" ["cf"];
-    /// RocksDB, estimated number of keys by column family.
+    /// RocksDB: estimated number of keys, by column family.
     rocksdb_keys: IntGaugeVec "thuban_rocksdb_estimated_keys" ["cf"];
 
     /// Backups by event: done, failed.
     backups: IntCounterVec "thuban_backups_total" ["event"];
-    /// Questions of config and discovering clients that named an id, a version or an index of no node of this cluster.
+    /// Client requests that named an id, version or index unknown to every node of this cluster.
     foreign_ids: IntCounter "thuban_foreign_ids_total";
 
-    /// Heartbeats of instances that came to this node, by outcome: taken by the leader, or no leader.
+    /// Instance heartbeats received by this node, by outcome: taken (by the leader), no_leader.
     heartbeats: IntCounterVec "thuban_heartbeats_total" ["outcome"];
-    /// On the leader: instances that became unhealthy or healthy again by heartbeats, or were removed for their absence.
+    /// On the leader: health changes by heartbeats, by new state: healthy, unhealthy, removed.
     health_changes: IntCounterVec "thuban_instance_health_changes_total" ["to"];
-    /// Objects in the catalog by kind.
+    /// Objects in the catalog, by kind.
     objects: IntGaugeVec "thuban_catalog_objects" ["kind"];
-    /// Newest notification id of the configuration store.
+    /// Newest notification id of config releases.
     notification_id: IntGauge "thuban_config_notification_id";
-    /// Access keys that are on and that this node cannot read, see --data-key-file.
+    /// Enabled access keys that this node cannot decrypt, see --data-key-file.
     access_keys_unreadable: IntGauge "thuban_access_keys_unreadable";
-    /// Drafts and releases of encrypted config files that this node cannot read, see --data-key-file.
+    /// Drafts and releases of encrypted config files that this node cannot decrypt, see --data-key-file.
     config_unreadable: IntGauge "thuban_config_unreadable";
-    /// Requests of config clients that were let in, and would not be if the access keys of their app were enforced.
+    /// Requests of config clients that were accepted and that enforced access keys would refuse, by app.
     access_key_would_refuse: IntCounterVec "thuban_access_key_would_refuse_total" ["app"];
-    /// On the leader: tries to tell a webhook of an event, by outcome: delivered, failed.
+    /// On the leader: attempts to deliver an event to a webhook, by outcome: delivered, failed.
     webhook_deliveries: IntCounterVec "thuban_webhook_deliveries_total" ["outcome"];
-    /// On the leader: duration of these tries.
+    /// On the leader: duration of an attempt to deliver an event.
     webhook_duration: Histogram "thuban_webhook_delivery_duration_seconds" in LATENCY_BUCKETS;
-    /// Events that wait for a webhook.
+    /// Events waiting for delivery, by webhook.
     webhook_pending: IntGaugeVec "thuban_webhook_pending" ["webhook"];
-    /// Events that a webhook was not told of, since it was made.
+    /// Events given up without delivery since the webhook was created.
     webhook_dropped: IntGaugeVec "thuban_webhook_dropped" ["webhook"];
-    /// 1 while nothing can be delivered to a webhook, else 0.
+    /// 1 while deliveries to a webhook fail, else 0.
     webhook_failing: IntGaugeVec "thuban_webhook_failing" ["webhook"];
-    /// Failed logins by reason: credentials, throttled, busy (too many waited).
+    /// Failed logins, by reason: credentials, throttled, busy (too many waiting).
     login_failures: IntCounterVec "thuban_login_failures_total" ["reason"];
-    /// Notes for the audit trail that are told of with others or in a count alone, by who caused them: done, refused, stranger.
+    /// Audit notes merged into one row or only counted, by cause: done, refused, stranger, client.
     audit_merged: IntCounterVec "thuban_audit_notes_merged_total" ["caused_by"];
-    /// Items that callers were refused and the audit trail does not have: each has 100 rows of refusals, then ten a minute.
+    /// Refused items without an audit row; each caller has 100 rows of refusals, then ten per minute.
     audit_refusals_dropped: IntCounter "thuban_audit_refusals_dropped_total";
-    /// Bytes of the audit trail in the replicated state; --quota-bytes does not count them.
+    /// Bytes of the audit trail in the replicated state; not counted by --quota-bytes.
     audit_bytes: IntGauge "thuban_audit_bytes";
-    /// Ended spans by what became of them: exported, dropped (too many waited), failed (no collector took them), rejected (by the collector).
+    /// Ended spans, by outcome: exported, dropped (queue full), failed (no collector), rejected (by it).
     otlp_spans: IntCounterVec "thuban_otlp_spans_total" ["outcome"];
     /// Version of the running binary, always 1.
     build_info: IntGaugeVec "thuban_build_info" ["version"];

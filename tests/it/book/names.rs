@@ -91,7 +91,7 @@ fn series() -> Vec<[String; 4]> {
 fn the_page_of_series_is_their_table() {
     let series: Vec<_> = series().into_iter().map(Vec::from).collect();
     assert!(series.len() > 50, "{series:?}");
-    assert_eq!(rows("docs/metrics.md", "| Series | Kind | Labels | What |"), series);
+    assert_eq!(rows("docs/metrics.md", "| Series | Type | Labels | Help |"), series);
     let (name, known) = (expression(r"\bthuban_[a-z_]+"), series.iter().map(|row| row[0].trim_matches('`')));
     let known: BTreeSet<_> = known.collect();
     let mut faults = Vec::new();
@@ -163,7 +163,7 @@ fn every_alarm_has_its_place_in_operating() {
 
 #[test]
 fn codes_are_those_of_the_table() {
-    let rows = rows("docs/api.md", "| Code | `info` begins with | Besides |");
+    let rows = rows("docs/api.md", "| Code | `info` begins with | Notes |");
     let told: Vec<_> = rows.iter().map(|row| (row[0].clone(), row[1].clone())).collect();
     let all: Vec<_> = Code::ALL.iter().map(|code| (code.number().to_string(), code.info().to_owned())).collect();
     assert_eq!(told, all);
@@ -220,7 +220,7 @@ fn commands_and_flags_in_the_text_exist() {
 
 #[test]
 fn the_page_of_commands_is_complete() {
-    let told = rows("docs/command-line.md", "| Command | What |");
+    let told = rows("docs/command-line.md", "| Command | Description |");
     let cli = Cli::command();
     let row = |command: &Command| {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -257,7 +257,7 @@ fn what_a_thing_takes_was_measured() {
     let measured: String = pages().filter(|(file, _)| is_of_today(file)).map(|(_, text)| text).collect();
     let (figure, script) = (expression(r"\d[\d.,]* (?:MiB|kB|bytes|µs)"), expression(r"scripts/[a-z-]+"));
     let mut faults = Vec::new();
-    for row in rows("docs/operating.md", "| What | Takes | Measured by |") {
+    for row in rows("docs/operating.md", "| Object | Cost | Measured by |") {
         let said: Vec<_> = figure.find_iter(&row[1]).chain(script.find(&row[2])).map(|found| found.as_str()).collect();
         let is_measured =
             |what: &str| expression(&format!(r"(?:^|[^\d.,]){}\b", regex::escape(what))).is_match(&measured);
