@@ -20,9 +20,9 @@ const TOKENS: &str = "/auth/v1/tokens";
 
 #[derive(Subcommand)]
 pub(super) enum UserCommand {
-    /// Show the users and what they may do
+    /// List the users and their grants
     List(ListArgs),
-    /// Make a user
+    /// Create a user
     Add {
         name: String,
         #[command(flatten)]
@@ -31,44 +31,44 @@ pub(super) enum UserCommand {
         granted: GrantArgs,
         #[arg(long)]
         comment: Option<String>,
-        /// File that holds the password, `-` for standard input [default: asked for on the terminal]
+        /// File with the password, `-` for standard input [default: prompt]
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
-    /// Change what is given; grants take the place of all that the user has
+    /// Change the given fields; new grants replace all old ones
     Set {
         name: String,
         #[command(flatten)]
         call: CallArgs,
         #[command(flatten)]
         granted: GrantArgs,
-        /// Take all grants away
+        /// Remove all grants
         #[arg(long, conflicts_with = "grants")]
         no_grants: bool,
         #[arg(long)]
         comment: Option<String>,
-        /// Let nobody in under this name, and end all its logins
+        /// Disable the user and end all its logins
         #[arg(long, conflicts_with = "enable")]
         disable: bool,
         #[arg(long)]
         enable: bool,
     },
-    /// Delete a user and end its logins; success also if it is not there
+    /// Delete a user and end its logins; success also if it does not exist
     Delete {
         name: String,
         #[command(flatten)]
         call: CallArgs,
     },
-    /// Change a password: one's own with the old one, or as an administrator that of another
+    /// Change your own password with the old one, or as an administrator another user's
     Passwd {
-        /// Whose; absent: one's own
+        /// User [default: yourself]
         name: Option<String>,
         #[command(flatten)]
         call: CallArgs,
-        /// File that holds the old password, for one's own [default: asked for on the terminal]
+        /// File with the old password, for your own [default: prompt]
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         old_password_file: Option<PathBuf>,
-        /// File that holds the new password, `-` for standard input [default: asked for on the terminal]
+        /// File with the new password, `-` for standard input [default: prompt]
         #[arg(long, value_name = "FILE")]
         password_file: Option<PathBuf>,
     },
@@ -76,65 +76,65 @@ pub(super) enum UserCommand {
 
 #[derive(Subcommand)]
 pub(super) enum TokenCommand {
-    /// Show the service tokens; never the secrets
+    /// List the service tokens, never the secrets
     List(ListArgs),
-    /// Make a token for a program; its secret is printed now and never again
+    /// Create a token for a program; its secret is printed once
     Create {
         name: String,
         #[command(flatten)]
         call: CallArgs,
         #[command(flatten)]
         granted: GrantArgs,
-        /// Seconds that it is valid; 0 is for ever
+        /// Validity in seconds; 0 for ever
         #[arg(long, default_value_t = 0)]
         expires_in_s: u64,
-        /// Network or address from which it may be used, e.g. 10.0.0.0/8; may be given several times [default: any]
+        /// Network or address that may use it, e.g. 10.0.0.0/8; may be repeated [default: any]
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<String>,
-        /// Form of the answer; as a table it is the secret alone
+        /// Output format; a table prints only the secret
         #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
         output: OutputFormat,
     },
-    /// Change what is given of a token; grants and networks take the place of all that it has
+    /// Change the given fields of a token; new grants and networks replace all old ones
     Update {
         name: String,
         #[command(flatten)]
         call: CallArgs,
         #[command(flatten)]
         granted: GrantArgs,
-        /// Take all grants away
+        /// Remove all grants
         #[arg(long, conflicts_with = "grants")]
         no_grants: bool,
-        /// Seconds that it is valid from now on; 0 is for ever
+        /// Validity in seconds from now on; 0 for ever
         #[arg(long)]
         expires_in_s: Option<u64>,
-        /// Network or address from which it may be used, e.g. 10.0.0.0/8; may be given several times
+        /// Network or address that may use it, e.g. 10.0.0.0/8; may be repeated
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<String>,
-        /// Let it be used from anywhere
+        /// Allow any network
         #[arg(long, conflicts_with = "networks")]
         any_network: bool,
         #[arg(long)]
         comment: Option<String>,
-        /// Let nobody in by it, on every node at once
+        /// Disable it on every node at once
         #[arg(long, conflicts_with = "enable")]
         disable: bool,
         #[arg(long)]
         enable: bool,
     },
-    /// Give a token another secret, which is printed now and never again
+    /// Replace the secret of a token; the new one is printed once
     Rotate {
         name: String,
         #[command(flatten)]
         call: CallArgs,
-        /// Seconds for which the secret before lets in as well; 0 ends it at once
+        /// Seconds for which the old secret stays valid; 0 ends it at once
         #[arg(long, value_name = "SECONDS", default_value_t = 0)]
         overlap: u64,
-        /// Form of the answer; as a table it is the secret alone
+        /// Output format; a table prints only the secret
         #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
         output: OutputFormat,
     },
-    /// Retire a token on every node at once; success also if it is not there
+    /// Delete a token on every node at once; success also if it does not exist
     Delete {
         name: String,
         #[command(flatten)]
@@ -144,7 +144,7 @@ pub(super) enum TokenCommand {
 
 #[derive(Subcommand)]
 pub(super) enum RoleCommand {
-    /// Show the roles and what each lets do
+    /// List the roles and their permissions
     List(ListArgs),
 }
 
@@ -152,15 +152,15 @@ pub(super) enum RoleCommand {
 pub(super) struct ListArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }
 
 #[derive(Args)]
 pub(super) struct GrantArgs {
-    /// A role, and where: editor,prod,pay* is on what begins with pay in prod, reader,prod on all of prod, admin
-    /// on everything; may be given several times
+    /// Role and scope: editor,prod,pay* for names in prod that begin with pay, reader,prod for all of prod, admin
+    /// for everything; may be repeated
     #[arg(long = "grant", value_name = "ROLE[,NAMESPACE[,NAME]]", value_parser = read_grant)]
     grants: Vec<Grant>,
 }

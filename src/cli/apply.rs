@@ -26,22 +26,22 @@ const LINES_MAX: usize = 200;
 
 #[derive(Args)]
 pub(super) struct TreeArgs {
-    /// File or folder of documents, YAML or JSON, or - for standard input; may be given several times
+    /// File or folder of documents, YAML or JSON, or - for standard input; may be repeated
     #[arg(short, long = "file", value_name = "PATH")]
     files: Vec<PathBuf>,
-    /// Take away what is there and in no document: of these kinds, in these namespaces, and nothing else
+    /// Delete objects without a document, only of the given kinds in the given namespaces
     #[arg(long, requires_all = ["prune_namespaces", "prune_kinds"])]
     prune: bool,
-    /// Namespaces that the tree is the whole of; with commas between them
+    /// Namespaces to prune, separated by commas
     #[arg(long = "prune-namespaces", value_name = "NAMESPACES", value_delimiter = ',', requires = "prune")]
     prune_namespaces: Vec<String>,
-    /// Kinds of things there that the tree is the whole of; with commas between them
+    /// Kinds to prune, separated by commas
     #[arg(long = "prune-kinds", value_name = "KINDS", value_delimiter = ',', requires = "prune")]
     prune_kinds: Vec<String>,
-    /// Release rules and config files as well, where what is in force is something else
+    /// Also release rules and config files whose release in force differs
     #[arg(long)]
     release: bool,
-    /// Say what differs, and not how
+    /// List the differing objects without the differences
     #[arg(long)]
     brief: bool,
 }
@@ -52,17 +52,17 @@ pub(super) struct ApplyArgs {
     at: InArgs,
     #[command(flatten)]
     tree: TreeArgs,
-    /// Change nothing; ends with 1 where there is something to do
+    /// Change nothing; exit code 1 if there are changes
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask before something is taken away
+    /// Do not ask before deleting
     #[arg(short, long)]
     yes: bool,
 }
 
 #[derive(Args)]
 pub(super) struct DiffArgs {
-    /// One rule or config file, whose draft is compared with what is in force
+    /// Rule or config file whose draft is compared with the release in force
     #[arg(value_name = "KIND/NAME", conflicts_with = "files")]
     what: Vec<String>,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(super) struct DiffArgs {
     tree: TreeArgs,
     #[command(flatten)]
     sides: releases::SideArgs,
-    /// Form of the answer; json is of one rule or config file
+    /// Output format; json for one rule or config file only
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table, conflicts_with = "files")]
     output: OutputFormat,
 }
@@ -86,7 +86,7 @@ pub(super) struct DeleteArgs {
     /// Group of the config files
     #[arg(long)]
     group: Option<String>,
-    /// What these documents speak of
+    /// Objects of these documents
     #[arg(short, long = "file", value_name = "PATH")]
     files: Vec<PathBuf>,
     /// Do not ask

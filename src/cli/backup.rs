@@ -24,7 +24,7 @@ const SILENT_MAX: Duration = Duration::from_secs(75);
 pub(super) struct BackupArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// File to make; one that exists is not overwritten
+    /// File to write; an existing file is not overwritten
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

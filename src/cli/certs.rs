@@ -10,16 +10,16 @@ use crate::tls::Authority;
 
 #[derive(Args)]
 pub(super) struct CertsArgs {
-    /// Directory with ca.pem and ca-key.pem, which are made at the first time; whoever has the key can pretend
+    /// Directory of ca.pem and ca-key.pem, which the first run makes; the holder of the key can pretend
     /// to be any node
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
 
-    /// Days for which the certificates hold
+    /// Validity of the certificates in days
     #[arg(long, default_value_t = 825, value_parser = clap::value_parser!(u16).range(1..))]
     days: u16,
 
-    /// FILE.pem and FILE-key.pem are made for these names and addresses, unless they exist; to a node with
+    /// FILE=NAME,…: makes FILE.pem and FILE-key.pem for these names and addresses, unless they exist; for a node with
     /// --tls-client-ca the first name is the user
     #[arg(value_name = "FILE=NAME,NAME", required = true)]
     certs: Vec<String>,

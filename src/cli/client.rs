@@ -13,12 +13,12 @@ use super::{say, secret};
 
 #[derive(Subcommand)]
 pub(super) enum ClientCommand {
-    /// Get a token for the other commands: printed, or kept in the context
+    /// Log in: print a token, or save it in the context
     Login(LoginArgs),
-    /// Look at the cluster and change its members
+    /// Show the cluster and change its members
     #[command(subcommand)]
     Cluster(ClusterCommand),
-    /// Fetch the whole state into a file, for `restore`
+    /// Save the whole state to a file, for `restore`
     Backup(BackupArgs),
     /// Exit with 0 if the node is ready, else 1
     Health(EndpointArgs),
@@ -32,7 +32,7 @@ pub(super) struct LoginArgs {
     name: String,
     #[command(flatten)]
     password: PasswordArgs,
-    /// Keep the token in the context instead of printing it; makes the context where it is not there
+    /// Save the token in the context instead of printing it; creates a missing context
     #[arg(long)]
     save: bool,
 }
@@ -41,11 +41,11 @@ pub(super) struct LoginArgs {
 /// the machine can read it.
 #[derive(Args)]
 struct PasswordArgs {
-    /// Readable by all users of this machine while it runs: rather by the variable or a file
+    /// Visible to all users of this machine while it runs: prefer the variable or a file
     #[arg(long, env = "THUBAN_ADMIN_PASSWORD", hide_env_values = true)]
     password: Option<String>,
 
-    /// File that holds the password, or - for standard input; counts before --password
+    /// File with the password, or - for standard input; takes precedence over --password
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 }
@@ -62,49 +62,49 @@ impl PasswordArgs {
 
 #[derive(Subcommand)]
 pub(super) enum ClusterCommand {
-    /// Who is a member, who leads, how far everybody is
+    /// Show members, leader and progress
     Status(CallArgs),
-    /// Let a new node receive the log, without a vote yet; or tell the others that a member has moved
+    /// Add a new node as a learner, or change the address of a member
     Add {
         #[command(flatten)]
         call: CallArgs,
-        /// Id of the new node, never used before; or of the member that has another address now
+        /// Id of the new node, never used before; or of the member with a new address
         #[arg(long)]
         id: u64,
         /// HOST:PORT of its peer listener
         #[arg(long)]
         peer: String,
     },
-    /// Give a node that has caught up a vote
+    /// Promote a learner that has caught up to a voter
     Promote {
         #[command(flatten)]
         call: CallArgs,
         #[arg(long)]
         id: u64,
     },
-    /// Take a member out for good
+    /// Remove a member for good
     Remove {
         #[command(flatten)]
         call: CallArgs,
         #[arg(long)]
         id: u64,
     },
-    /// Let another voter lead
+    /// Transfer leadership to another voter
     Transfer {
         #[command(flatten)]
         call: CallArgs,
         #[arg(long)]
         to: u64,
     },
-    /// Let the node at --endpoint write a snapshot
+    /// Write a snapshot on the node at --endpoint
     Snapshot(CallArgs),
-    /// Seal again, under the first key of --data-key-file, what an earlier one has sealed
+    /// Seal data of an earlier data key again, under the first key of --data-key-file
     Reseal(CallArgs),
-    /// Show the replicated settings, or change some of them
+    /// Show or change the replicated settings
     Settings {
         #[command(flatten)]
         call: CallArgs,
-        /// What is to change, e.g. releases_kept=50
+        /// Changes, e.g. releases_kept=50
         #[arg(value_name = "KEY=VALUE")]
         changes: Vec<String>,
     },

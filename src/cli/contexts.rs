@@ -44,7 +44,7 @@ struct Contexts {
 
 #[derive(Args)]
 pub(super) struct ContextArgs {
-    /// Context that says which cluster is meant [default: the one in use]
+    /// Context of the cluster [default: the current one]
     #[arg(long, env = "THUBAN_CONTEXT", value_name = "NAME")]
     context: Option<String>,
 
@@ -138,36 +138,36 @@ fn write(path: &Path, all: &Contexts) -> anyhow::Result<()> {
 
 #[derive(Subcommand)]
 pub(super) enum ContextCommand {
-    /// Show the contexts, the one in use with a star
+    /// List the contexts, the current one with a star
     List {
         #[command(flatten)]
         at: ContextArgs,
     },
-    /// Use a context from now on, where --context names no other
+    /// Make a context the current one
     Use {
         name: String,
         #[command(flatten)]
         at: ContextArgs,
     },
-    /// Make a context, or change what is given of one
+    /// Create a context, or change its given fields
     Set {
         name: String,
         #[command(flatten)]
         at: ContextArgs,
-        /// Base URL of the management API of a node; may be given several times, they are asked one after the other
+        /// Base URL of the management API of a node; may be repeated, tried in order
         #[arg(long = "server", value_name = "URL", value_delimiter = ',')]
         servers: Vec<String>,
-        /// File with the authorities that may vouch for them (PEM)
+        /// File with the trusted authorities of the servers (PEM)
         #[arg(long, value_name = "FILE")]
         ca_file: Option<PathBuf>,
-        /// Namespace that is meant where none is given
+        /// Default namespace
         #[arg(short, long)]
         namespace: Option<String>,
-        /// File that holds a token, `-` for standard input
+        /// File with a token, `-` for standard input
         #[arg(long, value_name = "FILE")]
         token_file: Option<PathBuf>,
     },
-    /// Forget a context and the token in it
+    /// Delete a context with its token
     Delete {
         name: String,
         #[command(flatten)]

@@ -19,7 +19,7 @@ use super::{Usage, say, sealed, yaml};
 pub(super) struct EditArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Program that edits the file it is given
+    /// Editor program
     #[arg(long, env = "EDITOR", default_value = "vi")]
     editor: String,
 }

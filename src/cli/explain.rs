@@ -19,7 +19,7 @@ pub(super) struct ExplainArgs {
     kind: String,
     #[command(flatten)]
     at: InArgs,
-    /// Service that is called: NAMESPACE/NAME, or its name in the namespace that is meant
+    /// Called service: NAMESPACE/NAME, or its name in the default namespace
     #[arg(long)]
     service: String,
     #[arg(long)]
@@ -28,36 +28,36 @@ pub(super) struct ExplainArgs {
     method: Option<String>,
     #[arg(long)]
     path: Option<String>,
-    /// A header of the request; may be given several times, as all that follow
+    /// Header of the request; may be repeated, as the following ones
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = read_pair)]
     headers: Vec<(String, String)>,
-    /// A parameter of its query
+    /// Query parameter
     #[arg(long = "query", value_name = "NAME=VALUE", value_parser = read_pair)]
     query: Vec<(String, String)>,
-    /// A cookie
+    /// Cookie
     #[arg(long = "cookie", value_name = "NAME=VALUE", value_parser = read_pair)]
     cookies: Vec<(String, String)>,
-    /// What conditions of the type CUSTOM look at
+    /// Value for conditions of the type CUSTOM
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = read_pair)]
     labels: Vec<(String, String)>,
     #[arg(long)]
     caller_ip: Option<String>,
-    /// Service that calls: NAMESPACE/NAME, or its name in the namespace of the called one
+    /// Calling service: NAMESPACE/NAME, or its name in the namespace of the called one
     #[arg(long)]
     caller: Option<String>,
-    /// A label of the instance that calls
+    /// Label of the calling instance
     #[arg(long = "caller-label", value_name = "NAME=VALUE", value_parser = read_pair)]
     caller_labels: Vec<(String, String)>,
-    /// A label of the client that asks for rules: they choose among gray releases
+    /// Label of the client that asks for rules: selects gray releases
     #[arg(long = "client-label", value_name = "NAME=VALUE", value_parser = read_pair)]
     client_labels: Vec<(String, String)>,
-    /// Judge the rules as they are saved, not as they are released
+    /// Evaluate saved rules instead of released ones
     #[arg(long)]
     draft: bool,
-    /// Say as well what would be different if all that is saved were released
+    /// Also show the difference if all saved rules were released
     #[arg(long)]
     diff: bool,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }

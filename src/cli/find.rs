@@ -24,7 +24,7 @@ const FALLBACK_NAMESPACE: &str = "default";
 pub(super) struct InArgs {
     #[command(flatten)]
     pub(super) call: CallArgs,
-    /// Namespace of what is named [default: that of the context, else default]
+    /// Namespace of the named objects [default: that of the context, else default]
     #[arg(short, long, env = "THUBAN_NAMESPACE")]
     pub(super) namespace: Option<String>,
 }

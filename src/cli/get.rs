@@ -18,18 +18,18 @@ use super::{Usage, say, yaml};
 /// Things of any kinds.
 #[derive(Args)]
 pub(super) struct MeantArgs {
-    /// What: KIND, KIND/NAME, or KIND and names; kinds have short names (rl for ratelimits), and names may hold *
+    /// KIND, KIND/NAME, or KIND and names; kinds have short names (rl for ratelimits), and names may contain *
     #[arg(required = true, value_name = "KIND[/NAME]")]
     what: Vec<String>,
     #[command(flatten)]
     at: InArgs,
-    /// Of all namespaces, whatever else says one
+    /// All namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
     /// Group of the config files
     #[arg(long)]
     group: Option<String>,
-    /// Only what is about this service: its instances, its rules
+    /// Only instances and rules of this service
     #[arg(long)]
     service: Option<String>,
 }
@@ -38,7 +38,7 @@ pub(super) struct MeantArgs {
 pub(super) struct GetArgs {
     #[command(flatten)]
     meant: MeantArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value = "table")]
     output: Output,
 }
@@ -163,10 +163,10 @@ pub(super) struct ExportArgs {
     kinds: Vec<String>,
     #[command(flatten)]
     at: InArgs,
-    /// Of all namespaces, whatever else says one
+    /// All namespaces
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// Folder to write NAMESPACE/KIND.yaml into; files that are there are written over [default: one stream on
+    /// Folder for NAMESPACE/KIND.yaml; existing files are overwritten [default: one stream on
     /// standard output]
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
@@ -242,10 +242,10 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 pub(super) struct WatchArgs {
     #[command(flatten)]
     meant: MeantArgs,
-    /// Seconds between two looks
+    /// Seconds between two polls
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
     every: u64,
-    /// End after so many changes
+    /// End after this number of changes
     #[arg(long, value_name = "COUNT")]
     changes: Option<usize>,
 }

@@ -15,11 +15,11 @@ const KEYS: &str = "/auth/v1/accesskeys";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Mode {
-    /// As if it were not there
+    /// Ignored
     Off,
-    /// What no key has signed is let in, and counted
+    /// Unsigned requests are accepted and counted
     Observe,
-    /// What no key has signed is refused
+    /// Unsigned requests are refused
     Enforce,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct NamedArgs {
 
 #[derive(Args)]
 pub(super) struct GivenArgs {
-    /// What becomes of requests that no key has signed
+    /// Treatment of requests without a valid signature
     #[arg(long, value_enum)]
     mode: Option<Mode>,
     #[arg(long)]
@@ -44,31 +44,31 @@ pub(super) struct GivenArgs {
     /// a new key: all]
     #[arg(long = "for-namespace", value_name = "NAMESPACE")]
     namespaces: Vec<String>,
-    /// File that holds the secret, `-` for standard input: of a new key, where none is given, one is drawn; of another
-    /// it takes the place of the old one at once
+    /// File with the secret, `-` for standard input: a new key without it gets a generated secret; for an existing key
+    /// it replaces the old one at once
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]
 pub(super) enum KeyCommand {
-    /// Show the keys; never the secrets
+    /// List the keys, never the secrets
     List(accounts::ListArgs),
-    /// Make a key; its secret is printed now and never again
+    /// Create a key; its secret is printed once
     Create {
         #[command(flatten)]
         named: NamedArgs,
         #[command(flatten)]
         given: GivenArgs,
     },
-    /// Change what is given of a key
+    /// Change the given fields of a key
     Set {
         #[command(flatten)]
         named: NamedArgs,
         #[command(flatten)]
         given: GivenArgs,
     },
-    /// Delete a key on every node at once; success also if it is not there
+    /// Delete a key on every node at once; success also if it does not exist
     Delete {
         #[command(flatten)]
         named: NamedArgs,

@@ -77,70 +77,70 @@ enum Command {
     Dev(DevArgs),
     /// Run a member of a cluster
     Serve(Box<ServeArgs>),
-    /// Make a data directory of a new cluster out of a backup, and what its other nodes are made from
+    /// Make the first data directory of a new cluster from a backup, and the file for its other nodes
     Restore(RestoreArgs),
-    /// Make a new cluster out of a stopped node, when the others are lost for good
+    /// Make a new cluster from one stopped node, when the others are lost for good
     Recover(RecoverArgs),
-    /// Leave a new password in the data directory of a stopped node, for who has lost it
+    /// Reset a lost password: leave the new one in the data directory of a stopped node
     ResetPassword(ResetPasswordArgs),
-    /// Look at the data directory of a stopped node, at a backup or at a snapshot
+    /// Describe the data directory of a stopped node, a backup or a snapshot
     Inspect(InspectArgs),
-    /// Make certificates, and an authority for them
+    /// Make certificates, and a certificate authority
     Certs(certs::CertsArgs),
-    /// Bring config files of other systems in, or show what that would do
+    /// Import config files from other systems, or show the changes first
     #[command(subcommand)]
     Import(import::ImportCommand),
-    /// Show what there is
+    /// List objects
     Get(get::GetArgs),
-    /// Make the cluster what documents say, after saying what that changes
+    /// Apply documents to the cluster, after showing the changes
     Apply(apply::ApplyArgs),
-    /// Say what documents would change, or how a draft differs from what is in force; 1 where it does
+    /// Compare documents with the cluster, or a draft with its release; exit code 1 if they differ
     Diff(apply::DiffArgs),
-    /// Take things away
+    /// Delete objects
     Delete(apply::DeleteArgs),
-    /// Change one thing in an editor
+    /// Edit one object in an editor
     Edit(edit::EditArgs),
-    /// Write what there is as documents that can be applied
+    /// Write objects as documents that can be applied
     Export(get::ExportArgs),
-    /// Show what there is, and then what changes
+    /// List objects, then their changes
     Watch(get::WatchArgs),
     /// Publish a rule or a config file: to all clients, to some, or later
     Release(releases::ReleaseArgs),
     /// Put an earlier release in force again
     Rollback(releases::RollbackArgs),
-    /// Make a gray release the one for all clients
+    /// Publish a gray release to all clients
     Promote(releases::PromoteArgs),
-    /// End a gray release: its clients see the normal one again
+    /// Stop a gray release: its clients get the normal one again
     Stop(releases::StopArgs),
-    /// Take the release in force from all clients
+    /// Withdraw the release in force from all clients
     Withdraw(releases::WithdrawArgs),
-    /// Show what became of the releases of a rule or of a config file
+    /// Show the release history of a rule or a config file
     History(releases::HistoryArgs),
-    /// Tell which rule would apply to a request, and why
+    /// Show which rule would apply to a request, and why
     Explain(Box<explain::ExplainArgs>),
     /// Show which client has which release
     Who(who::WhoArgs),
-    /// Show who did what
+    /// Show the audit trail
     Audit(trail::AuditArgs),
-    /// Show, make and retire the access keys of config clients
+    /// List, create and delete access keys of config clients
     #[command(subcommand)]
     Key(keys::KeyCommand),
-    /// Keep clusters by name, each with its login
+    /// Manage named clusters and their logins
     #[command(subcommand)]
     Context(contexts::ContextCommand),
-    /// Print what makes a shell complete these commands
+    /// Print a shell completion script
     Completion(shell::CompletionArgs),
-    /// Print the manual page, or write one for each command
+    /// Print the manual page, or write one per command
     Man(shell::ManArgs),
-    /// Show who one is, and what one may do
+    /// Show the current user and its grants
     Whoami(accounts::ListArgs),
-    /// Show, make and change users
+    /// List, create and change users
     #[command(subcommand)]
     User(accounts::UserCommand),
-    /// Show, make, change and retire the tokens of programs
+    /// List, create, change and delete service tokens
     #[command(subcommand)]
     Token(accounts::TokenCommand),
-    /// Show the roles that a grant may name
+    /// List the roles for grants
     #[command(subcommand)]
     Role(accounts::RoleCommand),
     #[command(flatten)]

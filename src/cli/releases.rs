@@ -151,26 +151,26 @@ fn query(kind: &Kind, key: &Key) -> form_urlencoded::Serializer<'static, String>
 pub(super) struct ReleaseArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Only to clients with this label: zone=a, zone=a,b (one of them), zone!=a, version~^2\. (expression); may be
-    /// given several times, all have to hold
+    /// Only clients with this label: zone=a, zone=a,b (one of them), zone!=a, version~^2\. (expression); may be
+    /// repeated, all have to match
     #[arg(long, value_name = "LABEL", value_parser = read_label)]
     gray: Vec<Value>,
-    /// Only to this share of the clients, 1 to 100
+    /// Only this percentage of the clients, 1 to 100
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
     percent: Option<u32>,
-    /// What tells one client from another: CLIENT_IP, or the key of a label
+    /// Label that identifies a client for the share: CLIENT_IP or another key
     #[arg(long, value_name = "KEY", default_value = "CLIENT_IP", requires = "percent")]
     by: String,
-    /// When: RFC 3339, or YYYY-MM-DD HH:MM:SS in UTC [default: now]
+    /// Time of publishing: RFC 3339, or YYYY-MM-DD HH:MM:SS in UTC [default: now]
     #[arg(long = "at", value_name = "TIME")]
     at_time: Option<String>,
     /// Name of the release [default: generated]
     #[arg(long)]
     name: Option<String>,
-    /// What is said of it in the history
+    /// Comment for the history
     #[arg(long)]
     comment: Option<String>,
-    /// Publish a config file also where it is not well-formed
+    /// Publish a config file even if it is malformed
     #[arg(long)]
     force: bool,
 }
@@ -218,7 +218,7 @@ pub(super) async fn release(args: ReleaseArgs) -> anyhow::Result<()> {
 pub(super) struct RollbackArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Name of the release [default: the normal one that was in force before]
+    /// Name of the release [default: the previous normal one]
     #[arg(long, value_name = "RELEASE")]
     to: Option<String>,
 }
@@ -238,10 +238,10 @@ pub(super) async fn roll_back(args: RollbackArgs) -> anyhow::Result<()> {
 pub(super) struct PromoteArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Name of the gray release [default: the only one that is active]
+    /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
     gray: Option<String>,
-    /// Name of the normal release that is made of it [default: generated]
+    /// Name of the new normal release [default: generated]
     #[arg(long)]
     name: Option<String>,
 }
@@ -257,7 +257,7 @@ pub(super) async fn promote(args: PromoteArgs) -> anyhow::Result<()> {
 pub(super) struct StopArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Name of the gray release [default: the only one that is active]
+    /// Name of the gray release [default: the only active one]
     #[arg(long, value_name = "RELEASE")]
     gray: Option<String>,
 }
@@ -272,7 +272,7 @@ pub(super) async fn stop(args: StopArgs) -> anyhow::Result<()> {
 pub(super) struct WithdrawArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Give clients the release that was in force before it again, not none
+    /// Put the previous release in force again instead of none
     #[arg(long)]
     to_previous: bool,
 }
@@ -287,7 +287,7 @@ pub(super) async fn withdraw(args: WithdrawArgs) -> anyhow::Result<()> {
 pub(super) struct HistoryArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }
@@ -318,10 +318,10 @@ pub(super) async fn history(args: HistoryArgs) -> anyhow::Result<()> {
 
 #[derive(Args)]
 pub(super) struct SideArgs {
-    /// What is compared: draft, active, or the name of a release
+    /// Left side: draft, active, or the name of a release
     #[arg(long, value_name = "SIDE", default_value = "active", requires = "what")]
     from: String,
-    /// With what
+    /// Right side, as --from
     #[arg(long, value_name = "SIDE", default_value = "draft", requires = "what")]
     to: String,
     /// Group of the config file

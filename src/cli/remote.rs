@@ -26,13 +26,13 @@ const NO_LEADER: u64 = 503_001;
 
 #[derive(Args)]
 pub(super) struct EndpointArgs {
-    /// Base URL of the management API of any node, http:// or https://; several with commas between them are asked
-    /// one after the other [default: those of the context, else http://127.0.0.1:8090]
+    /// Base URL of the management API of any node, http:// or https://; several, separated by commas, are tried
+    /// in order [default: those of the context, else http://127.0.0.1:8090]
     #[arg(long, env = "THUBAN_ENDPOINT", value_name = "URL", value_delimiter = ',')]
     endpoint: Vec<String>,
 
-    /// File with the authorities that may vouch for an https:// endpoint (PEM) [default: that of the context, else
-    /// those the system trusts]
+    /// File with the trusted authorities of an https:// endpoint (PEM) [default: that of the context, else
+    /// those of the system]
     #[arg(long, env = "THUBAN_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
 

@@ -43,7 +43,7 @@ fn completion_of(shell: Shell) -> anyhow::Result<String> {
 
 #[derive(Args)]
 pub(super) struct ManArgs {
-    /// Folder to write a page for each command into, e.g. /usr/local/share/man/man1 [default: the page of thuban, on
+    /// Folder for a page per command, e.g. /usr/local/share/man/man1 [default: the page of thuban, on
     /// standard output]
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,

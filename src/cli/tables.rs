@@ -13,13 +13,13 @@ const CELL_CHARS_MAX: usize = 60;
 pub(super) enum Output {
     /// Columns
     Table,
-    /// More of them
+    /// More columns
     Wide,
-    /// What tools read
+    /// For tools
     Json,
     /// Documents that can be applied again
     Yaml,
-    /// KIND/NAME, one a line
+    /// KIND/NAME, one per line
     Name,
 }
 

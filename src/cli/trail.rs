@@ -15,34 +15,34 @@ const SHOWN_DEFAULT: usize = 50;
 pub(super) struct AuditArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Of this user; * for any part
+    /// User; * for any part
     #[arg(long)]
     user: Option<String>,
-    /// Of things of this kind: service, rule, configfile, user, …
+    /// Kind of objects: service, rule, configfile, user, …
     #[arg(long)]
     kind: Option<String>,
-    /// In this namespace; * for any part
+    /// Namespace; * for any part
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Of things of this name; * for any part
+    /// Name of objects; * for any part
     #[arg(long)]
     name: Option<String>,
-    /// Answered with this code, e.g. 401001
+    /// Result code, e.g. 401001
     #[arg(long)]
     code: Option<u32>,
-    /// From this time on: YYYY-MM-DD HH:MM:SS in UTC, or RFC 3339
+    /// Start time: YYYY-MM-DD HH:MM:SS in UTC, or RFC 3339
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// Before this time
+    /// End time, excluded
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Rows that are shown at most, newest first
+    /// Maximum of rows, newest first
     #[arg(long, default_value_t = SHOWN_DEFAULT)]
     limit: usize,
-    /// Instead: drafts and releases of rules that their authors could not make now
+    /// Show instead the drafts and releases of rules that their authors could not make now
     #[arg(long, conflicts_with_all = ["user", "kind", "namespace", "name", "code", "since", "until"])]
     would_refuse: bool,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }

@@ -18,10 +18,10 @@ const SHOWN_DEFAULT: usize = 100;
 pub(super) struct WhoArgs {
     #[command(flatten)]
     one: OneArgs,
-    /// Clients that are shown at most
+    /// Maximum of clients
     #[arg(long, default_value_t = SHOWN_DEFAULT)]
     limit: usize,
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     output: OutputFormat,
 }

@@ -38,33 +38,33 @@ const SECRET_CHARS_MIN: usize = 32;
 /// Different ones among them: whoever draws a secret has more, whoever holds a key down has one.
 const SECRET_CHARS_DIFFERENT_MIN: usize = 6;
 const PASSWORD_CHARS_MIN: usize = 8;
-/// What Apollo clients and proxies bear: the Java client gives up after 90 s.
+/// Limits of Apollo clients and proxies: the Java client gives up after 90 s.
 const HOLD_MS_RANGE: std::ops::RangeInclusive<u64> = 100..=89_000;
 
 /// Settings of `thuban serve`.
 #[derive(Args, Clone, Debug)]
 pub struct ServeArgs {
-    /// Id of this node in the cluster, above 0; never used again once the node was removed
+    /// Id of this node in the cluster, above 0; never reused after a removal
     #[arg(long, env = "THUBAN_NODE_ID")]
     pub node_id: u64,
 
-    /// Directory for everything the node keeps
+    /// Data directory of the node
     #[arg(long, env = "THUBAN_DATA_DIR", default_value = "./thuban-data")]
     pub data_dir: PathBuf,
 
-    /// Where the management API listens, with /metrics, /livez, /readyz and /docs
+    /// Address of the management API, with /metrics, /livez, /readyz and /docs
     #[arg(long, env = "THUBAN_API_ADDR", default_value = "0.0.0.0:8090")]
     pub api_addr: String,
 
-    /// Where config clients are served
+    /// Address for config clients
     #[arg(long, env = "THUBAN_COMPAT_ADDR", default_value = "0.0.0.0:8890")]
     pub compat_addr: String,
 
-    /// Where the other nodes are served, always by TLS; keep it on a private network all the same
+    /// Address for the other nodes, always with TLS; keep it on a private network all the same
     #[arg(long, env = "THUBAN_PEER_ADDR", default_value = "0.0.0.0:8190")]
     pub peer_addr: String,
 
-    /// Where /metrics is served alone, with /livez [default: on the management API]
+    /// Separate address for /metrics, with /livez [default: on the management API]
     #[arg(long, env = "THUBAN_METRICS_ADDR")]
     pub metrics_addr: Option<String>,
 
@@ -95,16 +95,16 @@ pub struct ServeArgs {
     #[arg(long, env = "THUBAN_CLUSTER_SECRET", hide_env_values = true)]
     pub cluster_secret: Option<Hidden>,
 
-    /// File that holds the secret; on two lines two, of which the first is shown to other nodes and both are
-    /// taken from them: so it is exchanged node by node
+    /// File with the secret; with two lines the first is presented to other nodes and both are accepted,
+    /// so that it can be exchanged node by node
     #[arg(long, env = "THUBAN_CLUSTER_SECRET_FILE")]
     pub cluster_secret_file: Option<PathBuf>,
 
-    /// Password of the user `admin`, taken at the very first start only [default: generated and printed once]
+    /// Password of the user `admin`, used at the very first start only [default: generated and printed once]
     #[arg(long, env = "THUBAN_ADMIN_PASSWORD", hide_env_values = true)]
     pub admin_password: Option<Hidden>,
 
-    /// File that holds the password
+    /// File with the password
     #[arg(long, env = "THUBAN_ADMIN_PASSWORD_FILE")]
     pub admin_password_file: Option<PathBuf>,
 
@@ -118,20 +118,20 @@ pub struct ServeArgs {
 /// Settings that a development node has too.
 #[derive(Args, Clone, Debug)]
 pub struct Tuning {
-    /// How long a config client's poll is held, in milliseconds: below the 60 s at which proxies cut
+    /// Hold of a config client's poll in milliseconds: below the 60 s at which proxies cut
     #[arg(long, env = "THUBAN_LONG_POLL_TIMEOUT_MS", default_value_t = 55_000)]
     pub long_poll_timeout_ms: u64,
 
-    /// Whether config clients without a token may read
+    /// Authentication of config clients: `required` refuses those without a token or signature
     #[arg(long, env = "THUBAN_COMPAT_AUTH", value_enum, default_value_t = CompatAuth::Optional)]
     pub compat_auth: CompatAuth,
 
-    /// Characters that one config file may have
+    /// Maximum of characters of one config file
     #[arg(long, env = "THUBAN_CONFIG_CONTENT_MAX", default_value_t = limits::CONFIG_CONTENT_CHARS_MAX)]
     pub config_content_max: usize,
 
-    /// Networks of proxies, separated by commas: their X-Forwarded-For is believed, from its right end on.
-    /// Whoever may connect from such a network may pretend to be any client
+    /// Networks of trusted proxies, separated by commas: their X-Forwarded-For is read from its right end.
+    /// A host in such a network can pretend to be any client
     #[arg(long, env = "THUBAN_TRUSTED_PROXIES", value_delimiter = ',', default_value = "127.0.0.0/8,::1/128")]
     pub trusted_proxies: Vec<IpNet>,
 
@@ -141,16 +141,16 @@ pub struct Tuning {
     #[arg(value_parser = clap::value_parser!(u64).range(1000..))]
     pub token_trust_ms: u64,
 
-    /// Host names, separated by commas, under which a listener on loopback is asked besides addresses, names
-    /// without a dot and the advertised ones, as by a proxy on this machine; `*` for all
+    /// Host names, separated by commas, that a loopback listener accepts besides addresses, names
+    /// without a dot and the advertised ones, for a proxy on this machine; `*` for all
     #[arg(long, env = "THUBAN_ALLOWED_HOSTS", value_delimiter = ',')]
     pub allowed_hosts: Vec<String>,
 
-    /// Milliseconds by which what is applied here may lag behind the leader before this node is not ready; 0 for any
+    /// Milliseconds by which the applied state may lag behind the leader while this node is ready; 0 for no limit
     #[arg(long, env = "THUBAN_READY_BEHIND_MS", default_value_t = 30_000)]
     pub ready_behind_ms: u64,
 
-    /// Milliseconds for which a leader may be silent before another is elected [default: four round trips to the
+    /// Silence of the leader in milliseconds before a new election [default: four round trips to the
     /// majority and 100 more, 400 to 8000]
     #[arg(long, env = "THUBAN_ELECTION_TIMEOUT_MS", value_parser = clap::value_parser!(u64).range(200..=60_000))]
     pub election_timeout_ms: Option<u64>,
@@ -158,45 +158,45 @@ pub struct Tuning {
     #[command(flatten)]
     pub bounds: Bounds,
 
-    /// Log entries between two indexes at which the nodes compare their states; the same on all of them
+    /// Log entries between two comparisons of the nodes' states; the same on all nodes
     #[arg(long, env = "THUBAN_HASH_CHECK_ENTRIES", default_value_t = 1024)]
     pub hash_check_entries: u64,
 
-    /// Highest level of what is stored and sent that this node takes part in: held at the cluster's
-    /// present one, the version before can come back [default: the newest that it knows]
+    /// Highest level of stored and sent formats that this node uses: while it is held at the cluster's
+    /// present level, the previous version can come back [default: the newest known]
     #[arg(long, env = "THUBAN_LEVEL_MAX", value_parser = clap::value_parser!(u8).range(1..=i64::from(Level::NEWEST.0)))]
     pub level_max: Option<u8>,
 
-    /// File with 64 hex digits under which the secrets of access keys and webhooks, and config files that ask for it,
-    /// are kept encrypted, the same on every node and apart from the data; without it none can be made. With a second
-    /// line, an earlier or a coming key: the first seals, both open
+    /// File with the data key of 64 hex digits that encrypts secrets of access keys and webhooks, and encrypted config
+    /// files; the same on every node, stored apart from the data. Without it none can be created. With a second
+    /// line, an earlier or a future key: the first seals, both open
     #[arg(long, env = "THUBAN_DATA_KEY_FILE")]
     pub data_key_file: Option<PathBuf>,
 
-    /// Whether the management port has the console, at /ui
+    /// Console at /ui on the management port
     #[arg(long, env = "THUBAN_UI", value_enum, default_value_t = Switch::On)]
     pub ui: Switch,
 
-    /// File with the authorities that may vouch for https:// receivers of webhooks (PEM), read again for each new
-    /// connection [default: those the system trusts]
+    /// File with the trusted authorities of https:// webhook receivers (PEM), read again for each new
+    /// connection [default: those of the system]
     #[arg(long, env = "THUBAN_WEBHOOK_CA_FILE", value_name = "FILE")]
     pub webhook_ca_file: Option<PathBuf>,
 
-    /// Private networks, separated by commas, that webhooks with `allow_private` may reach, this machine's own
-    /// 127.0.0.0/8 too; the same on every node [default: none]
+    /// Private networks, separated by commas, that webhooks with `allow_private` may reach, loopback
+    /// (127.0.0.0/8) included; the same on every node [default: none]
     #[arg(long, env = "THUBAN_WEBHOOK_PRIVATE_NETWORKS", value_delimiter = ',', value_name = "NETWORKS")]
     pub webhook_private_networks: Vec<IpNet>,
 
     #[command(flatten)]
     pub otlp: OtlpArgs,
 
-    /// Form of the log on stderr
+    /// Format of the log on stderr
     #[arg(long, env = "THUBAN_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 }
 
 impl Tuning {
-    /// What this node reads and writes.
+    /// Levels that this node reads and writes.
     pub fn levels(&self) -> LevelRange {
         self.level_max.map_or(LevelRange::OWN, |max| LevelRange::OWN.up_to(Level(max)))
     }
@@ -236,7 +236,7 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// What a node shows to others to be taken for one of theirs, and what it takes.
+/// Credentials that a node presents to others, and those that it accepts.
 #[derive(Clone, Debug)]
 pub struct ClusterSecret {
     pub shown: Hidden,
@@ -350,15 +350,15 @@ impl ServeArgs {
 /// Settings of `thuban dev`.
 #[derive(Args, Clone, Debug)]
 pub struct DevArgs {
-    /// Directory for everything the node keeps
+    /// Data directory of the node
     #[arg(long, env = "THUBAN_DATA_DIR", default_value = "./thuban-data")]
     pub data_dir: PathBuf,
 
-    /// Port of the management API on 127.0.0.1; 0 takes a free one
+    /// Port of the management API on 127.0.0.1; 0 for a free one
     #[arg(long, default_value_t = API_PORT)]
     pub api_port: u16,
 
-    /// Port for config clients on 127.0.0.1; 0 takes a free one
+    /// Port for config clients on 127.0.0.1; 0 for a free one
     #[arg(long, default_value_t = COMPAT_PORT)]
     pub compat_port: u16,
 

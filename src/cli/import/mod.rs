@@ -29,29 +29,29 @@ const SENT_BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Subcommand)]
 pub(super) enum ImportCommand {
-    /// From a config service of Apollo's, or from what its portal exports: app id, cluster and namespace become
+    /// From an Apollo config service or an export of its portal: app id, cluster and namespace become
     /// group, namespace and file
     Apollo(Box<apollo::ApolloArgs>),
-    /// From an archive that Nacos exports: group and data id become group and file
+    /// From an export of Nacos: group and data id become group and file
     Nacos {
         #[command(flatten)]
         archive: ArchiveArgs,
         #[command(flatten)]
         into: IntoArgs,
     },
-    /// From an archive that Polaris exports, or `POST /config/v1/configfiles/export`: group/file
+    /// From an export of Polaris or of `POST /config/v1/configfiles/export`: group/file
     Polaris {
         #[command(flatten)]
         archive: ArchiveArgs,
-        /// The group of all files, where the archive has them without
+        /// Group of all files, for an archive without groups
         #[arg(long)]
         group: Option<String>,
         #[command(flatten)]
         into: IntoArgs,
     },
-    /// From any archive with namespace/group/file
+    /// From any archive of namespace/group/file
     Zip {
-        /// The archive
+        /// Archive file
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
@@ -61,10 +61,10 @@ pub(super) enum ImportCommand {
 
 #[derive(Args)]
 pub(super) struct ArchiveArgs {
-    /// The archive
+    /// Archive file
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
-    /// Where its files go
+    /// Target namespace
     #[arg(long, default_value = "default")]
     to_namespace: String,
 }
@@ -74,19 +74,19 @@ pub(super) struct ArchiveArgs {
 pub(super) struct IntoArgs {
     #[command(flatten)]
     call: CallArgs,
-    /// Do it; without this, only say what would be done, and end with 1 where there is something to do
+    /// Import; without it only show the changes, with exit code 1 if there are any
     #[arg(long)]
     yes: bool,
-    /// Change nothing, also with --yes; ends with 1 where there is something to do
+    /// Change nothing, also with --yes; exit code 1 if there are changes
     #[arg(long)]
     dry_run: bool,
-    /// Leave files as they are that are there with another content
+    /// Keep existing files with another content
     #[arg(long)]
     keep: bool,
-    /// Save drafts and publish nothing
+    /// Save drafts only, publish nothing
     #[arg(long)]
     drafts: bool,
-    /// Publish also what is not well-formed by its format
+    /// Also publish malformed files
     #[arg(long, conflicts_with = "drafts")]
     force: bool,
 }
