@@ -90,7 +90,7 @@ pub struct InspectArgs {
     /// A data directory of a stopped node, a backup, or a snapshot
     pub path: PathBuf,
 
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = OutputFormat::Table)]
     pub output: OutputFormat,
 }
@@ -106,7 +106,7 @@ pub struct ResetPasswordArgs {
     #[arg(long, value_name = "USER", default_value = ADMIN)]
     pub name: String,
 
-    /// File that holds the new password, `-` for standard input [default: asked for on the terminal]
+    /// File with the new password, `-` for standard input [default: prompt]
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
 }

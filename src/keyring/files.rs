@@ -66,7 +66,7 @@ impl Keyring {
         let opened = self.open_text(&place(namespace, group, file), content);
         if opened.is_none() && self.logged.is_due("file") {
             let why = self.refusal(content).detail;
-            tracing::error!(namespace, group, file, why, "an encrypted config file cannot be read");
+            tracing::error!(namespace, group, file, why, "an encrypted config file cannot be decrypted");
         }
         opened
     }

@@ -124,7 +124,7 @@ impl Keyring {
             let opened = self.open(key);
             if opened.is_none() && self.logged.is_due("access key") {
                 let (app, name) = (&key.app_id, &key.name);
-                tracing::error!(app, name, "an access key cannot be read: {}", self.remedy());
+                tracing::error!(app, name, "an access key cannot be decrypted: {}", self.remedy());
             }
             opened
         })

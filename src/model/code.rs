@@ -99,20 +99,20 @@ codes! {
     MethodNotAllowed = 405000 "method not allowed";
     DataConflict = 409000 "data is conflict";
     RequestTooLarge = 413000 "request body over the limit";
-    AnswerTooLong = 413002 "the answer would be too long, ask for less";
+    AnswerTooLong = 413002 "the answer would be too long, reduce the limit";
     TooManyLogins = 429002 "too many failed logins, try again later";
-    TooMuchUnderWay = 429003 "too much is under way, nothing was changed, try again later";
+    TooMuchUnderWay = 429003 "request bodies and answers use all the memory they may, nothing was changed, try again later";
     ExecuteException = 500000 "execute exception";
     StoreLayerException = 500001 "store layer exception";
     NoLeader = 503001 "no leader is known, nothing was changed, it is safe to retry";
     TooManyWaiters = 503002 "too many held requests, try another node";
-    LevelNotReached = 503003 "not yet: every member of the cluster has to run a version that knows this";
-    StateDiverged = 503004 "this node does not serve any more, ask another one";
-    NoDataKey = 503005 "this node does not have the data key that this needs, see --data-key-file, nothing was changed";
-    NodeBehind = 503006 "this node has not applied yet what the client has seen, ask again or another node";
+    LevelNotReached = 503003 "not supported yet: every member of the cluster has to run a version that knows this";
+    StateDiverged = 503004 "this node has stopped serving, ask another one";
+    NoDataKey = 503005 "this node does not have the required data key, see --data-key-file, nothing was changed";
+    NodeBehind = 503006 "this node has not applied the state that the client has seen, retry here or on another node";
     OutcomeUnknown = 504001 "the outcome is unknown: the operation may or may not have been carried out";
     ReadTimedOut = 504002 "the answer took too long, nothing was changed, it is safe to ask again";
-    NoRoom = 507001 "there is no room for more, nothing was changed";
+    NoRoom = 507001 "disk, memory or quota is exhausted, nothing was changed";
     TooMany = 507002 "there are as many as there may be, nothing was changed";
 }
 

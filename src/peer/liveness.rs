@@ -110,7 +110,7 @@ impl Liveness {
         let (peer, address) = (self.target, self.address.lock().clone());
         match (worth_a_line, is_refusal) {
             (true, false) => tracing::warn!(peer, address, reason, "a peer is lost"),
-            (true, true) => tracing::warn!(peer, address, reason, "a peer does not take this node"),
+            (true, true) => tracing::warn!(peer, address, reason, "a peer refuses this node"),
             (false, _) => tracing::debug!(peer, address, reason, "a peer is still away"),
         }
     }

@@ -193,7 +193,7 @@ where
         };
         if let Err(error) = end {
             if error.kind() == std::io::ErrorKind::InvalidData {
-                tracing::warn!(peer = hello.node_id, ?purpose, %error, "a peer sends what cannot be read");
+                tracing::warn!(peer = hello.node_id, ?purpose, %error, "a peer sent an unreadable frame");
                 self.refuse(Turned("frame"));
             } else {
                 // The peer is gone, or was: the link to it tells that, once.

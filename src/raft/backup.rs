@@ -87,7 +87,7 @@ impl Node {
                 Ok(())
             }
             Err(error) => {
-                tracing::warn!(%error, "a backup did not come to its end");
+                tracing::warn!(%error, "a backup failed");
                 Err(error)
             }
         }

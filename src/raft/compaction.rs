@@ -226,7 +226,7 @@ fn cut_who_holds(node: &Node, through: u64) {
                 peer,
                 matched,
                 purged = through,
-                "a peer is so far behind that the log has to go: it gets a snapshot"
+                "a peer is too far behind: it gets a snapshot, and the log is purged"
             );
             node.inner().peers.cut_appends(peer);
         }

@@ -85,7 +85,7 @@ fn names<'a>(ids: impl Iterator<Item = &'a NodeId>) -> String {
 /// Reads what an earlier run of this node found out about itself.
 pub(super) fn recall(node: &Node) -> io::Result<()> {
     if let Some(why) = node.store().retired()? {
-        tracing::error!(why, "this node was found to hold another state than the others, and serves nobody");
+        tracing::error!(why, "this node's state differs from the others': it serves no requests");
         stand_aside(node, why);
     }
     Ok(())
@@ -161,8 +161,8 @@ async fn retire(node: &Node, why: String) {
     let (store, kept) = (node.store().clone(), why.clone());
     match tokio::task::spawn_blocking(move || store.retire(&kept)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::error!(%error, "that this node is wrong could not be kept for its next start"),
-        Err(error) => tracing::error!(%error, "keeping that this node is wrong failed"),
+        Ok(Err(error)) => tracing::error!(%error, "the mark that this node's state is wrong could not be saved"),
+        Err(error) => tracing::error!(%error, "saving the mark that this node's state is wrong failed"),
     }
     stand_aside(node, why);
 }

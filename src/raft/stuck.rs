@@ -80,7 +80,7 @@ pub(super) async fn watch(node: Node) {
             node.metrics().peer_stuck.with_label_values(&[&id.to_string()]).set(i64::from(is_stuck));
         }
         for (peer, matched, _) in stuck.iter().filter(|(peer, ..)| !told.contains(peer)) {
-            tracing::warn!(peer, matched, "a peer is heard and takes no entries");
+            tracing::warn!(peer, matched, "a peer answers but accepts no entries");
         }
         told = stuck.into_iter().map(|(peer, ..)| peer).collect();
         sleep(PAUSE).await;

@@ -209,7 +209,7 @@ impl Server {
         };
         match &failure {
             None => tracing::info!("shutting down"),
-            Some(error) => tracing::error!(%error, "the node cannot go on"),
+            Some(error) => tracing::error!(%error, "the node stops: it cannot continue"),
         }
         node.begin_stop();
         // Polls first: a client that is answered now asks another node while this one still works.
@@ -245,7 +245,7 @@ fn announced(config: &Config, advertised: Option<&str>, bound: SocketAddr) -> St
 /// Whoever can see the network of such a node can log in as those who do.
 fn warn_if_readable(config: &Config) {
     if config.tls.is_none() && !config.api_addr.ip().to_canonical().is_loopback() {
-        tracing::warn!(api = %config.api_addr, "--insecure-http: passwords and tokens can be read on the way");
+        tracing::warn!(api = %config.api_addr, "--insecure-http: passwords and tokens are readable on the wire");
     }
 }
 
@@ -258,7 +258,7 @@ fn places(config: &Config, descriptors: u64, metrics: Arc<Metrics>) -> Arc<Conne
     let total = descriptors::shares().connections;
     // However few there are, others find a place beside one address.
     let per_address = config.tuning.bounds.connections_per_address.min((total / 2).max(1));
-    tracing::info!(descriptors, connections = total, per_address, "places for connections");
+    tracing::info!(descriptors, connections = total, per_address, "connection limits");
     ConnectionLimiter::new(total, per_address, metrics)
 }
 

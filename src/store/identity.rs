@@ -95,11 +95,11 @@ fn close_to_others(dir: &Path) {
     }
     match fs::set_permissions(dir, Permissions::from_mode(mode & DIRECTORY_MODE)) {
         Ok(()) => {
-            tracing::info!(dir = %dir.display(), before = format!("{mode:o}"), "the directory is closed to others")
+            tracing::info!(dir = %dir.display(), before = format!("{mode:o}"), "the data directory is now accessible to its owner only")
         }
         Err(error) => {
             tracing::warn!(%error, dir = %dir.display(), mode = format!("{mode:o}"),
-                "others may read the directory, which holds hashes of passwords, and it cannot be closed to them");
+                "other users may read the data directory, which holds password hashes; its mode cannot be changed");
         }
     }
 }
@@ -175,7 +175,7 @@ impl DirectoryOwner {
             let (path, found) = (self.dir.clone(), level.0.into());
             return Err(StoreError::OtherLevel { path, found, levels: self.levels });
         }
-        tracing::info!(%level, path = %self.dir.display(), "the data directory goes up to a new level");
+        tracing::info!(%level, path = %self.dir.display(), "the data directory is raised to a new level");
         self.change(&mut identity, |identity| identity.level = level)
     }
 

@@ -190,7 +190,7 @@ pub(super) fn finish_interrupted(database: &Database, folder: &Path) -> Result<(
     };
     let (source, target) = (folder.join(&installation.source), folder.join(&installation.target));
     let path = if target.exists() { &target } else { &source };
-    tracing::warn!(snapshot = %path.display(), "an installation was interrupted and is done again");
+    tracing::warn!(snapshot = %path.display(), "an interrupted installation of a snapshot is repeated");
     redo(database, path, &target)
         .map_err(|error| StoreError::InstallationLost { path: path.clone(), reason: error.to_string() })
 }

@@ -72,11 +72,11 @@ impl Listening {
             let looked = tokio::task::spawn_blocking(move || listening.look_again()).await;
             match looked {
                 Ok(Ok(false)) => (),
-                Ok(Ok(true)) => tracing::info!(cert = %self.files.cert.display(), "new certificates are shown"),
+                Ok(Ok(true)) => tracing::info!(cert = %self.files.cert.display(), "new certificates are in use"),
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "the certificates have changed and cannot be used: the ones before stay")
                 }
-                Err(error) => tracing::error!(%error, "the certificates could not be looked at"),
+                Err(error) => tracing::error!(%error, "the certificate files could not be read"),
             }
         }
     }

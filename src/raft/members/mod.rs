@@ -174,7 +174,7 @@ async fn add(node: &Node, node_id: NodeId, peer: String) -> ProposeOutcome {
         }
         // Caught up in the background, whenever it comes: a large state takes longer than a request may.
         (Err(IntroduceError::Unreachable(why)), _) => {
-            tracing::warn!(member = node_id, address = peer, why, "a member is given an address where nobody answers");
+            tracing::warn!(member = node_id, address = peer, why, "nobody answers at the new address of a member");
         }
         (Err(error), _) => return refused(format!("node {node_id} cannot be a member at {peer}: {error}")),
     }
