@@ -53,7 +53,8 @@
 //!
 //! # Paths
 //!
-//! `docs/internals/paths.md` follows each of them through the rooms, `docs/internals/glossary.md` has the words.
+//! `docs/internals/paths.md` follows each of them through the rooms, `docs/internals/layers.md` draws them,
+//! `docs/internals/glossary.md` has the words, `docs/internals/decisions.md` the reasons.
 //!
 //! | path | in one sentence |
 //! |---|---|

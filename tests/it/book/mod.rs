@@ -125,8 +125,10 @@ pages! {
     from_nacos: "docs/from-nacos.md";
     from_polaris: "docs/from-polaris.md";
     guarantees: "docs/guarantees.md";
+    internals_decisions: "docs/internals/decisions.md";
+    internals_first_change: "docs/internals/first-change.md";
     internals_glossary: "docs/internals/glossary.md";
-    internals_newcomer: "docs/internals/newcomer.md";
+    internals_layers: "docs/internals/layers.md";
     internals_paths: "docs/internals/paths.md";
     metrics: "docs/metrics.md";
     operating: "docs/operating.md";
