@@ -1,5 +1,5 @@
-//! The address of a client, on either surface: whom gray releases are for, whose repeated polls and
-//! failed logins are slowed down. And its program.
+//! Address and program of a client, on either listener. Gray releases, repeated polls and limits of failed logins go
+//! by the address.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -14,14 +14,13 @@ use crate::origin::Sender;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 const FORWARDED_PROTO: &str = "x-forwarded-proto";
-/// A browser says by it whose page made it send a request; a program sends none.
+/// Header by which a browser names the site of the page that made a request; a program sends none.
 pub(crate) const SITE: &str = "sec-fetch-site";
 
 /// The peer of the connection, or the client that trusted proxies name.
 ///
-/// Each proxy appends the address that it was asked from, so the header is read from its right end for as
-/// long as a trusted proxy stands there: what stands further left was written by whoever is found, and
-/// may be anything.
+/// Each proxy appends the address of its client, so the header is read from its right end for as long as a trusted
+/// proxy stands there. Entries further left were written by the client that is found, and may be anything.
 pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> Option<IpAddr> {
     let peer = peer(extensions)?;
     let mut client = peer;
@@ -29,7 +28,7 @@ pub(crate) fn client_address(headers: &HeaderMap, extensions: &Extensions, trust
     while is_trusted(client, trusted) {
         match hops.next() {
             Some(Some(address)) => client = address,
-            // Nothing more is said, or nothing that can be read.
+            // No further entry, or an unreadable one.
             Some(None) | None => break,
         }
     }
@@ -42,18 +41,18 @@ pub(crate) fn sender(headers: &HeaderMap, extensions: &Extensions, trusted: &[Ip
     Sender { address: client_address(headers, extensions, trusted), is_local }
 }
 
-/// The program that asks, by its own word: the beginning of it.
+/// Program of the client by its own word: the beginning of `User-Agent`.
 pub(crate) fn agent(headers: &HeaderMap) -> String {
     let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     agent.chars().take(limits::AGENT_BYTES_MAX).collect()
 }
 
-/// True if what the connection's other end says about the original request can be believed.
+/// True if the peer of the connection is a trusted proxy, whose headers about the original request count.
 pub(crate) fn peer_is_trusted(extensions: &Extensions, trusted: &[IpNet]) -> bool {
     peer(extensions).is_some_and(|peer| is_trusted(peer, trusted))
 }
 
-/// True if a trusted proxy says that the client came to it by TLS; the first of several was asked by the client.
+/// True if a trusted proxy says that the client came to it by TLS; of several entries the first is the client's.
 pub(crate) fn came_by_tls(headers: &HeaderMap, extensions: &Extensions, trusted: &[IpNet]) -> bool {
     let said = headers.get(FORWARDED_PROTO).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let first = said.split(',').next().unwrap_or_default().trim();
@@ -79,7 +78,7 @@ fn read_hop(entry: &str) -> Option<IpAddr> {
     let entry = entry.trim();
     let parsed = entry.parse::<IpAddr>().or_else(|_| entry.parse::<SocketAddr>().map(|address| address.ip()));
     match parsed.ok()?.to_canonical() {
-        // Which of all these it is somebody else's machine knows, if anybody: it counts as one.
+        // Only the proxy's machine can tell loopback addresses apart: all of them count as one.
         IpAddr::V4(address) if address.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
         address => Some(address),
     }

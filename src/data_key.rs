@@ -1,13 +1,13 @@
-//! The data key: what nodes keep secret at rest is encrypted under it, and it is kept apart from the
-//! data. All nodes of a cluster have the same one; a backup without it shows no secret.
+//! The data key: encrypts secrets at rest, and is stored apart from the data. All nodes of a cluster have the same one;
+//! a backup without it shows no secret.
 //!
-//! XChaCha20-Poly1305 with a random nonce. A sealed text is bound to what it is the secret of, its
-//! *place*: the one of another place, or a changed one, does not open. Knows nothing of what is sealed.
+//! XChaCha20-Poly1305 with a random nonce. A sealed text is bound to the object it belongs to, its *place*: a text of
+//! another place, or a changed one, does not open. Knows nothing of the sealed objects.
 //!
-//! What has to be compared while it is sealed has a nonce that is the HMAC of place and text ([`DataKey::seal_alike`]):
-//! equal texts of one place are sealed alike, so that the sealed ones tell who has no key whether two are the same,
-//! and nothing else; without the key nobody can try texts. Texts of different places share nothing. Such a text begins
-//! with the name of its key, by which any node knows at once whether it can be opened there.
+//! Texts that are compared while sealed have a nonce that is the HMAC of place and text ([`DataKey::seal_alike`]).
+//! Equal texts of one place are then sealed equally: without the key one sees that two are the same, and nothing else,
+//! and cannot try texts. Texts of different places share nothing. Such a text begins with the name of its key, by
+//! which a node knows whether it can open it.
 
 use std::fmt;
 
@@ -21,9 +21,9 @@ use zeroize::{Zeroize, Zeroizing};
 
 const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// First byte of everything sealed: how it was.
+/// First byte of a sealed text: the scheme.
 const SCHEME: u8 = 1;
-/// First byte in place of `SCHEME` where the nonce was made of the text.
+/// First byte in place of `SCHEME` if the nonce was made of the text.
 const SCHEME_ALIKE: u8 = 2;
 /// Bytes of the name of a key.
 const ID_BYTES: usize = 8;
@@ -58,7 +58,7 @@ impl DataKey {
         })
     }
 
-    /// The name of the key, of which the key cannot be had.
+    /// The name of the key; the key cannot be derived from it.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -72,8 +72,7 @@ impl DataKey {
         hex::encode([&[SCHEME], nonce.as_slice(), &sealed].concat())
     }
 
-    /// The inverse; `None` for what was sealed under another key or for another place, and for what is
-    /// damaged.
+    /// The inverse; `None` if the text was sealed under another key or for another place, or is damaged.
     pub fn open(&self, place: &[&str], sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
         let sealed = hex::decode(sealed).ok()?;
         let (scheme, rest) = sealed.split_first()?;
@@ -106,7 +105,7 @@ impl DataKey {
     }
 }
 
-/// The name of the key under which a text was sealed alike; empty for what is no such text.
+/// The name of the key under which a text was sealed alike; empty for any other text.
 pub fn key_of(sealed: &str) -> &str {
     let is_name = |id: &&str| id.len() == 2 * ID_BYTES && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     sealed.split_once(ID_END).map(|(id, _)| id).filter(is_name).unwrap_or_default()
@@ -127,7 +126,7 @@ fn bound_to(place: &[&str]) -> Vec<u8> {
     place.iter().flat_map(|part| [&(part.len() as u64).to_be_bytes(), part.as_bytes()].concat()).collect()
 }
 
-/// A secret nobody has had yet: 32 hex digits of the system's randomness.
+/// A new secret: 32 hex digits of the system's randomness.
 pub fn generate_secret() -> Zeroizing<String> {
     let mut bytes: [u8; 16] = rand::random();
     let text = Zeroizing::new(hex::encode(bytes));

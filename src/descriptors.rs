@@ -1,12 +1,11 @@
-//! File descriptors: how many this process may have, and who gets how many of them.
+//! File descriptors: the limit of this process, and its shares for clients and for everything else.
 //!
-//! A connection that finds none left is refused and comes again. RocksDB that finds none for a new
-//! write-ahead log has failed for good, and a peer that finds none costs the cluster a member. So
-//! connections of clients end where the reserve of the others begins.
+//! A client connection without a descriptor is refused and comes again. RocksDB fails for good without one for a new
+//! write-ahead log, and a peer without one costs the cluster a member. So a reserve is kept from client connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Limit that is assumed where the system sets none, or one that nobody would reach.
+/// Limit that is assumed if the system sets none, or one out of reach.
 const DESCRIPTORS_MAX: u64 = 1024 * 1024;
 /// For peers, RocksDB, snapshots, listeners: a share of all, at least and at most so many; but never more
 /// than half, so that clients get in where there are hardly any.
@@ -23,7 +22,7 @@ pub struct Shares {
     pub database_files: i32,
 }
 
-/// Raises what this process may have to what the system lets it. Returns that number.
+/// Raises the soft limit of this process to the hard limit. Returns the limit.
 pub fn raise() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -35,7 +34,7 @@ pub fn raise() -> u64 {
     present()
 }
 
-/// The shares of what this process may have now.
+/// The shares of the current limit of this process.
 pub fn shares() -> Shares {
     share(present())
 }

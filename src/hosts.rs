@@ -1,9 +1,9 @@
-//! Names that a listener on this machine answers to: against pages of foreign sites that a browser here shows, whose
-//! name their owner lets point to 127.0.0.1 once they are loaded (DNS rebinding).
+//! `Host` names that a loopback listener accepts, against DNS rebinding: a foreign page in a browser on this machine,
+//! whose name its owner lets point to 127.0.0.1 once it is loaded.
 //!
-//! Such a page can ask for whatever needs no token, as the configuration that clients read. What it cannot
-//! do is to ask under another name than its own. A listener that others reach is protected by its network
-//! and asked under whatever name they know it by, so nothing is checked there.
+//! Such a page can request whatever needs no token, such as the configuration for clients, but only under its own
+//! name. A listener that other machines reach is protected by its network and asked under any name, so nothing is
+//! checked there.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,7 +30,7 @@ impl Hosts {
         Hosts(None)
     }
 
-    /// The name that a request came under, if it is none of these. Who names none is no browser.
+    /// The name of a request, if it is none of these. A request without a name is not from a browser.
     pub(crate) fn stranger(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let named = self.0.as_ref()?;
         let of_uri = uri.authority().map(Authority::host);
@@ -51,14 +51,14 @@ fn host_of(text: &str) -> &str {
     if is_bare_ipv6 { text } else { host }
 }
 
-/// Without what makes no difference to a resolver.
+/// Normal form of a name, as a resolver compares it.
 fn plain(host: &str) -> &str {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.strip_suffix('.').unwrap_or(host)
 }
 
-/// An address cannot be made to point elsewhere, and nobody can own a name without a dot or below
-/// `localhost`.
+/// True for a configured name, for an address, which cannot be made to point elsewhere, and for a name without a dot
+/// or below `localhost`, which nobody can own.
 fn is_admitted(host: &str, named: &[String]) -> bool {
     let is_of_nobody = !host.contains('.') && !host.contains('?');
     let is_local = host.len().checked_sub(LOCAL_SUFFIX.len()).and_then(|at| host.get(at..));

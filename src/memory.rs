@@ -1,13 +1,13 @@
-//! Memory that this process may have, and memory that it has.
+//! Memory limit and memory use of this process.
 //!
-//! The limit is that of its control group, of any group above that, or the machine's. What it has is its anonymous
-//! memory: pages of files go when others need them, and are not counted.
+//! The limit is the smallest of its control group, the groups above it and the machine. The use is its anonymous
+//! memory: the kernel drops pages of files when others need memory, so they are not counted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 const KIBIBYTE: u64 = 1024;
-/// The least that a group is taken to allow; a lower limit is a mistake, and this process would not be here.
+/// Smallest limit of a group that counts, in bytes; this process would not run within a lower one.
 const LIMIT_BYTES_MIN: u64 = 1024 * 1024;
 
 /// The limit, if the system says one.
@@ -42,7 +42,7 @@ fn limits_of_group(root: &Path, line: &str) -> Vec<u64> {
         _ => return Vec::new(),
     };
     let mount = root.join(mount);
-    // A container may see its own group as the topmost one, under a path that is not there: then the topmost counts.
+    // A container may see its own group as the topmost one, under a path that does not exist: then the topmost counts.
     let group: PathBuf = mount.join(path.trim_start_matches('/'));
     let folders = group.ancestors().take_while(|folder| folder.starts_with(&mount));
     folders.filter_map(|folder| fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()).collect()

@@ -2,9 +2,8 @@
 //!
 //! A row is a field, its Prometheus name, its labels and its help text; nothing else in the program
 //! spells a series name. The set is owned by the node (no globals), so that several nodes in one
-//! test process do not collide. Labels are route templates, method and code names and member ids:
-//! never text that a caller chose, but for the ids of apps that have access keys and the names of webhooks,
-//! which are few.
+//! test process do not collide. Labels are route templates, method and code names and member ids, never text that a
+//! caller chose, except ids of apps with access keys and names of webhooks, which are few.
 
 use std::sync::Arc;
 
@@ -14,24 +13,27 @@ use prometheus::{
 };
 use tokio::time::Instant;
 
-/// Seconds: from 100 µs, the floor of a served request, to the request time-out.
+/// Seconds: from 100 µs, the fastest request, to the request time-out.
 const LATENCY_BUCKETS: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Seconds a long poll was held: up to the hold that clients bear.
+/// Seconds that a long poll was held, up to the longest hold that clients accept.
 const HOLD_BUCKETS: &[f64] = &[0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0];
 /// Entries that one fsync or one apply covers.
 const BATCH_BUCKETS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// Why a connection to the peer listener is refused: by what it sends, or by who it is.
+/// Reasons to refuse a connection to the peer listener: by what it sends, or by who it is.
 const PEER_REFUSALS: &[&str] = &[
     "gone", "slow", "crowded", "magic", "version", "purpose", "tls", "plain", "frame", "hello", "secret", "cluster",
     "target", "instance", "removed", "level", "other",
 ];
-/// Why one of a client is.
+/// Reasons to refuse a client's connection.
 const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain"];
 
 macro_rules! metrics {
-    ($( #[doc = $help:literal] $field:ident: $kind:ident $name:literal $([$($label:literal),+])? $(in $buckets:ident)?; )+) => {
+    ($(
+        #[doc = $help:literal]
+        $field:ident: $kind:ident $name:literal $([$($label:literal),+])? $(in $buckets:ident)?;
+    )+) => {
         /// Every series of one node.
         pub struct Metrics {
             registry: Registry,
@@ -258,8 +260,7 @@ metrics! {
 }
 
 impl Metrics {
-    /// Shows the counters of what may happen before it does: an alert on an increase does not see the first
-    /// event of a series that begins with it.
+    /// Creates the counters of failures with 0: an alert on an increase misses the first event of a new series.
     fn begin_at_zero(&self) {
         let known: [(&IntCounterVec, &[&str]); 11] = [
             (&self.polls_ended, &["changed", "unchanged", "dropped", "refused", "shutdown"]),
@@ -285,12 +286,12 @@ impl Metrics {
         }
     }
 
-    /// Ends the series of apps of which `is_kept` does not hold.
+    /// Removes the series of apps for which `is_kept` is false.
     pub fn keep_apps(&self, is_kept: impl Fn(&str) -> bool) {
         for family in self.access_key_would_refuse.collect() {
             let apps = family.get_metric().iter().flat_map(|metric| metric.get_label());
             for app in apps.map(|label| label.value()).filter(|app| !is_kept(app)) {
-                // Who else has ended it was faster.
+                // Removed by another thread meanwhile.
                 let _ = self.access_key_would_refuse.remove_label_values(&[app]);
             }
         }
@@ -306,8 +307,7 @@ impl Metrics {
     }
 }
 
-/// One more in a gauge for as long as this lives: also where a future is dropped in the middle, as
-/// it is when a client hangs up.
+/// Guard that counts one in a gauge while it lives, also if a future is dropped because its client hung up.
 pub struct OneMore<'a>(&'a IntGauge);
 
 impl<'a> OneMore<'a> {
@@ -323,7 +323,7 @@ impl Drop for OneMore<'_> {
     }
 }
 
-/// Counts a poll while it is held; dropped without an outcome, its client has hung up.
+/// Guard that counts a held poll; dropped without an outcome, its client has hung up.
 pub struct Held {
     metrics: Arc<Metrics>,
     began: Instant,

@@ -1,5 +1,5 @@
-//! Origins: one client as a limit counts it. That is an IPv4 address, or the /64 of an IPv6 address, as a holder of one
-//! address of a /64 has all of them. Also quotas: how much of something all clients, and each, may have.
+//! Origins: the unit of limits per client. An origin is an IPv4 address, or the /64 of an IPv6 address, because the
+//! holder of one address of a /64 has all of them. Also quotas: limits in total and per origin.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -41,8 +41,8 @@ pub struct Sender {
     pub is_local: bool,
 }
 
-/// Unit that counts as one where passwords are guessed: all of loopback is one, and a sender that is local by the word
-/// of a proxy is another one than a sender that is local.
+/// Unit of the limits of failed logins: all of loopback is one, and a sender that is local by the word of a proxy is
+/// another one than a local sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Guesser {
     pub origin: Origin,
@@ -68,7 +68,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// So much of something for all clients together, and so much for each.
+/// Limit of something for all clients together, and for each.
 pub struct OriginQuota {
     total: usize,
     per_origin: usize,
@@ -93,7 +93,7 @@ impl OriginQuota {
         OriginQuota { total, per_origin, taken: Mutex::default() }
     }
 
-    /// Takes so much for a client, all of it or nothing.
+    /// Takes an amount for a client, all of it or nothing.
     pub fn take(&self, origin: Origin, amount: usize) -> Result<(), Short> {
         let mut taken = self.taken.lock();
         let of_origin = taken.by_origin.get(&origin).copied().unwrap_or_default().saturating_add(amount);
@@ -111,7 +111,7 @@ impl OriginQuota {
         Ok(())
     }
 
-    /// Takes so much for a client whether there is as much or not.
+    /// Takes an amount for a client, also beyond the limit.
     pub fn charge(&self, origin: Origin, amount: usize) {
         let mut taken = self.taken.lock();
         taken.all = taken.all.saturating_add(amount);
@@ -119,11 +119,11 @@ impl OriginQuota {
         *of_origin = of_origin.saturating_add(amount);
     }
 
-    /// Gives back what was taken for a client.
+    /// Gives back an amount taken for a client.
     pub fn give_back(&self, origin: Origin, amount: usize) {
         let mut taken = self.taken.lock();
         taken.all -= amount;
-        // What holds nothing is removed, or every address that ever came would stay.
+        // Clients without an amount are removed, else every address ever seen would stay.
         match taken.by_origin.get_mut(&origin) {
             Some(of_origin) if *of_origin > amount => *of_origin -= amount,
             _ => drop(taken.by_origin.remove(&origin)),

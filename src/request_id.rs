@@ -1,5 +1,5 @@
-//! The id of a request: the caller's own, that of the trace in which the caller asks, or one that is made; in the log,
-//! in the audit trail and in the answer, and the trace of the request ([`crate::traces`]).
+//! The id of a request: the caller's own, that of the caller's trace, or a new one. It is in the log, the audit trail
+//! and the answer, and is the id of the request's trace ([`crate::traces`]).
 
 use axum::extract::Request;
 use axum::http::{Extensions, HeaderName, HeaderValue};
@@ -7,10 +7,10 @@ use axum::http::{Extensions, HeaderName, HeaderValue};
 use crate::traces::TraceParent;
 
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("request-id");
-/// A longer id of the caller is replaced by one of ours.
+/// Bytes of an id; a longer one is replaced.
 const BYTES_MAX: usize = 128;
 
-/// Put on every request as it comes in.
+/// Id of a request, attached to it as it comes in.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestId(pub(crate) HeaderValue);
 
@@ -19,7 +19,7 @@ impl RequestId {
     pub(crate) fn given_or_new(request: &Request) -> RequestId {
         let given = request.headers().get(HEADER);
         let usable = given.filter(|id| (1..=BYTES_MAX).contains(&id.len()) && id.to_str().is_ok());
-        // A copy: what came lies in the buffer of the whole request, which a held one must not keep.
+        // A copy: the header lies in the buffer of the whole request, which a held request must not keep.
         let kept = usable.and_then(|id| HeaderValue::from_bytes(id.as_bytes()).ok());
         RequestId(kept.unwrap_or_else(|| {
             let trace = TraceParent::of(request.headers()).map(|caller| caller.trace_id.to_bytes());
@@ -34,7 +34,7 @@ impl RequestId {
     }
 }
 
-/// As text, made for who needs it: most requests do not.
+/// As text, made on demand: most requests need none.
 pub(crate) fn of(extensions: &Extensions) -> String {
     extensions.get::<RequestId>().map(RequestId::text).unwrap_or_default().to_owned()
 }

@@ -1,10 +1,10 @@
-//! Time that passes while the machine sleeps too, for whatever is judged by its age.
+//! Time since the machine was started, sleep included, for everything that is judged by its age.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Since the machine was started (`CLOCK_BOOTTIME`): the monotonic clock stands still while it is suspended.
+/// Uptime by `CLOCK_BOOTTIME`; the monotonic clock stands still while the machine is suspended.
 pub(crate) fn now() -> Duration {
     let now = clock_gettime(ClockId::Boottime);
     // Neither is negative, and the second is below a billion.

@@ -40,7 +40,10 @@ pub(crate) async fn settle(node: &Node, term: u64) {
             Some(time) => clock.adopt(time),
             None => {
                 walls.push(clock.wall_time());
-                tracing::info!(clocks = walls.len(), "no member knows the cluster's time: it is taken from their clocks");
+                tracing::info!(
+                    clocks = walls.len(),
+                    "no member knows the cluster's time: it is taken from their clocks"
+                );
                 clock.adopt(middle(walls));
             }
         }
