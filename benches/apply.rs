@@ -1,4 +1,4 @@
-//! What one entry costs a node that applies it: opened, applied in memory, hashed, its rows written to a
+//! Cost of one entry for a node that applies it: opened, applied in memory, hashed, its rows written to a
 //! database in a directory of this run. No consensus, no fsync, no socket, one thread.
 //!
 //! `scripts/bench-apply` runs it. `THUBAN_BENCH_ENTRIES` (100,000) updates of `THUBAN_BENCH_SERVICES` (1,000)
@@ -87,7 +87,7 @@ fn empty_machine() -> Result<(tempfile::TempDir, Machine), Box<dyn Error>> {
     Ok((directory, machine))
 }
 
-/// How long the updates took, on a machine of their own.
+/// Duration of the updates, on a machine of their own.
 fn measured(sizes: &Sizes, itself: bool, kept: Option<u64>) -> Result<Duration, Box<dyn Error>> {
     let (_directory, mut machine) = empty_machine()?;
     let mut log = Writer { index: 0 };

@@ -105,7 +105,7 @@ fn tell_memory(what: &str, before: u64) {
     println!("{what}: {} bytes each, {} MiB in all", now.saturating_sub(before) / count() as u64, now >> 20);
 }
 
-/// What a client asks who waits for changes of its files, as Apollo's Java client does.
+/// Requests of a client that waits for changes of its files, as Apollo's Java client does.
 fn request(id: i64) -> String {
     let files = json!([{"namespaceName": "application", "notificationId": id}]).to_string();
     let files: String = byte_serialize(files.as_bytes()).collect();
@@ -213,7 +213,7 @@ impl Client {
         answer[0]["notificationId"].as_i64().expect("an id")
     }
 
-    /// How long one pull takes.
+    /// Duration of one pull.
     async fn pull(&self) -> Duration {
         let begun = Instant::now();
         let answer = self.http.get(format!("{}/configs/app/default/application", self.compat)).send().await;

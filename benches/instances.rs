@@ -123,7 +123,7 @@ async fn flow(zones: &[&Zone], count: usize) {
     .await;
 }
 
-/// What a node has used so far.
+/// Resources that a node has used so far.
 struct Used {
     cpu_seconds: f64,
     heartbeats: f64,

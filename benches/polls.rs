@@ -147,7 +147,7 @@ async fn watch_instances(cluster: &Cluster, watchers: usize) {
     }
 }
 
-/// What the clients of one node do: so many of them send a request and wait for what begins as expected.
+/// Load of the clients of one node: so many of them send a request and wait for what begins as expected.
 #[derive(Serialize, Deserialize)]
 struct Order {
     address: SocketAddr,
@@ -259,7 +259,7 @@ fn shown(delays: &mut [Duration]) -> String {
     format!("p50 {:?}, last {:?}", percentile(delays, 0.5), percentile(delays, 1.0))
 }
 
-/// When the answer's first bytes came; fails unless they hold what is expected.
+/// Time of the answer's first bytes; fails unless they hold what is expected.
 async fn answered(mut stream: TcpStream, expected: String) -> SystemTime {
     let mut buffer = [0; 1024];
     let read = tokio::time::timeout(ANSWER_LIMIT, stream.read(&mut buffer)).await.expect("the poll is answered");
@@ -276,7 +276,7 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-/// What the kernel has in structures and in buffers of TCP.
+/// Memory of the kernel in structures and in buffers of TCP.
 fn kernel() -> u64 {
     let read = |path: &str| std::fs::read_to_string(path).expect("Linux tells it");
     let (memory, sockets) = (read("/proc/meminfo"), read("/proc/net/sockstat"));

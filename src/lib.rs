@@ -58,13 +58,13 @@
 //!
 //! | path | in one sentence |
 //! |---|---|
-//! | write | a batch is checked, becomes one command, is appended by the leader, applied on every node and answered by the node that took it |
+//! | write | a batch is checked, becomes one command, is appended by the leader, applied on every node and answered |
 //! | read | the leader confirms its lead with a majority, and the node answers from memory once it has applied as far |
-//! | freshness | `as_of` is the latest moment by which everything committed is applied here; readiness and trust compare it with a limit |
+//! | freshness | everything committed up to `as_of` is applied here; readiness and trust compare it with a limit |
 //! | long poll | a watch on every key comes before the read, so a change in between is kept and not lost |
-//! | who has what | each node keeps a register of the clients it served, and whoever asks gets those of all members |
+//! | subscribers | each node keeps a register of the clients it served, and a query returns those of all members |
 //! | access key | the secret is sealed before it is proposed, and a pull costs one HMAC |
-//! | rule | a draft is published as an immutable release, and a discovery chooses among those in force by the client's labels |
+//! | rule | a draft is published as an immutable release; a discovery selects among those in force by labels |
 //! | backup | one view of the rows is streamed, and a restore rekeys it for a new cluster |
 //! | heartbeat | the leader keeps heartbeats in memory, and proposes changes of health alone |
 //! | config file | the node judges the content, and apply publishes exactly what was judged |
@@ -77,7 +77,7 @@
 //! | webhook | apply makes events, and the leader delivers them in order, at least once |
 //! | trace | spans wait in a bounded queue and are never waited for |
 //! | level | whatever is stored or sent has a level, which the leader raises once every member reads it |
-//! | connection | a place, TLS, then requests; between nodes the proof of the cluster secret is bound to the connection |
+//! | connection | limits, TLS, then requests; between nodes the proof of the cluster secret is bound to it |
 //!
 //! # Invariants
 //!
@@ -100,8 +100,8 @@
 //! * Nothing crosses between nodes readable, but with a node from before TLS, below level 3.
 //! * Of the inactive releases of a rule or a config file the newest stay, as many as the replicated
 //!   settings say ([`model::settings`]); an active one never goes.
-//! * A content is one row, however many drafts and releases have it, and one text in memory while one of them is a draft
-//!   or in force. Of what is in memory, apply looks at drafts alone.
+//! * A content is one row, however many drafts and releases have it, and one text in memory while one of them is a
+//!   draft or in force. Of what is in memory, apply looks at drafts alone.
 //! * A node id belongs to one data directory. One that lost its directory lost its votes, and may
 //!   not come back under its id; and no majority of such nodes founds a cluster (`raft::formation`).
 //! * Nodes that were started with different lists found no cluster together (`raft::lists`), and members that
@@ -117,8 +117,8 @@
 //!   `peer::limits`.
 //! * Stamps never run backwards, and never ahead of the time that has passed by more than a hundredth of
 //!   it, whatever the wall clock of the leader shows (`raft::clock`).
-//! * A new leader stamps nothing before it has asked who is in reach what time it is; who follows takes the time from its
-//!   leader, and an entry that is applied late turns no clock back.
+//! * A new leader stamps nothing before it has asked who is in reach what time it is; who follows takes the time from
+//!   its leader, and an entry that is applied late turns no clock back.
 //! * A peer that is away costs a try a second and two lines of log, however long it is away.
 //! * A peer is waited for while a byte moves: any entry passes a link of 64 KiB/s. Raft's own calls wait for no other
 //!   ones, and a large forward for nobody (`peer::limits`).
@@ -148,7 +148,7 @@
 //! |---|---|
 //! | business codes, HTTP status | [`model::code`]; the status is the code's first three digits |
 //! | login, token, lifetime | `POST /auth/v1/user/login`; 256 random bits, kept as SHA-256, 7 days |
-//! | who may do what | users and service tokens with grants of six roles; not permitted is 401001, not seen is not there |
+//! | permissions | grants of six roles to users and service tokens; not permitted is 401001, not seen is not there |
 //! | times | `YYYY-MM-DD HH:MM:SS`, UTC, stamped by the leader with the time of the cluster |
 //! | ids and revisions | 32 hex digits drawn from the leader's seed; numbers of config objects from the log index |
 //! | publishing of config | the Polaris paths under `/config/v1` |
@@ -157,13 +157,13 @@
 //! | transitions of releases | the table in [`model::release`] |
 //! | discovery of the rules in force | `POST /v1/Discover` of the Polaris family; what is switched off is not sent |
 //! | fields of `routing_config` | those of its policy; a field of another policy is 400103 |
-//! | fields that nothing reads | ignored; of rules and releases told of in `warnings`, or 400001 with `?unknown=refuse` |
+//! | unknown fields | ignored; in rules and releases reported in `warnings`, or 400001 with `?unknown=refuse` |
 //! | format of a file without suffix | properties, as Apollo's clients leave the suffix out |
 //! | filters by instance | host, port and metadata may each be true of another instance of the service |
-//! | instances | the Polaris paths under `/naming/v1/instances`, and `/v1/RegisterInstance`, `/v1/DeregisterInstance`, `/v1/Heartbeat` |
+//! | instances | the Polaris paths under `/naming/v1/instances` and those of self-registration and heartbeats |
 //! | health of an instance | by heartbeats, where it asks for that; unhealthy after three times its ttl |
 //! | names in paths | nothing new is called `.` or `..` |
-//! | lists and what was released | rules are listed whole, unless `brief=true`; releases without what they are of and config files without their contents, unless `brief=false`; an answer with rows has 16 MiB at most |
+//! | long answers | rules without bodies by `brief=true`, files with contents by `brief=false`; at most 16 MiB |
 //! | releases that are too many | the oldest inactive ones go; lists of one thing's releases say up to which version |
 
 mod address;

@@ -12,14 +12,14 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
-/// What one burst may take before the agent turns to the next node.
+/// Limit of one burst before the agent turns to the next node.
 const BURST_LIMIT: Duration = Duration::from_secs(4);
 /// Requests that an agent writes at once; they are answered one after the other.
 const BURST_REQUESTS_MAX: usize = 10;
 const READ_BYTES: usize = 16 * 1024;
 const SUCCESS: &[u8] = b"{\"code\":200000,";
 
-/// Where the nodes are, and as whom they are spoken to.
+/// Addresses of the nodes, and the user that calls them.
 #[derive(Clone)]
 pub(crate) struct Surface {
     pub(crate) addresses: Vec<SocketAddr>,
@@ -93,7 +93,7 @@ impl Connection {
     }
 }
 
-/// Where the body of the first answer begins and ends, once all of it is there.
+/// Range of the body of the first answer, once all of it is there.
 fn whole(bytes: &[u8]) -> Option<(usize, usize)> {
     let start = memmem::find(bytes, b"\r\n\r\n")? + 4;
     let named = memmem::find(&bytes[..start], b"content-length: ")?;

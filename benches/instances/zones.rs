@@ -14,7 +14,7 @@ use super::{LIMIT, MORTAL};
 
 /// Between two reads of the reader that must not notice.
 const READ_EVERY: Duration = Duration::from_millis(2);
-/// How long readers are measured where nothing happens.
+/// Time for which readers are measured while nothing happens.
 const QUIET: Duration = Duration::from_secs(5);
 
 pub(crate) async fn die_and_return(cluster: &Cluster, surface: &Surface, zone: &Zone, count: usize) {
@@ -46,7 +46,7 @@ pub(crate) async fn die_and_return(cluster: &Cluster, surface: &Surface, zone: &
     .await;
 }
 
-/// What the nodes tell of changes of health so far.
+/// Health changes by the nodes' own count so far.
 struct Seen {
     changes: f64,
     log_index: f64,
@@ -89,7 +89,7 @@ async fn changed(cluster: &Cluster, to: &str, wanted: f64) {
     .await;
 }
 
-/// How long reads of each node took until `done`.
+/// Durations of reads of each node until `done`.
 async fn read_while(surface: &Surface, done: impl Future<Output = ()>) -> Vec<Duration> {
     let over = CancellationToken::new();
     let request = surface.get("/naming/v1/instances?id=nobody&consistency=local");

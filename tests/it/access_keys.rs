@@ -16,7 +16,10 @@ const CLIENT_LIMIT: Duration = Duration::from_secs(30);
 /// Polls and pulls that were refused.
 const REFUSED: [&str; 2] = [
     r#"thuban_long_polls_total{outcome="refused"}"#,
-    r#"thuban_request_duration_seconds_count{code="401",method="GET",route="/configs/{appId}/{cluster}/{*namespace}",surface="compat"}"#,
+    concat!(
+        r#"thuban_request_duration_seconds_count{code="401",method="GET","#,
+        r#"route="/configs/{appId}/{cluster}/{*namespace}",surface="compat"}"#
+    ),
 ];
 const WOULD_REFUSE: &str = "thuban_access_key_would_refuse_total{app=\"app\"}";
 
@@ -95,7 +98,8 @@ async fn keys_are_made_listed_changed_and_deleted() {
     cluster.expect_equal_state().await;
 
     // Who may not manage the cluster has no part in it.
-    let user = json!({"name": "reader", "password": "a password of a reader", "grants": [{"role": "reader", "namespace": "*"}]});
+    let user = json!({"name": "reader", "password": "a password of a reader",
+        "grants": [{"role": "reader", "namespace": "*"}]});
     api.post("/auth/v1/users", &json!([user])).await.expect_code(200_000);
     let login = api.post("/auth/v1/user/login", &user).await.expect_code(200_000);
     let token = login.body["loginResponse"]["token"].as_str().expect("a token");

@@ -1,4 +1,4 @@
-//! What a peer that is away costs the others: processor time and lines of log, and how soon it has
+//! Cost of an unreachable peer for the others: processor time and lines of log, and how soon it has
 //! caught up when it is back.
 
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::harness::{Api, Cluster, Load, eventually, report};
 use crate::membership::member;
 
 const NAMESPACE: &str = "away";
-/// How long the leader is watched while a follower is away.
+/// Time for which the leader is watched while a follower is away.
 const WATCHED: Duration = Duration::from_secs(4);
 /// More than an idle leader of a whole cluster uses; a tenth of a core.
 const PROCESSOR_SHARE_MAX: f64 = 0.10;
@@ -77,7 +77,8 @@ async fn a_follower_that_is_away_costs_next_to_nothing() {
         write(&api, "while-away").await;
         let alone = spent(&cluster, leader, WATCHED).await;
         report(format!(
-            "follower {away:?}: the idle leader used {:.1} % of a core (before: {:.1} %) and logged {} bytes in {WATCHED:?}",
+            "follower {away:?}: the idle leader used {:.1} % of a core (before: {:.1} %) and logged {} bytes in \
+             {WATCHED:?}",
             alone.processor_share * 100.0,
             whole.processor_share * 100.0,
             alone.log_bytes

@@ -1,4 +1,4 @@
-//! What is left of a cluster when it is not: a backup and the new cluster made of it, and a cluster of
+//! Remains of a lost cluster: a backup and the new cluster made of it, and a cluster of
 //! one out of the last node. Clients of the old one go on.
 
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::harness::{Api, Apollo, Cluster, Load, eventually, report, thuban};
 use crate::polls::hold;
 
 const WITHIN: Duration = Duration::from_secs(30);
-/// How far versions are moved on, and the log index.
+/// Steps of versions and of the log index.
 const LEAP: u64 = 1_000_000;
 const INDEX_LEAP: u64 = 1 << 32;
-/// Where notification ids begin anew: in the lower half of those that clients can hold.
+/// Start of new notification ids: in the lower half of those that clients can hold.
 const STARTS: std::ops::Range<i64> = 1_000_000..1 << 30;
 /// A pull that waits for what its client names, waits this long.
 const CATCH_UP: Duration = Duration::from_secs(2);
@@ -26,7 +26,7 @@ pub(crate) async fn run(arguments: &[&str]) -> Output {
     ended.unwrap_or_else(|_| panic!("{arguments:?} takes longer than {WITHIN:?}")).expect("the binary can be run")
 }
 
-/// What a command prints that succeeds.
+/// Output of a command that succeeds.
 pub(crate) async fn done(arguments: &[&str]) -> String {
     let output = run(arguments).await;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -34,7 +34,7 @@ pub(crate) async fn done(arguments: &[&str]) -> String {
     told
 }
 
-/// What a command says that refuses with this exit code.
+/// Error of a command that refuses with this exit code.
 pub(crate) async fn refused(code: i32, arguments: &[&str]) -> String {
     let output = run(arguments).await;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -116,7 +116,8 @@ async fn fill(api: &Api) {
         for release in [
             json!([{"rule_name": "r", "namespace": "shop", "release_name": "one"}]),
             json!([{"rule_name": "r", "namespace": "shop", "release_name": "two"}]),
-            json!([{"rule_name": "r", "namespace": "shop", "release_name": "g", "release_type": "gray", "client_labels": labels}]),
+            json!([{"rule_name": "r", "namespace": "shop", "release_name": "g", "release_type": "gray",
+                "client_labels": labels}]),
         ] {
             api.post(&format!("{path}/releases"), &release).await.expect_code(200_000);
         }
@@ -126,7 +127,8 @@ async fn fill(api: &Api) {
         api.publish("shop", "app", "gray", &format!("v={number}")).await;
     }
     let labels = json!([{"key": "zone", "value": {"type": "IN", "value": "a"}}]);
-    let gray = json!({"namespace": "shop", "group": "app", "file_name": "gray", "name": "g", "releaseType": "gray", "betaLabels": labels});
+    let gray = json!({"namespace": "shop", "group": "app", "file_name": "gray", "name": "g", "releaseType": "gray",
+        "betaLabels": labels});
     api.post("/config/v1/configfiles/release", &gray).await.expect_code(200_000);
 }
 
@@ -228,7 +230,7 @@ async fn expect_clients_go_on(cluster: &Cluster, node: u64, lost: &Lost, cluster
     }
 }
 
-/// What clients hold that the backup does not know.
+/// State of clients that the backup does not know.
 struct Lost {
     id: u64,
     release_key: String,
@@ -317,7 +319,7 @@ async fn a_backup_taken_under_load_becomes_a_new_cluster() {
     expect_key(&config["releaseKey"], LEAP + 3, &data["cluster_id"]);
 }
 
-/// What is refused of a backup, on both ends, and what is answered.
+/// Refusals of a backup, on both ends, and their answers.
 async fn expect_doors(cluster: &Cluster, out: &Path) {
     let endpoint = format!("http://{}", cluster.ports(1).api);
     let backup = |token: &str, out: &Path| {

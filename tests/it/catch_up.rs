@@ -175,7 +175,7 @@ async fn transfer(cluster: &Cluster, asked: &Api, to: u64) {
     .await;
 }
 
-/// Whether a member votes, by the answer of a node; nothing if it is no member.
+/// True if a member votes, by the answer of a node; `None` if it is no member.
 async fn expect_member(api: &Api, id: u64) -> Option<bool> {
     let view = api.cluster().await.expect("the cluster can be shown");
     let members = view.body["members"].as_array().expect("a list of members");

@@ -10,7 +10,7 @@ use time::{Date, Month, OffsetDateTime};
 use crate::harness::{ADMIN_PASSWORD, Api, Cluster, eventually, report};
 
 const LIMIT: Duration = Duration::from_secs(20);
-/// What may lie between the true time and a stamp.
+/// Allowed difference between the true time and a stamp.
 const APART_MAX_S: u64 = 60;
 
 /// The library of Debian's package `faketime`, which `scripts/test` installs.

@@ -11,14 +11,15 @@ use crate::harness::{Answer, Api, Cluster, eventually};
 const CHARACTERS_MAX: usize = 1024 * 1024;
 const PUBLISH: &str = "/config/v1/configfiles/createandpub";
 
-/// What is not ASCII as `\uXXXX`, as some clients write all of it.
+/// Characters beyond ASCII as `\uXXXX`, as some clients write all of them.
 fn escaped(text: &str) -> String {
     text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
 async fn publish(api: &Api, name: &str, content: &str) -> Answer {
     let body = format!(
-        "{{\"namespace\":\"default\",\"group\":\"app\",\"file_name\":\"{name}\",\"format\":\"text\",\"content\":\"{content}\"}}"
+        "{{\"namespace\":\"default\",\"group\":\"app\",\"file_name\":\"{name}\",\"format\":\"text\",\
+         \"content\":\"{content}\"}}"
     );
     Answer::read(api.request(Method::POST, PUBLISH).body(body)).await.expect("an answer")
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::harness::{Api, Cluster, Load, eventually, report};
 
 const NAMESPACE: &str = "cut-off";
-/// What is promised, and what a busy machine adds to it.
+/// Promised limit, and the allowance for a busy machine.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);
 /// By then the node has noticed; what it took before may have an unclear answer.
 const NOTICE_LIMIT: Duration = Duration::from_secs(10);

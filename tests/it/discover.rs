@@ -1,4 +1,4 @@
-//! What clients discover: the rules in force, on any node, and as soon as they change.
+//! Discovery by clients: the rules in force, on any node, and as soon as they change.
 
 use std::time::Duration;
 
@@ -133,7 +133,10 @@ async fn a_held_question_is_answered_when_the_rules_change() {
         .await;
         revision = answer.body["service"]["revision"].as_str().expect("a revision").to_owned();
     }
-    let held = |timeout_ms: u64| json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay", "revision": revision}, "timeout_ms": timeout_ms});
+    let held = |timeout_ms: u64| {
+        json!({"type": "RATE_LIMIT",
+            "service": {"namespace": "shop", "name": "pay", "revision": revision}, "timeout_ms": timeout_ms})
+    };
     // Nothing changes: 200001 at the end of the hold.
     discover(&apis[1], &held(100)).await.expect_code(200_001);
     // A release for every service, of another name, through another node.
@@ -154,7 +157,8 @@ async fn a_held_question_is_answered_when_the_rules_change() {
         let answer = answer.expect("no panic").expect_code(200_000);
         assert_eq!(rule_names(&answer, "rateLimit"), ["all", "first"], "{answer}");
         // Whoever has seen this index is never answered from before it.
-        let behind = json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay"}, "applied_index": answer.body["applied_index"]});
+        let behind = json!({"type": "RATE_LIMIT", "service": {"namespace": "shop", "name": "pay"},
+            "applied_index": answer.body["applied_index"]});
         for api in &apis {
             assert_eq!(rule_names(&discover(api, &behind).await.expect_code(200_000), "rateLimit"), ["all", "first"]);
         }

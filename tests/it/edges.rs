@@ -99,7 +99,8 @@ async fn a_large_write_through_a_follower_costs_no_leader() {
     eventually(LIMIT, "a small write follows", || try_write(&api, "after")).await;
     assert_eq!(cluster.leader().await, leader, "nobody missed the leader");
     // Where its outcome is unknown the write is there a little later, or not at all: on a busy machine the forward may
-    // have ended before the leader had the whole of it. Then its caller sends it again, and may hear no more than before.
+    // have ended before the leader had the whole of it. Then its caller sends it again, and may hear no more than
+    // before.
     let sent = Cell::new(Instant::now());
     eventually(2 * LIMIT, "the node has the files", || async {
         let seen = look_for_drafts(&api).await;

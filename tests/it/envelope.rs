@@ -1,4 +1,4 @@
-//! What every management call has in common: the envelope, its codes, batches, tokens and limits.
+//! Common parts of every management call: the envelope, its codes, batches, tokens and limits.
 //!
 //! Rows, run on the leader and on a follower: which node answers must not matter.
 

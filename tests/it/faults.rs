@@ -35,8 +35,8 @@ const CLIENTS_PER_VALUE: usize = 4;
 /// Operations of a client; those of a value have to fit the judge, and to last as long as the fault.
 const OPERATIONS_PER_CLIENT: u32 = 30;
 const PACE_MIN: Duration = Duration::from_millis(150);
-/// Writes of one worker that have to be acknowledged before and after each step of a fault. Over the thinnest link each may
-/// wait behind a large publish, for five seconds and more.
+/// Writes of one worker that have to be acknowledged before and after each step of a fault. Over the thinnest link each
+/// may wait behind a large publish, for five seconds and more.
 const FLOW: usize = 5;
 const FLOW_LIMIT: Duration = Duration::from_secs(60);
 const LEAD_LIMIT: Duration = Duration::from_secs(20);
@@ -48,15 +48,17 @@ const LARGE_BYTES: usize = 300_000;
 const LARGE_PAUSE: Duration = Duration::from_secs(2);
 /// 24 Mbit/s, 2 Mbit/s and 512 kbit/s, in bytes a second.
 const RATES: [u64; 3] = [3_000_000, 250_000, 64_000];
-/// How long a link stays thin, and how long a node sleeps: the one of these that is next.
+/// Durations of a thin link and of a sleep of a node: the one of these that is next.
 const LENGTHS_S: [u64; 3] = [1, 3, 9];
 const CLOCKS: [&str; 2] = ["-1m", "+1m"];
-/// A node with a wrong clock leads for as long as it slept, and at least this long: what its clock is off by has to show.
+/// A node with a wrong clock leads for as long as it slept, and at least this long: what its clock is off by has to
+/// show.
 const LEADS_MIN: Duration = Duration::from_secs(6);
-/// By what the time between two stamps may differ from the time that passed between them, with the seconds they are told in.
+/// By what the time between two stamps may differ from the time that passed between them, with the seconds they are
+/// told in.
 const APART_MAX_S: i64 = 3;
 
-/// What an idle node may use more than it did before the first fault.
+/// Allowed growth of an idle node since the first fault.
 const IDLE: Duration = Duration::from_secs(4);
 const PROCESSOR_SHARE_MORE_MAX: f64 = 0.10;
 const IDLE_LOG_BYTES_MAX: u64 = 5_000;
@@ -73,7 +75,7 @@ enum Fault {
 }
 
 impl Fault {
-    /// How long each of its steps lasts.
+    /// Duration of each of its steps.
     fn length(turn: usize) -> Duration {
         Duration::from_secs(LENGTHS_S[turn % LENGTHS_S.len()])
     }
@@ -117,7 +119,8 @@ async fn every_workload_comes_through_every_fault() {
     }
     let creates = journal.keys(&Outcome::Acknowledged).len();
     report(format!(
-        "{count} faults: {operations} operations on values, {creates} services and {} publishes acknowledged, nothing lost",
+        "{count} faults: {operations} operations on values, {creates} services and {} publishes acknowledged, nothing \
+         lost",
         publishes.acknowledged()
     ));
     field.cluster.expect_equal_state().await;
@@ -130,7 +133,7 @@ struct Field {
     links: Vec<ThinLink>,
 }
 
-/// What a node uses while nothing is asked of it.
+/// Resources that a node uses while nothing is asked of it.
 struct Used {
     id: u64,
     processor_share: f64,
@@ -250,7 +253,8 @@ impl Field {
             let Used { id, processor_share, log_bytes, log_bytes_idle, files, memory } = after;
             let logged = log_bytes - before.log_bytes;
             report(format!(
-                "node {id}, idle: {:.1} % of a core (before: {:.1} %), {log_bytes_idle} bytes of log in {IDLE:?}, {files} \
+                "node {id}, idle: {:.1} % of a core (before: {:.1} %), {log_bytes_idle} bytes of log in {IDLE:?}, \
+                 {files} \
                  files (before: {}), {} MiB (before: {}); logged in all: {logged} bytes",
                 processor_share * 100.0,
                 before.processor_share * 100.0,
@@ -317,7 +321,7 @@ impl Registers {
         Registers { histories, clients }
     }
 
-    /// How many operations there were; fails unless one order explains those of each value.
+    /// Number of operations; fails unless one order explains those of each value.
     async fn judge(mut self) -> usize {
         while let Some(ended) = self.clients.join_next().await {
             ended.expect("a client does not panic");
@@ -391,7 +395,7 @@ impl Published {
         self.files.iter().map(|file| file.acknowledged.load(Ordering::Relaxed)).sum()
     }
 
-    /// What a client pulls from this node is not older than the newest that was acknowledged.
+    /// A pull from this node is not older than the newest acknowledged publish.
     async fn expect_kept(&self, cluster: &Cluster, id: u64) {
         for file in &self.files {
             let (least, most) = (file.newest_acknowledged.load(Ordering::Relaxed), file.tried.load(Ordering::Relaxed));

@@ -31,7 +31,7 @@ async fn expect_in_log(cluster: &Cluster, id: u64, words: &str) {
     .await;
 }
 
-/// Whether a node knows a leader, which it can only have of a cluster that is formed.
+/// True if a node knows a leader, which it can only have of a cluster that is formed.
 async fn expect_unformed(cluster: &Cluster, id: u64) {
     let api = Api::new(cluster.ports(id).api);
     assert_eq!(api.metric("thuban_raft_last_log_index").await, Some(0.0), "node {id} has a log");

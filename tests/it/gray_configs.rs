@@ -77,8 +77,8 @@ async fn only_clients_with_the_labels_see_a_gray_release() {
     assert_eq!(value_of(&cluster.apollo(3), "ip=10.0.0.9").await, "labelled", "the draft as it stood at publish");
 }
 
-/// A gray release of `count` expressions that a client of [`hostile_client`] meets, and of one more label that it does not
-/// have: its pull compiles all of them and judges by all of them.
+/// A gray release of `count` expressions that a client of [`hostile_client`] meets, and of one more label that it does
+/// not have: its pull compiles all of them and judges by all of them.
 async fn publish_expressions(api: &Api, name: &str, count: usize) -> Answer {
     let wanted =
         (0..count).map(|number| json!({"key": format!("k{number}"), "value": {"type": "REGEX", "value": "\\pL{3}"}}));
@@ -94,7 +94,7 @@ fn hostile_client(count: usize) -> String {
     })
 }
 
-/// Who may edit and release one file cannot make a node keep more than a mebibyte for each of sixteen gray releases.
+/// An editor and releaser of one file cannot make a node keep more than a mebibyte for each of sixteen gray releases.
 #[tokio::test(flavor = "multi_thread")]
 async fn compiled_conditions_have_a_bound_for_each_release_and_releases_have_one() {
     const GRAYS_MAX: usize = 16;

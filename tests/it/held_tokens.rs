@@ -1,4 +1,4 @@
-//! What is held ends with the token that it was let in by, on every node: within a second, and without any change of what
+//! A held request ends with its token, on every node: within a second, and without any change of what
 //! is asked for.
 
 use std::time::{Duration, Instant};

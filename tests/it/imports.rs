@@ -38,7 +38,8 @@ pub(crate) async fn stand_in(
             return StatusCode::NOT_FOUND.into_response();
         };
         let answer = json!({
-            "appId": app, "cluster": cluster, "namespaceName": name, "configurations": configurations, "releaseKey": "1",
+            "appId": app, "cluster": cluster, "namespaceName": name, "configurations": configurations,
+              "releaseKey": "1",
         });
         Response::new(answer.to_string().into())
     };

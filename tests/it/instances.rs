@@ -276,7 +276,7 @@ async fn an_agent_beats_for_many() {
     }
 }
 
-/// Who dies together is told of together, and so is who comes back together.
+/// Instances that die together are told of together, and so are those that come back together.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zone_that_dies_and_returns_is_no_flood_of_entries() {
     const ZONE: usize = 300;

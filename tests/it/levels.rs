@@ -130,7 +130,7 @@ async fn log_in(process: &Process, kept: &Value) -> Api {
     api.with_token(&token)
 }
 
-/// What each level wrote is read, counted, served, and carried to the newest level.
+/// Data of each level is read, counted, served, and carried to the newest level.
 #[tokio::test(flavor = "multi_thread")]
 async fn directories_of_all_levels_are_opened() {
     for written in 1..=NEWEST {

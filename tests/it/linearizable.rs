@@ -133,7 +133,7 @@ async fn write(api: &Api, value: usize, content: u64) -> Option<(OperationKind, 
     }
 }
 
-/// What was read; nothing if there was no answer, since such a read says nothing.
+/// Value of a read; `None` without an answer, since such a read says nothing.
 async fn read(api: &Api, value: usize) -> Option<OperationKind> {
     let path = format!("{SERVICES}?namespace={NAMESPACE}&name=value-{value}");
     let answer = api.try_send(Method::GET, &path, None).await.ok().filter(|answer| answer.code() == 200_000)?;

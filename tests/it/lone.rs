@@ -9,7 +9,7 @@ use crate::harness::{ADMIN_PASSWORD, Api, Cluster, eventually, report};
 use crate::polls::hold;
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// What a caller on a cut-off node may have to wait for its refusal.
+/// Longest time that a caller on a cut-off node may wait for its refusal.
 const REFUSAL_LIMIT: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{Answer, Api, Cluster, eventually, report};
 
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long an order waits for a leader.
+/// Time that an order waits for a leader.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// An operator's call, again while no leader is known: 503001 says that this is safe.
@@ -35,7 +35,7 @@ pub(crate) async fn expect_refused(api: &Api, verb: &str, body: Value, words: &s
     assert!(info.contains(words), "{words:?} is not in {info:?}");
 }
 
-/// What a node knows of a member, nothing if it is none.
+/// View of a node on a member; `None` if it is no member.
 pub(crate) async fn member(api: &Api, id: u64) -> Option<Value> {
     let view = api.cluster().await.expect("the cluster can be shown");
     view.body["members"].as_array()?.iter().find(|member| member["id"] == id).cloned()

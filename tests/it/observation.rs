@@ -1,4 +1,4 @@
-//! What an operator sees: metrics that parse and are complete, and health that tells the truth.
+//! View of an operator: metrics that parse and are complete, and health that tells the truth.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

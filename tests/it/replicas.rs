@@ -50,7 +50,7 @@ async fn publish(api: &Api, content: &str) {
     api.publish("default", "app", "application", content).await;
 }
 
-/// What a client of this node is given.
+/// Answer that a client of this node is given.
 async fn pulled(cluster: &Cluster, id: u64) -> Value {
     cluster.apollo(id).config("app", "default", "application").await["configurations"].clone()
 }
@@ -293,7 +293,7 @@ async fn a_learner_without_a_majority_serves_config_clients_and_believes_no_toke
     assert_eq!(pulled(&cluster, 4).await, json!({"v": "2"}));
 }
 
-/// What it counts in, though it has no vote: the level that it reads. Its disk is an alarm, and stops nobody.
+/// A learner counts by the level that it reads, though it has no vote. Its disk is an alarm, and stops nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_learner_counts_by_its_level_and_its_disk_is_an_alarm() {
     let before = NEWEST - 1;

@@ -13,7 +13,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 /// Much less than a hold.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// What a client of `application` has.
+/// Configuration of a client of `application`.
 struct Held {
     release_key: String,
     id: i64,

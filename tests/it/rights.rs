@@ -30,7 +30,7 @@ fn release(name: &str) -> Value {
     json!([{"rule_name": name, "namespace": "dev"}])
 }
 
-/// What a client of prod/pay gets.
+/// Rules that a client of prod/pay gets.
 async fn discovered(api: &Api) -> usize {
     let question = json!({"type": "RATE_LIMIT", "service": {"namespace": "prod", "name": "pay"}});
     let answer = api.post("/v1/Discover", &question).await.expect_code(200_000);
@@ -70,7 +70,7 @@ async fn a_rule_of_one_namespace_does_not_act_on_another() {
     cluster.expect_equal_state().await;
 }
 
-/// What is there from before goes on when the level rises, and an administrator is told of it.
+/// Rules from before go on when the level rises, and an administrator is told of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_would_be_refused_goes_on_and_is_listed() {
     let mut cluster = Cluster::start_with(1, &["--level-max", "6"]).await;

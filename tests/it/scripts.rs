@@ -25,7 +25,8 @@ fn with_apt_get(script: &str, call: &str) -> Output {
 #[test]
 fn another_holder_of_apts_lock_is_waited_for() {
     let held = "echo >>\"$CALLS\"\n[ \"$(wc -l <\"$CALLS\")\" -gt 2 ] || { \
-                echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)' >&2; exit 100; }";
+                echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)' >&2; exit 100; \
+                }";
     let output = with_apt_get(held, "apt update");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

@@ -15,7 +15,7 @@ const PULL: &str = "/configs/app/default/application";
 const CLIENT_LIMIT: Duration = Duration::from_secs(20);
 /// From the answer of a change to its effect on every other node.
 const EVERYWHERE_WITHIN: Duration = Duration::from_secs(10);
-/// What nobody may find, and what is there to be found: the search would find it.
+/// Secrets that nobody may find, and a text that is there to be found: the search would find it.
 const SECRET: &str = "xK7-secret-of-the-file-qW2";
 const PLAIN: &str = "yM4-plain-text-beside-it-bV9";
 
@@ -26,7 +26,7 @@ async fn publish(api: &Api, content: &str, encrypted: Option<bool>) -> Answer {
     api.post(&format!("{FILES}/createandpub"), &item).await.expect_code(200_000)
 }
 
-/// What is served where, once all nodes have applied the same.
+/// Contents served on each surface, once all nodes have applied the same.
 async fn everywhere(cluster: &Cluster, status: u16, value: &str) {
     for id in cluster.running() {
         eventually(EVERYWHERE_WITHIN, &format!("node {id} answers {status} {value}"), || async {
@@ -37,7 +37,7 @@ async fn everywhere(cluster: &Cluster, status: u16, value: &str) {
     }
 }
 
-/// Whether any file below a path holds a text.
+/// True if any file below a path holds a text.
 fn is_found(path: &Path, text: &str) -> bool {
     if path.is_dir() {
         let mut entries = std::fs::read_dir(path).expect("a folder");

@@ -20,7 +20,8 @@ async fn lists_filter_and_page() {
     let cluster = Cluster::start(3).await;
     let [(_, leader), (_, follower)] = both(&cluster).await;
     let items = json!([
-        {"namespace": "shop", "name": "order-api", "business": "sales", "department": "one", "metadata": {"tier": "gold"}},
+        {"namespace": "shop", "name": "order-api", "business": "sales", "department": "one",
+          "metadata": {"tier": "gold"}},
         {"namespace": "shop", "name": "order-db", "business": "sales", "department": "two"},
         {"namespace": "shop", "name": "Cart", "metadata": {"tier": "tin"}},
         {"namespace": "stage", "name": "order-api"},

@@ -40,7 +40,7 @@ fn shown(body: &Value, element: &str) -> Value {
     json!({"active": versions(true), "inactive": versions(false), "removed": body["removed_through_version"]})
 }
 
-/// What is left of a thing whose newest version is active, with so many inactive ones behind it.
+/// Remains of a thing whose newest version is active, with so many inactive ones behind it.
 fn left(newest: u64, kept: u64) -> Value {
     let first = (newest - kept).max(1);
     json!({"active": [newest], "inactive": (first..newest).collect::<Vec<_>>(), "removed": first - 1})

@@ -1,4 +1,4 @@
-//! Who has what: asked of any node, of the clients of all.
+//! Register of subscribers: asked of any node, of the clients of all.
 
 use std::time::Duration;
 
@@ -69,8 +69,8 @@ async fn a_rollout_can_be_watched_from_any_node() {
 }
 
 /// A client of a dead node is known where it went when it comes: by a pull that says that it has the release, by a poll
-/// that names the newest change. Not by a poll of who is still to be told of it, nor while a gray release goes by labels
-/// that a poll does not bring.
+/// that names the newest change. Not by a poll of who is still to be told of it, nor while a gray release goes by
+/// labels that a poll does not bring.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_comes_from_a_dead_node_is_known_at_once() {
     let mut cluster = Cluster::start(3).await;

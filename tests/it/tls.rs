@@ -1,4 +1,4 @@
-//! What is encrypted on the way: the surfaces by certificates, the wire between nodes always, and the cluster
+//! Encryption on the way: the surfaces by certificates, the wire between nodes always, and the cluster
 //! secret, which is exchanged while the cluster works.
 
 use std::net::SocketAddr;
@@ -134,7 +134,7 @@ async fn a_client_may_show_a_certificate_of_the_authority_and_no_other() {
     assert!(ask(stranger).await.is_err(), "one of another authority");
 }
 
-/// What a client showed when its connection began is judged with each request, on both ports.
+/// A certificate that a client showed when its connection began is judged with each request, on both ports.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_counts_for_as_long_as_its_authority_does() {
     let (pki, other) = (Pki::new().await, Pki::new().await);

@@ -51,7 +51,8 @@ async fn what_happens_is_told_signed_and_to_who_wants_it() {
     assert_eq!(create(&other, "ill", json!({"url": ill.url, "events": ["health"], "secret": given})).await, given);
 
     other.publish("hooked", "g", "f", "k=1").await;
-    let rule = json!([{"namespace": "hooked", "name": "limit", "rules": [{"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}]);
+    let rule = json!([{"namespace": "hooked", "name": "limit",
+        "rules": [{"amounts": [{"maxAmount": 5, "validDuration": "1s"}]}]}]);
     api.post("/naming/v1/ratelimits", &rule).await.expect_code(200_000);
     let labels = json!([{"key": "zone", "value": {"value": "a"}}]);
     let release =
@@ -215,7 +216,8 @@ async fn nothing_is_lost_with_a_leader() {
 
 /// On whichever node takes it, again until one has.
 async fn publish(cluster: &Cluster, number: u64) {
-    let body = json!({"namespace": "hooked", "group": "g", "file_name": format!("f{number}"), "content": "k=1", "format": "properties"});
+    let body = json!({"namespace": "hooked", "group": "g", "file_name": format!("f{number}"), "content": "k=1",
+        "format": "properties"});
     eventually(TOLD_WITHIN, "a publish is acknowledged", || async {
         for id in cluster.running() {
             let sent = cluster
@@ -255,7 +257,7 @@ async fn a_restored_cluster_tells_nobody_until_it_is_told_to() {
     assert!(is_signed(&told[1], &secret), "by the same data key");
 }
 
-/// What an operator may say is bounded by the operator of the nodes: nothing private is reached that no flag names.
+/// An operator of webhooks is bounded by the operator of the nodes: nothing private is reached that no flag names.
 #[tokio::test(flavor = "multi_thread")]
 async fn private_networks_are_those_that_the_node_names() {
     let cluster = Cluster::start_with_data_key(1, &["--webhook-private-networks", "10.0.0.0/8"]).await;

@@ -25,7 +25,7 @@ const BATCHES: [(Method, &str); 13] = [
 ];
 const BODY_MAX: usize = 2 << 20;
 
-/// Where contents of config files are sent there is room for as many characters as they may have.
+/// A body with contents of config files has room for as many characters as they may have.
 fn body_max(path: &str) -> usize {
     match path {
         "/config/v1/configfiles" | "/config/v1/configfiles/createandpub" => 8 << 20,

@@ -17,7 +17,7 @@
 //! | S10 what only apply can refuse | `rules::writes`, `rules::values`, `names` |
 //! | S11 what is of a namespace that one may not see | `api::tests::matrix`, `catalog::tests::trust` |
 //! | S12, S13, S14 names and paths of config clients | `names`, `compat::tests::{pulls, readers}` |
-//! | S15 releases by ids of others | rules: `rules::releases`, `api::tests::matrix`; config releases are named, not by id |
+//! | S15 releases by ids of others | rules: `rules::releases`, `api::tests::matrix`; config releases go by name |
 //! | S16 names that look alike | `names` |
 //! | S17 another name in the query than in the body: the body counts | `requests::the_query_of_a_write_names_nothing` |
 //! | S18 addresses inside of rules | `names`, `rules::edges` |
@@ -29,8 +29,8 @@
 //! | S22, S41 text that would be markup, a header or a line of the log | `names`, `secrets`, `exhaustion::surfaces` |
 //! | S23 names that walk directories | `names`, `model::name` |
 //! | S24 one bad item among a hundred | `rules::writes`; one that is not permitted: `catalog::tests::trust`, `users` |
-//! | S25 a poll of a file that one may not read | access keys are those of an app, a poll is of one app: `access_keys` |
-//! | S26 lists of a poll | `compat::tests::polls`, `compat::notifications_param`, `config_surface`, `names`, `exhaustion::polls` |
+//! | S25 a poll of a file that one may not read | access keys are for an app, as a poll is: `access_keys` |
+//! | S26 lists in polls | `compat::{tests::polls, notifications_param}`, `config_surface`, `names`, `exhaustion` |
 //! | S27 to S31 conditions, ranges, words, policies of rules | `rules::values`, `rules::fields`, `rules::views` |
 //! | S32 ids | `rules::writes` |
 //! | S33 aliases | `names`, `aliases` |

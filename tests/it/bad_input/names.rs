@@ -202,7 +202,10 @@ async fn cluster_poll(door: std::net::SocketAddr, token: &str, id: i64) -> RawAn
 async fn aliases_stand_for_services_only() {
     let cluster = Cluster::start(3).await;
     for (role, api) in both(&cluster).await {
-        let alias = |alias: &str, of: &str| json!([{"namespace": role, "service": of, "alias_namespace": role, "alias": alias}]);
+        let alias = |alias: &str, of: &str| {
+            json!([{"namespace": role, "service": of, "alias_namespace": role,
+                "alias": alias}])
+        };
         let services = json!([{"namespace": role, "name": "real"}, {"namespace": role, "name": "other"}]);
         api.post(SERVICES, &services).await.expect_code(200_000);
         api.post("/naming/v1/service/alias", &alias("first", "real")).await.expect_code(200_000);

@@ -223,7 +223,7 @@ async fn pages_have_limits() {
     }
 }
 
-/// What a write is about is said in its body; another name or id in its query is nobody's.
+/// A write is about the thing named in its body; another name or id in its query is nobody's.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_query_of_a_write_names_nothing() {
     let cluster = Cluster::start(3).await;

@@ -14,8 +14,8 @@ const IDLE: usize = 1000;
 /// More than a node may hold of a body that it refuses, many times over.
 const SENT_MAX: usize = 64 << 20;
 /// A batch with one good service in it, as gzip packs it.
-const PACKED: &[u8] =
-    b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x8b\xaeV\xcaK\xccM-.HLNU\xb2R\xcaS\xd2\x01\xf3\x81\xccb\xa5\xdaX\x00\xc6\x91\x05$\x1e\x00\x00\x00";
+const PACKED: &[u8] = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x8b\xaeV\xcaK\xccM-.HLN\
+    U\xb2R\xcaS\xd2\x01\xf3\x81\xccb\xa5\xdaX\x00\xc6\x91\x05$\x1e\x00\x00\x00";
 const MEMORY_GROWTH_MAX: f64 = 48.0 * (1 << 20) as f64;
 
 fn head(token: &str, more: &str) -> String {

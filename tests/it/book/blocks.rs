@@ -13,11 +13,11 @@ pub(super) enum Kind {
 pub(super) struct Block {
     pub(super) kind: Kind,
     pub(super) text: String,
-    /// What it prints, where the page says so.
+    /// Expected output, if the page has it.
     pub(super) printed: Option<String>,
     /// Of its fence.
     pub(super) line: usize,
-    /// How many headings of the second rank stand before it.
+    /// Number of headings of the second rank before it.
     pub(super) chapter: usize,
 }
 
@@ -66,7 +66,7 @@ impl Page {
 
 const ANY: &str = "…";
 
-/// Where the printed text is not the expected one; `…` stands for any text, alone on a line for any lines.
+/// First difference of the printed text from the expected one; `…` stands for any text, alone on a line for any lines.
 pub(super) fn differs(expected: &str, printed: &str) -> Option<String> {
     let expected: Vec<_> = expected.trim_end().lines().collect();
     let printed: Vec<_> = printed.trim_end().lines().collect();

@@ -1,12 +1,14 @@
-//! The book is true: README.md, the pages of docs and those beside README.md, in both languages. Each command in a block of theirs is run, in its order, against real
-//! processes, and what it prints is compared; what the pages name exists ([`names`]).
+//! The book is true: README.md, the pages of docs and those beside README.md, in both languages. Each command in a
+//! block of theirs is run, in its order, against real processes, and what it prints is compared; what the pages name
+//! exists ([`names`]).
 //!
-//! Four kinds of blocks mean something ([`blocks`] reads them), and there are no others than these and samples:
+//! Four kinds of blocks mean something ([`blocks`] reads them), and there are no others than these and samples. A
+//! command before all chapters stays until the end of the page; the page waits for the output in the block behind it.
 //!
 //! | fence | |
 //! |---|---|
 //! | `sh` | is run; a line that is refused ends the page |
-//! | `sh stays` | one command, which is run in a terminal of its own until its chapter (`##`) ends, or the page, where it stands before all chapters; the block behind it says what it prints before the page goes on |
+//! | `sh stays` | one command, run in a terminal of its own until its chapter (`##`) or the page ends |
 //! | `sh no-run` | is not run, and listed in [`NOT_RUN`] with the reason |
 //! | `text` | what the commands before it print; `…` stands for any text, alone on a line for any lines |
 
@@ -36,7 +38,11 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/zh/start.md", CLIENT, FETCHES),
     (
         "CONTRIBUTING.md",
-        "scripts/run                  # builds and starts a node; RocksDB is compiled once, into ~/.cache/thuban\nscripts/cargo test --lib     # cargo with that RocksDB: any subcommand, build output stays out of the checkout\nscripts/test                 # all tests, with real processes, clients and a browser\n.ci/run                      # all that must hold before a change is merged: lints, tests, package, fuzzing, containers",
+        "scripts/run                  # builds and starts a node; RocksDB is compiled once, into ~/.cache/thuban\n\
+         scripts/cargo test --lib     # cargo with that RocksDB: any subcommand, build output stays out of the \
+         checkout\nscripts/test                 # all tests, with real processes, clients and a browser\n\
+         .ci/run                      # all that must hold before a change is merged: lints, tests, package, fuzzing, \
+         containers",
         BUILDS,
     ),
     ("docs/building.md", "scripts/test", BUILDS),
@@ -45,22 +51,30 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("docs/building.md", "scripts/compose up\nscripts/compose status\nscripts/compose down", DOCKER),
     (
         "docs/deploy.md",
-        "scripts/package                       # builds the binary by a profile first, or packages THUBAN_BIN\napt install ~/.cache/thuban/packages/thuban_*.deb",
+        "scripts/package                       # builds the binary by a profile first, or packages THUBAN_BIN\n\
+         apt install ~/.cache/thuban/packages/thuban_*.deb",
         PACKAGE,
     ),
     ("docs/deploy.md", "export THUBAN_BIN=$(scripts/pgo)\nscripts/compose up", PROFILE),
     (
         "docs/deploy.md",
-        "cd /etc/thuban\numask 077\nopenssl rand -hex 32 >secrets/cluster-secret    # once; the same three files go to every node\nopenssl rand -hex 32 >secrets/data-key\nopenssl rand -hex 12 >secrets/admin-password\neditor thuban.env                               # node id, members, addresses, certificate\nsystemctl enable --now thuban",
+        "cd /etc/thuban\numask 077\nopenssl rand -hex 32 >secrets/cluster-secret    # once; the same three files go to \
+         every node\nopenssl rand -hex 32 >secrets/data-key\nopenssl rand -hex 12 >secrets/admin-password\n\
+         editor thuban.env                               # node id, members, addresses, certificate\n\
+         systemctl enable --now thuban",
         SYSTEMD,
     ),
     (
         "docs/deploy.md",
-        "kubectl create namespace thuban\ndeploy/kubernetes/make-secrets thuban-secrets config.example.com | kubectl apply --namespace thuban -f -\nkubectl apply --namespace thuban -k deploy/kubernetes\nkubectl exec --namespace thuban thuban-1 -- thuban health",
+        "kubectl create namespace thuban\n\
+         deploy/kubernetes/make-secrets thuban-secrets config.example.com | kubectl apply --namespace thuban -f -\n\
+         kubectl apply --namespace thuban -k deploy/kubernetes\n\
+         kubectl exec --namespace thuban thuban-1 -- thuban health",
         KUBERNETES,
     ),
 ];
-const PACKAGED: &str = "sudo apt install ./thuban_0.2.0-1_amd64.deb    # or: sudo tar xf thuban-0.2.0-x86_64-linux.tar.gz -C /usr/local --strip 1\nthuban dev";
+const PACKAGED: &str = "sudo apt install ./thuban_0.2.0-1_amd64.deb    # or: sudo tar xf \
+    thuban-0.2.0-x86_64-linux.tar.gz -C /usr/local --strip 1\nthuban dev";
 const ALL_TESTS: &str = "scripts/test\nscripts/supply-chain\nscripts/fuzz";
 const CLIENT: &str = "python3 -m venv client && client/bin/pip install apollo-config-client";
 const INSTALLS: &str =
@@ -155,7 +169,7 @@ fn pages() -> impl Iterator<Item = (&'static str, String)> {
     PAGES.iter().map(|file| (*file, text(file)))
 }
 
-/// What a reader of the migration pages has brought along.
+/// Files that a reader of the migration pages has brought along.
 async fn bring(terminal: &mut Terminal) {
     let metadata =
         "metadata:\n- appName: shop\n  dataId: pay\n  desc: of the team\n  group: DEFAULT_GROUP\n  type: properties\n";

@@ -1,4 +1,4 @@
-//! What the pages name exists: links, series, alarms, codes, commands, flags, settings, routes, tests and files.
+//! Names in the pages exist: links, series, alarms, codes, commands, flags, settings, routes, tests and files.
 //!
 //! The tables of the book that repeat one of the code's are compared row by row, so that neither changes alone.
 
@@ -14,7 +14,7 @@ use thuban::model::settings::Settings;
 use super::{pages, project, text};
 use crate::harness::Cluster;
 
-/// What is written as code outside of blocks, with its page.
+/// Code spans outside of blocks, with their page.
 fn spans() -> Vec<(&'static str, String)> {
     let span = expression("`([^`\n]+)`");
     let mut all = Vec::new();
@@ -107,7 +107,7 @@ fn the_page_of_series_is_their_table() {
     assert_none(&faults);
 }
 
-/// What a node shows is what the pages say: series without labels, which are always there, and paths of both surfaces.
+/// A node shows what the pages name: series without labels, which are always there, and paths of both surfaces.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_has_what_the_pages_name() {
     let cluster = Cluster::start(1).await;
@@ -295,7 +295,8 @@ fn variables_are_read_somewhere() {
     }
 }
 
-/// True for a path like `raft::lease` or `operations::scan`: a module of that name below the first, or a function in it.
+/// True for a path like `raft::lease` or `operations::scan`: a module of that name below the first, or a function in
+/// it.
 fn is_in_the_code(path: &str) -> bool {
     let (parts, last) = path.rsplit_once("::").expect("a path");
     let folder = format!("src/{}", parts.replace("::", "/"));

@@ -2,8 +2,8 @@
 //! stays.
 //!
 //! A page is for a machine on which nothing else runs: its ports are moved by one number here, as `scripts/cluster`
-//! does by `THUBAN_PORT_OFFSET`. `thuban` is the binary under test, and `curl` ends with a failure where the answer is a
-//! refusal, unless it is told otherwise.
+//! does by `THUBAN_PORT_OFFSET`. `thuban` is the binary under test, and `curl` ends with a failure where the answer is
+//! a refusal, unless it is told otherwise.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -102,7 +102,7 @@ impl Terminal {
         std::fs::write(self.folder.path().join(name), content).expect("written");
     }
 
-    /// What a page names stands elsewhere here.
+    /// Replaces an address of the pages by one of this terminal.
     pub(super) fn replace(&mut self, printed: &str, here: &str) {
         self.replaced.push((printed.to_owned(), here.to_owned()));
     }

@@ -9,7 +9,8 @@ use super::{Desk, shown};
 use crate::harness::{report, setting};
 
 const NAMESPACES: [&str; 2] = ["shop", "bank"];
-const PRUNED: &str = "--prune --prune-namespaces shop,bank --prune-kinds aliases,services,ratelimits,routings,faultdetectors,circuitbreakers,configfiles";
+const PRUNED: &str = "--prune --prune-namespaces shop,bank --prune-kinds \
+    aliases,services,ratelimits,routings,faultdetectors,circuitbreakers,configfiles";
 
 /// Document `number` of a tree, as it was in the beginning or as it is changed.
 fn document(number: usize, is_changed: bool) -> Value {
@@ -17,7 +18,10 @@ fn document(number: usize, is_changed: bool) -> Value {
     let word = if is_changed { "changed" } else { "first" };
     let name = format!("thing-{number}");
     let service = json!({ "service": format!("thing-{}", number / 10 * 10), "namespace": namespace });
-    let of = |kind: &str, name: &str, spec: Value| json!({ "kind": kind, "namespace": namespace, "name": name, "spec": spec });
+    let of = |kind: &str, name: &str, spec: Value| {
+        json!({ "kind": kind, "namespace": namespace, "name": name,
+            "spec": spec })
+    };
     match number % 10 {
         0 | 1 => of("service", &name, json!({ "comment": word, "metadata": { "tier": "1" }, "ports": "80" })),
         2 => of("alias", &name, json!({ "service": format!("thing-{}", number - 2), "comment": word })),
@@ -28,14 +32,17 @@ fn document(number: usize, is_changed: bool) -> Value {
         6 => of(
             "ratelimit",
             &name,
-            json!({ "callee": service, "description": word, "rules": [{ "apis": [{ "path": { "type": "EXACT", "value": "/a" } }],
+            json!({ "callee": service, "description": word,
+                "rules": [{ "apis": [{ "path": { "type": "EXACT", "value": "/a" } }],
                 "amounts": [{ "maxAmount": number + 1, "validDuration": "1s" }] }] }),
         ),
         7 => of(
             "routing",
             &name,
-            json!({ "priority": usize::from(is_changed), "routing_config": { "callee": service, "rules": [{ "name": word,
-                "destinations": [{ "service": service["service"], "namespace": namespace, "labels": { "v": { "value": "1" } } }] }] } }),
+            json!({ "priority": usize::from(is_changed),
+                "routing_config": { "callee": service, "rules": [{ "name": word,
+                "destinations": [{ "service": service["service"], "namespace": namespace,
+                  "labels": { "v": { "value": "1" } } }] }] } }),
         ),
         8 => of(
             "faultdetector",
@@ -46,7 +53,8 @@ fn document(number: usize, is_changed: bool) -> Value {
         _ => of(
             "circuitbreaker",
             &name,
-            json!({ "description": word, "level": "SERVICE", "rule_matcher": { "source": { "service": "*", "namespace": "*" },
+            json!({ "description": word, "level": "SERVICE",
+                "rule_matcher": { "source": { "service": "*", "namespace": "*" },
                 "destination": service } }),
         ),
     }
@@ -140,7 +148,8 @@ async fn a_tree_is_applied_changed_pruned_and_applied_again() {
     assert!(released.contains("to release"), "{released}");
     expect(&desk, &format!("diff -f {tree} --release"), 0, &same).await;
     report(format_args!(
-        "{count} documents on three nodes: applied in {first:.2?}, found the same in {again:.2?}, {others} changed and {gone} \
+        "{count} documents on three nodes: applied in {first:.2?}, found the same in {again:.2?}, {others} changed and \
+         {gone} \
          pruned in {pruned:.2?}, released in {in_force:.2?}; {}",
         told.lines().last().unwrap_or_default()
     ));

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::Desk;
 use crate::harness::in_future;
 
-const LIMIT: &str = "kind: ratelimit\nnamespace: shop\nname: pay-limit\nspec:\n  callee: {service: pay, namespace: shop}\n  rules:\n  - \
+const LIMIT: &str = "kind: ratelimit\nnamespace: shop\nname: pay-limit\n\
+    spec:\n  callee: {service: pay, namespace: shop}\n  rules:\n  - \
     apis: [{path: {type: EXACT, value: /charge}}]\n    arguments: [{type: HEADER, key: x, value: {value: '1'}}]\n    \
     amounts: [{maxAmount: 100, validDuration: 1s}]\n";
 

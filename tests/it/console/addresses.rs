@@ -1,4 +1,4 @@
-//! Where one gets to: addresses that are typed, left behind by a form, or followed from one page to another.
+//! Addresses: typed ones, those left behind by a form, and links from one page to another.
 
 use reqwest::StatusCode;
 use serde_json::json;

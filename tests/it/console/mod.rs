@@ -224,7 +224,7 @@ async fn a_reader_sees_what_it_may_and_changes_nothing() {
     );
 }
 
-/// What has a form of its own and no page besides, made, changed and deleted by it.
+/// Things with a form of their own and no page besides, made, changed and deleted by it.
 #[tokio::test(flavor = "multi_thread")]
 async fn small_things_are_edited_in_forms() {
     let cluster = Cluster::start_with_data_key(1, &[]).await;
@@ -359,7 +359,7 @@ async fn there_is_no_console_where_none_is_wanted() {
     }
 }
 
-/// What the browser tells of its day.
+/// Report of the browser on its day.
 struct Told(Lines<BufReader<ChildStdout>>);
 
 impl Told {

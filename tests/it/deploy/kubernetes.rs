@@ -18,7 +18,7 @@ const FOLDER: &str = "deploy/kubernetes";
 /// The oldest that the manifests are for, and the newest of which the schemas are at hand.
 const VERSIONS: &str = "1.28,1.37";
 const READY_LIMIT: Duration = Duration::from_secs(40);
-/// What `thuban` reads as a command beside the settings of `serve`.
+/// Variables that `thuban` reads as a command beside the settings of `serve`.
 const OF_COMMANDS: [&str; 2] = ["THUBAN_ENDPOINT", "THUBAN_CA_FILE"];
 
 /// The documents of these files, each held to the schemas.
@@ -153,7 +153,7 @@ struct Pod {
     _process: Child,
 }
 
-/// What a pod is made of: the documents, where their volumes are, and the addresses of all pods by ordinal.
+/// Parts of a pod: the documents, the places of their volumes, and the addresses of all pods by ordinal.
 struct Ground<'a> {
     documents: &'a [Value],
     folder: &'a Path,

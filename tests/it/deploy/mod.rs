@@ -1,4 +1,4 @@
-//! What surrounds the binary where it is run, held to what the binary is: every series, flag, port and path that
+//! Files around the binary, held to what the binary is: every series, flag, port and path that
 //! a file under `deploy/` or `cluster/` names is one that a real node has.
 
 mod board;
@@ -40,7 +40,7 @@ async fn defaults_of_serve() -> BTreeMap<String, String> {
     defaults
 }
 
-/// How long a node takes at most from SIGTERM to its end: the sum of the limits of its steps.
+/// Longest time of a node from SIGTERM to its end: the sum of the limits of its steps.
 fn stop_limit() -> Duration {
     let seconds = |path: &str, name: &str| {
         let source = text(path);

@@ -1,4 +1,4 @@
-//! What a query of Prometheus names: series with the labels asked of them, and labels that it groups by.
+//! Names in a query of Prometheus: series with the labels asked of them, and labels that it groups by.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +67,7 @@ impl Used {
         self.series.contains_key(series)
     }
 
-    /// What of it no node has; empty where all is well. `shown` are labels by which results are told apart.
+    /// Names in it that no node has; empty where all is well. `shown` are labels by which results are told apart.
     pub(super) fn missing_in(&self, scrape: &Scrape, shown: &[String]) -> Vec<String> {
         let mut missing = Vec::new();
         if self.series.is_empty() {
@@ -101,16 +101,17 @@ fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// What comes behind the next `mark`.
+/// Text behind the next `mark`.
 fn after(text: &str, mark: char) -> &str {
     text.split_once(mark).map_or("", |(_, rest)| rest)
 }
 
 #[test]
 fn the_names_in_a_query_are_found() {
-    let used = Used::by(
-        r#"histogram_quantile(0.99, sum by (instance, le) (rate(a_bucket{code=~"5..",x!="y"}[5m]))) > 2 * b and on (job) c"#,
-    );
+    let used = Used::by(concat!(
+        r#"histogram_quantile(0.99, sum by (instance, le) (rate(a_bucket{code=~"5..",x!="y"}[5m])))"#,
+        " > 2 * b and on (job) c"
+    ));
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();
     let series = [("a_bucket", set(&["code", "x"])), ("b", set(&[])), ("c", set(&[]))];
     assert_eq!(used.series, series.map(|(name, labels)| (name.to_owned(), labels)).into());

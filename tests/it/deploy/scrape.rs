@@ -1,4 +1,4 @@
-//! What nodes show on `/metrics`: the series, and the labels that each has.
+//! Metrics of nodes: the series, and the labels that each has.
 
 use std::collections::{BTreeMap, BTreeSet};
 

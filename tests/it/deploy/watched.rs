@@ -14,7 +14,7 @@ use crate::harness::{Cluster, Receiver, eventually};
 
 /// Rates need two scrapes.
 const RESULTS_LIMIT: Duration = Duration::from_secs(40);
-/// How a node names a series that says that something is wrong: by its end, before `_total`.
+/// Endings of series that say that something is wrong, before `_total`.
 const WRONG: [&str; 10] =
     ["alarm", "failing", "failed", "failures", "refused", "unreadable", "diverged", "dropped", "turned_away", "behind"];
 /// Such series are alerted on by one of their events alone.
@@ -46,7 +46,7 @@ async fn work(cluster: &Cluster) -> (Receiver, tokio::task::JoinHandle<()>) {
     (receiver, polling)
 }
 
-/// What Grafana puts into a query before it is asked.
+/// Values that Grafana puts into a query before it is asked.
 fn filled_in(query: &str) -> String {
     query.replace("$__rate_interval", "4s").replace("$job", "thuban").replace("$instance", ".*")
 }

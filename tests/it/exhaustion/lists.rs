@@ -17,7 +17,7 @@ const SERVICES: u64 = 80;
 /// One of the longest answers, while it is moved to a larger buffer, and what the allocator keeps.
 const GROWTH_MIB: f64 = 96.0;
 
-/// What is answered, while somebody looks at what the node takes.
+/// Answers, while somebody looks at what the node takes.
 async fn ask(cluster: &Cluster, memory: &mut Memory, path: &str) -> Answer {
     let (api, path) = (cluster.api(1), path.to_owned());
     let mut answer = tokio::spawn(async move { api.get(&path).await });

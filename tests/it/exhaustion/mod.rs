@@ -19,7 +19,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use crate::harness::{Cluster, report};
 
-/// Where the attacker dials from; the honest ones come from 127.0.0.1.
+/// Address that the attacker dials from; the honest ones come from 127.0.0.1.
 const ATTACKER: [u8; 4] = [127, 0, 0, 9];
 const MIB: f64 = (1 << 20) as f64;
 

@@ -109,7 +109,7 @@ async fn long_names_are_refused_and_many_names_cost_little() {
     memory.expect_growth_below(100.0, "300 polls of 200 names of 139 characters");
 }
 
-/// Who names ids of the far future waits for nobody else's account, and not for long.
+/// A client that names ids of the far future waits for nobody else's account, and not for long.
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_of_the_far_future_take_a_place_while_they_wait() {
     let cluster = Cluster::start_with(1, &["--connections-per-address", &PER_ADDRESS.to_string()]).await;

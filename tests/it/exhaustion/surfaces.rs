@@ -1,4 +1,4 @@
-//! What else anybody may ask of a node: readiness, metrics, files in a browser, names that are not its own.
+//! Further requests that anybody may make: readiness, metrics, files in a browser, names that are not its own.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -89,7 +89,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o777
 }
 
-/// What holds hashes of passwords is for the owner alone, who made the directory or not.
+/// Files with hashes of passwords are for the owner alone, whoever made the directory.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_and_passwords_are_closed_to_others() {
     let directory = tempfile::TempDir::new().expect("a temporary directory can be made");

@@ -1,4 +1,4 @@
-//! What stands between clients and nodes in the field: a TCP balancer that goes round the nodes, or prefers the
+//! A TCP balancer, as stands between clients and nodes in the field: it goes round the nodes, or prefers the
 //! first, and skips those that do not say they are ready. Connections to a node that dies, die with it. It counts
 //! what is answered through it, by status.
 
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::Api;
 
 const CHECK_LIMIT: Duration = Duration::from_millis(500);
-/// How an answer begins; behind it comes the status.
+/// Beginning of an answer; behind it comes the status.
 const HEAD: &[u8] = b"HTTP/1.1 ";
 
 pub(crate) struct Balancer {
@@ -26,7 +26,7 @@ pub(crate) struct Balancer {
     _accepting: JoinSet<()>,
 }
 
-/// What it tells of.
+/// Counters of the balancer.
 #[derive(Default)]
 struct Told {
     open: Mutex<BTreeMap<SocketAddr, usize>>,
@@ -68,7 +68,7 @@ impl Balancer {
         self.told.open.lock().iter().filter(|(_, count)| **count > 0).map(|(backend, _)| *backend).collect()
     }
 
-    /// How many requests were answered, by status.
+    /// Number of answered requests, by status.
     pub(crate) fn answers(&self) -> BTreeMap<u16, usize> {
         self.told.answers.lock().clone()
     }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, interval_at};
 
 use super::{Api, eventually};
 
-/// What one call may take before the instance turns to the next node: a node that hangs must not make
+/// Limit of one call before the instance turns to the next node: a node that hangs must not make
 /// a living instance silent.
 const CALL_LIMIT: Duration = Duration::from_millis(1500);
 

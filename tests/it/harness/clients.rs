@@ -31,7 +31,7 @@ pub(crate) struct Held {
 /// A running client that watches one namespace; ends when this is dropped.
 pub(crate) struct RealClient {
     held: UnboundedReceiver<Held>,
-    /// What it logs, where it is a process: much of it reads like a failure, and is told only with one.
+    /// Log of a client that is a process: much of it reads like a failure, and is told only with one.
     log: Option<PathBuf>,
     running: JoinHandle<()>,
 }
@@ -109,7 +109,7 @@ impl RealClient {
         watching_python("apollo-config-client", &format!("https://{address}"), Some(ca), app, namespace, secret).await
     }
 
-    /// What the client has told of since it was asked last.
+    /// Reports of the client since it was asked last.
     pub(crate) fn told(&mut self) -> Vec<Held> {
         std::iter::from_fn(|| self.held.try_recv().ok()).collect()
     }
@@ -162,7 +162,7 @@ async fn watching_python(
     driven(command, cache)
 }
 
-/// How often the crate `apollo-rust-client` is made to ask.
+/// Interval at which the crate `apollo-rust-client` is made to ask.
 #[derive(Clone, Copy)]
 enum Pace {
     Fast,
@@ -208,7 +208,7 @@ pub(crate) async fn python(packages: &str) -> String {
     made(client_file("python"), &[packages], "python3 with venv and a reachable package index").await
 }
 
-/// What a script that makes something, if it is not there yet, says of where it is.
+/// Path that a script prints which makes something, if it is not there yet.
 async fn made(script: PathBuf, arguments: &[&str], needs: &str) -> String {
     let output = Command::new(&script).args(arguments).output().await;
     let output = output.unwrap_or_else(|error| panic!("{script:?} cannot be run: {error}"));

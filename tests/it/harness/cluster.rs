@@ -22,7 +22,7 @@ pub(crate) struct Cluster {
     options: Vec<String>,
     /// File descriptors of each node, where they are limited.
     descriptors: Option<u32>,
-    /// How the surfaces are spoken to where they speak TLS.
+    /// Trust for surfaces that speak TLS.
     tls: Option<ClientConfig>,
     token: String,
 }
@@ -138,7 +138,7 @@ impl Cluster {
         self.nodes[node].secret_file = Some(file);
     }
 
-    /// What nodes are started with from now on, beside the flags of every member.
+    /// Flags that nodes are started with from now on, beside those of every member.
     pub(crate) fn set_options(&mut self, options: &[&str]) {
         self.options = options.iter().map(|option| (*option).to_owned()).collect();
     }
@@ -174,7 +174,7 @@ impl Cluster {
         eventually(LEADER_LIMIT, "the administrator logs in", || api.login(ADMIN_PASSWORD)).await
     }
 
-    /// What [`Cluster::api`] presents from now on.
+    /// Certificate that [`Cluster::api`] presents from now on.
     pub(crate) fn set_token(&mut self, token: &str) {
         token.clone_into(&mut self.token);
     }
@@ -236,7 +236,7 @@ impl Cluster {
         .await
     }
 
-    /// Whom a node takes for the leader.
+    /// Leader in the view of a node.
     pub(crate) async fn leader_seen_by(&self, id: u64) -> Option<u64> {
         self.api(id).cluster().await.ok()?.body["leader"].as_u64()
     }

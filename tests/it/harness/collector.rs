@@ -38,7 +38,7 @@ pub(crate) struct Span {
     pub(crate) began: u64,
     pub(crate) ended: u64,
     pub(crate) links: Vec<String>,
-    /// What the vendors of the caller's tracing say.
+    /// Header of the vendors of the caller's tracing.
     pub(crate) state: String,
     attributes: Vec<KeyValue>,
 }
@@ -60,7 +60,7 @@ fn value(attributes: &[KeyValue], key: &str) -> String {
     }
 }
 
-/// What a post is answered with.
+/// Answer to a post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {
     Takes,
@@ -107,7 +107,7 @@ impl Collector {
         collector
     }
 
-    /// What a node is told.
+    /// Address and secrets that a node is given.
     pub(crate) fn endpoint(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)

@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::process::thuban;
 
-/// What a command printed, with its status.
+/// Output of a command, with its status.
 pub(crate) struct Done {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -14,7 +14,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// What it printed, or of a failure why.
+    /// Its output, or the reason of a failure.
     #[track_caller]
     pub(crate) fn expect(self, code: i32) -> String {
         assert_eq!(self.code, code, "{}{}", self.out, self.error);

@@ -1,4 +1,4 @@
-//! Who listens on the wire between two nodes: passes every connection on, and keeps what went by.
+//! A listener on the wire between two nodes: passes every connection on, and keeps what went by.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Eavesdropper {
         self.heard.lock().len()
     }
 
-    /// Whether these bytes went by in one piece, in either direction.
+    /// True if these bytes went by in one piece, in either direction.
     pub(crate) fn heard(&self, words: &[u8]) -> bool {
         memchr::memmem::find(&self.heard.lock(), words).is_some()
     }

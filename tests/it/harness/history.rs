@@ -25,7 +25,7 @@ pub(crate) struct Operation {
     pub(crate) ended: Option<Instant>,
 }
 
-/// Whether some order explains all operations, starting from `initial`.
+/// True if some order explains all operations, starting from `initial`.
 pub(crate) fn is_linearizable(initial: u64, operations: &[Operation]) -> bool {
     assert!(operations.len() <= OPERATIONS_MAX, "{} operations on one value", operations.len());
     let answered = operations.iter().enumerate().filter(|(_, operation)| operation.ended.is_some());

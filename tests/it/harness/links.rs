@@ -1,8 +1,8 @@
 //! A thin or long link before a node: what its peers dial goes through here, in each direction at a rate that all
 //! connections share, and after a delay, both of which can be changed while they are open.
 //!
-//! One connection waits for its turn behind the others, a small piece at a time, and what waits stays with who sends it: the
-//! link holds no more than a router does.
+//! One connection waits for its turn behind the others, a small piece at a time, and what waits stays with who sends
+//! it: the link holds no more than a router does.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What every scenario stands on: real processes of the built binary, a client for each surface,
+//! Ground of every scenario: real processes of the built binary, a client for each surface,
 //! waiting on facts, a recorded write load and a small balancer.
 //!
 //! It knows the outside of the program only: flags, signals, HTTP and the one line that a node

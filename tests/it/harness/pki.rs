@@ -39,7 +39,7 @@ impl Pki {
         thuban::tls::trusting(Some(&self.ca())).expect("an authority")
     }
 
-    /// What the certificate `node` is shown with.
+    /// Contents that the certificate `node` is shown with.
     pub(crate) fn listening(&self) -> Arc<Listening> {
         let files = TlsFiles { cert: self.file("node.pem"), key: self.file("node-key.pem"), client_ca: None };
         Listening::open(files).expect("a pair")

@@ -32,7 +32,7 @@ impl Raw {
         self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
-    /// What is answered, if anything is, until the answer is whole or the connection ends.
+    /// Answer, if any, until it is whole or the connection ends.
     pub(crate) async fn answer(&mut self) -> Option<RawAnswer> {
         tokio::time::timeout(ANSWER_LIMIT, self.read_answer())
             .await

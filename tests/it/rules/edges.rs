@@ -176,7 +176,7 @@ pub(super) fn whole_numbers(sample: &'static str, at: &'static str) -> Vec<Edge>
     edges
 }
 
-/// What a condition may be: linear-time expressions of bounded size, ranges that are some.
+/// Limits of a condition: linear-time expressions of bounded size, ranges that are some.
 fn conditions(sample: &'static str, at: &'static str) -> Vec<Edge> {
     let condition = |kind: &str, value: String| json!({"type": kind, "value": value, "value_type": "TEXT"});
     let mut edges = Vec::new();

@@ -29,7 +29,7 @@ pub(super) struct Family {
     pub(super) changes: fn() -> Vec<(&'static str, Value, Value)>,
     /// Every way to make a rule one for a service of a namespace.
     pub(super) ends: fn(&str, &str) -> Vec<Value>,
-    /// Whether a rule that names no service is for every service of its namespace.
+    /// True if a rule that names no service is for every service of its namespace.
     pub(super) nameless_is_for_all: bool,
 }
 
@@ -203,7 +203,8 @@ pub(super) const RATE_LIMIT: Family = Family {
                 "type": "GLOBAL", "rules": rules, "report": null, "cluster": null, "callee": null, "service": null,
             })
         };
-        let inner = json!({"apis": [{}], "arguments": [{"value": {}}, {}], "amounts": [{"validDuration": "1s"}], "concurrency_amount": {}});
+        let inner = json!({"apis": [{}], "arguments": [{"value": {}}, {}], "amounts": [{"validDuration": "1s"}],
+            "concurrency_amount": {}});
         let shown = json!({
             "apis": [{"protocol": "", "method": ""}],
             "arguments": [
@@ -301,7 +302,8 @@ pub(super) const ROUTING: Family = Family {
             "service": "", "namespace": "", "labels": {}, "transfer": "", "isolate": false, "name": "",
         });
         let nearby = json!({
-            "service": "", "namespace": "", "match_level": "UNKNOWN", "max_match_level": "UNKNOWN", "strict_nearby": false,
+            "service": "", "namespace": "", "match_level": "UNKNOWN", "max_match_level": "UNKNOWN",
+              "strict_nearby": false,
         });
         let metadata = json!({"service": "", "namespace": "", "labels": {}});
         vec![

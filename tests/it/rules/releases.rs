@@ -1,4 +1,4 @@
-//! What may become of a release: every cell of the table of transitions, however the release is named.
+//! Transitions of a release: every cell of the table of transitions, however the release is named.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ enum Operation {
     Withdraw,
 }
 
-/// What the operation makes of its target; everything else stays.
+/// Result of the operation on its target; everything else stays.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Same,

@@ -1,4 +1,4 @@
-//! What the tables stand on: a cluster, calls that go round its nodes, and a count of cases.
+//! Ground of the tables: a cluster, calls that go round its nodes, and a count of cases.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -267,7 +267,7 @@ pub(super) fn without(base: &Value, pointer: &str) -> Value {
     changed
 }
 
-/// How an answer names the place of a JSON pointer: `/rules/0/port` is `rules[0].port`.
+/// Place of a JSON pointer in an answer: `/rules/0/port` is `rules[0].port`.
 pub(super) fn place(pointer: &str) -> String {
     let steps = pointer.split('/').skip(1).map(|step| match step.parse::<usize>() {
         Ok(index) => format!("[{index}]"),

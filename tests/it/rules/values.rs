@@ -1,4 +1,4 @@
-//! What a field may hold: its limits from both sides, and every field of a sample with a wrong type.
+//! Values of a field: its limits from both sides, and every field of a sample with a wrong type.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What clients see of the releases: for each rule the newest active gray whose labels all match,
+//! View of clients on the releases: for each rule the newest active gray whose labels all match,
 //! else the active normal one, else nothing.
 
 use serde_json::{Map, Value, json};

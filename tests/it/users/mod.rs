@@ -252,7 +252,7 @@ async fn service_tokens_end_stay_in_their_networks_and_are_shown_once() {
     cluster.expect_equal_state().await;
 }
 
-/// What stands behind a token counts on the config clients' port too.
+/// A user behind a token counts on the config clients' port too.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_of_config_clients_are_judged_like_all_others() {
     let cluster = Cluster::start_with(3, &["--compat-auth", "required"]).await;

@@ -1,4 +1,4 @@
-//! Who one is, where one is logged in, and tokens that are changed where they stand: on every node.
+//! Accounts of callers: identity, logins, and tokens that are changed where they stand: on every node.
 
 use std::time::{Duration, Instant};
 

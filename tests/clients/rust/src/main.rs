@@ -14,7 +14,7 @@ use apollo_rust_client::namespace::Namespace;
 
 const KEY: &str = "number";
 
-/// What was told last, if anything was.
+/// Last printed line, if any.
 type Last = Arc<Mutex<Option<Option<String>>>>;
 
 fn main() {
