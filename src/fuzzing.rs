@@ -1,4 +1,4 @@
-//! What a fuzzer calls: one entry for each decoder of bytes that come from outside, by the name of its target in
+//! Entries of the fuzzer: one for each decoder of bytes that come from outside, by the name of its target in
 //! `fuzz/`. Compiled for tests and with the feature `fuzzing` alone; no part of the library.
 //!
 //! An entry takes any input and says whether it was *taken*: read to its end, and found to mean something. It panics
@@ -82,7 +82,7 @@ fn handshake() -> Entry {
     Box::new(move |input| door.meet(input))
 }
 
-/// What is written of the pairs is read as the same pairs, and so is every form in which clients get the file. As any
+/// Written pairs are read as the same pairs, and so is every form in which clients get the file. As any
 /// other format the text gets a verdict.
 fn read_properties(input: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(input) else { return false };

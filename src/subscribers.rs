@@ -4,9 +4,9 @@
 //! A client is one address with one program. What it is given is written down when it is given; that it polls says
 //! that it still has it. Who waits for changes is forgotten [`GRACE`] after its wait, who only pulls after
 //! [`FORGET_AFTER`]. There are never more than [`limits::SUBSCRIPTIONS_MAX`], nor more bytes of them than
-//! [`limits::SUBSCRIPTIONS_BYTES_MAX`], and one [`Origin`] has at most a quarter of either, whatever addresses its clients
-//! say they have; what comes beyond is counted and not kept. Whether a client has what it should have is found out when
-//! somebody asks: nothing is done while nobody does.
+//! [`limits::SUBSCRIPTIONS_BYTES_MAX`], and one [`Origin`] has at most a quarter of either, whatever addresses its
+//! clients say they have; what comes beyond is counted and not kept. Whether a client has what it should have is found
+//! out when somebody asks: nothing is done while nobody does.
 //!
 //! Knows nothing of HTTP and of other nodes, see `controllers::subscribers` for those.
 

@@ -35,19 +35,19 @@ struct AuditView<'a> {
     token: &'a str,
     /// Of the client, as far as it is known.
     address: String,
-    /// What was asked for: `create`, `update`, `delete`, `publish`, `rollback`, `stopbeta`, `login`, …
+    /// Action: `create`, `update`, `delete`, `publish`, `rollback`, `stopbeta`, `login`, …
     action: &'a str,
     /// Of what kind the thing is; `route` for what was refused at the door, `app` for a config client.
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
-    /// What was answered.
+    /// Code of the answer.
     code: u32,
     request_id: &'a str,
     /// Revision, or version in force, before and after.
     before: &'a str,
     after: &'a str,
-    /// How often it happened, where it is told of once.
+    /// Number of equal events that this row stands for.
     count: u32,
 }
 
@@ -108,11 +108,11 @@ struct WouldRefuseView<'a> {
     name: &'a str,
     /// Of a release that is in force or planned; empty for the draft.
     release_name: &'a str,
-    /// Who made it.
+    /// User that made it.
     user: &'a str,
     /// The verb that is missing.
     verb: Verb,
-    /// Where it is missing: `namespace/name`.
+    /// Place without it: `namespace/name`.
     at: &'a str,
 }
 
@@ -125,7 +125,8 @@ impl<'a> WouldRefuseView<'a> {
 
 pub(super) const WOULD_REFUSE: Doc = Doc::new("Audit")
     .says(
-        "Drafts of rules, and releases of them that are in force or planned, whose authors could not make them now: they \
+        "Drafts of rules, and releases of them that are in force or planned, whose authors could not make them now: \
+         they \
          lack the right at the rule or at a service that it acts on. All of them go on working.",
     )
     .query(&[PAGING])

@@ -42,7 +42,7 @@ const CONFLICT: Param = Param::word(
     &["skip", "overwrite"],
 );
 
-/// What becomes of a file that is there already.
+/// Treatment of a file that exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Conflict {
@@ -181,7 +181,7 @@ async fn part(body: Bytes, boundary: &str) -> Result<Archive, ApiError> {
     found.ok_or_else(|| ApiError::new(Code::ParseException, format!("the form has no part {PART:?} with the archive")))
 }
 
-/// What became of a file.
+/// Result of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Became {
@@ -211,7 +211,7 @@ struct Saved {
     warnings: Vec<String>,
 }
 
-/// What became of all files, each once by itself and once in a list.
+/// Results of all files, each once by itself and once in a list.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct AllSaved {
@@ -286,7 +286,7 @@ fn draft_of(
     ConfigFileDraft { namespace, group, name: file, content, format, comment, tags, ..ConfigFileDraft::default() }
 }
 
-/// Which files are copied, and where to.
+/// Files to copy, and their target.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct CopyOrder {

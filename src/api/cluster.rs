@@ -29,9 +29,9 @@ struct StatusBody {
     #[serde(rename = "self")]
     own_id: u64,
     state_hash: StateHash,
-    /// What everything stored and sent in the cluster belongs to; raised when every member reads the next one.
+    /// Level of everything stored and sent in the cluster; raised when every member reads the next one.
     level: u8,
-    /// What should wake somebody, as this node sees it.
+    /// Alarms as this node sees them.
     alarms: Vec<String>,
 }
 

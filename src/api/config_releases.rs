@@ -93,7 +93,7 @@ pub(super) struct PublishBody {
     file_name: String,
     /// Absent, that of the file stays.
     content: Option<String>,
-    /// Whether the content is kept encrypted, from here on; absent, as the file is.
+    /// Encryption of the content from here on; absent, as the file is.
     encrypted: Option<bool>,
     /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
     #[serde(rename = "encryptAlgo", alias = "encrypt_algo")]
@@ -108,7 +108,7 @@ pub(super) struct PublishBody {
     /// `normal`, also where absent, or `gray`.
     #[serde(alias = "releaseType")]
     release_type: Option<String>,
-    /// Whom a gray release is for: all of them have to match, and it needs one.
+    /// Clients of a gray release: all labels have to match, and it needs one.
     #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
     beta_labels: Option<Vec<ClientLabel>>,
     /// The share of the clients that a gray release is for, beside or instead of labels.

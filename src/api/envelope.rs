@@ -413,7 +413,7 @@ mod tests {
         object.as_object().expect("an object").keys().map(String::as_str).collect()
     }
 
-    /// What is assembled by hand is described by hand: both have the same members.
+    /// A hand-written encoding is described by hand: both have the same members.
     #[test]
     fn shapes_have_the_members_that_are_written() {
         let (code, info, name) = (Code::ExecuteSuccess, "", "namespace");

@@ -14,7 +14,8 @@ pub(super) struct Force(pub(super) bool);
 impl Force {
     pub(super) const PARAM: Param = Param::flag(
         "force",
-        "Publish also what is not well-formed by its format. Properties are never published broken: clients get their pairs.",
+        "Publish also what is not well-formed by its format. Properties are never published broken: clients get their \
+         pairs.",
     );
 }
 

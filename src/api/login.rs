@@ -36,7 +36,8 @@ struct Login<'a> {
 
 pub(super) const LOG_IN: Doc = DOC
     .says(
-        "A new token, valid for 7 days. After 5 failures of a user in a minute, and where too many wait, `Retry-After` says when to come back.",
+        "A new token, valid for 7 days. After 5 failures of a user in a minute, and where too many wait, `Retry-After` \
+         says when to come back.",
     )
     .gives(Shape::single::<Login>("loginResponse"))
     .codes(&[&[Code::NotAllowedAccess, Code::TooManyLogins]]);

@@ -29,11 +29,11 @@ struct OneselfView<'a> {
     /// Of the user, or `token:NAME`.
     name: &'a str,
     grants: &'a Grants,
-    /// What these let do, somewhere at least.
+    /// Verbs that these grants give, somewhere at least.
     verbs: Vec<Verb>,
     /// `login`, `token` or `certificate`.
     signed_in_by: &'a str,
-    /// When the token ends by itself: `YYYY-MM-DD HH:MM:SS`, UTC; empty for never.
+    /// Expiry of the token: `YYYY-MM-DD HH:MM:SS`, UTC; empty for never.
     until: String,
 }
 
@@ -51,7 +51,7 @@ pub(super) async fn show(State(app): State<App>, caller: Caller, _: Fresh) -> Re
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Session")]
 struct SessionView<'a> {
-    /// What the audit trail calls its token.
+    /// Name of its token in the audit trail.
     id: &'a str,
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
     since: String,
@@ -94,7 +94,8 @@ pub(super) async fn sessions(
 
 pub(super) const END_SESSIONS: Doc = DOC
     .says(
-        "Ends logins by their ids, on every node: one's own, or those of others for who manages everybody. One that is not \
+        "Ends logins by their ids, on every node: one's own, or those of others for who manages everybody. One that is \
+         not \
          there is success.",
     )
     .gives(Shape::batch::<()>("session"))

@@ -15,8 +15,10 @@ const ELEMENT: &str = "reseal";
 
 pub(super) const RESEAL: Doc = Doc::new("Cluster")
     .says(
-        "Where `--data-key-file` holds two keys: seals up to 100 access keys, webhooks and drafts of config files, each, \
-         again under the first of them, by updates as anybody makes them, and tells what is left: call it until nothing is. \
+        "Where `--data-key-file` holds two keys: seals up to 100 access keys, webhooks and drafts of config files, \
+         each, \
+         again under the first of them, by updates as anybody makes them, and tells what is left: call it until \
+         nothing is. \
          Releases of encrypted files stay as they are. Of two updates of a key or a webhook the later one counts, so \
          exchange no secret meanwhile.",
     )

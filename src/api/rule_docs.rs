@@ -160,7 +160,7 @@ pub(super) fn withdraw(family: Family) -> Doc {
 
 pub(super) fn history(family: Family) -> Doc {
     doc(family)
-        .says("What became of the releases of one rule, newest first; of many events the newest 200.")
+        .says("The release history of one rule, newest first: the newest 200 events.")
         .query(&[ONE_RULE, PAGING])
         .gives(Shape::releases::<EventView>("data"))
         .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])
@@ -176,7 +176,7 @@ pub(super) fn diff(family: Family) -> Doc {
 
 pub(super) fn subscribers(family: Family) -> Doc {
     doc(family)
-        .says("Who has what: the clients of all nodes that discovered the rule, with the release that each has.")
+        .says("The clients of all nodes that discovered the rule, with the release of each.")
         .query(&[ONE_RULE, PAGING])
         .gives(Shape::whole::<Subscribers>())
         .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])
@@ -197,7 +197,8 @@ pub(super) fn delete_releases(family: Family) -> Doc {
 pub(super) fn explain(family: Family) -> Doc {
     doc(family)
         .says(
-            "Which rule would apply to a request, and why: every rule of the service with its verdict, and every gray \
+            "The rule that would apply to a request, with the reasons: every rule of the service with its verdict, and \
+             every gray \
              release with whom it is for.",
         )
         .gives(Shape::single::<Explanation>("explanation"))

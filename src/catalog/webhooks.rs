@@ -390,7 +390,8 @@ impl Catalog {
         }
     }
 
-    /// Hands what the entry did to the webhooks that want it; of the health of a service's instances there is one event.
+    /// Hands what the entry did to the webhooks that want it; of the health of a service's instances there is one
+    /// event.
     pub(super) fn tell_webhooks(&mut self, ctx: &Ctx, changes: &mut ChangeSet) {
         let (mut news, changed) = changes.take_news();
         let mut by_service: BTreeMap<(&str, &str), Vec<&Instance>> = BTreeMap::new();

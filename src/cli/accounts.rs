@@ -291,7 +291,7 @@ fn tell_secret(answer: &Value, output: OutputFormat) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Who one is, and what one may.
+/// The current user and its grants.
 pub(super) async fn whoami(ListArgs { call: to, output }: ListArgs) -> anyhow::Result<()> {
     let mut answer = call(&to, Method::GET, "/auth/v1/user", None).await?;
     let user = answer["user"].take();

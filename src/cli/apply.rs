@@ -153,7 +153,7 @@ async fn made(remote: &Remote, tree: &TreeArgs, namespace: &str) -> anyhow::Resu
     Ok(plan)
 }
 
-/// What is in the namespaces and of the kinds that the tree is the whole of.
+/// Objects in the namespaces and of the kinds that the tree owns.
 async fn owned(
     remote: &Remote,
     tree: &TreeArgs,
@@ -328,7 +328,7 @@ async fn send(remote: &Remote, step: Step, kind: &Kind, part: &[Task]) -> anyhow
     remote.batch(method, &format!("{path}?unknown=refuse"), &json!(items)).await
 }
 
-/// What is to go is looked at once more, as time has passed since it was shown: what has changed stays. How many.
+/// Deletes after another look, as time has passed since the plan was shown: changed objects stay. Returns their number.
 async fn keep_changed(remote: &Remote, part: &mut Vec<Task>) -> anyhow::Result<usize> {
     let before = part.len();
     let mut now: There = There::new();

@@ -15,7 +15,7 @@ use super::{Usage, say};
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
 const OTHERS: u32 = 0o077;
-/// What a login is kept in where no context is named and none is in use.
+/// Name of the context for a login without a named or current context.
 const FIRST: &str = "default";
 /// More than any such file has.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -27,7 +27,7 @@ pub(super) struct Saved {
     pub(super) servers: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ca_file: Option<PathBuf>,
-    /// What is meant where no namespace is given.
+    /// Default namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ impl ContextArgs {
     }
 }
 
-/// Where programs keep what their user has told them.
+/// Folder of the user's settings for programs.
 fn usual_folder(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))
@@ -239,7 +239,7 @@ fn list(all: &Contexts) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What to say to who has made a context while another one is in use.
+/// Hint after making a context while another one is current.
 fn not_in_use(current: &str, name: &str) -> Option<String> {
     (current != name).then(|| format!("in use is still {current}; `thuban context use {name}` changes that"))
 }

@@ -22,7 +22,7 @@ const DOCUMENTS_MAX: usize = 100_000;
 const FOLDERS_DEEP_MAX: usize = 64;
 const SUFFIXES: [&str; 3] = ["yaml", "yml", "json"];
 const MEMBERS: [&str; 5] = ["kind", "namespace", "name", "spec", "status"];
-/// What a row says that nobody sets, and what a document says elsewhere.
+/// Default fields of a row, and fields that stand elsewhere in a document.
 const MADE: [&str; 32] = [
     "id",
     "revision",
@@ -58,7 +58,7 @@ const MADE: [&str; 32] = [
     "failing_since",
 ];
 
-/// Where a document was found.
+/// Source of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DocumentPlace {
     pub(super) file: String,
@@ -100,7 +100,7 @@ impl Document {
         let name = text("name")?.ok_or("name is required")?;
         let given = text("namespace")?;
         if kind.nature == Nature::Webhook && given.is_some() {
-            return Err("a webhook is in no namespace: spec.namespace says of which it is told".to_owned());
+            return Err("a webhook is in no namespace: spec.namespace selects the namespace of its events".to_owned());
         }
         let namespace = given.unwrap_or_else(|| namespace.to_owned());
         let mut spec = match members.remove("spec") {
@@ -176,7 +176,7 @@ pub(super) fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// What the server made of a thing: beside the document, for tools.
+/// Status of an object, set by the server: beside the document, for tools.
 pub(super) fn status_of_row(row: &Value) -> Value {
     let mut status = row.as_object().cloned().unwrap_or_default();
     status.retain(|field, value| MADE.contains(&field.as_str()) && !value.is_null());
@@ -323,7 +323,7 @@ mod tests {
         );
     }
 
-    /// What it is told of may be in one namespace, and the webhook itself is in none.
+    /// The scope of its events may be one namespace, and the webhook itself is in none.
     #[test]
     fn a_webhook_is_in_no_namespace() {
         let read = |namespace: Value| {

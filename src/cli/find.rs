@@ -1,4 +1,4 @@
-//! What the cluster has: pages of a list, one after the other, and which of them are meant.
+//! Objects of the cluster: pages of a list, one after the other, and selection among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const PAGE_FILES: usize = 50;
 const ONE_BY_ONE_MAX: usize = 10;
 const FALLBACK_NAMESPACE: &str = "default";
 
-/// Who is asked, and where what is named lies.
+/// Client and namespace of a search.
 #[derive(Args)]
 pub(super) struct InArgs {
     #[command(flatten)]
@@ -114,7 +114,7 @@ pub(super) async fn row(remote: &Remote, kind: &Kind, key: &Key) -> anyhow::Resu
     Ok(found.into_iter().find(|row| kind.key_of(row) == *key))
 }
 
-/// What there is of what these documents speak of.
+/// Objects of these documents.
 pub(super) async fn rows_of(remote: &Remote, documents: &[Document]) -> anyhow::Result<BTreeMap<(usize, Key), Value>> {
     let mut places: BTreeMap<(usize, &str, Option<&str>), Vec<&Document>> = BTreeMap::new();
     for document in documents {
@@ -153,7 +153,7 @@ pub(super) struct InForce {
     pub(super) grays: Vec<String>,
 }
 
-/// Where the releases of a kind are.
+/// Path of the releases of a kind.
 pub(super) fn releases_path(kind: &Kind) -> String {
     match kind.nature {
         Nature::File => "/config/v1/configfiles/releases".to_owned(),

@@ -11,7 +11,7 @@ use super::remote::Paging;
 use super::tables::{Column, short, text};
 use crate::model::rule::Family;
 
-/// What a kind is, where kinds differ.
+/// Properties of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nature {
     Namespace,
@@ -38,7 +38,7 @@ pub(super) struct Kind {
     /// The member of a list that holds the rows.
     pub(super) rows: &'static str,
     columns: &'static [Column],
-    /// What a wide table has besides.
+    /// Extra columns of a wide table.
     more: &'static [Column],
 }
 
@@ -227,7 +227,7 @@ fn of_rules(family: Family) -> Kind {
     }
 }
 
-/// What names one thing, or by globs several.
+/// Name of one object, or globs for several.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     /// Empty for what is in none.
@@ -262,12 +262,12 @@ impl Kind {
         self.nature != Nature::Instance
     }
 
-    /// Whether each of them is in a namespace.
+    /// True if each of them is in a namespace.
     pub(super) fn is_placed(&self) -> bool {
         !matches!(self.nature, Nature::Namespace | Nature::Webhook)
     }
 
-    /// Whether there are releases of it.
+    /// True if it has releases.
     pub(super) fn is_released(&self) -> bool {
         matches!(self.nature, Nature::Rule(_) | Nature::File)
     }
@@ -330,13 +330,13 @@ impl Kind {
     }
 }
 
-/// Which of a kind are meant; what is absent stands for all.
+/// Selection of objects of a kind; absent fields stand for all.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindFilter {
     pub(super) namespace: Option<String>,
     pub(super) group: Option<String>,
     pub(super) name: Option<String>,
-    /// What they are about, where they are about services.
+    /// Service that they are about, for kinds about services.
     pub(super) service: Option<String>,
 }
 

@@ -45,7 +45,7 @@ use crate::config::{Config, DevArgs, InspectArgs, LogFormat, RecoverArgs, ResetP
 use crate::server::{Bound, Server};
 use crate::traces::Pipeline;
 
-/// What is logged unless `RUST_LOG` says otherwise. openraft warns of every call to a peer that fails:
+/// Default of the log filter, without `RUST_LOG`. openraft warns of every call to a peer that fails:
 /// many a second while one is away, for days perhaps. That a peer is lost, or the leader, is told by
 /// lines of our own, once.
 const LOG_FILTER: &str = "info,openraft=error,thuban::audit=off";
@@ -152,7 +152,7 @@ enum Command {
 #[error("{0}")]
 struct Usage(String);
 
-/// What there is is not what is wanted.
+/// The cluster differs from the documents.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Differences(String);

@@ -1,4 +1,4 @@
-//! What a body of the API means, whole: defaults filled in, spellings of others folded, what nobody compares left out.
+//! Normal form of a body of the API: defaults filled in, other spellings folded, fields left out that are not compared.
 //!
 //! Two bodies mean the same where they are normally the same. It is judged by what judges them on the node, so that
 //! most of what a node would refuse is told before anything is sent.
@@ -22,7 +22,7 @@ use crate::model::rule::{Family, RuleDraft};
 use crate::model::service::ServiceDraft;
 use crate::model::webhook::WebhookRequest;
 
-/// What identifies a thing, and what is written and never shown: neither is compared.
+/// Fields that identify a thing, and write-only fields: neither is compared.
 const NOT_COMPARED: [&str; 5] = ["id", "revision", "token", "service_token", "type"];
 /// Of a fault detection, what is not its older form.
 const STAYS_WITH_RULES: [&str; 4] = ["description", "metadata", "target_service", "service"];
@@ -31,7 +31,7 @@ const ENCRYPTED: &str = "encrypted";
 /// Of a config file: a document that does not say them leaves them as they are.
 const ENCRYPTION: [&str; 2] = [ENCRYPTED, "encryptAlgo"];
 
-/// What a spec means, or everything that is wrong with it.
+/// Normal form of a spec, or everything that is wrong with it.
 pub(super) fn normal(kind: &Kind, key: &Key, spec: &Map<String, Value>) -> Result<Map<String, Value>, Vec<String>> {
     let body = body(kind, key, spec);
     let text = Value::Object(body).to_string();
@@ -199,7 +199,7 @@ fn of_rule(family: Family, text: &str) -> Result<Map<String, Value>, Vec<String>
     }
 }
 
-/// Whether a field of the family's body is what it would be if it were given as nothing.
+/// True if a field of the family's body has the value that nothing given stands for.
 fn is_default(family: Family, field: &str, value: &Value) -> bool {
     let Ok(raw) = raw(&json!({ field: nothing_like(value) }).to_string()) else { return false };
     let (draft, _) = parse_rule(family, &raw);

@@ -1,4 +1,4 @@
-//! What has to be done so that the cluster has what documents say: compared without asking anybody.
+//! Plan of the changes that make the cluster equal to documents: compared without asking anybody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::sealed;
 use crate::model::config_file::Format;
 use crate::model::diff;
 
-/// How long the fewest lines are looked for that tell one text from another.
+/// Limit of the search for the fewest lines that tell one text from another.
 const SEARCH_MAX: Duration = Duration::from_millis(500);
 const CONTENT: &str = "content";
 
@@ -41,9 +41,9 @@ pub(super) struct Task {
     pub(super) step: Step,
     pub(super) kind: &'static Kind,
     pub(super) key: Key,
-    /// What is sent.
+    /// Request body.
     pub(super) body: Map<String, Value>,
-    /// How it differs, for people.
+    /// Differences, for people.
     pub(super) lines: Vec<String>,
     /// The document that says so; none says that something is to go.
     pub(super) place: Option<DocumentPlace>,
@@ -57,7 +57,7 @@ impl Task {
     }
 }
 
-/// What was found by comparing.
+/// Result of comparing.
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) tasks: Vec<Task>,
@@ -65,7 +65,7 @@ pub(super) struct Plan {
     pub(super) same: usize,
     /// Documents that no node would take, and why.
     pub(super) faults: Vec<String>,
-    /// What was not compared, and why.
+    /// Objects that were not compared, with the reason.
     pub(super) notes: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl Plan {
         plan
     }
 
-    /// What of these rows no document speaks of goes, what needs others before these.
+    /// Deletes of these rows that have no document, dependants first.
     pub(super) fn prune(&mut self, documents: &[Document], rows: &[(&'static Kind, Value)]) {
         let mut kept: BTreeSet<(usize, Key)> = BTreeSet::new();
         for document in documents {
@@ -121,7 +121,7 @@ impl Plan {
         self.tasks.extend(gone);
     }
 
-    /// What is to be released besides, as what is in force is something else.
+    /// Further releases, of objects whose release in force differs.
     pub(super) fn release(
         &mut self,
         documents: &[Document],
@@ -185,7 +185,7 @@ impl Plan {
     }
 }
 
-/// What takes a row away.
+/// Body that deletes a row.
 pub(super) fn deletion(kind: &'static Kind, row: &Value) -> Task {
     let key = kind.key_of(row);
     let mut body = kind.named(&key);

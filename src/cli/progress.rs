@@ -1,4 +1,4 @@
-//! How far long work is, for who sits before a terminal; a log or a pipe sees nothing of it.
+//! Progress of long work on a terminal; a log or a pipe sees nothing of it.
 
 use std::io::{IsTerminal, Write, stderr};
 

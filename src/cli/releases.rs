@@ -124,7 +124,7 @@ fn is_of_type(release: &Value, word: &str) -> bool {
     [&release["release_type"], &release["releaseType"]].into_iter().any(|given| given == word)
 }
 
-/// Where a page of what is about one thing is asked for.
+/// Path of a page of releases of one object.
 pub(super) fn page(path: &str, kind: &Kind, key: &Key, paging: &Paging) -> String {
     let mut query = query(kind, key);
     paging.ask(&mut query);
@@ -329,7 +329,7 @@ pub(super) struct SideArgs {
     group: Option<String>,
 }
 
-/// How the draft differs from what is in force, or two releases from each other.
+/// Difference between the draft and the release in force, or between two releases.
 pub(super) async fn diff(
     remote: &Remote,
     what: &[String],

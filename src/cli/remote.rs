@@ -14,7 +14,7 @@ use super::contexts::ContextArgs;
 use crate::outbound;
 
 pub(super) const WITHIN: Duration = Duration::from_secs(15);
-/// Where there is another node to ask, a silent one is given up sooner.
+/// Shorter time-out for a silent node if there is another one to ask.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8090";
 const ADVICE: &str = "is the node running, and the address that of its management API? --endpoint or `thuban context` \
@@ -244,7 +244,7 @@ fn fitting_rows(answer: &Value, asked: usize) -> Option<usize> {
     usize::try_from(fitting).ok().filter(|fitting| (1..asked).contains(fitting))
 }
 
-/// Whether a code says that it was done, or had been.
+/// True if a code says that it was done, or had been.
 pub(super) fn is_done(code: u64) -> bool {
     (200_000..201_000).contains(&code)
 }
@@ -266,7 +266,7 @@ fn judged(body: Value) -> anyhow::Result<Value> {
 #[error("the answer is not of a thuban node: does --endpoint or the context name a management API?")]
 pub(super) struct Stranger;
 
-/// What a node answered instead of doing it.
+/// Refusal by a node.
 #[derive(Debug, thiserror::Error)]
 #[error("{info} ({code}){}", advice(*.code, .info))]
 pub(super) struct Refused {
@@ -285,7 +285,7 @@ impl Refused {
         Refused { code: 400_202, info: format!("there is no {what}") }
     }
 
-    /// What was answered of one item of a batch.
+    /// Answer to one item of a batch.
     pub(super) fn of(item: &Value) -> Option<Self> {
         let code = item["code"].as_u64().unwrap_or_default();
         let info = item["info"].as_str().unwrap_or("refused").to_owned();
@@ -293,19 +293,19 @@ impl Refused {
     }
 }
 
-/// What to do next.
+/// Hint for the next step.
 fn advice(code: u64, info: &str) -> &'static str {
     match code {
         // Who has mistyped a password lacks no grant.
         401_001 if info.contains("password") => "",
         401_002 | 401_004 => ": log in, `thuban login --save` keeps the token in the context",
-        401_001 => ": it takes a grant, `thuban role list` tells which role lets do what",
+        401_001 => ": it takes a grant, `thuban role list` shows the roles",
         400_202 => ": `thuban get` lists what there is",
         409_000 => ": look at it as it is now (`thuban get`, `thuban diff`), and try again",
-        NO_LEADER => ": nothing happened; `thuban cluster status` tells who is there, try again",
+        NO_LEADER => ": nothing happened; `thuban cluster status` shows the members, try again",
         503_003 => ": nothing happened; upgrade the member first",
         504_001 => ": look whether it happened before you try again",
-        507_001 => ": nothing happened; make room, `thuban cluster status` tells the alarm",
+        507_001 => ": nothing happened; free disk, memory or quota, `thuban cluster status` shows the alarm",
         _ => "",
     }
 }

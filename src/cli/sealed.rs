@@ -61,12 +61,12 @@ async fn lay_content(
     }
 }
 
-/// Whether the document says what the file is to say, and nobody tells whether it does.
+/// True if the document sets the content of the file, and nobody can compare it.
 pub(super) fn is_withheld(document: &Document, row: &Value) -> bool {
     is_sealed(row) && row.get(CONTENT).is_none() && document.spec.contains_key(CONTENT)
 }
 
-/// Whether a file that is not there yet is to be encrypted, and the document does not say what is in it: that of a file
+/// True if a new file is to be encrypted, and the document has no content for it: that of a file
 /// that was listed somewhere.
 pub(super) fn lacks_content(document: &Document) -> bool {
     let is_sealed = document.spec.get(ENCRYPTED) == Some(&json!(true));
@@ -92,7 +92,7 @@ pub(super) fn align(document: &Document, row: &Value, wanted: &mut Map<String, V
     }
 }
 
-/// How two forms of an encrypted file differ, without what they say.
+/// Difference of two forms of an encrypted file, without their contents.
 pub(super) fn told(before: &Map<String, Value>, after: &Map<String, Value>) -> Vec<String> {
     let without = |fields: &Map<String, Value>| {
         let mut fields = fields.clone();
@@ -106,7 +106,7 @@ pub(super) fn told(before: &Map<String, Value>, after: &Map<String, Value>) -> V
     lines
 }
 
-/// Whether a release is what the document wants, as far as the caller may know; `row` is the file as it is edited.
+/// True if a release is as the document asks, as far as the caller may know; `row` is the file as it is edited.
 pub(super) fn is_released_as(
     document: &Document,
     wanted: &Map<String, Value>,
@@ -151,7 +151,7 @@ mod tests {
         Plan::of(&[document], &there)
     }
 
-    /// What the document says, what is there, what is changed, and what is told besides.
+    /// Spec of the document, row in the cluster, change, and hints.
     #[test]
     fn what_the_caller_may_see_is_compared_and_nothing_else() {
         let secret = "not to be printed";

@@ -1,4 +1,4 @@
-//! What shells and readers of manuals are given: made from the commands themselves.
+//! Completions and manual pages, made from the commands themselves.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What commands print: rows as a table, as names, as JSON or as YAML.
+//! Output of commands: rows as a table, as names, as JSON or as YAML.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub(super) fn short(text: &str) -> String {
     }
 }
 
-/// How long something took, for people.
+/// A duration, for people.
 pub(super) fn took(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is shown can be applied again as it is.
+        /// Output can be applied again as it is.
         #[test]
         fn what_is_written_is_read_again(value in values(), next in values()) {
             let (value, next) = (json!({ "spec": value }), json!({ "spec": next }));

@@ -18,8 +18,8 @@ pub(super) const FILE: &[Param] = &[
 ];
 /// Of the clients that send more than the route reads.
 pub(super) const UNREAD: &[Param] = &[
-    Param::text("appId", "App id of the client; every app is told the same."),
-    Param::text("ip", "Address of the client; every client is told the same."),
+    Param::text("appId", "App id of the client; every app gets the same answer."),
+    Param::text("ip", "Address of the client; every client gets the same answer."),
 ];
 pub(super) const DATA_CENTER: Param =
     Param::text("dataCenter", "The namespace that is looked at second, before `default`.");
@@ -65,7 +65,8 @@ const REFUSALS: [(u16, &str); 5] = [
     (500, "What was released cannot be read."),
     (
         503,
-        "This node has not what the client knows of, cannot read the keys of the app or an encrypted file, or holds too many polls.",
+        "This node has not what the client knows of, cannot read the keys of the app or an encrypted file, or holds \
+         too many polls.",
     ),
 ];
 const MISSING: (u16, &str) = (404, "Nothing is released under this name.");

@@ -54,7 +54,7 @@ pub(super) const POLL: Doc = Doc {
         Param::text("cluster", "Cluster of the client.").example("default").required(),
         Param::text(
             "notifications",
-            "JSON in text: at most 200 files, each with the id that the client was told last.",
+            "JSON in text: at most 200 files, each with the last id that the client received.",
         )
         .example(r#"[{"namespaceName":"application","notificationId":-1}]"#)
         .required(),

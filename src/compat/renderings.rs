@@ -2,7 +2,8 @@
 //!
 //! A publish to thousands of clients costs one rendering of each form that they ask for, which all of them share, and
 //! whoever comes at the same time waits for it. What is kept has a bound in bytes for all files together; what goes
-//! first is what was asked for least. A rendering that is larger than a part of it (a quarter) is made for each request.
+//! first is what was asked for least. A rendering that is larger than a part of it (a quarter) is made for each
+//! request.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ pub struct RestoreArgs {
     #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// Which of the members the directory is for
+    /// Member that the directory is for
     #[arg(long, env = "THUBAN_NODE_ID")]
     pub node_id: u64,
 
@@ -102,7 +102,7 @@ pub struct ResetPasswordArgs {
     #[arg(long, env = "THUBAN_DATA_DIR", value_name = "DIR")]
     pub data_dir: PathBuf,
 
-    /// Whose password it is
+    /// User of the password
     #[arg(long, value_name = "USER", default_value = ADMIN)]
     pub name: String,
 

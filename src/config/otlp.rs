@@ -9,7 +9,7 @@ use super::faults::Faults;
 use crate::tls::{self, TlsError};
 use crate::traces::{TraceSettings, read_headers};
 
-/// What the specification of OTLP has behind the address of a collector.
+/// Path that the specification of OTLP adds to the address of a collector.
 const TRACES_PATH: &str = "/v1/traces";
 
 /// Settings of traces.
@@ -35,7 +35,7 @@ pub struct OtlpArgs {
     #[arg(long, env = "THUBAN_OTLP_HEADERS_FILE", value_name = "FILE")]
     pub otlp_headers_file: Option<PathBuf>,
 
-    /// How traces are compressed on their way to the collector
+    /// Compression of traces on their way to the collector
     #[arg(long, env = "THUBAN_OTLP_COMPRESSION", value_enum, default_value_t = OtlpCompression::None)]
     pub otlp_compression: OtlpCompression,
 }
@@ -84,7 +84,7 @@ impl OtlpArgs {
     }
 }
 
-/// Where traces are posted for a collector at this address.
+/// URL of the traces for a collector at this address.
 fn endpoint(text: &str) -> Result<Url, String> {
     let mut url = Url::parse(text).map_err(|error| format!("is no URL: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {

@@ -32,7 +32,7 @@ pub struct TlsArgs {
     #[arg(long, env = "THUBAN_INSECURE_HTTP", value_parser = BoolishValueParser::new(), action = ArgAction::SetTrue)]
     pub insecure_http: bool,
 
-    /// Whether nodes of a version before TLS are talked to without it: while the cluster's level is below 3,
+    /// Mode of talking to nodes of a version before TLS: without it while the cluster's level is below 3,
     /// or never
     #[arg(long, env = "THUBAN_PEER_TLS", value_enum, default_value_t = PeerTls::Allow)]
     pub peer_tls: PeerTls,

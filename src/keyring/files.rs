@@ -126,7 +126,7 @@ mod tests {
         ConfigFile { key, content: content.as_str().into(), encrypted, ..ConfigFile::default() }
     }
 
-    /// What is there, what is asked for, and what is proposed: content, whether it changes, what was done to it.
+    /// Stored content, request, and proposal: content, whether it changes, what was done to it.
     #[test]
     fn a_draft_is_sealed_as_the_file_asks_for_it() {
         let (none, clear, sealed) = (None, Some(file("old", false)), Some(file("old", true)));

@@ -115,7 +115,7 @@ mod tests {
         bench
     }
 
-    /// What the keys of a node make of all that is there: whether each can be read, and what is to be sealed anew.
+    /// Report of the keys of a node on all that is sealed: whether each can be read, and what is to be sealed anew.
     fn seen(ring: &Keyring, catalog: &Catalog) -> ([bool; 3], Vec<Command>, (usize, usize, usize)) {
         let key = catalog.access_keys.all().next().expect("there").key.clone();
         let hook = catalog.webhooks.get("h").expect("there").clone();

@@ -109,7 +109,7 @@ impl fmt::Debug for ClearSecret {
     }
 }
 
-/// What a caller says of a key; an absent field stays as it is. It cannot be serialised: its secret
+/// Request for a key; an absent field stays as it is. It cannot be serialised: its secret
 /// is sealed before it becomes part of a command.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -41,7 +41,7 @@ pub struct ServiceAlias {
     pub revision: String,
 }
 
-/// What a caller says of an alias; an absent field stays as it is.
+/// Request for an alias; an absent field stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AliasDraft {

@@ -63,7 +63,7 @@ pub fn check_labels(labels: &[ClientLabel]) -> Result<(), Refusal> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ClientPercent {
-    /// What tells one client from another: `CLIENT_IP`, or the key of a label. A client without it is out.
+    /// Label that identifies a client: `CLIENT_IP`, or another key. A client without it is out.
     pub by: String,
     /// 1 to 100.
     pub percent: Uint32,

@@ -101,7 +101,7 @@ codes! {
     RequestTooLarge = 413000 "request body over the limit";
     AnswerTooLong = 413002 "the answer would be too long, reduce the limit";
     TooManyLogins = 429002 "too many failed logins, try again later";
-    TooMuchUnderWay = 429003 "request bodies and answers use all the memory they may, nothing was changed, try again later";
+    TooMuchUnderWay = 429003 "bodies and answers use all the memory they may, nothing was changed, try again later";
     ExecuteException = 500000 "execute exception";
     StoreLayerException = 500001 "store layer exception";
     NoLeader = 503001 "no leader is known, nothing was changed, it is safe to retry";
@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Code {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub code: Code,
-    /// What exactly is wrong; empty when the text of the code says it all.
+    /// Detail of the refusal; empty when the text of the code says it all.
     pub detail: String,
 }
 

@@ -143,7 +143,7 @@ impl ConfigRelease {
     }
 }
 
-/// What a caller says of a file.
+/// Request for a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfigFileDraft {
@@ -159,7 +159,7 @@ pub struct ConfigFileDraft {
     /// At most 1048576 characters, unless the operator set another limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
-    /// Whether the content is kept encrypted, from here on; releases from before stay as they are.
+    /// Encryption of the content from here on; releases from before stay as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub encrypted: Option<bool>,
     /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
@@ -180,7 +180,7 @@ pub struct ConfigFileDraft {
     /// An update or delete is refused with 409000 if this is not the current one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// What the node that took the request did to the content. Never a caller's.
+    /// Treatment of the content by the node that took the request. Never a caller's.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
     pub sealing: Option<Sealing>,
@@ -298,7 +298,7 @@ pub struct ConfigReleaseDraft {
     /// Of the content that is published now; with another the item is refused with 409000. For a publish alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub md5: Option<String>,
-    /// What the node that took the request found well-formed; only that is published. Never a caller's.
+    /// Content that the node that took the request found well-formed; only that is published. Never a caller's.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "of_no_caller")]
     #[schemars(skip)]
     pub judged: Option<Judged>,

@@ -9,7 +9,7 @@ use super::content::Content;
 use super::is_false;
 use crate::format::level::Level;
 
-/// What the content of a file is.
+/// Format of the content of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {

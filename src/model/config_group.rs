@@ -27,7 +27,7 @@ pub struct ConfigGroup {
     pub revision: String,
 }
 
-/// What a caller says of a group.
+/// Request for a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConfigGroupDraft {

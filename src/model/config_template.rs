@@ -20,7 +20,7 @@ pub struct ConfigTemplate {
     pub revision: String,
 }
 
-/// What a caller says of a template; an absent field stays as it is.
+/// Request for a template; an absent field stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ConfigFileTemplateDraft")]
 #[serde(default)]

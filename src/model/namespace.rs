@@ -22,7 +22,7 @@ pub struct Namespace {
     pub revision: String,
 }
 
-/// What a caller says of a namespace; an absent field stays as it is.
+/// Request for a namespace; an absent field stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NamespaceDraft {
@@ -38,7 +38,8 @@ pub struct NamespaceDraft {
     /// At most 64 entries; keys of at most 128, values of at most 4096 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// Namespaces that its services are meant for, or `*`; at most 64. Kept and shown: who may see them, grants say alone.
+    /// Namespaces that its services are meant for, or `*`; at most 64. Kept and shown: who may see them, grants say
+    /// alone.
     #[serde(alias = "serviceExportTo", skip_serializing_if = "Option::is_none")]
     pub service_export_to: Option<Vec<String>>,
     /// An update or delete is refused with 409000 if this is not the current one.

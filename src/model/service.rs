@@ -36,7 +36,7 @@ pub struct Service {
     pub dead_instances_removed_after_s: RemovedAfter,
 }
 
-/// What a caller says of a service; an absent field stays as it is. It names the service by
+/// Request for a service; an absent field stays as it is. It names the service by
 /// namespace and name, or by id alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -159,7 +159,7 @@ pub fn ends(now: Timestamp, after_s: u64) -> Option<Timestamp> {
     (after_s > 0).then(|| now.plus_ms(after_s * 1000))
 }
 
-/// What a caller says of a service token; an absent field stays as it is.
+/// Request for a service token; an absent field stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default)]
 #[schemars(rename = "ServiceTokenDraft")]

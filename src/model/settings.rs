@@ -21,14 +21,15 @@ pub struct Setting {
     pub default: u64,
     pub min: u64,
     pub max: u64,
-    /// What its numbers are called, from 0 on, where a caller says words.
+    /// Words of its numbers, from 0 on, for settings that are words.
     pub words: &'static [&'static str],
     pub about: &'static str,
 }
 
 macro_rules! settings {
     ($( $(#[doc = $about:literal])+
-        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr, $(words $words:expr,)? from $level:expr; )+) => {
+        $name:ident: $unit:literal, $default:literal, $min:literal..=$max:expr,
+            $(words $words:expr,)? from $level:expr; )+) => {
         /// All settings as they stand.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default)]
@@ -104,25 +105,25 @@ macro_rules! settings {
 settings! {
     /// Inactive releases that stay of every rule and of every config file: the newest ones, by version.
     releases_kept: "releases", 100, 1..=10_000, from Level::SETTINGS;
-    /// How long an instance is without a heartbeat after it became unhealthy until it is removed; 0 is never. What the
+    /// Seconds of an unhealthy instance without heartbeats until it is removed; 0 is never. A value that the
     /// instance says itself, or its service, counts before this.
     /// The present leader counts, so with another leader it begins anew.
     dead_instances_removed_after_s: "seconds", 0, 0..=limits::DEAD_INSTANCES_REMOVED_AFTER_S_MAX, from Level::SETTINGS;
-    /// How long a row of the audit trail stays.
+    /// Time that a row of the audit trail is kept.
     audit_kept_days: "days", 90, 1..=3650, from Level::TRUST;
     /// Rows that stay of the audit trail at most: the newest ones.
     audit_kept_rows: "rows", 1_000_000, 1_000..=10_000_000, from Level::TRUST;
-    /// Whether the audit trail has what instances say of themselves, and what their heartbeats show: 1 if so.
+    /// 1 if the audit trail also has self-registrations of instances and changes of their health, else 0.
     audit_instances: "0 or 1", 0, 0..=1, from Level::TRUST;
-    /// Where a rule is judged: `ends`, at its own name and at the services that it acts on; `name`, at its name alone.
+    /// Place of the judgement of a rule: `ends`, its own name and the services that it acts on; `name`, its name alone.
     rule_scope: "word", 0, 0..=1, words RULE_SCOPES, from Level::RIGHTS;
 }
 
-/// What [`Settings::rule_scope`] is called.
+/// Words of [`Settings::rule_scope`].
 const RULE_SCOPES: &[&str] = &["ends", "name"];
 
 impl Settings {
-    /// Whether rules are judged at the services that they act on.
+    /// True if rules are judged at the services that they act on.
     pub fn judges_ends(&self) -> bool {
         self.rule_scope == 0
     }
@@ -200,13 +201,13 @@ impl Setting {
 }
 
 impl SettingsChange {
-    /// Whether it decides what is held against people, or how they are judged: that needs more than to operate.
+    /// True if it decides what is recorded of people, or how they are judged: that needs more than to operate.
     pub fn is_of_judgement(&self) -> bool {
         let of_audit = [self.audit_kept_days, self.audit_kept_rows, self.audit_instances];
         of_audit.iter().any(Option::is_some) || self.rule_scope.is_some()
     }
 
-    /// What a caller gives: every key names a setting, every value is within its range. One that is null is absent.
+    /// Request of a caller: every key names a setting, every value is within its range. One that is null is absent.
     pub fn read(given: &Map<String, Value>) -> Result<SettingsChange, Refusal> {
         let mut change = SettingsChange::default();
         for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
@@ -231,7 +232,8 @@ fn schema_of_table() -> Schema {
         Settings::TABLE.iter().map(|setting| (setting.name.to_owned(), setting.schema())).collect();
     let revision = json!({
         "type": "string",
-        "description": "Changes with every change, which is refused with 409000 if it names another one than the current.",
+        "description": "Changes with every change, which is refused with 409000 if it names another one than the \
+         current.",
     });
     let properties: Map<_, _> = properties.into_iter().chain([(REVISION.to_owned(), revision)]).collect();
     json_schema!({ "type": "object", "properties": properties, "additionalProperties": false })

@@ -34,7 +34,7 @@ const TERM: u64 = 3;
 
 type Payload = EntryPayload<Proposal, u64, Member>;
 
-/// What a cluster of three did, in order; the request of each is its index.
+/// Commands of a cluster of three, in order; the request of each is its index.
 fn history() -> Vec<Payload> {
     let members = [1, 2, 3].map(|id| (id, Member { peer: format!("n{id}:8190") }));
     let members = Membership::new(vec![[1, 2, 3].into()], BTreeMap::from(members)).expect("voters are members");
@@ -129,7 +129,7 @@ fn last_index() -> u64 {
     history().len() as u64 - 1
 }
 
-/// What a client may hold of a directory: the key of the release in force and the notification id of its file.
+/// State that a client may hold of a directory: the key of the release in force and the notification id of its file.
 fn held_by_clients(dir: &Path) -> (String, u32) {
     let machine = Machine::load(open(dir), Hub::new(0), metrics()).expect("a state");
     let catalog = machine.state().catalog();
@@ -137,7 +137,7 @@ fn held_by_clients(dir: &Path) -> (String, u32) {
     (found.release_key.clone(), catalog.configs.notification_id("shop", "app", "f").expect("an id"))
 }
 
-/// What a command that refuses must leave as it is: every file below, with its content.
+/// Files that a refused command must leave as they are: every file below, with its content.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let read = |path: PathBuf| (path.clone(), fs::read(&path).expect("readable"));
     crate::store::testing::files_below(dir).into_iter().map(read).collect()

@@ -146,7 +146,7 @@ impl PublishPreview {
         };
         let clear = keyring.open_content(&self.key, sealed).map_err(Unfit::Unreadable)?;
         well_formed::check(self.format, &clear).map_err(|fault| {
-            let why = if may_see { fault.why } else { "what it says is not told without edit".to_owned() };
+            let why = if may_see { fault.why } else { "the error is shown only to editors".to_owned() };
             Unfit::Faulty(Fault { why, ..fault })
         })
     }

@@ -20,7 +20,7 @@ use crate::model::webhook::WebhookDraft;
 /// Characters of sealed contents that one call proposes, if it is more than one file.
 const CONTENT_CHARS_MAX: usize = 1024 * 1024;
 
-/// What became of a call.
+/// Result of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Resealing {
     /// Sealed under the first data key by this call.

@@ -1,8 +1,9 @@
-//! A call with a large body, on a connection of its own: on a thin link it takes minutes, and nothing else is to wait for
-//! it.
+//! A call with a large body, on a connection of its own: on a thin link it takes minutes, and nothing else is to wait
+//! for it.
 //!
-//! The connection is a control connection like that of a [`Link`], so its server need not know that there is another one.
-//! A caller that gives up does not take the call along: what is half sent would have to be sent again from its beginning.
+//! The connection is a control connection like that of a [`Link`], so its server need not know that there is another
+//! one. A caller that gives up does not take the call along: what is half sent would have to be sent again from its
+//! beginning.
 
 use std::sync::Arc;
 use std::time::Duration;

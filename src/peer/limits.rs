@@ -89,8 +89,8 @@ pub(super) const COMMIT_HELD_MAX: Duration = Duration::from_millis(2);
 /// Append frames decoded and waiting for Raft.
 pub(super) const APPENDS_QUEUED_MAX: usize = 16;
 /// An append is answered within this time after the last byte moved in either direction, and the time that unanswered
-/// bytes take on the thinnest link. A busy disk may take long for one fsync: tearing the stream down then would send the
-/// same entries again to a disk that is already behind.
+/// bytes take on the thinnest link. A busy disk may take long for one fsync: tearing the stream down then would send
+/// the same entries again to a disk that is already behind.
 pub(super) const APPEND_ANSWERED_WITHIN: Duration = Duration::from_secs(5);
 /// An append connection with nothing to say sends an empty frame this often,
 pub(super) const APPEND_KEEPALIVE: Duration = Duration::from_secs(5);

@@ -133,7 +133,8 @@ impl Task {
             let address = self.addresses.borrow_and_update().clone();
             let local = self.local.clone();
             let dialled = tokio::select! {
-                dialled = dial_as(&*local.introductions, &local.credentials, &address, self.target, Purpose::Control) => dialled,
+                dialled = dial_as(&*local.introductions, &local.credentials, &address, self.target,
+                    Purpose::Control) => dialled,
                 Ok(()) = self.addresses.changed() => continue,
             };
             match dialled {

@@ -159,8 +159,8 @@ pub struct Subscribed {
     pub marks: Vec<ClientMark>,
 }
 
-/// Just enough of a client to count it once over all nodes: who it is, as a number, for how many milliseconds it was not
-/// heard of, and whether it has what it should have.
+/// Just enough of a client to count it once over all nodes: who it is, as a number, for how many milliseconds it was
+/// not heard of, and whether it has what it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientMark(pub u64, pub u64, pub bool);
 

@@ -6,9 +6,9 @@
 //!
 //! | purpose | connections | carries |
 //! |---|---|---|
-//! | control | one per peer, long-lived ([`link`]) | votes, heartbeats, forwards, read indexes, beats of instances, pings: multiplexed calls |
+//! | control | one per peer ([`link`]) | multiplexed calls: votes, heartbeats, forwards, read indexes, pings |
 //! | control | one per call with a large body ([`alone`]) | that call |
-//! | append | one per peer that a leader replicates to ([`append`]) | a pipeline of log entries, so that bulk never delays a heartbeat |
+//! | append | one per peer of a leader ([`append`]) | a pipeline of log entries: bulk never delays a heartbeat |
 //! | snapshot | one per transfer ([`snapshot`]) | one snapshot |
 //!
 //! Everything is a frame: `length:u32 body` ([`frame`]); the bodies are in [`messages`]. Every queue,

@@ -214,9 +214,9 @@ impl Compaction {
     }
 }
 
-/// Ends the append sessions of the peers that are behind the purge: openraft puts it off while entries of before it are on
-/// their way, which those of a peer that is slower than the writes always are. With its session ended, the peer gets a
-/// snapshot instead.
+/// Ends the append sessions of the peers that are behind the purge: openraft puts it off while entries of before it are
+/// on their way, which those of a peer that is slower than the writes always are. With its session ended, the peer gets
+/// a snapshot instead.
 fn cut_who_holds(node: &Node, through: u64) {
     let replication = node.raft_metrics().replication.unwrap_or_default();
     for (peer, matched) in replication {

@@ -30,8 +30,8 @@ const GROUP_MAX: Cost = Cost { bytes: 256 * 1024, items: 256 };
 /// small entries would pay for dearly.
 const LARGE: Cost = Cost { bytes: 64 * 1024, items: 64 };
 
-/// From here on a group of small entries is applied where no other task waits for it. Below, the change of threads costs
-/// more than the wait: a group of 256 writes of 200 bytes has some 120 KiB and takes a millisecond or two.
+/// From here on a group of small entries is applied where no other task waits for it. Below, the change of threads
+/// costs more than the wait: a group of 256 writes of 200 bytes has some 120 KiB and takes a millisecond or two.
 const LONG_BYTES: usize = 192 * 1024;
 
 /// A group gives the catalog back after this time, and goes on after those who wait: a fifth of what a
@@ -217,7 +217,7 @@ mod tests {
         EntryPayload::Normal(proposal::stamp(Timestamp(1), [0; 16], &draft))
     }
 
-    /// How many entries each group has, and whether it is applied beside.
+    /// Number of entries of each group, and whether it is applied beside.
     fn groups(costs: &[(usize, usize)]) -> Vec<(usize, bool)> {
         let mut groups: Vec<Group> = Vec::new();
         for (bytes, items) in costs {
@@ -250,11 +250,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_group_is_bounded_but_for_its_first_entry(costs in prop::collection::vec((0..400_000_usize, 1..400_usize), 1..60)) {
+        fn a_group_is_bounded_but_for_its_first_entry(costs in prop::collection::vec((0..400_000_usize, 1..400_usize),
+            1..60)) {
             let mut rest = &costs[..];
             for (count, is_beside) in groups(&costs) {
                 let (group, after) = rest.split_at(count);
-                let sum = group.iter().fold(Cost::default(), |sum, (bytes, items)| sum + Cost { bytes: *bytes, items: *items });
+                let sum = group.iter().fold(Cost::default(), |sum,
+                    (bytes, items)| sum + Cost { bytes: *bytes, items: *items });
                 prop_assert!(count == 1 || sum.fits(), "{group:?}");
                 let large = group.iter().filter(|(bytes, items)| Cost { bytes: *bytes, items: *items }.is_large());
                 prop_assert_eq!(large.count(), if is_beside { count } else { 0 });

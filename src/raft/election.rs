@@ -2,9 +2,9 @@
 //!
 //! openraft knows one election time-out for all distances, fixed when it starts. Here it follows the round trip to the
 //! peers as their pings have it, so that a cluster on one site has a new leader in less than a second and one over
-//! continents does not lose its leader to the length of the way. openraft's own timer is off and its lease so long that it
-//! never decides (`start::config`): this task sends the leader's heartbeats, ends the lease of a leader that has fallen
-//! silent, and has this node stand for election.
+//! continents does not lose its leader to the length of the way. openraft's own timer is off and its lease so long that
+//! it never decides (`start::config`): this task sends the leader's heartbeats, ends the lease of a leader that has
+//! fallen silent, and has this node stand for election.
 //!
 //! Any byte of an append counts as a sign of life: behind a thin link an entry takes longer than any time-out.
 
@@ -26,8 +26,8 @@ use crate::uptime;
 const TIMEOUT_MIN: Duration = Duration::from_millis(400);
 /// However long a round trip takes, or seems to.
 const TIMEOUT_MAX: Duration = Duration::from_secs(8);
-/// Round trips in an election time-out, beside a pause between heartbeats: the last one that was acknowledged is one old
-/// when that is heard, the next is heard one later, and a vote takes another.
+/// Round trips in an election time-out, beside a pause between heartbeats: the last one that was acknowledged is one
+/// old when that is heard, the next is heard one later, and a vote takes another.
 const ROUND_TRIPS: u32 = 4;
 /// Heartbeats in an election time-out, and the longest pause between two.
 const BEATS: u32 = 4;

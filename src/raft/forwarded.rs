@@ -21,7 +21,7 @@ pub enum MembershipChange {
     Promote { node_id: NodeId },
     /// A member leaves for good; its id is spent.
     Remove { node_id: NodeId },
-    /// Another voter takes the lead.
+    /// Transfers leadership to another voter.
     Transfer { node_id: NodeId },
 }
 

@@ -2,8 +2,8 @@
 //! then is applied here.
 //!
 //! Each append of the leader, be it an empty one, says how far the leader has committed. Once this node has applied as
-//! far, it is as fresh as the moment at which that append came. What a leader says that has committed nothing in its own
-//! term yet does not count: what the one before it acknowledged may reach further.
+//! far, it is as fresh as the moment at which that append came. What a leader says that has committed nothing in its
+//! own term yet does not count: what the one before it acknowledged may reach further.
 //!
 //! Trust in tokens, readiness, the age of local reads and the judgement that nobody knows what this node does not are
 //! comparisons of this one moment with a limit.

@@ -19,8 +19,8 @@ use super::node::{Node, NodeError};
 use crate::format::types::{NodeId, TypeConfig};
 use crate::uptime;
 
-/// A leader that was not heard for this long, or an election time-out, is asked for nothing: by then its followers elect
-/// another.
+/// A leader that was not heard for this long, or an election time-out, is asked for nothing: by then its followers
+/// elect another.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 /// Readiness of a follower bears more than an election: a balancer must not take all nodes out for that.
 const LED_WITHIN: Duration = Duration::from_secs(2);
@@ -128,8 +128,8 @@ impl Node {
         self.is_fresh_within(limit) || self.inner().freshness.is_unmet_for(ALONE_AFTER..limit)
     }
 
-    /// [`Node::await_linearizable`] for who may have what this node does not know of; a node that is alone is not asked to
-    /// wait.
+    /// [`Node::await_linearizable`] for who may have what this node does not know of; a node that is alone is not asked
+    /// to wait.
     pub async fn await_news(&self) -> Result<(), NodeError> {
         let alone = async {
             let (since_start, _) = self.inner().freshness.silence();

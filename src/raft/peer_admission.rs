@@ -234,7 +234,7 @@ mod tests {
         (dir, KnownPeers::new((node_id, &BTreeMap::new()), (store, true), state, false))
     }
 
-    /// What comes of it when `from` dials `to`, and of the same the other way round.
+    /// Result of a dial from `from` to `to`, and of the same the other way round.
     fn meet(from: &KnownPeers, to: &KnownPeers) -> [Option<RefusalReason>; 2] {
         [(from, to), (to, from)].map(|(from, to)| {
             let met = to.judge(&from.hello(to.node_id)).and_then(|welcome| from.accept(&welcome));

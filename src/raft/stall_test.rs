@@ -38,7 +38,7 @@ fn entry(index: u64, request: RequestId) -> Entry {
     Entry { log_id: log_id(1, index), payload: EntryPayload::Normal(proposal) }
 }
 
-/// What is applied can be read, and is answered, before its rows are written.
+/// An applied entry can be read, and is answered, before its rows are written.
 #[test]
 fn nobody_waits_for_the_rows_of_what_is_applied() {
     let (_dir, store) = fresh();

@@ -59,7 +59,8 @@ impl Node {
         let stuck = self.inner().standstills.stuck(Instant::now());
         let tell = |(peer, matched, stood): (NodeId, u64, Duration)| {
             format!(
-                "node {peer} is heard and has taken no entry beyond {matched} for {} s: its link or its disk is too slow \
+                "node {peer} is heard and has taken no entry beyond {matched} for {} s: its link or its disk is too \
+                 slow \
                  for what is written",
                 stood.as_secs()
             )

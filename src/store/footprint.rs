@@ -94,7 +94,7 @@ mod tests {
         footprint
     }
 
-    /// Whether `found` is `expected` or a block and an entry more.
+    /// True if `found` is `expected` or a block and an entry more.
     #[track_caller]
     fn about(found: u64, expected: u64) {
         assert!((expected..=expected + BLOCK_BYTES + 10_000).contains(&found), "{found} for {expected}");

@@ -95,7 +95,8 @@ fn close_to_others(dir: &Path) {
     }
     match fs::set_permissions(dir, Permissions::from_mode(mode & DIRECTORY_MODE)) {
         Ok(()) => {
-            tracing::info!(dir = %dir.display(), before = format!("{mode:o}"), "the data directory is now accessible to its owner only")
+            tracing::info!(dir = %dir.display(), before = format!("{mode:o}"), "the data directory is now accessible \
+                to its owner only")
         }
         Err(error) => {
             tracing::warn!(%error, dir = %dir.display(), mode = format!("{mode:o}"),

@@ -110,7 +110,7 @@ async fn a_note_of_an_entry_that_the_log_has_not_counts_for_nothing() {
     }
 }
 
-/// Where the binary before kept it.
+/// Place that the previous binary kept it in.
 #[tokio::test]
 async fn a_commit_index_in_the_database_counts_until_a_newer_one_is_noted() {
     let (_dir, store) = fresh();

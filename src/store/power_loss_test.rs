@@ -1,4 +1,4 @@
-//! Why `enable_leader_restore` has to be `Some(false)`.
+//! Reason why `enable_leader_restore` has to be `Some(false)`.
 //!
 //! openraft's leader sends an entry once it is readable, which is before its own fsync. A power
 //! loss takes that entry from the leader while a follower has it on disk. By default a restarted

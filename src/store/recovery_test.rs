@@ -1,4 +1,4 @@
-//! What a start makes of a damaged write-ahead log: found by trying, pinned here.
+//! Start on a damaged write-ahead log: found by trying, pinned here.
 //!
 //! The rule that we want is "what was acknowledged is there, or the start is refused". It holds for
 //! every case below but one: bytes cut off the very end of the newest file look exactly like a

@@ -218,7 +218,7 @@ async fn a_new_beginning_is_one_step() {
     }
 }
 
-/// What looks at a directory leaves every file of it as it is.
+/// Read-only access to a directory leaves every file of it as it is.
 #[tokio::test]
 async fn a_look_changes_nothing() {
     use super::ReadOnlyStore;

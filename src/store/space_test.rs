@@ -1,4 +1,4 @@
-//! What the log and its write-ahead log take of the disk over time.
+//! Disk use of the log and its write-ahead log over time.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Whose directory it is, and rows.
+//! Ownership of the directory, and rows.
 
 use std::fs;
 

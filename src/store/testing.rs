@@ -1,4 +1,4 @@
-//! What the tests of the store share: directories, entries, a small state machine, a gate before
+//! Fixtures of the store's tests: directories, entries, a small state machine, a gate before
 //! the disk.
 
 use std::collections::BTreeMap;
@@ -265,7 +265,7 @@ pub(crate) fn wal_lengths(dir: &Path) -> BTreeMap<PathBuf, u64> {
     files.map(|path| (path.clone(), fs::metadata(&path).expect("a WAL file").len())).collect()
 }
 
-/// What a process leaves that ends now. Returns each file beside its copy.
+/// Files that a process leaves that ends now. Returns each file beside its copy.
 pub(crate) fn copy_files(from: &Path, to: &Path) -> Vec<(PathBuf, PathBuf)> {
     let copy = |path: PathBuf| {
         let target = to.join(path.strip_prefix(from).expect("a file of this directory"));

@@ -1,4 +1,4 @@
-//! Who has what, as one node remembers it.
+//! Register of clients, as one node remembers it.
 
 use super::*;
 use crate::catalog::history::Thing;
@@ -208,7 +208,7 @@ async fn a_client_is_kept_within_a_kilobyte() {
     assert!(bytes <= 1024 && of_labels > 0, "{bytes} bytes, {of_labels} of labels");
 }
 
-/// What strangers have is bounded in bytes too, and those of one origin by a quarter.
+/// Entries of strangers are bounded in bytes too, and those of one origin by a quarter.
 #[tokio::test(start_paused = true)]
 async fn twenty_thousand_hostile_pulls_take_a_share() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));
@@ -232,7 +232,7 @@ async fn twenty_thousand_hostile_pulls_take_a_share() {
     assert_eq!((subscribers.len(), subscribers.bytes()), (0, 0));
 }
 
-/// Who was given the same rules shares one list of them.
+/// Clients that were given the same rules share one list of them.
 #[tokio::test(start_paused = true)]
 async fn the_rules_of_many_clients_are_one_list() {
     let (subscribers, mut bench) = (Subscribers::default(), Bench::founded(Level::NEWEST));

@@ -118,7 +118,7 @@ mod tests {
         Listening::open(TlsFiles { cert, key, client_ca: None }).expect("a pair")
     }
 
-    /// What a client that trusts `ca` says to a server with the certificate `file` that it calls `name`.
+    /// Exchange between a client that trusts `ca` and a server with the certificate `file` that it calls `name`.
     async fn meet(dir: &TempDir, ca: &TempDir, file: &str, name: &'static str) -> Result<Option<String>, io::Error> {
         let (near, far) = tokio::io::duplex(64 * 1024);
         let acceptor = open(dir, file).acceptor();

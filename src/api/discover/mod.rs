@@ -43,7 +43,7 @@ pub(super) use request::Request;
 const CATCH_UP_WITHIN: Duration = Duration::from_secs(2);
 
 pub(super) const DISCOVER: Doc = Doc::new("Discovery")
-    .says("What clients see of services, or of the rules in force for one; with `timeout_ms`, once it is another revision.")
+    .says("Services, or the rules in force for one, as clients see them; with `timeout_ms`, once the revision changes.")
     .gives(Shape::whole::<Described>())
     .codes(&[&[
         Code::DataNoChange,

@@ -61,7 +61,7 @@ struct Filter {
     only_healthy_instance: bool,
 }
 
-/// Who asks: the labels that choose gray releases. `CLIENT_IP` is the address of the client where
+/// Client: the labels that choose gray releases. `CLIENT_IP` is the address of the client where
 /// it is not given.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]

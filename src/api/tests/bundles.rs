@@ -9,7 +9,7 @@ fn raw(bytes: &[u8]) -> Value {
     json!(format!("{RAW}{}", STANDARD.encode(bytes)))
 }
 
-/// What became of each file, by its name.
+/// Result of each file, by its name.
 fn results(answer: &Value) -> Vec<(String, String, u64)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let responses = answer["responses"].as_array().unwrap_or_else(|| panic!("{answer}"));
@@ -125,7 +125,10 @@ async fn files_are_copied_to_another_namespace() {
     let token = bench.log_in().await;
     let send = async |path: &str, body: Value| bench.send("POST", path, Some(&token), body).await.1;
     // More than one command takes.
-    let file = |n: usize| json!({ "namespace": "n", "group": format!("g{}", n % 2), "name": format!("f{n:03}.json"), "content": format!("[{n}]") });
+    let file = |n: usize| {
+        json!({ "namespace": "n", "group": format!("g{}", n % 2), "name": format!("f{n:03}.json"),
+        "content": format!("[{n}]") })
+    };
     for from in [0, 100, 200] {
         send(FILES, (from..from + 100).map(file).collect()).await;
     }
@@ -134,7 +137,8 @@ async fn files_are_copied_to_another_namespace() {
     assert_eq!((&answer["code"], &answer["amount"]), (&json!(200_000), &json!(300)), "{answer:.300}");
     let answer = copy(json!({ "namespace": "n", "groups": ["g1"], "to_namespace": "m", "to_group": "h" })).await;
     assert_eq!((&answer["code"], &answer["amount"]), (&json!(200_000), &json!(150)), "{answer:.300}");
-    let order = json!({ "namespace": "n", "groups": ["g1"], "names": ["f001.json"], "to_namespace": "m", "conflict_handling": "overwrite" });
+    let order = json!({ "namespace": "n", "groups": ["g1"], "names": ["f001.json"], "to_namespace": "m",
+        "conflict_handling": "overwrite" });
     assert_eq!(results(&copy(order).await), [row("f001.json", "skipped", 200_002)]);
     for (order, code) in [
         (json!({ "namespace": "n" }), 400_103),

@@ -1,4 +1,4 @@
-//! Who may do what: every route of this surface for every kind of caller.
+//! Permissions: every route of this surface for every kind of caller.
 //!
 //! A row says what a route is about and which verbs that needs; what each caller is answered follows from
 //! the table of roles below, which is written down here once more and knows nothing of the one in force. A
@@ -31,7 +31,7 @@ use things::{Need, Thing, World};
 const AT_ONCE: usize = 16;
 const OTHER_NAMESPACE: &str = "else";
 
-/// What each role lets do.
+/// Verbs of each role.
 const MAY: [(Role, &[Verb]); 6] = {
     use Verb::{Discover, Edit, Manage, Operate, Read, Register, Release};
     [
@@ -44,7 +44,7 @@ const MAY: [(Role, &[Verb]); 6] = {
     ]
 };
 
-/// Where a thing is, as scopes see it.
+/// Place of a thing, as scopes see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// One of the things that the narrowest scope covers.
@@ -57,7 +57,7 @@ enum Place {
 }
 
 impl Scope {
-    /// Whether a grant on this scope is one on all of the place.
+    /// True if a grant on this scope is one on all of the place.
     fn covers(self, place: Place) -> bool {
         matches!(
             (self, place),
@@ -68,7 +68,7 @@ impl Scope {
         )
     }
 
-    /// Whether it reaches something there.
+    /// True if it reaches something there.
     fn touches(self, place: Place) -> bool {
         let is_within = matches!(self, Scope::Namespace | Scope::Thing | Scope::OtherName);
         self.covers(place) || (place == Place::Namespace && is_within) || place == Place::Cluster
@@ -91,11 +91,11 @@ impl Caller {
     }
 }
 
-/// What a caller is to be answered.
+/// Expected answer to a caller.
 #[derive(Debug, PartialEq)]
 struct Expected {
     code: u64,
-    /// What the request changes is changed.
+    /// The change of the request is made.
     done: bool,
     /// The thing is shown, or counted.
     shown: Option<bool>,
@@ -155,7 +155,7 @@ impl Expected {
     }
 }
 
-/// What is compared before and after what was refused.
+/// State that is compared before and after a refusal.
 fn kept(catalog: &Catalog) -> impl PartialEq + use<> {
     let all = catalog.view();
     let registry = (all.namespaces, all.services, all.aliases, all.instances);
@@ -263,7 +263,7 @@ fn the_roles_are_the_written_ones() {
     assert_eq!(MAY.map(|(role, verbs)| (role, verbs.to_vec())), Role::ALL.map(|role| (role, role.verbs().to_vec())));
 }
 
-/// What rows are made with.
+/// Tools to make rows with.
 fn method(word: &str) -> Method {
     word.parse().expect("a method")
 }

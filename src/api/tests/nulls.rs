@@ -23,7 +23,8 @@ fn bodies() -> Vec<(String, Value)> {
             {"name": "one", "apis": [api], "resource": "QPS", "arguments": [argument], "amounts": [
                 {"maxAmount": 9, "validDuration": "2s", "precision": 1, "startAmount": 2, "minAmount": 1}],
              "max_queue_delay": 1, "concurrency_amount": {"max_amount": 4}, "regex_combine": true, "action": "REJECT",
-             "custom_response": {"code": "429", "headers": {"a": "b"}, "body": "no"}, "amount_mode": "SHARE_EQUALLY"}]}),
+             "custom_response": {"code": "429", "headers": {"a": "b"}, "body": "no"},
+               "amount_mode": "SHARE_EQUALLY"}]}),
         json!({"enable": true, "route_policy": "RulePolicy", "routing_config": {
             "caller": {"service": "t", "namespace": "n"}, "callee": {"service": "s", "namespace": "n"}, "rules": [
             {"name": "one", "arguments": {"arguments": [argument], "random_percent": 50, "matchMode": "OR"},
@@ -32,9 +33,11 @@ fn bodies() -> Vec<(String, Value)> {
         json!({"level": "METHOD", "ruleMatcher": {"source": {"service": "*", "namespace": "*"},
             "destination": {"service": "s", "namespace": "n"}}, "block_configs": [{"name": "b", "api": api,
             "error_conditions": [{"input_type": "RET_CODE", "condition": matching}], "trigger_conditions": [
-            {"trigger_type": "CONSECUTIVE_ERROR", "error_count": 5, "error_percent": 50, "interval": 60, "minimum_request": 9}]}],
+            {"trigger_type": "CONSECUTIVE_ERROR", "error_count": 5, "error_percent": 50, "interval": 60,
+              "minimum_request": 9}]}],
             "recoverCondition": {"sleep_window": 60, "consecutiveSuccess": 3}, "faultDetectConfig": {"enable": true},
-            "fallbackConfig": {"enable": true, "response": {"code": 503, "headers": [{"key": "k", "value": "v"}], "body": "b"}}}),
+            "fallbackConfig": {"enable": true, "response": {"code": 503, "headers": [{"key": "k", "value": "v"}],
+              "body": "b"}}}),
     ];
     let mut bodies: Vec<_> = Desk::preparation()
         .iter()

@@ -16,7 +16,8 @@ const MANY: u64 = 5;
 /// An item of a write, by its number.
 type Item = fn(u64) -> Value;
 
-/// A list: where, with which query, the element of its rows, what they are called by, and a write that changes all of them.
+/// A list: where, with which query, the element of its rows, what they are called by, and a write that changes all of
+/// them.
 struct List {
     path: String,
     query: String,
@@ -126,9 +127,10 @@ async fn fill(bench: &Bench, token: &str) {
         (
             "POST",
             "/naming/v1/service/alias".into(),
-            all(
-                &|number| json!({ "namespace": "n", "service": "s0", "alias_namespace": "n", "alias": text("a", number) }),
-            ),
+            all(&|number| {
+                json!({ "namespace": "n", "service": "s0", "alias_namespace": "n",
+                    "alias": text("a", number) })
+            }),
         ),
         ("POST", "/naming/v1/instances".into(), all(&instance)),
         (

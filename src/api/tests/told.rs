@@ -1,4 +1,4 @@
-//! What answers tell: what a read was answered from, which field was wrong, and by what a thing is named.
+//! Contents of answers: the state of a read, the wrong field, and the name of a thing.
 
 use super::*;
 

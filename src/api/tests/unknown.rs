@@ -78,7 +78,8 @@ async fn null_is_absent_at_every_depth() {
         (
             "/naming/v1/ratelimits",
             json!({"name": "r", "namespace": "n", "type": null, "metadata": null, "rules": [{"name": null, "apis": null,
-                   "arguments": null, "amounts": [{"maxAmount": null, "validDuration": "1s"}], "max_queue_delay": null}]}),
+                   "arguments": null, "amounts": [{"maxAmount": null, "validDuration": "1s"}],
+                     "max_queue_delay": null}]}),
         ),
         (
             "/naming/v1/routings",

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// What such a server says of every rule by itself.
+/// Fields that such a server adds to every rule.
 fn head(name: &str, more: Value) -> Value {
     let by_itself = json!({"id": format!("id-of-{name}"), "name": name, "namespace": "n", "revision": "",
-        "ctime": "2025-01-02 03:04:05", "mtime": "2025-01-02 03:04:05", "priority": 61, "metadata": {"m-key": "m-value"},
+        "ctime": "2025-01-02 03:04:05", "mtime": "2025-01-02 03:04:05", "priority": 61,
+          "metadata": {"m-key": "m-value"},
         "editable": true, "deleteable": true});
     with(&by_itself, &more)
 }
@@ -52,7 +53,8 @@ fn bodies() -> Vec<(&'static str, Value, &'static [&'static str])> {
         "api": {"protocol": "t-protocol", "method": "PUT", "path": matching("EXACT", "/t-path")}});
     let probe = |style: fn(&str) -> String| {
         let mut probe = json!({"interval": 21, "timeout": 22, "port": 8023, "protocol": "TCP"});
-        probe[style("http")] = json!({"method": "HEAD", "url": "/h-url", "headers": [{"key": "h-key", "value": "h-value"}],
+        probe[style("http")] = json!({"method": "HEAD", "url": "/h-url",
+            "headers": [{"key": "h-key", "value": "h-value"}],
             "body": "h-body"});
         probe[style("tcp")] = json!({"send": "t-send", "receive": ["t-receive"]});
         probe[style("udp")] = json!({"send": "u-send", "receive": ["u-receive"]});
@@ -77,7 +79,7 @@ fn bodies() -> Vec<(&'static str, Value, &'static [&'static str])> {
             "custom",
             "RulePolicy",
             json!({"@type": "type.googleapis.com/v1.CustomRoute",
-            "caller": {"service": "s-service", "namespace": "s-namespace"},
+                "caller": {"service": "s-service", "namespace": "s-namespace"},
             "callee": {"service": "d-service", "namespace": "d-namespace"},
             "rules": [{"name": "r-name", "arguments": arguments, "destinations": [destination()]}]}),
         ),
@@ -85,14 +87,14 @@ fn bodies() -> Vec<(&'static str, Value, &'static [&'static str])> {
             "metadata",
             "MetadataPolicy",
             json!({"@type": "type.googleapis.com/v1.MetadataRoutingConfig",
-            "service": "m-service", "namespace": "m-namespace", "labels": {"m-label": "m-1"},
+                "service": "m-service", "namespace": "m-namespace", "labels": {"m-label": "m-1"},
             "failover": {"failoverRange": "OTHER_KEYS", "labels": {"f-label": "f-1"}}}),
         ),
         route(
             "nearby",
             "NearbyPolicy",
             json!({"@type": "type.googleapis.com/v1.NearbyRoutingConfig",
-            "service": "n-service", "namespace": "n-namespace", "matchLevel": "CAMPUS", "maxMatchLevel": "REGION",
+                "service": "n-service", "namespace": "n-namespace", "matchLevel": "CAMPUS", "maxMatchLevel": "REGION",
             "strictNearby": true}),
         ),
         ("ratelimits", head("flat", with(&of_limit, &flat_limit)), &["adjuster", "labels", "service_token", "subset"]),
@@ -126,7 +128,8 @@ fn breaker() -> Value {
         "blockConfigs": [{"name": "b-name", "api": {"protocol": "b-protocol", "method": "PATCH",
             "path": matching("EXACT", "/b-path")},
             "errorConditions": [{"inputType": "DELAY", "condition": {"type": "EXACT", "value": "350"}}],
-            "triggerConditions": [{"triggerType": "ERROR_RATE", "errorPercent": 36, "interval": 37, "minimumRequest": 38}]}],
+            "triggerConditions": [{"triggerType": "ERROR_RATE", "errorPercent": 36, "interval": 37,
+              "minimumRequest": 38}]}],
         "maxEjectionPercent": 39, "recoverCondition": {"sleepWindow": 20, "consecutiveSuccess": 3},
         "faultDetectConfig": {"enable": true}, "fallbackConfig": {"enable": true, "response": {"code": 503,
             "headers": [{"key": "f-key", "value": "f-value"}], "body": "f-body"}}})

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::model::access_key::{AccessKey, AccessMode};
 
-/// What config clients of an app sign their requests with.
+/// Secret that config clients of an app sign their requests with.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AccessKey")]
 pub(in crate::api) struct AccessKeyView<'a> {

@@ -60,7 +60,7 @@ impl<'a> ConfigGroupView<'a> {
     }
 }
 
-/// How a file stands to what clients see.
+/// State of a file against its release in force.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 pub(in crate::api) enum FileStatus {
     #[serde(rename = "to-be-released")]
@@ -96,9 +96,9 @@ pub(in crate::api) struct ConfigFileView<'a> {
     /// may edit it.
     #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
-    /// Whether the content is kept encrypted.
+    /// True if the content is kept encrypted.
     encrypted: bool,
-    /// How; empty where it is not.
+    /// Algorithm of the encryption; empty without it.
     encrypt_algo: &'static str,
     format: Format,
     comment: &'a str,
@@ -167,23 +167,23 @@ pub(in crate::api) struct ConfigReleaseView<'a> {
     content: Option<&'a str>,
     /// Of the content; of an encrypted one, of what is kept in its place.
     md5: &'a str,
-    /// Whether the content is kept encrypted.
+    /// True if the content is kept encrypted.
     encrypted: bool,
-    /// How; empty where it is not.
+    /// Algorithm of the encryption; empty without it.
     encrypt_algo: &'static str,
     format: Format,
     comment: &'a str,
     tags: &'a [Tag],
     release_description: &'a str,
     release_type: ReleaseType,
-    /// Whom a gray release is for.
+    /// Clients of a gray release.
     beta_labels: &'a [ClientLabel],
     /// The share of them that a gray release is for.
     #[serde(rename = "client_percent", skip_serializing_if = "Option::is_none")]
     client_percent: Option<&'a ClientPercent>,
     /// Counts the releases of this file, rollbacks included; never used twice.
     version: u64,
-    /// Whether it is what clients see.
+    /// True if clients see it.
     active: bool,
     state: State,
     /// When it is published, or should have been.

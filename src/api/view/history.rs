@@ -5,21 +5,21 @@ use serde::Serialize;
 
 use crate::model::release::{Action, Event, ReleaseState};
 
-/// What became of a release.
+/// Event in the history of a release.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ReleaseEvent")]
 pub(in crate::api) struct EventView<'a> {
     /// `YYYY-MM-DD HH:MM:SS`, UTC.
     time: String,
-    /// Who asked for it.
+    /// User that asked for it.
     user: &'a str,
     action: Action,
     release_name: &'a str,
     /// Of the release, afterwards.
     version: u64,
-    /// What was in force for all clients before; 0 for nothing.
+    /// Version in force for all clients before; 0 for none.
     from_version: u64,
-    /// What was said of it, or why it failed.
+    /// Comment, or the reason of a failure.
     comment: &'a str,
 }
 
@@ -37,7 +37,7 @@ impl<'a> EventView<'a> {
     }
 }
 
-/// How a release stands.
+/// State of a release.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::api) enum State {

@@ -39,7 +39,7 @@ pub(in crate::api) struct RuleView<'a> {
     revision: &'a str,
     ctime: String,
     mtime: String,
-    /// When it was switched on last; empty if never.
+    /// Time of the last switch-on; empty if never.
     etime: String,
     editable: bool,
     deleteable: bool,

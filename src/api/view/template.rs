@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::model::config_file::Format;
 use crate::model::config_template::ConfigTemplate;
 
-/// What a new config file may begin with.
+/// Template of a new config file.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFileTemplate")]
 #[serde(rename_all = "camelCase")]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::model::time::Timestamp;
 use crate::model::webhook::{HookEvent, Webhook};
 
-/// Who is told of what happens, and how far.
+/// Receiver of events, and the progress of its deliveries.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Webhook")]
 pub(in crate::api) struct WebhookView<'a> {
@@ -31,7 +31,7 @@ pub(in crate::api) struct WebhookView<'a> {
     dropped: u64,
     /// Empty before the first delivery.
     last_success: String,
-    /// Why the last try that failed did so; empty if none did.
+    /// Reason of the last failed attempt; empty if none failed.
     last_error: &'a str,
     last_error_time: String,
     /// Since when nothing succeeds; empty if that is not so.

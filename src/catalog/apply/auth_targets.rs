@@ -1,8 +1,8 @@
 //! Authorization targets by kind of item: the thing that it names by id or by name, and the scope it puts it in. The
 //! look-ups are those of the change itself, so that the thing judged is the thing changed.
 //!
-//! The names of kinds, and the way a name is put together, are written into the audit trail, whose rows are hashed: other
-//! words belong to another level (`tests::words`).
+//! The names of kinds, and the way a name is put together, are written into the audit trail, whose rows are hashed:
+//! other words belong to another level (`tests::words`).
 
 use super::command::{Command, Op};
 use super::releases::Due;

@@ -349,7 +349,8 @@ mod tests {
         let mut bench = Bench::at(Level::FIRST);
         bench.entry(0, 5).expect("a new id");
         let written: Vec<_> = bench.rows.values().map(hex::encode).collect();
-        let golden = "0183a5696e646578980000000000000001a474696d65ce000f4240a772657175657374c41000000000000000000000000000000005";
+        let golden = "0183a5696e646578980000000000000001a474696d65ce000f4240a772657175657374c4100000000000000000000000\
+            0000000005";
         assert_eq!(written, [golden]);
     }
 }

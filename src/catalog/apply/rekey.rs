@@ -7,8 +7,8 @@
 //! nodes, the sessions and the requests of the cluster before is left behind.
 //!
 //! Several clusters may begin from one state: a restore that was tried, then the right one. Each has drawn its id and
-//! where its notification ids begin ([`notification_start`]), and its release keys end in a mark of that id. So a client
-//! of one of them has nothing that means something else in another.
+//! where its notification ids begin ([`notification_start`]), and its release keys end in a mark of that id. So a
+//! client of one of them has nothing that means something else in another.
 //!
 //! The new row follows from the old one and from what was drawn; it is made once, and copied to all nodes.
 
@@ -47,8 +47,8 @@ const STARTS_MIN: u32 = 1 << 27;
 /// Digits of the cluster id in release keys.
 const BIRTH_DIGITS: usize = 8;
 
-/// The first index of the new cluster's log; `None` where numbers would be too large before it has as many entries as it
-/// was moved on by. From an index near 0 that is so after 2046 times.
+/// The first index of the new cluster's log; `None` where numbers would be too large before it has as many entries as
+/// it was moved on by. From an index near 0 that is so after 2046 times.
 pub fn index_after(origin: u64) -> Option<u64> {
     origin.checked_add(INDEX_LEAP).filter(|index| *index <= INDEX_MAX - INDEX_LEAP)
 }
@@ -56,9 +56,9 @@ pub fn index_after(origin: u64) -> Option<u64> {
 /// The first notification id, above `newest` of the state for as long as there is room: `drawn` makes it a number of
 /// its own.
 ///
-/// Two clusters of one state that give out `n` ids each have one in common with a probability of `2 n` by the numbers to
-/// draw from: of 2^30 at first, so for a thousand ids two in a million. There are never fewer than 2^27. A client that
-/// holds a higher id than any here is told what is current all the same, as somebody from elsewhere.
+/// Two clusters of one state that give out `n` ids each have one in common with a probability of `2 n` by the numbers
+/// to draw from: of 2^30 at first, so for a thousand ids two in a million. There are never fewer than 2^27. A client
+/// that holds a higher id than any here is told what is current all the same, as somebody from elsewhere.
 pub fn notification_start(newest: u32, drawn: u32) -> u32 {
     let above = newest.saturating_add(LEAP as u32);
     let begin = if above <= STARTS_END - STARTS_MIN { above } else { LEAP as u32 };

@@ -74,7 +74,8 @@ impl<'a> TrailPage<'a> {
         TrailPage { filter, page, walked: 0, passed: 0, listed: Listed::amount(amount) }
     }
 
-    /// The number of the row to begin with, where the newer ones need not be seen: without a filter, as the amount is known.
+    /// The number of the row to begin with, where the newer ones need not be seen: without a filter, as the amount is
+    /// known.
     pub fn first(&self) -> Option<u64> {
         let [row, ..] = self.page.after().filter(|_| self.filter.is_open())?;
         u64::from_str_radix(row, 16).ok().map(|complement| u64::MAX - complement)

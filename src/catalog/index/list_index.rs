@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// What is done to things that follow one another by their ids.
+    /// Operation on things that follow one another by their ids.
     #[derive(Clone, Debug)]
     enum Step {
         Insert { from: u16, many: u16, every: usize, stamp: u64, names: Vec<&'static str> },

@@ -1,5 +1,5 @@
-//! Set digest: the revision of many things at once, as the XOR of theirs, updated with every change. A client's question
-//! "is it still this one?" costs the same for one thing and for a hundred thousand.
+//! Set digest: the revision of many things at once, as the XOR of theirs, updated with every change. A client's
+//! question "is it still this one?" costs the same for one thing and for a hundred thousand.
 
 use std::iter::Sum;
 

@@ -1,4 +1,4 @@
-//! Who may log in, and which nodes there are.
+//! Logins and nodes.
 
 use super::*;
 

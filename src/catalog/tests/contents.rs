@@ -10,7 +10,7 @@ use crate::catalog::configs::FileFilter;
 use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 
-/// What an entry did to the rows of a table: those it wrote, with their sizes, and how many it deleted.
+/// Changes of the rows of a table by an entry: written ones with their sizes, and the number of deleted ones.
 fn edits_of(applied: &Applied, table: Table) -> (Vec<usize>, usize) {
     let of_table = |edit: &&Edit| Table::of_key(&edit.key).expect("a table") == table;
     let written = applied.edits.iter().filter(of_table).filter_map(|edit| edit.value.as_ref()).map(Vec::len).collect();
@@ -125,7 +125,7 @@ fn a_state_without_one_of_its_contents_is_refused() {
     assert!(refused.contains("the content 6b86b273"), "{refused}");
 }
 
-/// What is in memory follows what is in force, whatever brings a release back.
+/// Memory holds the contents in force, whatever brings a release back.
 #[test]
 fn a_release_that_is_not_in_force_is_on_disk_alone() {
     let mut bench = Bench::founded(Level::ROLLOUT);
@@ -170,7 +170,7 @@ fn a_release_that_is_not_in_force_is_on_disk_alone() {
     assert_eq!((bench.catalog.configs.content_bytes_in_memory(), bench.catalog.configs.content_count()), (0, 0));
 }
 
-/// What a pipeline that publishes for ever leaves behind: as much as is kept, not as much as was published.
+/// A pipeline that publishes for ever leaves as much as is kept, not as much as was published.
 #[test]
 fn memory_and_rows_are_bounded_by_what_is_kept() {
     let (files, publishes, kept) = (10_usize, 2000_usize, 20_usize);
@@ -201,7 +201,8 @@ fn golden_rows_of_contents_versions_and_settings() {
         ("139246d2c0e0f213ae2b86ac78a432a55edfd31d07a072331d58763c08d5292212", "0181a7636f6e74656e74a36b3d76"),
         (
             "0c70726f640073686f700061",
-            "0183a36b657983a96e616d657370616365a470726f64a567726f7570a473686f70a466696c65a161a776657273696f6e03af72656d6f7665645f7468726f75676801",
+            "0183a36b657983a96e616d657370616365a470726f64a567726f7570a473686f70a466696c65a161a776657273696f6e03af72656\
+             d6f7665645f7468726f75676801",
         ),
         ("12", "0182ad72656c65617365735f6b65707401be646561645f696e7374616e6365735f72656d6f7665645f61667465725f7300"),
     ];
@@ -211,7 +212,7 @@ fn golden_rows_of_contents_versions_and_settings() {
     }
 }
 
-/// What the first release made of the same commands: every key and value, in order.
+/// Rows that the first release made of the same commands: every key and value, in order.
 #[test]
 fn at_the_first_level_every_edit_is_what_it_was() {
     let mut bench = Bench::founded(Level::FIRST);

@@ -1,4 +1,4 @@
-//! What came with the level of custody.
+//! Features of the level of custody.
 
 use super::trust::grant;
 use super::*;

@@ -11,14 +11,14 @@ use crate::model::rule::Family;
 use crate::model::rule::matching::{MatchString, MatchType};
 use crate::model::rule::release::RuleReleaseDraft;
 
-/// What has releases.
+/// Thing that has releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Rule(Family),
     File,
 }
 
-/// What is said of a release by whatever it is of.
+/// Properties of a release that rules and files share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Say {
     pub(super) name: &'static str,
@@ -200,7 +200,7 @@ impl House {
         }
     }
 
-    /// What a client of a zone sees, by the draft that was released.
+    /// View of a client of a zone, by the draft that was released.
     pub(super) fn content_for(&self, zone: &'static str) -> Option<String> {
         match self.kind {
             Kind::Rule(family) => {

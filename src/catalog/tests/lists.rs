@@ -105,7 +105,7 @@ fn a_business_is_found_by_a_part_of_it_in_either_case() {
     }
 }
 
-/// Who sees nothing gets empty lists, and no walk is made for them.
+/// A caller that sees nothing gets empty lists, and no walk is made for it.
 #[test]
 fn who_sees_nothing_is_answered_without_a_walk() {
     let catalog = bench().catalog;

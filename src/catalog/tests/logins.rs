@@ -76,7 +76,8 @@ proptest! {
     #[test]
     fn logins_end_as_a_walk_over_all_of_them_would_end_them(steps in prop::collection::vec(some_step(), 1..60)) {
         let mut bench = Bench::founded(Level::EDGES);
-        let draft = |name: &str| UserDraft { name: name.into(), password_hash: Some(PasswordHash("h".into())), ..UserDraft::default() };
+        let draft = |name: &str| UserDraft { name: name.into(), password_hash: Some(PasswordHash("h".into())),
+            ..UserDraft::default() };
         bench.codes(Command::Users(Op::Create, vec![draft("one"), draft("two")]));
         let names = ["admin", "one", "two"];
         let ids = names.map(|name| bench.catalog.access.user_named(name).expect("a user").id.clone());
@@ -84,15 +85,18 @@ proptest! {
         for (number, step) in (0..).zip(steps) {
             now += if let Step::SignIn { hours, .. } = step { hours * 3_600_000 } else { 0 };
             bench.index += 1;
-            let ctx = Ctx::new(bench.index, Timestamp(now), [number as u8; 16], RequestId(bench.index.into()), "tester");
+            let ctx = Ctx::new(bench.index, Timestamp(now), [number as u8; 16], RequestId(bench.index.into()),
+                "tester");
             let (command, expected) = match step {
                 Step::SignIn { user, .. } => {
                     let (user_id, hash) = (ids[user].clone(), hash(number));
                     let is_there = bench.catalog.access.user_named(names[user]).is_some();
                     let expires = Timestamp(now).plus_ms(limits::TOKEN_LIFETIME_MS);
-                    let token = Token { hash: hash.clone(), user_id: user_id.clone(), ctime: Timestamp(now), expires, from: Default::default() };
+                    let token = Token { hash: hash.clone(), user_id: user_id.clone(), ctime: Timestamp(now), expires,
+                        from: Default::default() };
                     let expected = if is_there { walked.sign_in(token) } else { Vec::new() };
-                    (Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Default::default() }, expected)
+                    (Command::SignIn { hash, user_id, password: PasswordHash::default(), from: Default::default() },
+                        expected)
                 }
                 Step::SignOut(number) => {
                     let hash = hash(number);

@@ -105,7 +105,7 @@ fn revisions_begin_with_their_level() {
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// What a client says of a revision in a delete counts where all nodes know that it does.
+/// A client's revision in a delete counts once all nodes know that it does.
 #[test]
 fn a_stale_delete_is_refused_from_its_level_on() {
     for (level, code) in [(BELOW, 200_000), (Level::RIGHTS, 409_000)] {
@@ -169,7 +169,7 @@ fn what_is_kept_of_the_trail_is_for_who_manages_everything() {
     }
 }
 
-/// What is newer than a level is not proposed below it; what says nothing new goes on.
+/// Anything newer than a level is not proposed below it; a command that says nothing new goes on.
 #[test]
 fn newer_words_have_their_level() {
     let asked = |command| asked("admin", command).level();

@@ -178,7 +178,7 @@ fn some_history(length: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Com
     })
 }
 
-/// What is named to be pruned is what is overfull by then.
+/// The things named to be pruned are those that are overfull by then.
 fn meant(catalog: &Catalog, command: Command) -> Command {
     match command {
         Command::PruneReleases(_) => Command::PruneReleases(catalog.overfull()),
@@ -186,7 +186,7 @@ fn meant(catalog: &Catalog, command: Command) -> Command {
     }
 }
 
-/// How many inactive releases each file and rule has.
+/// Number of inactive releases of each file and rule.
 fn inactive(catalog: &Catalog) -> Vec<usize> {
     let releases = catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows;
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -294,7 +294,7 @@ proptest! {
         prop_assert_eq!(reloaded, one.catalog);
     }
 
-    /// What somebody asks for is written down with it: memory is what the rows make of it, the trail too.
+    /// A caller's command is written down with it: memory is what the rows make of it, the trail too.
     #[test]
     fn what_is_asked_for_is_written_down(commands in prop::collection::vec((some_command(), any::<bool>()), 1..40)) {
         let (mut one, mut two) = (Bench::trusting(), Bench::trusting());
@@ -324,7 +324,7 @@ proptest! {
         prop_assert_eq!(whole.names(), single.names());
     }
 
-    /// What is kept per service is what its instances make.
+    /// Values kept per service are those that its instances make.
     #[test]
     fn services_count_their_instances(commands in prop::collection::vec(some_command(), 1..60)) {
         let mut bench = Bench::default();
@@ -372,7 +372,8 @@ proptest! {
             bench.apply(command);
             let releases = bench.catalog.configs.list_releases(&FileFilter::default(), &Page::ALL).rows;
             for release in &releases {
-                let first = seen.entry((release.key.clone(), release.version)).or_insert_with(|| release.content.to_string());
+                let first = seen.entry((release.key.clone(),
+                    release.version)).or_insert_with(|| release.content.to_string());
                 prop_assert_eq!(&*release.content, first.as_str());
             }
             let mut active: Vec<_> = releases.iter().filter(|release| release.active && release.release_type == ReleaseType::Normal).map(|release| &release.key).collect();

@@ -12,7 +12,7 @@ use crate::catalog::configs::FileFilter;
 use crate::catalog::rekey::{INDEX_LEAP, LEAP, Rebirth, index_after, notification_start};
 use crate::model::rule::Family;
 
-/// Where notification ids begin.
+/// First notification id.
 const START: u32 = 77_000_000;
 
 fn restored() -> Rebirth {

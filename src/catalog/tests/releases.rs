@@ -1,4 +1,4 @@
-//! What becomes of releases, the same for every family of rules and for config files: the table at the top of
+//! Life of releases, the same for every family of rules and for config files: the table at the top of
 //! `model::release` is read from its source and walked, cell by cell, for each of them.
 
 use super::house::{House, Kind, Say, gray_for_zone, kinds, name};

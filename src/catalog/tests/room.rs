@@ -1,4 +1,4 @@
-//! Which commands are refused where room is short.
+//! Commands that are refused in a shortage.
 
 use super::*;
 use crate::format::level::Level;

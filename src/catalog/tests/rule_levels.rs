@@ -42,7 +42,10 @@ fn a_flat_probe_becomes_a_nested_one() {
 #[test]
 fn an_optional_object_is_taken_away_by_an_empty_one() {
     let there = json!({"namespace": "a", "service": "s"});
-    let route = |caller: serde_json::Value, callee: serde_json::Value| json!({"routing_config": {"caller": caller, "callee": callee}});
+    let route = |caller: serde_json::Value, callee: serde_json::Value| {
+        json!({"routing_config": {"caller": caller,
+        "callee": callee}})
+    };
     for (family, set, empty) in [
         (Family::RateLimit, json!({"report": {"interval": "1s"}}), json!({"report": {}})),
         (Family::RateLimit, json!({"cluster": there}), json!({"cluster": {}})),
@@ -161,7 +164,9 @@ fn what_is_said_of_rules_has_the_level_of_their_family() {
 #[test]
 fn golden_bytes_of_a_circuit_breaker() {
     let command = Command::Rules(Op::Create, vec![rule_for(Family::CircuitBreaker, "r", "s")]);
-    let golden = "81a552756c657392a64372656174659182a46865616482a46e616d65a172a96e616d657370616365a161a4626f647981ae43697263756974427265616b657281ac72756c655f6d61746368657282a6736f7572636582a773657276696365a0a96e616d657370616365a0ab64657374696e6174696f6e82a773657276696365a173a96e616d657370616365a161";
+    let golden = "81a552756c657392a64372656174659182a46865616482a46e616d65a172a96e616d657370616365a161a4626f647981ae43\
+        697263756974427265616b657281ac72756c655f6d61746368657282a6736f7572636582a773657276696365a0a96e616d657370616365\
+        a0ab64657374696e6174696f6e82a773657276696365a173a96e616d657370616365a161";
     assert_eq!(hex::encode(pack::to_bytes(&command)), golden);
     assert_eq!(pack::from_bytes::<Command>(&hex::decode(golden).expect("hex")).expect("readable for ever"), command);
 }

@@ -26,7 +26,7 @@ fn wanted(name: &str, content: Option<&str>, encrypted: Option<bool>) -> ConfigF
 }
 
 impl Bench {
-    /// What a node makes of a draft that it takes now.
+    /// Content that a node makes of a draft that it takes now.
     fn sealed(&self, draft: ConfigFileDraft) -> ConfigFileDraft {
         let there = self.catalog.configs.file(&draft.key()).cloned();
         keyring("a").seal_file(draft, there.as_deref(), true).expect("a data key")
@@ -137,7 +137,7 @@ fn encryption_is_turned_on_and_off_and_leaves_earlier_releases_as_they_are() {
     assert_eq!(bench.reloaded(), bench.catalog);
 }
 
-/// What was made for one state of a file is not taken for another.
+/// A content made for one state of a file is not taken for another.
 #[test]
 fn nothing_is_kept_in_the_wrong_form() {
     let mut bench = Bench::founded(Level::CUSTODY);

@@ -1,4 +1,4 @@
-//! Who may do what: users, tokens, and the judgement of every kind of write.
+//! Permissions: users, tokens, and the judgement of every kind of write.
 
 use super::rules::{of_rule, rule_for};
 use super::*;

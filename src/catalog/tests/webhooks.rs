@@ -58,7 +58,7 @@ impl Bench {
         std::iter::successors(next(0), |event| next(event.number)).collect()
     }
 
-    /// What waits for a webhook: event, kind, name.
+    /// Events that wait for a webhook: event, kind, name.
     fn words(&self, name: &str) -> Vec<(HookEvent, String, String)> {
         let word = |event: &Arc<WebhookEvent>| {
             let news = &event.news;

@@ -1,6 +1,6 @@
 //! Words and letters that become part of rows, and so of the hash by which members are compared: pinned, since two
-//! binaries of one level have to write the same. Who changes one of them brings a level, below which it stays, as a node
-//! that writes another word than the others is shut out of the cluster for good.
+//! binaries of one level have to write the same. Who changes one of them brings a level, below which it stays, as a
+//! node that writes another word than the others is shut out of the cluster for good.
 
 use sha2::{Digest, Sha256};
 

@@ -69,7 +69,7 @@ pub(super) struct ArchiveArgs {
     to_namespace: String,
 }
 
-/// What becomes of what was found.
+/// Treatment of the files found.
 #[derive(Args)]
 pub(super) struct IntoArgs {
     #[command(flatten)]
@@ -111,7 +111,7 @@ impl FoundFile {
     }
 }
 
-/// What a source has, and what of it cannot be taken.
+/// Files of a source, and those that cannot be taken.
 #[derive(Debug, Default)]
 struct ImportSource {
     files: Vec<FoundFile>,

@@ -9,7 +9,7 @@ use crate::model::signature::{SigningKey, Target};
 pub(super) const NOW: u64 = 1_576_478_257_344;
 const SKEW_MS: u64 = 60_000;
 
-/// What the node knows of the keys of `app`.
+/// Keys of `app` that the node knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keys {
     None,

@@ -45,7 +45,7 @@ async fn a_pull_that_names_what_no_node_knows_is_served_at_once() {
     }
 }
 
-/// What the leader knows is waited for; what it does not is not, once that has come.
+/// An id that the leader knows is waited for; an unknown one is not, once the answer has come.
 #[tokio::test(start_paused = true)]
 async fn a_node_behind_its_leader_waits_for_what_there_is() {
     for (query, foreign) in [(messages(3), 0), (messages(4), 1), ("releaseKey=default-app-application-4".into(), 1)] {

@@ -1,4 +1,4 @@
-//! Who may read what: every route of this surface for every kind of reader. A route without a row fails.
+//! Read permissions: every route of this surface for every kind of reader. A route without a row fails.
 //!
 //! What stands behind a token is judged by the source, and tried with real ones from outside.
 
@@ -23,7 +23,7 @@ const ROWS: [(&str, &str, bool); 7] = [
     ("/services/meta", "/services/meta", false),
 ];
 
-/// Who asks.
+/// Reader of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reader {
     Anonymous,
@@ -80,7 +80,7 @@ impl Reader {
         }
     }
 
-    /// What is not seen is not there: a pull finds nothing, and a poll is held for a change that never comes.
+    /// An invisible file is treated as missing: a pull finds nothing, and a poll is held for a change that never comes.
     fn status(self, path: &str, is_let_in: bool) -> StatusCode {
         match self {
             _ if !is_let_in => StatusCode::UNAUTHORIZED,

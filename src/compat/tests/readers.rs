@@ -1,4 +1,4 @@
-//! Who may read, where nodes are found, and what is not a route.
+//! Readers, node discovery, and unknown routes.
 
 use axum::Extension;
 use tokio::time::Instant;
@@ -143,7 +143,10 @@ async fn live_members_are_found_by_everyone() {
     *served.source.0.members.lock() = vec![member(2, "n2:8890"), member(1, "n1:8890"), member(3, "0.0.0.0:8890")];
     let got = served.get_with("/services/config?appId=app&ip=1", &[("host", "cfg.example:80")]).await;
     assert_eq!(got.header("content-type"), Some("application/json;charset=UTF-8"));
-    let row = |id: u64, url: &str| serde_json::json!({"appName": "APOLLO-CONFIGSERVICE", "instanceId": format!("node-{id}"), "homepageUrl": url});
+    let row = |id: u64, url: &str| {
+        serde_json::json!({"appName": "APOLLO-CONFIGSERVICE",
+        "instanceId": format!("node-{id}"), "homepageUrl": url})
+    };
     let expected = [row(1, "http://n1:8890/"), row(2, "http://n2:8890/"), row(3, "http://cfg.example:80/")];
     assert_eq!(got.json(), serde_json::Value::from(expected.to_vec()));
     served.source.0.members.lock().remove(0);

@@ -206,7 +206,7 @@ async fn who_goes_away_is_held_no_more() {
     }
 }
 
-/// What is left of a body would be taken for a request.
+/// The rest of a body would be taken for a request.
 #[tokio::test]
 async fn a_request_that_was_not_read_stays_where_it_is() {
     let mut house = open();

@@ -54,7 +54,7 @@ impl House {
         self.metrics.connections_refused.with_label_values(&["api", reason]).get()
     }
 
-    /// What a client is told that shows the certificate `name`, if any.
+    /// Answer to a client that shows the certificate `name`, if any.
     async fn ask(&self, name: Option<&str>) -> String {
         let file = |name: &str| self.pki.path().join(name);
         let mut roots = RootCertStore::empty();

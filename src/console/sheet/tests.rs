@@ -15,7 +15,7 @@ use crate::format::level::Level;
 use crate::model::config_file::Stamp;
 use crate::model::rule::Family;
 
-/// What a browser sends of a page: the values of its controls, in order.
+/// Form data that a browser sends of a page: the values of its controls, in order.
 fn sent(page: &str) -> Fields {
     let unescaped = |text: &str| {
         let named = [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")];
@@ -53,7 +53,7 @@ fn drawn(kind: &FieldKind, value: &Value, fault: Option<&str>) -> String {
     controls.iter().map(|control| control.render().expect("it can be made")).collect()
 }
 
-/// What says nothing is as good as not there.
+/// An empty value is as good as an absent one.
 fn without_null(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

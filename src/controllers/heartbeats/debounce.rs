@@ -38,7 +38,7 @@ impl Debounce {
 mod tests {
     use super::*;
 
-    /// What is found each half second, and in which rounds it is told.
+    /// Findings of each half second, and the rounds in which they are told.
     fn told(found: &[usize]) -> Vec<usize> {
         let (start, mut flood, mut held) = (Instant::now(), Debounce::default(), 0);
         let mut told = Vec::new();

@@ -8,14 +8,14 @@ use crate::model::rule::matching::{ALL, MatchString};
 use crate::model::rule::routing::TrafficMatchMode;
 use crate::model::rule::traffic::{Api, Argument, ArgumentType};
 
-/// What became of one condition.
+/// Verdict on one condition.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding<'a> {
     #[serde(rename = "type")]
     pub kind: ArgumentType,
     pub key: &'a str,
     pub condition: Option<&'a MatchString>,
-    /// What the request carries.
+    /// Value in the request.
     pub value: Option<&'a str>,
     pub matched: bool,
     pub info: String,

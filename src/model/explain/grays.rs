@@ -24,7 +24,7 @@ pub struct Rollout {
     pub normal: Option<Arc<RuleRelease>>,
 }
 
-/// What an active gray release is to the client of the sketch.
+/// State of an active gray release for the client of the sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GrayState {
@@ -57,7 +57,7 @@ pub struct Gray<'a> {
 pub struct LabelFinding<'a> {
     pub key: &'a str,
     pub condition: &'a MatchString,
-    /// What the client has.
+    /// Value of the client.
     pub value: Option<&'a str>,
     pub matched: bool,
     pub info: String,
@@ -68,7 +68,7 @@ pub struct LabelFinding<'a> {
 pub struct ShareFinding<'a> {
     pub by: &'a str,
     pub percent: Uint32,
-    /// What the client has.
+    /// Value of the client.
     pub value: Option<&'a str>,
     /// By this value, from 0 to 99; a client is in if it is below `percent`.
     pub number: Option<u64>,

@@ -12,7 +12,7 @@ use crate::model::rule::routing::DestinationGroup;
 use crate::model::rule::traffic::ArgumentType;
 use crate::model::wire::Uint32;
 
-/// What becomes of a destination group.
+/// Share of a destination group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupState {
@@ -48,7 +48,7 @@ pub struct Group<'a> {
 pub struct Label<'a> {
     #[serde(flatten)]
     pub condition: &'a MatchString,
-    /// What a PARAMETER stands for in this request.
+    /// Value of a PARAMETER in this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved: Option<&'a str>,
 }

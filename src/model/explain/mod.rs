@@ -77,7 +77,7 @@ pub struct Candidate {
     pub release: Option<ReleaseBrief>,
 }
 
-/// Which release a rule was taken from.
+/// Release that a rule was taken from.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ReleaseBrief {
     pub id: String,
@@ -107,7 +107,7 @@ impl Candidate {
     }
 }
 
-/// What becomes of a rule or sub-rule, from the least to the most.
+/// Verdict on a rule or sub-rule, from the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -131,7 +131,7 @@ impl Verdict {
     }
 }
 
-/// What happens to a request, and why.
+/// Effect on a request, with the reasons.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Explanation<'a> {
     pub kind: &'static str,
@@ -200,7 +200,7 @@ pub struct Part<'a> {
     pub index: usize,
     pub name: &'a str,
     pub verdict: Verdict,
-    /// How many of the requests like this one it applies to.
+    /// Share of the requests like this one to which it applies.
     pub share: Share,
     pub info: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -26,7 +26,7 @@ pub struct Sketch {
     pub headers: BTreeMap<String, String>,
     pub query: BTreeMap<String, String>,
     pub cookies: BTreeMap<String, String>,
-    /// What conditions of the type CUSTOM look at.
+    /// Value for conditions of the type CUSTOM.
     pub labels: BTreeMap<String, String>,
     #[serde(alias = "callerIp")]
     pub caller_ip: Option<String>,

@@ -85,7 +85,7 @@ impl Default for RemovedAfter {
     }
 }
 
-/// Where an instance runs.
+/// Location of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Location {
@@ -99,7 +99,7 @@ wire_enum! {
     pub enum CheckType { Unknown = "UNKNOWN", Heartbeat = "HEARTBEAT" }
 }
 
-/// What a caller says of the health check.
+/// Request for the health check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HealthCheckDraft {
@@ -126,7 +126,7 @@ impl HealthCheckDraft {
     }
 }
 
-/// What a caller says of an instance; an absent field stays as it is. It names the instance by id,
+/// Request for an instance; an absent field stays as it is. It names the instance by id,
 /// or by what the id is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]

@@ -119,7 +119,7 @@ mod tests {
         Effect::of(&body, "dev")
     }
 
-    /// What each kind of rule acts on, and where who may in `dev` alone is refused.
+    /// Services that each kind of rule acts on, and refusals of a caller with rights in `dev` alone.
     #[test]
     fn a_rule_acts_on_calls() {
         let key = |namespace: &str, service: &str| json!({ "namespace": namespace, "service": service });

@@ -1,4 +1,4 @@
-//! What becomes of the node that is left.
+//! The node that is left.
 
 use super::*;
 use crate::offline::recover::{Recover, Survivor};

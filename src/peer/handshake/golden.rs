@@ -21,7 +21,7 @@ fn transcript(version: u16, binding: Option<[u8; BINDING_BYTES]>) -> Transcript 
     }
 }
 
-/// What the first release said in a handshake. It never changes within a protocol version.
+/// Bytes of the first release in a handshake. They never change within a protocol version.
 #[test]
 fn the_bytes_of_a_handshake() {
     let (secret, transcript) = (Secret::new(b"0123456789abcdef0123456789abcdef"), transcript(PLAIN_VERSION, None));
@@ -51,7 +51,8 @@ fn the_bytes_of_a_handshake() {
         ),
         (
             hex::encode(codec::to_bytes(&verdict)),
-            "81a24f6b85aa636c75737465725f6964c0a76e6f64655f696402a8696e7374616e6365a16aab696e697469616c697a6564c2a96b6e6f77735f796f75c3",
+            "81a24f6b85aa636c75737465725f6964c0a76e6f64655f696402a8696e7374616e6365a16aab696e697469616c697a6564c2a96b6\
+             e6f77735f796f75c3",
         ),
         (
             hex::encode(codec::to_bytes(&refusal)),

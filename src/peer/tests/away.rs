@@ -11,7 +11,7 @@ use super::harness::{LIMIT, Node, addresses, cluster, eventually, leader_of};
 use crate::format::types::{Member, NodeId, Proposal};
 
 const AWAY: NodeId = 9;
-/// How long the leader is watched; pauses grow to their limit within 1.6 s.
+/// Time for which the leader is watched; pauses grow to their limit within 1.6 s.
 const WATCHED: Duration = Duration::from_secs(3);
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(3);
 

@@ -1,4 +1,4 @@
-//! Who gets in: the handshake, and everything that is not one.
+//! Admission: the handshake, and everything that is not one.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -61,9 +61,9 @@ pub(super) async fn eventually(fact: &str, mut holds: impl FnMut() -> bool) {
 pub(super) struct Names {
     pub(super) node_id: NodeId,
     pub(super) refusal: Mutex<Option<RefusalReason>>,
-    /// Whether it talks to nodes from before TLS.
+    /// True if it talks to nodes from before TLS.
     pub(super) takes_plain: AtomicBool,
-    /// Whether it says that it speaks TLS, as every node but those from before it.
+    /// True if it says that it speaks TLS, as every node but those from before it.
     pub(super) says_tls: bool,
 }
 

@@ -13,8 +13,8 @@ use crate::peer::PeerProgress;
 use crate::raft::members::other_members;
 use crate::raft::node::Node;
 
-/// Time limits: for all that are in reach, and for the others once a majority has answered: the leader before this one may
-/// be among them, and stand still.
+/// Time limits: for all that are in reach, and for the others once a majority has answered: the leader before this one
+/// may be among them, and stand still.
 const ALL_WITHIN: Duration = Duration::from_millis(1500);
 const OTHERS_WITHIN: Duration = Duration::from_millis(50);
 

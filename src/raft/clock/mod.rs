@@ -1,13 +1,14 @@
 //! The time of the cluster: what the leader stamps, and what every node judges the age of things by.
 //!
-//! Each node keeps an anchor, a time and the moment of the machine's uptime at which it was that time, and counts on from
-//! there. Its wall clock only pulls: time runs by up to a hundredth faster or slower until it agrees. So a leader whose
-//! clock is hours off, in whichever direction, moves no stamp by more than a hundredth of the time that has really
-//! passed, and never backwards.
+//! Each node keeps an anchor, a time and the moment of the machine's uptime at which it was that time, and counts on
+//! from there. Its wall clock only pulls: time runs by up to a hundredth faster or slower until it agrees. So a leader
+//! whose clock is hours off, in whichever direction, moves no stamp by more than a hundredth of the time that has
+//! really passed, and never backwards.
 //!
-//! A follower is told by its leader what time it is, twice a second ([`super::poll`]), and takes that for a new anchor. A
-//! stamp that it applies moves its anchor forward alone: it may be of an entry that came late, by hours where the node was
-//! away. A new leader asks who is in reach before its first stamp, and does not begin behind what they know ([`ask`]).
+//! A follower is told by its leader what time it is, twice a second ([`super::poll`]), and takes that for a new anchor.
+//! A stamp that it applies moves its anchor forward alone: it may be of an entry that came late, by hours where the
+//! node was away. A new leader asks who is in reach before its first stamp, and does not begin behind what they know
+//! ([`ask`]).
 //!
 //! A node that has just started has no anchor. It takes the time of whoever knows it; where nobody does, because all of
 //! them have just started, their clocks decide, the middle one.
@@ -213,7 +214,7 @@ mod tests {
     const SECOND: u64 = 1000;
     const HOUR: u64 = 3600 * SECOND;
     const DAY: u64 = 24 * HOUR;
-    /// When the stories begin.
+    /// Beginning of the stories.
     const ZERO: u64 = 1_800_000_000_000;
 
     enum Step {

@@ -56,7 +56,7 @@ async fn a_member_whose_peers_stay_away_lives_for_ever() {
     again.stop().await;
 }
 
-/// What a node found out about itself it knows again after a restart.
+/// A node that found itself wrong knows it again after a restart.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_was_found_to_be_wrong_does_not_serve_again() {
     let dir = tempfile::tempdir().expect("a temporary directory");
@@ -74,7 +74,7 @@ async fn a_node_that_was_found_to_be_wrong_does_not_serve_again() {
     again.stop().await;
 }
 
-/// How often something was woken.
+/// Number of wake-ups.
 #[derive(Default)]
 struct Wakes(AtomicUsize);
 

@@ -12,7 +12,7 @@ use crate::peer::BeatsAnswer;
 use crate::raft::leading::{self, ProposeOutcome};
 use crate::raft::node::{Node, NodeError};
 
-/// What callers are promised, and what a busy machine adds to it.
+/// Limit promised to callers, and the allowance for a busy machine.
 const ANSWER_LIMIT: Duration = Duration::from_millis(3500);
 
 fn namespace(name: &str) -> Command {

@@ -57,7 +57,7 @@ fn machine(store: &Store) -> Machine {
     Machine::load(store.clone(), Hub::new(0), metrics()).expect("a state").with_checkpoints_every(1)
 }
 
-/// What a node that applies these entries has to show.
+/// Expected state of a node that applies these entries.
 fn checkpoints(entries: &[Entry]) -> Vec<Checkpoint> {
     let (_dir, store) = fresh();
     let machine = machine(&store);

@@ -14,7 +14,7 @@ use crate::raft::MembershipChange;
 use crate::raft::node::{LEADER_PATIENCE, Node, NodeError};
 use crate::raft::status::ChangeError;
 
-/// What a busy machine adds to the patience.
+/// Allowance for a busy machine on top of the patience.
 const SLACK: Duration = Duration::from_secs(4);
 /// Nobody has this id.
 const STRANGER: NodeId = 9;

@@ -28,7 +28,7 @@ use crate::watch::Hub;
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
 const PROBE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Where the connections of a node begin: what it says on them nobody between can read.
+/// Origin of the connections of a node: what it says on them nobody between can read.
 fn address_of(id: NodeId) -> IpAddr {
     let last = u8::try_from(id).expect("a small id");
     IpAddr::from([127, 0, 0, 10 + last])

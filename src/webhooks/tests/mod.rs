@@ -337,7 +337,7 @@ async fn a_failure_is_shown_and_tried_again_and_few_entries_write_that_down() {
     bench.stop().await;
 }
 
-/// What another data key sealed, this node cannot sign with.
+/// A secret sealed by another data key cannot sign on this node.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_cannot_be_read_is_a_failure_that_says_so() {
     let bench = Bench::start().await;

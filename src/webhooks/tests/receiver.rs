@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::tls::Listening;
 
-/// How it answers.
+/// Answer of the receiver.
 #[derive(Clone, Debug)]
 pub(super) enum Manner {
     Status(u16),

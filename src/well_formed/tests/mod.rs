@@ -64,7 +64,7 @@ fn faults_are_told_with_line_and_column() {
     }
 }
 
-/// What is made to be small to send and large to read costs no more than its length.
+/// Input that is small to send and large to read costs no more than its length.
 #[test]
 fn bombs_are_refused_at_their_length() {
     let deep = 500_000;

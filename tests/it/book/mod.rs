@@ -141,8 +141,8 @@ pages! {
     guarantees: "docs/guarantees.md";
     internals_decisions: "docs/internals/decisions.md";
     internals_first_change: "docs/internals/first-change.md";
-    internals_glossary: "docs/internals/glossary.md";
     internals_layers: "docs/internals/layers.md";
+    internals_glossary: "docs/internals/glossary.md";
     internals_paths: "docs/internals/paths.md";
     metrics: "docs/metrics.md";
     operating: "docs/operating.md";

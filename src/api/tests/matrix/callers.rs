@@ -9,7 +9,7 @@ use crate::model::access::{PasswordHash, UserDraft};
 use crate::model::grant::{Grant, Grants, Role};
 use crate::operations::token_hash;
 
-/// Where the bench says that its clients are, and where service tokens may be used from.
+/// Addresses of the bench's clients, and the network that service tokens may be used from.
 pub(super) const NEAR: &str = "192.0.2.1";
 const NETWORK: &str = "192.0.2.0/24";
 const FAR: &str = "198.51.100.1";
@@ -42,7 +42,7 @@ impl Scope {
     }
 }
 
-/// What stands behind what a caller presents.
+/// Credentials behind a caller.
 pub(super) enum Standing {
     /// Nothing is presented.
     Silent,
@@ -162,7 +162,7 @@ pub(super) async fn all(bench: &Bench) -> Vec<Caller> {
     callers
 }
 
-/// Who held a login that was ended in one of the ways that there are.
+/// A holder of a login that was ended in one of the ways that there are.
 async fn ended(bench: &Bench, admin: &str, how: &str) -> Caller {
     let name = format!("former-{}", how.replace(' ', "-"));
     let former = user(bench, &name, &[(Role::Admin, Scope::Everything)]).await;

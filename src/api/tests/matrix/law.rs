@@ -1,4 +1,4 @@
-//! What a row is made of: the call, and the law by which it is answered.
+//! Parts of a row: the call, and the law by which it is answered.
 
 use axum::http::Method;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::things::{Need, Thing};
 use super::{Place, method};
 use crate::model::grant::Verb::{self, Discover, Edit, Read};
 
-/// What decides the answer.
+/// Ground of the answer.
 #[derive(Debug)]
 pub(super) enum Law {
     /// The same for everybody, token or none.
@@ -34,7 +34,7 @@ pub(super) struct Ask {
 pub(super) struct Row {
     pub(super) method: Method,
     pub(super) path: String,
-    /// What tells it from other rows of the route.
+    /// Mark that tells it from other rows of the route.
     pub(super) case: &'static str,
     pub(super) law: Law,
     pub(super) need: Need,
@@ -42,7 +42,7 @@ pub(super) struct Row {
     pub(super) asks: Option<&'static [Verb]>,
     /// The thing acts in the other namespace too, and is seen there.
     pub(super) is_felt_elsewhere: bool,
-    /// What is seen is a number only.
+    /// Only a number is seen.
     pub(super) is_count: bool,
     /// Nothing of the thing itself is in the answer.
     pub(super) is_nameless: bool,

@@ -1,4 +1,4 @@
-//! What the calls are about: one of everything, which stays, and fresh ones for calls that change.
+//! Things that the calls are about: one of everything, which stays, and fresh ones for calls that change.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use crate::model::rule::Family;
 
 /// Namespace of all things; those of namespaces that are made begin with it.
 pub(super) const HOME: &str = "vault";
-/// How the names of all things begin.
+/// Beginning of the names of all things.
 pub(super) const SCOPE: &str = "ledger";
 /// Stands in every field of a thing that is shown, and in no request.
 pub(super) const SEAL: &str = "sealed words";
 
-/// What has to be there for a call to do something.
+/// Things that have to be there for a call to do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
     Nothing,

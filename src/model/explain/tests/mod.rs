@@ -73,14 +73,14 @@ fn request(more: Value) -> Sketch {
     sketch(json)
 }
 
-/// What applies, as `rule#index percent`, in order.
+/// Applying sub-rules, as `rule#index percent`, in order.
 fn applying(family: Family, candidates: &[Candidate], sketch: &Sketch) -> Vec<String> {
     let explanation = explain(family, sketch, candidates);
     let applies = explanation.applies.iter();
     applies.map(|part| format!("{}#{} {}", part.rule_name, part.index, part.share.percent())).collect()
 }
 
-/// What became of every sub-rule, as `rule#index verdict`, in order.
+/// Verdicts of all sub-rules, as `rule#index verdict`, in order.
 fn verdicts(family: Family, candidates: &[Candidate], sketch: &Sketch) -> Vec<String> {
     let explanation = explain(family, sketch, candidates);
     let parts = explanation.candidates.iter().flat_map(|judged| judged.rules.iter().map(move |part| (judged, part)));

@@ -25,7 +25,7 @@ wire_enum! {
 }
 
 shape! {
-    /// Whom to probe, and how.
+    /// Target and method of probes.
     ///
     /// The probe's fields may also stand at the rule itself (the flat form): they are kept as sent
     /// and count as one more sub-rule in what clients see, until an update brings `rules` and none of them.

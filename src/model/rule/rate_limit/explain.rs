@@ -16,7 +16,7 @@ use crate::model::rule::traffic::ArgumentType;
 use crate::model::rule::{Rule, SubRuleEffect};
 use crate::model::wire::Uint32;
 
-/// What is counted, up to which amounts, and what happens beyond.
+/// Counted requests, their limits, and the treatment of excess.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Quota<'a> {
     #[serde(rename = "type")]

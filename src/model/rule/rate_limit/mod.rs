@@ -69,7 +69,7 @@ shape! {
     }
 }
 
-/// When a client reports what it has used.
+/// Time of a client's report of its usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Report {
@@ -99,7 +99,7 @@ pub struct LimitTrigger {
     pub concurrency_amount: Option<ConcurrencyAmount>,
     #[serde(alias = "customResponse", skip_serializing_if = "Option::is_none")]
     pub custom_response: Option<CustomResponse>,
-    /// Whether everything that a pattern matches is counted together.
+    /// True if all calls that match a pattern are counted together.
     #[serde(alias = "regexCombine")]
     pub regex_combine: bool,
     pub failover: FailoverType,
@@ -123,10 +123,10 @@ pub struct Amount {
     /// Precision of the statistics.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<Uint32>,
-    /// Where ramping up starts.
+    /// Start of ramping up.
     #[serde(rename = "startAmount", alias = "start_amount", skip_serializing_if = "Option::is_none")]
     pub start_amount: Option<Uint32>,
-    /// Where lowering ends.
+    /// End of lowering.
     #[serde(rename = "minAmount", alias = "min_amount", skip_serializing_if = "Option::is_none")]
     pub min_amount: Option<Uint32>,
 }
@@ -139,7 +139,7 @@ pub struct ConcurrencyAmount {
     pub max_amount: Uint32,
 }
 
-/// What a refused caller is answered.
+/// Answer to a refused caller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CustomResponse {

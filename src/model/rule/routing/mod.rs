@@ -107,7 +107,7 @@ pub struct CustomRouteRule {
     pub destinations: Vec<DestinationGroup>,
 }
 
-/// Which traffic a sub-rule is for.
+/// Traffic of a sub-rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TrafficMatchRule {

@@ -33,7 +33,7 @@ impl SpanProcessor for Kept {
     }
 }
 
-/// What is recorded of `work` at this share.
+/// Recorded spans of `work` at this share.
 fn recorded(share: f64, work: impl FnOnce()) -> Vec<SpanData> {
     let kept = Kept::default();
     let provider = provider(kept.clone());
