@@ -1,10 +1,17 @@
-//! What the sources promise about themselves, read from the sources: layers, sizes, module docs.
+//! Promises of the sources about themselves, read from the sources: layers, sizes, comments, names.
 //!
 //! A rule that only reviewers know is broken by the first busy week.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const FILE_LINES_MAX: usize = 450;
+const LINE_CHARS_MAX: usize = 120;
+/// Names of types that three files or more declare, at most. The number goes down only.
+const NAMES_DECLARED_THRICE_MAX: usize = 41;
+
+/// Words of a clause. No doc comment and no heading opens with one: a noun phrase or a verb says what it is about.
+const CLAUSE_WORDS: [&str; 10] = ["What", "Who", "Whom", "Whose", "How", "Whether", "Where", "Why", "Which", "When"];
 
 /// The rooms of the house, from the ground up: a room names those before it and none after it. Map and order are the
 /// same as in `src/lib.rs`.
@@ -52,11 +59,11 @@ const ROOMS: &[&str] = &[
 /// Crates that only some rooms name, and those rooms.
 const CRATES: &[(&str, &[&str])] = &[("openraft::", &["format", "store", "peer", "raft"]), ("rocksdb::", &["store"])];
 
-/// What a room must not name though it stands below, or is no room of ours.
+/// Names that a room must not use though they stand below, or belong to no room of ours.
 ///
-/// The catalog and its model are a pure function of the log: no I/O, no clock, no chance, no parser of others. The store
-/// keeps bytes and does not know what they mean; what it shares with consensus stands below both. No surface knows
-/// another one, and what may be done knows none.
+/// The catalog and its model are a pure function of the log: no I/O, no clock, no chance, no parser of others. The
+/// store keeps bytes and does not know what they mean; what it shares with consensus stands below both. No surface
+/// knows another one, and what may be done knows none.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("model", &["tokio", "axum::", "reqwest", "SystemTime", "Instant::now", "rand::", "std::fs", "well_formed"]),
     (
@@ -93,12 +100,17 @@ fn root() -> &'static Path {
 
 /// Every Rust file below a folder of the project, with its text.
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    files_below(folder, "rs")
+}
+
+/// Every file of a kind below a folder of the project, with its text.
+fn files_below(folder: &str, kind: &str) -> Vec<(PathBuf, String)> {
     let (mut files, mut open) = (Vec::new(), vec![root().join(folder)]);
     while let Some(path) = open.pop() {
         if path.is_dir() {
             let entries = std::fs::read_dir(&path).expect("a folder can be listed");
             open.extend(entries.map(|entry| entry.expect("an entry can be read").path()));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == kind) {
             let text = std::fs::read_to_string(&path).expect("a source is text");
             files.push((path.strip_prefix(root()).expect("the path is below the root").to_owned(), text));
         }
@@ -125,8 +137,8 @@ fn room_of(path: &Path) -> Option<String> {
     (!["lib", "main", "fuzzing"].contains(&room.as_str())).then_some(room)
 }
 
-/// Lines of production code below `src`, without comments, each with the room and the place it stands in. Tests may name
-/// what they like; beside code they close the file.
+/// Lines of production code below `src`, without comments, each with the room and the place it stands in. Tests may
+/// name what they like; beside code they close the file.
 fn production_lines() -> Vec<(String, String, String)> {
     let mut lines = Vec::new();
     for (path, text) in sources("src") {
@@ -203,6 +215,78 @@ fn files_say_what_they_are_for_and_stay_short() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn lines_stay_within_their_columns() {
+    let mut broken = Vec::new();
+    for (path, text) in ["src", "tests", "benches"].into_iter().flat_map(sources) {
+        for (number, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > LINE_CHARS_MAX {
+                broken.push(format!("{}:{}: {columns} columns, over {LINE_CHARS_MAX}", path.display(), number + 1));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// True if a text opens with a word of a clause.
+fn opens_with_a_clause(text: &str) -> bool {
+    let first = text.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+    CLAUSE_WORDS.contains(&first)
+}
+
+/// The text of a line of a doc comment.
+fn doc_comment(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim_start)
+}
+
+#[test]
+fn comments_and_headings_open_with_their_subject() {
+    let mut broken = Vec::new();
+    for (path, text) in ["src", "tests", "benches"].into_iter().flat_map(sources) {
+        let mut is_inside = false;
+        for (number, line) in text.lines().enumerate() {
+            let comment = doc_comment(line);
+            if let Some(text) = comment.filter(|text| !is_inside && opens_with_a_clause(text)) {
+                broken.push(format!("{}:{}: {text}", path.display(), number + 1));
+            }
+            is_inside = comment.is_some();
+        }
+    }
+    for (path, text) in files_below("docs", "md") {
+        let headings = text.lines().filter(|line| line.starts_with('#'));
+        let open = headings.filter(|line| opens_with_a_clause(line.trim_start_matches(['#', ' '])));
+        broken.extend(open.map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(broken.is_empty(), "opened with a clause:\n{}", broken.join("\n"));
+}
+
+/// The name of the type that a line declares.
+fn declared_type(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
+    let is_type = words.next().is_some_and(|word| ["struct", "enum", "trait", "type", "union"].contains(&word));
+    let name = words.next().filter(|_| is_type)?.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    // One that a macro declares is named where the macro is used.
+    (!name.is_empty()).then_some(name)
+}
+
+#[test]
+fn few_names_are_declared_in_many_files() {
+    let mut homes = BTreeMap::<String, BTreeSet<String>>::new();
+    for (_, place, line) in production_lines() {
+        // An item of a trait or an implementation is named by its trait.
+        let is_associated = line.starts_with(' ') && line.trim_start().starts_with("type ");
+        if let Some(name) = declared_type(&line).filter(|_| !is_associated) {
+            let file = place.split(':').next().unwrap_or_default().to_owned();
+            homes.entry(name.to_owned()).or_default().insert(file);
+        }
+    }
+    let many: Vec<_> = homes.iter().filter(|(_, files)| files.len() > 2).map(|(name, _)| name.as_str()).collect();
+    let count = many.len();
+    assert!(count <= NAMES_DECLARED_THRICE_MAX, "{count} names are declared in three files or more: {many:?}");
 }
 
 #[test]
