@@ -2,8 +2,8 @@
 //! that is added has its form without a line here.
 //!
 //! A [`FieldKind`] says what a value may be. [`read`] makes a value of what a form sent, under names that are JSON
-//! pointers; [`edit`] does what a button of the form asks for before it is saved; [`show`] makes the controls. Lists and
-//! maps grow by buttons that send the form, so no script is needed. While it is in a form a map is a list of its
+//! pointers; [`edit`] does what a button of the form asks for before it is saved; [`show`] makes the controls. Lists
+//! and maps grow by buttons that send the form, so no script is needed. While it is in a form a map is a list of its
 //! entries: names that are typed may be empty, or there twice, until it is saved ([`FieldKind::opened`],
 //! [`FieldKind::closed`]).
 
