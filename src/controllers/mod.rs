@@ -100,7 +100,7 @@ impl Extension for Controllers {
         self.heartbeats.see_written(replies);
     }
 
-    fn beats(&self, node: &Node, ids: &[String]) -> BeatsAnswer {
+    fn heartbeats(&self, node: &Node, ids: &[String]) -> BeatsAnswer {
         self.heartbeats.take(node, ids)
     }
 

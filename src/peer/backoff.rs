@@ -15,9 +15,9 @@ use super::limits::{REDIAL_PAUSE_MAX, REDIAL_PAUSE_MIN};
 
 /// The failures in a row of one kind of work for one peer; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Retreat(Arc<AtomicU32>);
+pub(super) struct SharedBackoff(Arc<AtomicU32>);
 
-impl Retreat {
+impl SharedBackoff {
     pub(super) fn note(&self, succeeded: bool) {
         match succeeded {
             true => self.0.store(0, Ordering::Relaxed),
@@ -67,23 +67,23 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_are_waited_for_and_an_arrival_is_not() {
-        let (retreat, arrival) = (Retreat::default(), watch::Sender::new(0));
+        let (backoff, arrival) = (SharedBackoff::default(), watch::Sender::new(0));
         let mut arrivals = arrival.subscribe();
         let waited = async |arrivals: &mut watch::Receiver<u64>| {
             let before = Instant::now();
-            retreat.wait(arrivals).await;
+            backoff.wait(arrivals).await;
             before.elapsed().as_millis()
         };
         assert_eq!(waited(&mut arrivals).await, 0);
-        (0..20).for_each(|_| retreat.note(false));
+        (0..20).for_each(|_| backoff.note(false));
         assert_eq!(waited(&mut arrivals).await, 1000);
         arrival.send_replace(1);
         assert_eq!(waited(&mut arrivals).await, 0, "the peer has shown itself");
-        retreat.note(false);
+        backoff.note(false);
         assert_eq!(waited(&mut arrivals).await, 50, "counted from that moment");
-        retreat.note(true);
+        backoff.note(true);
         assert_eq!(waited(&mut arrivals).await, 0);
-        retreat.note(false);
+        backoff.note(false);
         drop(arrival);
         assert_eq!(waited(&mut arrivals).await, 50, "nobody will tell any more");
     }

@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use super::append::{Parking, Route, Session};
-use super::backoff::{self, Retreat};
+use super::backoff::{self, SharedBackoff};
 use super::call::CallError;
 use super::handshake::{Purpose, dial_as};
 use super::limits::APPEND_ANSWERED_WITHIN;
@@ -54,7 +54,7 @@ impl<P: SnapshotPort> PeerNetwork<P> {
             port: self.port.clone(),
             pipelined,
             parking: Parking::default(),
-            retreat: Retreat::default(),
+            backoff: SharedBackoff::default(),
         }
     }
 }
@@ -80,7 +80,7 @@ pub struct PeerClient<P> {
     pipelined: bool,
     parking: Parking,
     /// Sessions of appends that failed, and when the peer is worth the next one.
-    retreat: Retreat,
+    backoff: SharedBackoff,
     arrivals: watch::Receiver<u64>,
 }
 
@@ -133,7 +133,7 @@ impl<P: SnapshotPort> PeerClient<P> {
         let connection = match self.parking.take() {
             Some(parked) => parked,
             None => {
-                self.retreat.wait(&mut self.arrivals).await;
+                self.backoff.wait(&mut self.arrivals).await;
                 let dialled = self.dial(Purpose::Append).await;
                 dialled.inspect_err(|_| self.outcome().note(false))?
             }
@@ -147,7 +147,7 @@ impl<P: SnapshotPort> PeerClient<P> {
     fn outcome(&self) -> Outcome {
         let failures = &self.peers.local.metrics.peer_append_failures;
         Outcome {
-            retreat: self.retreat.clone(),
+            backoff: self.backoff.clone(),
             failures: failures.with_label_values(&[&self.link.target.to_string()]),
         }
     }
@@ -249,13 +249,13 @@ impl<P: SnapshotPort> RaftNetworkV2<TypeConfig> for PeerClient<P> {
 }
 
 struct Outcome {
-    retreat: Retreat,
+    backoff: SharedBackoff,
     failures: IntCounter,
 }
 
 impl Outcome {
     fn note(&self, succeeded: bool) {
-        self.retreat.note(succeeded);
+        self.backoff.note(succeeded);
         if !succeeded {
             self.failures.inc();
         }

@@ -166,7 +166,7 @@ impl Peers {
 
     /// Hands heartbeats of the instances `ids`, at most [`super::BEATS_PER_CALL_MAX`], to `leader`.
     /// Sending them twice does no harm.
-    pub async fn beats(&self, leader: NodeId, ids: &[String], within: Duration) -> Result<BeatsAnswer, CallError> {
+    pub async fn heartbeats(&self, leader: NodeId, ids: &[String], within: Duration) -> Result<BeatsAnswer, CallError> {
         read(&self.find(leader)?.call(Kind::Beats, codec::to_bytes(ids).into(), within).await?)
     }
 }

@@ -40,7 +40,7 @@ struct Seated {
 
 /// A place, free again when this is dropped.
 pub(super) struct Seat {
-    lobby: Arc<PendingHandshakes>,
+    pending: Arc<PendingHandshakes>,
     number: u64,
     origin: Origin,
     leave: CancellationToken,
@@ -56,7 +56,7 @@ impl PendingHandshakes {
         waiting.next += 1;
         waiting.seated.push(Seated { number, origin, is_acquaintance, leave: leave.clone() });
         drop(waiting);
-        Seat { lobby: self.clone(), number, origin, leave }
+        Seat { pending: self.clone(), number, origin, leave }
     }
 }
 
@@ -92,7 +92,7 @@ impl Seat {
 
     /// A member has come from here: its origin is no stranger's from now on.
     pub(super) fn recognise(&self) {
-        let mut waiting = self.lobby.0.lock();
+        let mut waiting = self.pending.0.lock();
         waiting.origins.retain(|origin| *origin != self.origin);
         if waiting.origins.len() >= ORIGINS_MAX {
             waiting.origins.remove(0);
@@ -103,7 +103,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.lobby.0.lock().seated.retain(|seated| seated.number != self.number);
+        self.pending.0.lock().seated.retain(|seated| seated.number != self.number);
     }
 }
 
@@ -121,32 +121,32 @@ mod tests {
 
     #[test]
     fn the_oldest_of_the_same_origin_leaves_first() {
-        let lobby = Arc::new(PendingHandshakes::default());
-        let other = lobby.enter(at(1));
-        let seats: Vec<_> = (0..STRANGERS_PER_ADDRESS + 2).map(|_| lobby.enter(at(2))).collect();
+        let pending = Arc::new(PendingHandshakes::default());
+        let other = pending.enter(at(1));
+        let seats: Vec<_> = (0..STRANGERS_PER_ADDRESS + 2).map(|_| pending.enter(at(2))).collect();
         assert_eq!(gone(&seats), [0, 1]);
         assert!(!other.leave.is_cancelled());
         drop((seats, other));
-        assert!(lobby.0.lock().seated.is_empty());
+        assert!(pending.0.lock().seated.is_empty());
     }
 
     #[test]
     fn the_greediest_makes_room_for_those_who_have_less() {
-        let lobby = Arc::new(PendingHandshakes::default());
-        let greedy: Vec<_> = (0..STRANGERS_PER_ADDRESS).map(|_| lobby.enter(at(1))).collect();
-        let others: Vec<_> = (2..).map(|last| lobby.enter(at(last))).take(STRANGERS_MAX).collect();
+        let pending = Arc::new(PendingHandshakes::default());
+        let greedy: Vec<_> = (0..STRANGERS_PER_ADDRESS).map(|_| pending.enter(at(1))).collect();
+        let others: Vec<_> = (2..).map(|last| pending.enter(at(last))).take(STRANGERS_MAX).collect();
         assert_eq!((gone(&greedy).len(), gone(&others).len()), (STRANGERS_PER_ADDRESS - 1, 1));
     }
 
     #[test]
     fn members_have_places_that_strangers_cannot_take() {
-        let lobby = Arc::new(PendingHandshakes::default());
-        lobby.enter(at(1)).recognise();
-        let member = lobby.enter(at(1));
-        let strangers: Vec<_> = (2..=u8::MAX).map(|last| lobby.enter(at(last))).collect();
+        let pending = Arc::new(PendingHandshakes::default());
+        pending.enter(at(1)).recognise();
+        let member = pending.enter(at(1));
+        let strangers: Vec<_> = (2..=u8::MAX).map(|last| pending.enter(at(last))).collect();
         assert!(!member.leave.is_cancelled());
         assert_eq!(strangers.len() - gone(&strangers).len(), STRANGERS_MAX);
-        let more: Vec<_> = (0..STRANGERS_PER_ADDRESS).map(|_| lobby.enter(at(1))).collect();
+        let more: Vec<_> = (0..STRANGERS_PER_ADDRESS).map(|_| pending.enter(at(1))).collect();
         assert!(member.leave.is_cancelled() && gone(&more).is_empty(), "among each other they have limits too");
     }
 }

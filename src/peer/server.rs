@@ -56,7 +56,7 @@ pub trait PeerService: Send + Sync + 'static {
     fn subscribers(&self, thing: Thing) -> impl Future<Output = Subscribed> + Send;
 
     /// Takes heartbeats of instances that a peer's clients sent, if this node leads.
-    fn beats(&self, ids: &[String]) -> BeatsAnswer;
+    fn heartbeats(&self, ids: &[String]) -> BeatsAnswer;
 }
 
 /// The leader's word in an append, with the moment at which it came.
@@ -89,7 +89,7 @@ where
     introductions: Arc<dyn Introductions>,
     pub(super) metrics: Arc<Metrics>,
     handshake_within: Duration,
-    lobby: Arc<PendingHandshakes>,
+    pending: Arc<PendingHandshakes>,
     guests: Arc<Semaphore>,
     snapshots: Semaphore,
     pub(super) work: Arc<Semaphore>,
@@ -127,7 +127,7 @@ where
             introductions,
             metrics,
             handshake_within: HANDSHAKE_WITHIN,
-            lobby: Arc::default(),
+            pending: Arc::default(),
             guests: room(CONNECTIONS_MAX),
             snapshots: Semaphore::new(SNAPSHOTS_RECEIVED_MAX),
             work: room(WORK_IN_FLIGHT_MAX),
@@ -161,7 +161,7 @@ where
     }
 
     fn admit(&self, stream: TcpStream, origin: Origin, connections: &TaskTracker, shutdown: &CancellationToken) {
-        let (hall, seat, shutdown) = (self.hall.clone(), self.hall.lobby.enter(origin), shutdown.clone());
+        let (hall, seat, shutdown) = (self.hall.clone(), self.hall.pending.enter(origin), shutdown.clone());
         connections.spawn(async move { shutdown.run_until_cancelled(hall.attend(stream, seat)).await });
     }
 }

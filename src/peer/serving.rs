@@ -143,7 +143,7 @@ where
             Err(error) => refused(&format!("the call cannot be read: {error}")),
         },
         Kind::Beats => match codec::from_bytes::<Vec<String>>(&body) {
-            Ok(ids) if ids.len() <= BEATS_PER_CALL_MAX => answered(&hall.service.beats(&ids)),
+            Ok(ids) if ids.len() <= BEATS_PER_CALL_MAX => answered(&hall.service.heartbeats(&ids)),
             Ok(_) => refused("too many heartbeats in one call"),
             Err(error) => refused(&format!("the call cannot be read: {error}")),
         },

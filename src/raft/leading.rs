@@ -218,7 +218,7 @@ impl PeerService for NodeService {
         self.extension.subscribers(&self.node, thing).await
     }
 
-    fn beats(&self, ids: &[String]) -> BeatsAnswer {
-        self.extension.beats(&self.node, ids)
+    fn heartbeats(&self, ids: &[String]) -> BeatsAnswer {
+        self.extension.heartbeats(&self.node, ids)
     }
 }

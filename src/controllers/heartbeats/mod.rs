@@ -115,7 +115,7 @@ impl HeartbeatMonitor {
             None => false,
             Some(leader) if leader == node.id() => self.take(node, ids) == BeatsAnswer::Taken,
             Some(leader) => {
-                matches!(node.peers().beats(leader, ids, CALL_WITHIN).await, Ok(BeatsAnswer::Taken))
+                matches!(node.peers().heartbeats(leader, ids, CALL_WITHIN).await, Ok(BeatsAnswer::Taken))
             }
         }
     }

@@ -46,7 +46,7 @@ async fn heartbeats_are_taken_turned_down_or_too_many() {
     let peers = caller(1, &node.address);
     let beats = |ids: Vec<String>| {
         let peers = peers.clone();
-        async move { peers.beats(1, &ids, LIMIT).await }
+        async move { peers.heartbeats(1, &ids, LIMIT).await }
     };
     assert_eq!(beats(vec!["taken".into()]).await, Ok(BeatsAnswer::Taken));
     assert_eq!(beats(vec!["other".into(); BEATS_PER_CALL_MAX]).await, Ok(BeatsAnswer::NotLeader));
@@ -113,7 +113,7 @@ async fn work_above_the_limit_is_turned_down_and_raft_is_not() {
     let command = Bytes::from_static(b"release");
     assert_eq!(peers.forward(1, command.clone(), LIMIT).await, Ok(ForwardAnswer::Overloaded));
     assert_eq!(peers.read_index(1, LIMIT).await, Ok(ReadIndexAnswer::Overloaded));
-    assert_eq!(peers.beats(1, &[], LIMIT).await, Ok(BeatsAnswer::Overloaded));
+    assert_eq!(peers.heartbeats(1, &[], LIMIT).await, Ok(BeatsAnswer::Overloaded));
     eventually("pings are still answered", || peers.reachable(1)).await;
     drop(taken);
     assert_eq!(peers.forward(1, command, LIMIT).await, DONE);

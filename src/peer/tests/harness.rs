@@ -176,7 +176,7 @@ impl PeerService for Proposer {
         Subscribed { amount: 3, current: 2, clients: Vec::new(), marks: Vec::new() }
     }
 
-    fn beats(&self, ids: &[String]) -> BeatsAnswer {
+    fn heartbeats(&self, ids: &[String]) -> BeatsAnswer {
         if ids == ["taken"] { BeatsAnswer::Taken } else { BeatsAnswer::NotLeader }
     }
 }

@@ -76,7 +76,7 @@ pub trait Extension: Send + Sync + 'static {
     fn applied(&self, replies: &[(RequestId, CommandReply)]);
 
     /// Takes heartbeats that the clients of a peer sent.
-    fn beats(&self, node: &Node, ids: &[String]) -> BeatsAnswer;
+    fn heartbeats(&self, node: &Node, ids: &[String]) -> BeatsAnswer;
 
     /// Clients of this node that have a release of `thing`.
     fn subscribers<'a>(&self, node: &'a Node, thing: Thing) -> BoxFuture<'a, Subscribed>;
