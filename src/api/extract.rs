@@ -23,6 +23,7 @@ use crate::model::code::{Code, Refusal};
 use crate::model::limits;
 use crate::operations::{Items, WithSecret, WithWarnings, write};
 use crate::origin::Sender;
+use crate::well_formed::deeper_than;
 use axum::response::Response;
 
 /// The items of a write, each parsed or refused on its own.
@@ -225,7 +226,7 @@ pub(super) fn parse_object_by<T>(body: &[u8], read: impl Fn(&RawValue) -> Result
 
 fn text_of(body: &[u8]) -> Result<&str, ApiError> {
     let text = str::from_utf8(body).map_err(|_| ApiError::new(Code::ParseException, "the body is not UTF-8"))?;
-    if is_deeper_than(text, limits::JSON_DEPTH_MAX) {
+    if deeper_than(text, limits::JSON_DEPTH_MAX).is_some() {
         let why = format!("the body is nested deeper than {} levels", limits::JSON_DEPTH_MAX);
         return Err(ApiError::new(Code::ParseException, why));
     }
@@ -263,27 +264,6 @@ where
         path if path == "." => refuse(error.to_string()),
         path => refuse(format!("{path}: {error}")),
     })
-}
-
-/// Counts brackets outside of strings; the parser itself would recurse.
-fn is_deeper_than(text: &str, depth_max: usize) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                if depth > depth_max {
-                    return true;
-                }
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }
 
 /// Execution of a batch: the batch becomes a command and then its response.

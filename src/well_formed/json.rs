@@ -18,8 +18,8 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
     Err(Fault { line: error.line().max(1), column: super::characters(before) + 1, why: why.to_owned() })
 }
 
-/// The byte of the first bracket that is nested too deep; brackets in strings do not count.
-fn deeper_than(text: &str, depth_max: usize) -> Option<usize> {
+/// The byte of the first bracket that is nested too deep; brackets in strings do not count. The parsers would recurse.
+pub(crate) fn deeper_than(text: &str, depth_max: usize) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {

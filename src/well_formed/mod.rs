@@ -16,6 +16,8 @@ use std::fmt;
 use crate::model::config_file::Format;
 use crate::model::properties;
 
+pub(crate) use json::deeper_than;
+
 /// Depth of nesting of a text; clients read by recursion.
 const DEPTH_MAX: usize = 128;
 
