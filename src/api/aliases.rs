@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
@@ -84,5 +85,6 @@ pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<AliasDr
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<AliasDraft>) -> Result<Response, ApiError> {
-    batch.done_by(app, |items| app.aliases(caller, op, items)).await
+    let outcomes = app.aliases(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }

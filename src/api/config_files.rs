@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::config_releases::CONTENTS;
 use super::contents::Contents;
@@ -152,5 +153,6 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> Result<Response, ApiError> {
-    batch.noted_by(app, |items| app.config_files(caller, op, items)).await
+    let (outcomes, warnings) = app.config_files(caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(app, outcomes, warnings, batch.is_single))
 }

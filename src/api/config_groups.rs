@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING, PROPOSED, REVISION};
 use super::envelope::{self, Shape};
@@ -107,5 +108,6 @@ pub(super) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigGroupDraft>) -> Result<Response, ApiError> {
-    batch.published_by(app, |items| app.config_groups(caller, op, items)).await
+    let outcomes = app.config_groups(caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(app, outcomes, batch.warnings, batch.is_single))
 }

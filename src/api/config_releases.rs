@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::config_files::{FIELDS as FILE_FIELDS, KEY_FIELDS};
 use super::contents::NotedContents;
@@ -75,7 +76,8 @@ pub(super) async fn publish(
     force: Force,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    batch.published_by(&app, |items| app.publish_files(&caller, items, force.0)).await
+    let outcomes = app.publish_files(&caller, batch.items, force.0).await?;
+    Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
 }
 
 /// A config file, and how it is published.
@@ -167,7 +169,8 @@ pub(super) async fn create_and_publish(
     NotedContents(batch): NotedContents<PublishBody>,
 ) -> Result<Response, ApiError> {
     let batch = batch.made(|body| Ok(ConfigPublish::from(body)));
-    batch.published_by(&app, |items| app.create_and_publish_files(&caller, items, force.0)).await
+    let outcomes = app.create_and_publish_files(&caller, batch.items, force.0).await?;
+    Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
 }
 
 pub(super) const STOP_GRAY: Doc = WRITE
@@ -260,7 +263,8 @@ async fn change(
     op: ReleaseOp,
     batch: Batch<ConfigReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(app, |items| app.change_config_releases(caller, op, items)).await
+    let outcomes = app.change_config_releases(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
 pub(super) const DELETE_ONE: Doc = WRITE

@@ -118,8 +118,8 @@ impl Item {
     }
 
     /// With what was drawn for it, if it was made.
-    pub(super) fn with_secret(self, secret: String) -> Self {
-        Item { secret: self.with_secrets.then_some(secret), ..self }
+    pub(super) fn with_secret(self, secret: Option<String>) -> Self {
+        Item { secret: secret.filter(|_| self.with_secrets), ..self }
     }
 
     /// With what its caller should know besides.

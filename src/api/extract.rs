@@ -11,24 +11,20 @@ use serde_json::value::RawValue;
 use serde_path_to_error::Track;
 
 use super::App;
-use super::auth::Caller;
 use super::bodies::{read_body, read_body_within};
-use super::envelope::{self, Item};
 use super::error::ApiError;
 use super::objects::Objects;
 use super::unknown::without_nulls;
 use crate::address::{agent, client_address, sender};
-use crate::catalog::{Command, Outcome};
 use crate::model::code::{Code, Refusal};
 use crate::model::limits;
-use crate::operations::{Items, WithSecret, WithWarnings, write};
+use crate::operations::{Items, write};
 use crate::origin::Sender;
 use crate::well_formed::deeper_than;
-use axum::response::Response;
 
 /// The items of a write, each parsed or refused on its own.
 pub(super) struct Batch<T> {
-    pub(super) items: Vec<Result<T, Refusal>>,
+    pub(super) items: Items<T>,
     /// The body was one object, not an array.
     pub(super) is_single: bool,
     /// Warnings of each item; empty where there are none.
@@ -73,64 +69,6 @@ impl<T> Batch<T> {
                 Ok(Batch { items, is_single, warnings })
             }
         }
-    }
-
-    /// The envelope of a batch, with what an operation makes of the items.
-    pub(super) async fn done_by<F>(self, app: &App, operation: impl FnOnce(Items<T>) -> F) -> Result<Response, ApiError>
-    where
-        F: Future<Output = Result<Vec<Outcome>, Refusal>>,
-    {
-        let outcomes = operation(self.items).await?;
-        Ok(envelope::batch(&answered(app, outcomes, self.warnings)))
-    }
-
-    /// The envelope of a batch for an array, of one entity for an object.
-    pub(super) async fn published_by<F>(
-        self,
-        app: &App,
-        operation: impl FnOnce(Items<T>) -> F,
-    ) -> Result<Response, ApiError>
-    where
-        F: Future<Output = Result<Vec<Outcome>, Refusal>>,
-    {
-        let outcomes = operation(self.items).await?;
-        Ok(envelope::one_or_batch(self.is_single, &answered(app, outcomes, self.warnings)))
-    }
-
-    /// The same of an operation that finds what is wrong with items, and does them all the same.
-    pub(super) async fn noted_by<F>(
-        self,
-        app: &App,
-        operation: impl FnOnce(Items<T>) -> F,
-    ) -> Result<Response, ApiError>
-    where
-        F: Future<Output = Result<WithWarnings, Refusal>>,
-    {
-        let Batch { items, is_single, mut warnings } = self;
-        let (outcomes, faults) = operation(items).await?;
-        warnings.resize(outcomes.len(), Vec::new());
-        for (warnings, faults) in warnings.iter_mut().zip(faults) {
-            warnings.extend(faults);
-        }
-        Ok(envelope::one_or_batch(is_single, &answered(app, outcomes, warnings)))
-    }
-
-    /// The same of an operation that draws something, which is told once.
-    pub(super) async fn drawn_by<F>(
-        self,
-        app: &App,
-        operation: impl FnOnce(Items<T>) -> F,
-    ) -> Result<Response, ApiError>
-    where
-        F: Future<Output = Result<Vec<WithSecret>, Refusal>>,
-    {
-        let (outcomes, secrets): (Vec<_>, Vec<_>) = operation(self.items).await?.into_iter().unzip();
-        let told = |(item, secret): (Item, Option<String>)| match secret {
-            Some(secret) => item.with_secret(secret),
-            None => item,
-        };
-        let items: Vec<_> = answered(app, outcomes, self.warnings).into_iter().zip(secrets).map(told).collect();
-        Ok(envelope::batch(&items))
     }
 
     pub(super) fn of_one(item: T) -> Self {
@@ -264,66 +202,6 @@ where
         path if path == "." => refuse(error.to_string()),
         path => refuse(format!("{path}: {error}")),
     })
-}
-
-/// Execution of a batch: the batch becomes a command and then its response.
-pub(super) struct Write<'a, T> {
-    app: &'a App,
-    caller: &'a Caller,
-    itself: bool,
-    items: PhantomData<T>,
-}
-
-impl<'a, T> Write<'a, T> {
-    pub(super) fn new(app: &'a App, caller: &'a Caller) -> Self {
-        Write { app, caller, itself: false, items: PhantomData }
-    }
-
-    /// Instances speak of themselves.
-    pub(super) fn of_itself(self) -> Self {
-        Write { itself: true, ..self }
-    }
-
-    /// Has the acceptable items done as one command; what is answered of each.
-    pub(super) async fn items(
-        &self,
-        batch: Batch<T>,
-        command: impl FnOnce(Vec<T>) -> Command,
-    ) -> Result<Vec<Item>, ApiError> {
-        let Batch { items, warnings, .. } = batch;
-        let outcomes = match self.itself {
-            true => self.app.write_of_itself(self.caller, items, command).await?,
-            false => self.app.write(self.caller, items, command).await?,
-        };
-        Ok(answered(self.app, outcomes, warnings))
-    }
-
-    /// Always the envelope of a batch.
-    pub(super) async fn batch(
-        &self,
-        batch: Batch<T>,
-        command: impl FnOnce(Vec<T>) -> Command,
-    ) -> Result<Response, ApiError> {
-        Ok(envelope::batch(&self.items(batch, command).await?))
-    }
-
-    /// The envelope of a batch for an array, of one entity for an object.
-    pub(super) async fn one_or_batch(
-        &self,
-        batch: Batch<T>,
-        command: impl FnOnce(Vec<T>) -> Command,
-    ) -> Result<Response, ApiError> {
-        let is_single = batch.is_single;
-        Ok(envelope::one_or_batch(is_single, &self.items(batch, command).await?))
-    }
-}
-
-/// Items of the response, one for each outcome, with their warnings.
-pub(super) fn answered(app: &App, outcomes: Vec<Outcome>, warnings: Vec<Vec<String>>) -> Vec<Item> {
-    let mut warnings = warnings.into_iter();
-    let catalog = app.node.state().catalog();
-    let item = |outcome| Item::new(outcome, &catalog).with_warnings(warnings.next().unwrap_or_default());
-    outcomes.into_iter().map(item).collect()
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
 use super::error::ApiError;
-use super::extract::{Batch, Write};
+use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::view::InstanceView;
 use crate::catalog::instances::InstanceFilter;
@@ -183,7 +184,7 @@ pub(super) async fn register(
     caller: Caller,
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.instances(&caller, Op::Create, items)).await
+    write(&app, &caller, Op::Create, batch).await
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -191,14 +192,19 @@ pub(super) const UPDATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundInstance, Code::DataConflict]]);
 
 pub(super) async fn update(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.instances(&caller, Op::Update, items)).await
+    write(&app, &caller, Op::Update, batch).await
 }
 
 pub(super) const DELETE: Doc =
     WRITE.says("Deletes instances; one that is not there is success.").codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.instances(&caller, Op::Delete, items)).await
+    write(&app, &caller, Op::Delete, batch).await
+}
+
+async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<InstanceDraft>) -> Result<Response, ApiError> {
+    let outcomes = app.instances(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
 pub(super) const DELETE_HOST: Doc =
@@ -210,7 +216,8 @@ pub(super) async fn delete_host(
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(InstanceDraft::check_host);
-    Write::new(&app, &caller).batch(batch, Command::InstancesDeleteHost).await
+    let outcomes = app.write(&caller, batch.items, Command::InstancesDeleteHost).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 pub(super) const ISOLATE_HOST: Doc = WRITE
@@ -223,7 +230,8 @@ pub(super) async fn isolate_host(
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
     let batch = batch.checked(InstanceDraft::check_isolate_host);
-    Write::new(&app, &caller).batch(batch, Command::InstancesIsolateHost).await
+    let outcomes = app.write(&caller, batch.items, Command::InstancesIsolateHost).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 pub(super) const REGISTER_ONE: Doc = WRITE_ONE.says("An instance registers itself.").codes(&[FIELDS, REGISTERED]);
@@ -234,8 +242,7 @@ pub(super) async fn register_one(
     caller: Caller,
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(InstanceDraft::check_new);
-    Write::new(&app, &caller).of_itself().one_or_batch(batch, |items| Command::Instances(Op::Create, items)).await
+    write_of_itself(&app, &caller, Op::Create, batch.checked(InstanceDraft::check_new)).await
 }
 
 pub(super) const DEREGISTER_ONE: Doc =
@@ -247,6 +254,16 @@ pub(super) async fn deregister_one(
     caller: Caller,
     batch: Batch<InstanceDraft>,
 ) -> Result<Response, ApiError> {
-    let batch = batch.checked(InstanceDraft::check_named);
-    Write::new(&app, &caller).of_itself().one_or_batch(batch, |items| Command::Instances(Op::Delete, items)).await
+    write_of_itself(&app, &caller, Op::Delete, batch.checked(InstanceDraft::check_named)).await
+}
+
+async fn write_of_itself(
+    app: &App,
+    caller: &Caller,
+    op: Op,
+    batch: Batch<InstanceDraft>,
+) -> Result<Response, ApiError> {
+    let command = |items| Command::Instances(op, items);
+    let outcomes = app.write_of_itself(caller, batch.items, command).await?;
+    Ok(answer::one_or_batch(app, outcomes, batch.warnings, batch.is_single))
 }

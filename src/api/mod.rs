@@ -6,6 +6,7 @@
 
 mod access_keys;
 mod aliases;
+mod answer;
 mod audit;
 mod auth;
 mod backup;

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
@@ -91,5 +92,6 @@ pub(super) async fn delete(
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<NamespaceDraft>) -> Result<Response, ApiError> {
-    batch.done_by(app, |items| app.namespaces(caller, op, items)).await
+    let outcomes = app.namespaces(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }

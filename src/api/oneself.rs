@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
@@ -106,5 +107,6 @@ pub(super) async fn end_sessions(
     caller: Caller,
     Strict(batch): Strict<SessionRequest>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.end_sessions(&caller, items)).await
+    let outcomes = app.end_sessions(&caller, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }

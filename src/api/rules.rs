@@ -16,7 +16,7 @@ use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::unknown::{Noted, Unknown, parse_noting};
 use super::view::{EventView, RuleReleaseView, RuleView};
-use super::{App, upstream};
+use super::{App, answer, upstream};
 use crate::catalog::history::{Numbered, Thing};
 use crate::catalog::page::Listed;
 use crate::catalog::rules::{ReleaseFilter, RuleFilter};
@@ -117,7 +117,8 @@ pub(super) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): Ru
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> Result<Response, ApiError> {
-    batch.done_by(app, |items| app.rules(caller, op, items)).await
+    let outcomes = app.rules(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
 // ---- releases ----
@@ -158,7 +159,8 @@ pub(super) async fn publish(
     caller: Caller,
     Noted(batch): Noted<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.publish_rules(&caller, family, items)).await
+    let outcomes = app.publish_rules(&caller, family, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 /// Per item 200000; 200002 it is active; 400000 it is gray; 400202 missing.
@@ -218,7 +220,8 @@ async fn change_releases(
     op: ReleaseOp,
     batch: Batch<RuleReleaseDraft>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(app, |items| app.change_rule_releases(caller, family, op, items)).await
+    let outcomes = app.change_rule_releases(caller, family, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
 /// The one rule that a query is about: by `id` or `rule_id`, or by `rule_name` (with `namespace` where several

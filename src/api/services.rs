@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING, PAGING_OF_ALL};
 use super::envelope::{self, Shape};
@@ -150,5 +151,6 @@ pub(super) async fn delete(app: State<App>, caller: Caller, batch: Batch<Service
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ServiceDraft>) -> Result<Response, ApiError> {
-    batch.done_by(app, |items| app.services(caller, op, items)).await
+    let outcomes = app.services(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }

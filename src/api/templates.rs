@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
@@ -80,5 +81,6 @@ pub(super) async fn delete(
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigTemplateDraft>) -> Result<Response, ApiError> {
-    batch.noted_by(app, |items| app.config_templates(caller, op, items)).await
+    let (outcomes, warnings) = app.config_templates(caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(app, outcomes, warnings, batch.is_single))
 }

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
@@ -99,7 +100,8 @@ pub(super) async fn create(
     caller: Caller,
     Strict(batch): Strict<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    batch.drawn_by(&app, |items| app.create_tokens(&caller, items)).await
+    let outcomes = app.create_tokens(&caller, batch.items).await?;
+    Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -114,7 +116,8 @@ pub(super) async fn update(
     caller: Caller,
     Strict(batch): Strict<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.update_tokens(&caller, items)).await
+    let outcomes = app.update_tokens(&caller, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 pub(super) const ROTATE: Doc = WRITE
@@ -129,7 +132,8 @@ pub(super) async fn rotate(
     caller: Caller,
     Strict(batch): Strict<RotationRequest>,
 ) -> Result<Response, ApiError> {
-    batch.drawn_by(&app, |items| app.rotate_tokens(&caller, items)).await
+    let outcomes = app.rotate_tokens(&caller, batch.items).await?;
+    Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
 pub(super) const DELETE: Doc = WRITE
@@ -141,5 +145,6 @@ pub(super) async fn delete(
     caller: Caller,
     Strict(batch): Strict<ServiceTokenRequest>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.delete_tokens(&caller, items)).await
+    let outcomes = app.delete_tokens(&caller, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }

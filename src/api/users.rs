@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::extract::Batch;
 use super::query::{Fresh, Query};
 use super::strict::{Strict, StrictObject};
-use super::{App, login};
+use super::{App, answer, login};
 use crate::catalog::Op;
 use crate::catalog::page::Listed;
 use crate::model::access::User;
@@ -103,7 +103,8 @@ pub(super) async fn delete(
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<UserRequest>) -> Result<Response, ApiError> {
-    batch.done_by(app, |items| app.users(caller, op, items)).await
+    let outcomes = app.users(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
 pub(super) const PASSWORD: Doc = DOC

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::App;
+use super::answer;
 use super::auth::Caller;
 use super::doc::{Doc, PAGING};
 use super::envelope::{self, Shape};
@@ -48,7 +49,8 @@ pub(super) async fn create(
     caller: Caller,
     Strict(batch): Strict<WebhookRequest>,
 ) -> Result<Response, ApiError> {
-    batch.drawn_by(&app, |items| app.create_webhooks(&caller, items)).await
+    let outcomes = app.create_webhooks(&caller, batch.items).await?;
+    Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
 pub(super) const UPDATE: Doc = WRITE
@@ -63,7 +65,8 @@ pub(super) async fn update(
     caller: Caller,
     Strict(batch): Strict<WebhookRequest>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.update_webhooks(&caller, items)).await
+    let outcomes = app.update_webhooks(&caller, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
 pub(super) const DELETE: Doc = WRITE
@@ -75,5 +78,6 @@ pub(super) async fn delete(
     caller: Caller,
     Strict(batch): Strict<WebhookRequest>,
 ) -> Result<Response, ApiError> {
-    batch.done_by(&app, |items| app.delete_webhooks(&caller, items)).await
+    let outcomes = app.delete_webhooks(&caller, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
 }
