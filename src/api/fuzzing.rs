@@ -14,15 +14,13 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::cluster::{Addition, Member, Nothing, Successor};
-use super::config_releases::PublishBody;
+use super::admin::cluster::{Addition, Member, Nothing, Successor};
+use super::auth::login;
+use super::config::releases::PublishBody;
 use super::discover;
-use super::envelope::{self, Item};
-use super::error::ApiError;
-use super::extract::{Batch, parse_item, parse_object};
-use super::login;
-use super::query::Query;
-use super::rules::parse_rule;
+use super::http::envelope::{self, Item};
+use super::http::{ApiError, Batch, Query, parse_item, parse_object};
+use super::rules::drafts::parse_rule;
 use crate::catalog::fuzzing::{asked, check, founded};
 use crate::catalog::services::ServiceFilter;
 use crate::catalog::testing::Bench;
@@ -267,7 +265,7 @@ const ROUTES: &[(u8, Handler)] = &[
         Ok(envelope::single_as(outcomes[0].code, "settings", &desk.bench.catalog.settings))
     }),
     (b'h', |_, body| parse_object::<PasswordRequest>(body).map(|_| done())),
-    (b'i', |_, body| parse_object::<login::Credentials>(body).map(|_| done())),
+    (b'i', |_, body| parse_object::<login::LoginRequest>(body).map(|_| done())),
     (b'j', |_, body| parse_object::<Addition>(body).map(|_| done())),
     (b'k', |_, body| parse_object::<Member>(body).map(|_| done())),
     (b'l', |_, body| parse_object::<Successor>(body).map(|_| done())),
@@ -337,7 +335,7 @@ fn keyring() -> Keyring {
 }
 
 fn done() -> Response {
-    envelope::plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned())
+    envelope::done()
 }
 
 /// Every answer is the envelope under its own status, and none says that something broke.

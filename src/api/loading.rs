@@ -4,8 +4,8 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 
-use super::error::ApiError;
-use super::health;
+use super::admin::health;
+use super::http::ApiError;
 use crate::model::code::Code;
 
 /// Health, which is the same on all ports.

@@ -5,13 +5,13 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
 
-use super::doc::{Arguments, Doc, Inputs};
-use super::{
-    App, access_keys, aliases, audit, backup, bundles, cluster, config_files as files, config_groups as groups,
-    config_releases as releases, diffs, discover, explain, health, heartbeats, instances, layers, login, namespaces,
-    oneself, reference, resealing, rule_docs, rules, sealed, services, settings, subscribers, templates, tokens, users,
-    webhooks,
-};
+use super::admin::{audit, backup, cluster, health, resealing, settings, webhooks};
+use super::auth::{access_keys, login, oneself, tokens, users};
+use super::config::{bundles, diff, encryption, files, groups, releases, subscribers, templates};
+use super::http::route::{self, Access, METRICS, Terms};
+use super::http::{App, Arguments, Doc, Inputs, reference};
+use super::naming::{aliases, heartbeats, instances, namespaces, services};
+use super::{discover, rules};
 use crate::model::grant::Verb::{self, Manage, Operate};
 use crate::model::rule::Family;
 use crate::openapi::Port;
@@ -21,25 +21,11 @@ const POST: Method = Method::POST;
 const PUT: Method = Method::PUT;
 const DELETE: Method = Method::DELETE;
 
-/// Callers that a route admits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// Login, health, metrics and the documentation.
-    Anyone,
-    /// Holders of a token; their rights are judged item by item.
-    TokenHolder,
-    /// Holders of this verb on everything: for what belongs to the cluster as a whole.
-    Everywhere(Verb),
-}
-
 /// One row of the table of routes.
 pub(super) struct Route {
     pub(super) method: Method,
     pub(super) path: String,
-    pub(super) access: Access,
-    pub(super) is_held: bool,
-    /// It answers also where the state of this node is not to be shown.
-    pub(super) is_always: bool,
+    pub(super) terms: Terms,
     pub(super) port: Port,
     pub(super) handler: MethodRouter<App>,
     /// Description of the route by the arguments of its handler.
@@ -55,17 +41,8 @@ where
 {
     let filter = MethodFilter::try_from(method.clone()).expect("the table holds standard methods");
     let (path, handler, inputs) = (path.into(), on(filter, handler), T::describe as Inputs);
-    Route {
-        method,
-        path,
-        access: Access::Anyone,
-        port: Port::Management,
-        is_held: false,
-        is_always: false,
-        handler,
-        inputs,
-        doc,
-    }
+    let terms = Terms { access: Access::Anyone, is_held: false, is_always: false };
+    Route { method, path, terms, port: Port::Management, handler, inputs, doc }
 }
 
 fn guarded<H, T>(method: Method, path: impl Into<String>, handler: H, doc: Doc) -> Route
@@ -73,7 +50,7 @@ where
     H: Handler<T, App>,
     T: Arguments + 'static,
 {
-    Route { access: Access::TokenHolder, ..open(method, path, handler, doc) }
+    admitting(Access::TokenHolder, open(method, path, handler, doc))
 }
 
 /// For who may do this on everything.
@@ -82,7 +59,7 @@ where
     H: Handler<T, App>,
     T: Arguments + 'static,
 {
-    Route { access: Access::Everywhere(verb), ..open(method, path, handler, doc) }
+    admitting(Access::Everywhere(verb), open(method, path, handler, doc))
 }
 
 /// An open route that the config clients' port has too.
@@ -91,21 +68,22 @@ where
     H: Handler<T, App>,
     T: Arguments + 'static,
 {
-    Route { port: Port::Both, is_always: true, ..open(method, path, handler, doc) }
+    Route { port: Port::Both, ..always(open(method, path, handler, doc)) }
+}
+
+fn admitting(access: Access, route: Route) -> Route {
+    Route { terms: Terms { access, ..route.terms }, ..route }
 }
 
 /// Served also by a node that serves nobody else: an operator needs it.
 fn always(route: Route) -> Route {
-    Route { is_always: true, ..route }
+    Route { terms: Terms { is_always: true, ..route.terms }, ..route }
 }
 
 /// Held on purpose, within limits of its own.
 fn held(route: Route) -> Route {
-    Route { is_held: true, ..route }
+    Route { terms: Terms { is_held: true, ..route.terms }, ..route }
 }
-
-/// Served on a listener of its own where there is one.
-pub(super) const METRICS: &str = "/metrics";
 
 /// Every route of the surface.
 pub(super) fn routes() -> Vec<Route> {
@@ -117,22 +95,22 @@ pub(super) fn routes() -> Vec<Route> {
 fn rule_routes(family: Family) -> Vec<Route> {
     let path = |rest: &str| format!("/naming/v1/{}{rest}", family.kind());
     let routes = vec![
-        guarded(GET, path(""), rules::list, rule_docs::list(family)),
-        guarded(GET, path("/detail"), rules::detail, rule_docs::detail(family)),
-        guarded(POST, path(""), rules::create, rule_docs::create(family)),
-        guarded(PUT, path(""), rules::update, rule_docs::update(family)),
-        guarded(POST, path("/delete"), rules::delete, rule_docs::delete(family)),
-        guarded(POST, path(layers::EXPLAIN), explain::explain, rule_docs::explain(family)),
-        guarded(POST, path("/releases"), rules::publish, rule_docs::publish(family)),
-        guarded(GET, path("/releases"), rules::list_releases, rule_docs::list_releases(family)),
-        guarded(PUT, path("/releases/rollback"), rules::roll_back, rule_docs::roll_back(family)),
-        guarded(PUT, path("/releases/stopbeta"), rules::stop_gray, rule_docs::stop_gray(family)),
-        guarded(PUT, path("/releases/promote"), rules::promote, rule_docs::promote(family)),
-        guarded(PUT, path("/releases/withdraw"), rules::withdraw, rule_docs::withdraw(family)),
-        guarded(GET, path("/releases/history"), rules::history, rule_docs::history(family)),
-        guarded(GET, path("/subscribers"), subscribers::of_rule, rule_docs::subscribers(family)),
-        guarded(GET, path("/releases/diff"), diffs::of_rule, rule_docs::diff(family)),
-        guarded(POST, path("/releases/delete"), rules::delete_releases, rule_docs::delete_releases(family)),
+        guarded(GET, path(""), rules::drafts::list, rules::docs::list(family)),
+        guarded(GET, path("/detail"), rules::drafts::detail, rules::docs::detail(family)),
+        guarded(POST, path(""), rules::drafts::create, rules::docs::create(family)),
+        guarded(PUT, path(""), rules::drafts::update, rules::docs::update(family)),
+        guarded(POST, path("/delete"), rules::drafts::delete, rules::docs::delete(family)),
+        guarded(POST, path(route::EXPLAIN), rules::explain::explain, rules::docs::explain(family)),
+        guarded(POST, path("/releases"), rules::releases::publish, rules::docs::publish(family)),
+        guarded(GET, path("/releases"), rules::releases::list_releases, rules::docs::list_releases(family)),
+        guarded(PUT, path("/releases/rollback"), rules::releases::roll_back, rules::docs::roll_back(family)),
+        guarded(PUT, path("/releases/stopbeta"), rules::releases::stop_gray, rules::docs::stop_gray(family)),
+        guarded(PUT, path("/releases/promote"), rules::releases::promote, rules::docs::promote(family)),
+        guarded(PUT, path("/releases/withdraw"), rules::releases::withdraw, rules::docs::withdraw(family)),
+        guarded(GET, path("/releases/history"), rules::releases::history, rules::docs::history(family)),
+        guarded(GET, path("/subscribers"), rules::releases::subscribers, rules::docs::subscribers(family)),
+        guarded(GET, path("/releases/diff"), rules::releases::diff, rules::docs::diff(family)),
+        guarded(POST, path("/releases/delete"), rules::releases::delete_releases, rules::docs::delete_releases(family)),
     ];
     let of_family = |route: Route| Route { handler: route.handler.layer(Extension(family)), ..route };
     routes.into_iter().map(of_family).collect()
@@ -196,7 +174,7 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/v1/RegisterInstance", instances::register_one, instances::REGISTER_ONE),
         guarded(POST, "/v1/DeregisterInstance", instances::deregister_one, instances::DEREGISTER_ONE),
         guarded(POST, "/v1/Heartbeat", heartbeats::heartbeat, heartbeats::HEARTBEAT),
-        held(guarded(POST, layers::DISCOVER_ROUTE, discover::discover, discover::DISCOVER)),
+        held(guarded(POST, route::DISCOVER, discover::discover, discover::DISCOVER)),
         guarded(GET, "/config/v1/configfilegroups", groups::list, groups::LIST),
         guarded(POST, "/config/v1/configfilegroups", groups::create, groups::CREATE),
         guarded(PUT, "/config/v1/configfilegroups", groups::update, groups::UPDATE),
@@ -210,13 +188,13 @@ fn fixed_routes() -> Vec<Route> {
         guarded(POST, "/config/v1/configfiles/batchdelete", files::delete, files::DELETE),
         guarded(GET, "/config/v1/configfiles/search", files::list, files::LIST),
         guarded(GET, "/config/v1/configfiles/by-group", files::list, files::LIST),
-        guarded(GET, "/config/v1/configfiles/encryptalgorithm", sealed::algorithms, sealed::ALGORITHMS),
+        guarded(GET, "/config/v1/configfiles/encryptalgorithm", encryption::algorithms, encryption::ALGORITHMS),
         guarded(GET, "/config/v1/configfiletemplates", templates::list, templates::LIST),
         guarded(POST, "/config/v1/configfiletemplates", templates::create, templates::CREATE),
         guarded(PUT, "/config/v1/configfiletemplates", templates::update, templates::UPDATE),
         guarded(POST, "/config/v1/configfiletemplates/delete", templates::delete, templates::DELETE),
-        guarded(POST, layers::EXPORT, bundles::export, bundles::EXPORT),
-        guarded(POST, layers::IMPORT, bundles::import, bundles::IMPORT),
+        guarded(POST, route::EXPORT, bundles::export, bundles::EXPORT),
+        guarded(POST, route::IMPORT, bundles::import, bundles::IMPORT),
         guarded(POST, "/config/v1/configfiles/copy", bundles::copy, bundles::COPY),
         guarded(
             POST,
@@ -234,8 +212,8 @@ fn fixed_routes() -> Vec<Route> {
         guarded(PUT, "/config/v1/configfiles/releases/promote", releases::promote, releases::PROMOTE),
         guarded(PUT, "/config/v1/configfiles/releases/withdraw", releases::withdraw, releases::WITHDRAW),
         guarded(GET, "/config/v1/configfiles/releasehistory", releases::history, releases::HISTORY),
-        guarded(GET, "/config/v1/configfiles/subscribers", subscribers::of_file, subscribers::OF_FILE),
-        guarded(GET, "/config/v1/configfiles/release/diff", diffs::of_file, diffs::OF_FILE),
+        guarded(GET, "/config/v1/configfiles/subscribers", subscribers::subscribers, subscribers::SUBSCRIBERS),
+        guarded(GET, "/config/v1/configfiles/release/diff", diff::diff, diff::DIFF),
         guarded(POST, "/config/v1/configfiles/releases/delete", releases::delete, releases::DELETE),
         guarded(DELETE, "/config/v1/configfiles/releases", releases::delete_one, releases::DELETE_ONE),
         whole(Manage, GET, "/admin/v1/audit", audit::list, audit::LIST),
@@ -253,6 +231,6 @@ fn fixed_routes() -> Vec<Route> {
         whole(Operate, POST, "/admin/v1/cluster/remove", cluster::remove, cluster::REMOVE),
         whole(Operate, POST, "/admin/v1/cluster/transfer", cluster::transfer, cluster::TRANSFER),
         whole(Operate, POST, "/admin/v1/cluster/snapshot", cluster::snapshot, cluster::SNAPSHOT),
-        held(whole(Operate, GET, layers::BACKUP, backup::backup, backup::BACKUP)),
+        held(whole(Operate, GET, route::BACKUP, backup::backup, backup::BACKUP)),
     ]
 }

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::request::{Identity, Question, Wanted};
-use crate::api::bounded::{self, Measure, Rows};
-use crate::api::error::ApiError;
+use crate::api::http::ApiError;
+use crate::api::http::bounded::{self, Measure, Rows};
 use crate::api::view::{InstanceView, NamespaceView, RuleView, ServiceView};
 use crate::catalog::Catalog;
 use crate::catalog::instances::InstanceCounts;

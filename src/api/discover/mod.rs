@@ -16,13 +16,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use tokio::time::{Instant, timeout_at};
 
-use super::App;
-use super::auth::Caller;
-use super::doc::Doc;
-use super::envelope::Shape;
-use super::error::ApiError;
-use super::extract::{Agent, ClientAddress, Object};
-use super::layers::Waiting;
+use super::http::{Agent, ApiError, App, Caller, ClientAddress, Doc, Object, Shape, Waiting};
 use crate::catalog::Catalog;
 use crate::metrics::Held;
 use crate::model::code::Code;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
-use crate::api::error::ApiError;
+use crate::api::http::ApiError;
 use crate::catalog::Catalog;
 use crate::catalog::rules::ends_of;
 use crate::model::code::Code;

@@ -8,7 +8,7 @@ use crate::model::access_key::{AccessKey, AccessMode};
 /// Secret that config clients of an app sign their requests with.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AccessKey")]
-pub(in crate::api) struct AccessKeyView<'a> {
+pub(crate) struct AccessKeyView<'a> {
     app_id: &'a str,
     name: &'a str,
     mode: AccessMode,
@@ -29,7 +29,7 @@ pub(in crate::api) struct AccessKeyView<'a> {
 
 impl<'a> AccessKeyView<'a> {
     /// The secret is shown to who made the key, and to nobody again.
-    pub(in crate::api) fn new(key: &'a AccessKey, secret: Option<&'a str>) -> Self {
+    pub(crate) fn new(key: &'a AccessKey, secret: Option<&'a str>) -> Self {
         AccessKeyView {
             app_id: &key.app_id,
             name: &key.name,

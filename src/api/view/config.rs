@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::history::State;
+use super::history::StateView;
 use crate::catalog::Catalog;
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::config_file::{ConfigFile, ConfigGroup, ConfigRelease, Format, Tag};
@@ -16,7 +16,7 @@ use crate::model::sealing::ALGORITHM;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFileGroup")]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ConfigGroupView<'a> {
+pub(crate) struct ConfigGroupView<'a> {
     id: u64,
     name: &'a str,
     namespace: &'a str,
@@ -38,7 +38,7 @@ pub(in crate::api) struct ConfigGroupView<'a> {
 }
 
 impl<'a> ConfigGroupView<'a> {
-    pub(in crate::api) fn new(group: &'a ConfigGroup, file_count: usize) -> Self {
+    pub(crate) fn new(group: &'a ConfigGroup, file_count: usize) -> Self {
         ConfigGroupView {
             id: group.id,
             name: &group.name,
@@ -62,7 +62,7 @@ impl<'a> ConfigGroupView<'a> {
 
 /// State of a file against its release in force.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
-pub(in crate::api) enum FileStatus {
+pub(crate) enum FileStatus {
     #[serde(rename = "to-be-released")]
     ToBeReleased,
     #[serde(rename = "normal")]
@@ -72,7 +72,7 @@ pub(in crate::api) enum FileStatus {
 }
 
 impl FileStatus {
-    pub(in crate::api) fn of(file: &ConfigFile, catalog: &Catalog) -> Self {
+    pub(crate) fn of(file: &ConfigFile, catalog: &Catalog) -> Self {
         if catalog.configs.has_gray(&file.key) {
             return FileStatus::Betaing;
         }
@@ -87,7 +87,7 @@ impl FileStatus {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFile")]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ConfigFileView<'a> {
+pub(crate) struct ConfigFileView<'a> {
     id: u64,
     name: &'a str,
     namespace: &'a str,
@@ -117,7 +117,7 @@ pub(in crate::api) struct ConfigFileView<'a> {
 }
 
 impl<'a> ConfigFileView<'a> {
-    pub(in crate::api) fn new(file: &'a ConfigFile, status: FileStatus) -> Self {
+    pub(crate) fn new(file: &'a ConfigFile, status: FileStatus) -> Self {
         let released = file.released.as_ref();
         ConfigFileView {
             id: file.id,
@@ -142,7 +142,7 @@ impl<'a> ConfigFileView<'a> {
     }
 
     /// With what the caller may see of the content.
-    pub(in crate::api) fn with_content(self, content: Option<&'a str>) -> Self {
+    pub(crate) fn with_content(self, content: Option<&'a str>) -> Self {
         ConfigFileView { content, ..self }
     }
 }
@@ -155,7 +155,7 @@ fn algorithm(encrypted: bool) -> &'static str {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFileRelease")]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ConfigReleaseView<'a> {
+pub(crate) struct ConfigReleaseView<'a> {
     id: u64,
     name: &'a str,
     namespace: &'a str,
@@ -185,7 +185,7 @@ pub(in crate::api) struct ConfigReleaseView<'a> {
     version: u64,
     /// True if clients see it.
     active: bool,
-    state: State,
+    state: StateView,
     /// When it is published, or should have been.
     #[serde(rename = "publish_at", skip_serializing_if = "Option::is_none")]
     publish_at: Option<String>,
@@ -197,7 +197,7 @@ pub(in crate::api) struct ConfigReleaseView<'a> {
 }
 
 impl<'a> ConfigReleaseView<'a> {
-    pub(in crate::api) fn new(release: &'a ConfigRelease) -> Self {
+    pub(crate) fn new(release: &'a ConfigRelease) -> Self {
         ConfigReleaseView {
             id: release.id,
             name: &release.name,
@@ -227,7 +227,7 @@ impl<'a> ConfigReleaseView<'a> {
     }
 
     /// With what the caller may see of the content.
-    pub(in crate::api) fn with_content(self, content: Option<&'a str>) -> Self {
+    pub(crate) fn with_content(self, content: Option<&'a str>) -> Self {
         ConfigReleaseView { content, ..self }
     }
 }

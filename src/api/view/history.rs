@@ -8,7 +8,7 @@ use crate::model::release::{Action, Event, ReleaseState};
 /// Event in the history of a release.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ReleaseEvent")]
-pub(in crate::api) struct EventView<'a> {
+pub(crate) struct EventView<'a> {
     /// `YYYY-MM-DD HH:MM:SS`, UTC.
     time: String,
     /// User that asked for it.
@@ -24,7 +24,7 @@ pub(in crate::api) struct EventView<'a> {
 }
 
 impl<'a> EventView<'a> {
-    pub(in crate::api) fn new(event: &'a Event) -> Self {
+    pub(crate) fn new(event: &'a Event) -> Self {
         EventView {
             time: event.time.text(),
             user: &event.user,
@@ -39,8 +39,9 @@ impl<'a> EventView<'a> {
 
 /// State of a release.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
+#[schemars(rename = "State")]
 #[serde(rename_all = "lowercase")]
-pub(in crate::api) enum State {
+pub(crate) enum StateView {
     Active,
     Inactive,
     /// To be published at `publish_at`.
@@ -49,13 +50,13 @@ pub(in crate::api) enum State {
     Failed,
 }
 
-impl From<ReleaseState> for State {
+impl From<ReleaseState> for StateView {
     fn from(state: ReleaseState) -> Self {
         match state {
-            ReleaseState::NormalActive | ReleaseState::GrayActive => State::Active,
-            ReleaseState::NormalInactive | ReleaseState::GrayInactive | ReleaseState::Missing => State::Inactive,
-            ReleaseState::Scheduled => State::Scheduled,
-            ReleaseState::Failed => State::Failed,
+            ReleaseState::NormalActive | ReleaseState::GrayActive => StateView::Active,
+            ReleaseState::NormalInactive | ReleaseState::GrayInactive | ReleaseState::Missing => StateView::Inactive,
+            ReleaseState::Scheduled => StateView::Scheduled,
+            ReleaseState::Failed => StateView::Failed,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::model::instance::{CheckType, Instance, Location};
 /// An address at which a service answers.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Instance")]
-pub(in crate::api) struct InstanceView<'a> {
+pub(crate) struct InstanceView<'a> {
     id: &'a str,
     service: &'a str,
     namespace: &'a str,
@@ -54,7 +54,7 @@ struct HeartbeatView {
 }
 
 impl<'a> InstanceView<'a> {
-    pub(in crate::api) fn new(instance: &'a Instance) -> Self {
+    pub(crate) fn new(instance: &'a Instance) -> Self {
         let check = |ttl| HealthCheckView { r#type: CheckType::Heartbeat, heartbeat: HeartbeatView { ttl } };
         InstanceView {
             id: &instance.id,

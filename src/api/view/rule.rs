@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use super::history::State;
+use super::history::StateView;
 use crate::model::audience::{ClientLabel, ClientPercent};
 use crate::model::release::ReleaseType;
 use crate::model::rule::release::RuleRelease;
@@ -15,9 +15,9 @@ use crate::model::time::Timestamp;
 /// The fields that rules of all families have.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Rule")]
-pub(in crate::api) struct RuleView<'a> {
+pub(crate) struct RuleView<'a> {
     #[serde(skip)]
-    pub(super) element: &'static str,
+    pub(crate) element: &'static str,
     id: &'a str,
     name: &'a str,
     namespace: &'a str,
@@ -55,7 +55,7 @@ impl Serialize for Unset {
 }
 
 impl<'a> RuleView<'a> {
-    pub(in crate::api) fn new(rule: &'a Rule, with_body: bool) -> Self {
+    pub(crate) fn new(rule: &'a Rule, with_body: bool) -> Self {
         RuleView {
             element: rule.family().element(),
             id: &rule.id,
@@ -81,7 +81,7 @@ impl<'a> RuleView<'a> {
 /// A rule as it stood when it was published.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RuleRelease")]
-pub(in crate::api) struct RuleReleaseView<'a> {
+pub(crate) struct RuleReleaseView<'a> {
     id: &'a str,
     rule_id: &'a str,
     rule_name: &'a str,
@@ -97,7 +97,7 @@ pub(in crate::api) struct RuleReleaseView<'a> {
     version: u64,
     resource: RuleType,
     active: bool,
-    state: State,
+    state: StateView,
     /// When it is published, or should have been.
     #[serde(skip_serializing_if = "Option::is_none")]
     publish_at: Option<String>,
@@ -111,7 +111,7 @@ pub(in crate::api) struct RuleReleaseView<'a> {
 }
 
 impl<'a> RuleReleaseView<'a> {
-    pub(in crate::api) fn new(release: &'a RuleRelease, with_rule: bool) -> Self {
+    pub(crate) fn new(release: &'a RuleRelease, with_rule: bool) -> Self {
         RuleReleaseView {
             id: &release.id,
             rule_id: &release.rule.id,

@@ -10,7 +10,7 @@ use crate::model::config_template::ConfigTemplate;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ConfigFileTemplate")]
 #[serde(rename_all = "camelCase")]
-pub(in crate::api) struct ConfigTemplateView<'a> {
+pub(crate) struct ConfigTemplateView<'a> {
     id: u64,
     name: &'a str,
     content: &'a str,
@@ -26,7 +26,7 @@ pub(in crate::api) struct ConfigTemplateView<'a> {
 }
 
 impl<'a> ConfigTemplateView<'a> {
-    pub(in crate::api) fn new(template: &'a ConfigTemplate) -> Self {
+    pub(crate) fn new(template: &'a ConfigTemplate) -> Self {
         ConfigTemplateView {
             id: template.id,
             name: &template.name,

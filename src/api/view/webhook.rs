@@ -9,7 +9,7 @@ use crate::model::webhook::{HookEvent, Webhook};
 /// Receiver of events, and the progress of its deliveries.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Webhook")]
-pub(in crate::api) struct WebhookView<'a> {
+pub(crate) struct WebhookView<'a> {
     name: &'a str,
     url: &'a str,
     /// In the answer of a create only.
@@ -47,7 +47,7 @@ pub(in crate::api) struct WebhookView<'a> {
 
 impl<'a> WebhookView<'a> {
     /// The secret is shown to who made the webhook, and to nobody again.
-    pub(in crate::api) fn new(hook: &'a Webhook, pending: usize, secret: Option<&'a str>) -> Self {
+    pub(crate) fn new(hook: &'a Webhook, pending: usize, secret: Option<&'a str>) -> Self {
         let progress = &hook.progress;
         let text = |time: Option<Timestamp>| time.map(Timestamp::text).unwrap_or_default();
         WebhookView {

@@ -1,0 +1,162 @@
+//! `/admin/v1/cluster`: the cluster as this node sees it, and what an operator changes.
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::http::{ApiResult, App, Caller, Doc, Object, Shape, envelope};
+use crate::model::code::Code;
+use crate::raft::MembershipChange;
+
+const DOC: Doc = Doc::new("Cluster");
+/// Codes that refuse a change of the membership, for a reason that `info` names.
+const REFUSED: &[Code] = &[Code::BadRequest, Code::InvalidParameter];
+
+#[derive(Serialize, JsonSchema)]
+struct StatusBody {
+    code: u32,
+    info: &'static str,
+    cluster_id: Option<String>,
+    leader: Option<u64>,
+    term: u64,
+    members: Vec<MemberBody>,
+    #[serde(rename = "self")]
+    own_id: u64,
+    state_hash: StateHash,
+    /// Level of everything stored and sent in the cluster; raised when every member reads the next one.
+    level: u8,
+    /// Alarms as this node sees them.
+    alarms: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct MemberBody {
+    id: u64,
+    role: &'static str,
+    voter: bool,
+    api: String,
+    compat: String,
+    peer: String,
+    last_log: Option<u64>,
+    applied: Option<u64>,
+    reachable: bool,
+    /// Milliseconds for which something may have been committed that it has not applied: 0 on a leader with its lease,
+    /// absent where it does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fresh_ms: Option<u64>,
+    /// Milliseconds from this node to it and back, as the last pings had it; absent of one that was not reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    round_trip_ms: Option<f64>,
+    /// Version of its binary; null of one that was never heard to say.
+    version: Option<String>,
+    /// The levels that it reads and writes.
+    level_min: Option<u8>,
+    level_max: Option<u8>,
+}
+
+/// Equal on two nodes at the same index, or something is badly wrong.
+#[derive(Serialize, JsonSchema)]
+struct StateHash {
+    index: u64,
+    hash: String,
+}
+
+pub(crate) const STATUS: Doc =
+    DOC.says("The cluster as this node sees it; needs no majority.").gives(Shape::whole::<StatusBody>());
+
+/// Status as this node knows it, with the progress that the members report that answer at once.
+pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
+    let status = app.node.cluster_survey().await;
+    let members = status.members.into_iter().map(|member| MemberBody {
+        id: member.id,
+        role: member.role,
+        voter: member.voter,
+        api: member.api,
+        compat: member.compat,
+        peer: member.peer,
+        last_log: member.last_log,
+        applied: member.applied,
+        reachable: member.reachable,
+        fresh_ms: member.fresh_ms,
+        round_trip_ms: member.round_trip.map(|time| (time.as_secs_f64() * 1e6).round() / 1e3),
+        version: member.version,
+        level_min: member.levels.map(|levels| levels.min.0),
+        level_max: member.levels.map(|levels| levels.max.0),
+    });
+    let body = StatusBody {
+        code: Code::ExecuteSuccess.number(),
+        info: Code::ExecuteSuccess.info(),
+        cluster_id: status.cluster_id,
+        leader: status.leader,
+        term: status.term,
+        members: members.collect(),
+        own_id: status.node_id,
+        state_hash: StateHash { index: status.hash_index, hash: hex::encode(status.hash) },
+        level: status.level.0,
+        alarms: status.alarms,
+    };
+    envelope::answer(Code::ExecuteSuccess, &body)
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Addition {
+    id: u64,
+    peer: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Member {
+    id: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Successor {
+    to: u64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Nothing {}
+
+pub(crate) const ADD: Doc = DOC
+    .says("A new node receives the log, without a vote; a known one is reached under another address from now on.")
+    .codes(&[REFUSED]);
+
+pub(crate) async fn add(app: State<App>, caller: Caller, Object(order): Object<Addition>) -> ApiResult {
+    let Addition { id, peer } = order;
+    change(&app, &caller, MembershipChange::Add { node_id: id, peer }).await
+}
+
+pub(crate) const PROMOTE: Doc = DOC.says("A member that answers and has caught up gets a vote.").codes(&[REFUSED]);
+
+pub(crate) async fn promote(app: State<App>, caller: Caller, Object(order): Object<Member>) -> ApiResult {
+    change(&app, &caller, MembershipChange::Promote { node_id: order.id }).await
+}
+
+pub(crate) const REMOVE: Doc = DOC
+    .says("A member leaves for good, and its id is spent; one that has left already is a success.")
+    .codes(&[REFUSED]);
+
+pub(crate) async fn remove(app: State<App>, caller: Caller, Object(order): Object<Member>) -> ApiResult {
+    change(&app, &caller, MembershipChange::Remove { node_id: order.id }).await
+}
+
+pub(crate) const TRANSFER: Doc = DOC.says("Another voter takes the lead.").codes(&[REFUSED]);
+
+pub(crate) async fn transfer(app: State<App>, caller: Caller, Object(order): Object<Successor>) -> ApiResult {
+    change(&app, &caller, MembershipChange::Transfer { node_id: order.to }).await
+}
+
+pub(crate) const SNAPSHOT: Doc = DOC
+    .says("This node writes a snapshot of its state and purges the log behind it; what takes longer goes on by itself.")
+    .codes(&[&[Code::NoRoom, Code::StoreLayerException]]);
+
+pub(crate) async fn snapshot(app: State<App>, _: Object<Nothing>) -> ApiResult {
+    app.node.snapshot().await?;
+    Ok(envelope::done())
+}
+
+async fn change(app: &App, caller: &Caller, change: MembershipChange) -> ApiResult {
+    app.change_membership(caller, change).await?;
+    Ok(envelope::done())
+}

@@ -1,0 +1,56 @@
+//! `/livez`, `/readyz` and `/metrics`, which need no token.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::http::{App, Doc, Query};
+use crate::controllers::gauges;
+use crate::openapi::Param;
+
+const DOC: Doc = Doc::new("Health");
+const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+
+pub(crate) const LIVE: Doc = DOC.says("Whether the process works.").gives_raw(&[(200, "text/plain", "It works.")]);
+
+/// The process works.
+pub(crate) async fn live() -> &'static str {
+    "ok\n"
+}
+
+pub(crate) const READY: Doc = DOC
+    .says("Whether this node may get traffic: it knows a leader, has caught up and can write.")
+    .query(&[&[Param::switch("verbose", "Names every check, not only those that fail.")]])
+    .gives_raw(&[(200, "text/plain", "It may."), (503, "text/plain", "It may not; failing checks are named.")]);
+
+/// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all
+/// checks are.
+pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
+    let (checks, verbose) = (app.node.readiness().await, query.has("verbose"));
+    let is_ready = checks.iter().all(|check| check.failure.is_none());
+    let mut text = String::new();
+    for check in &checks {
+        match (&check.failure, &check.note) {
+            (Some(why), _) => text.push_str(&format!("[-] {}: {why}\n", check.name)),
+            (None, Some(note)) if verbose => text.push_str(&format!("[+] {}: {note}\n", check.name)),
+            (None, None) if verbose => text.push_str(&format!("[+] {}\n", check.name)),
+            _ => {}
+        }
+    }
+    text.push_str(if is_ready { "ok\n" } else { "not ready\n" });
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, text).into_response()
+}
+
+pub(crate) const METRICS: Doc = DOC.says("All series of this node in Prometheus' text format.").gives_raw(&[(
+    200,
+    "text/plain",
+    "One sample a line.",
+)]);
+
+/// All series in Prometheus' text format.
+pub(crate) async fn metrics(State(app): State<App>) -> Response {
+    gauges::record(&app.node).await;
+    ([(CONTENT_TYPE, METRICS_TYPE)], app.node.metrics().render()).into_response()
+}

@@ -1,0 +1,25 @@
+//! `POST /admin/v1/datakey/reseal`: a part of what an earlier data key sealed, sealed again under the first one.
+
+use axum::extract::State;
+
+use crate::api::http::{ApiResult, App, Caller, Doc, Shape, envelope};
+use crate::model::code::Code;
+use crate::operations::Resealing;
+
+const ELEMENT: &str = "reseal";
+
+pub(crate) const RESEAL: Doc = Doc::new("Cluster")
+    .says(
+        "Where `--data-key-file` holds two keys: seals up to 100 access keys, webhooks and drafts of config files, \
+         each, \
+         again under the first of them, by updates as anybody makes them, and tells what is left: call it until \
+         nothing is. \
+         Releases of encrypted files stay as they are. Of two updates of a key or a webhook the later one counts, so \
+         exchange no secret meanwhile.",
+    )
+    .gives(Shape::single::<Resealing>(ELEMENT))
+    .codes(&[&[Code::NoDataKey, Code::LevelNotReached]]);
+
+pub(crate) async fn reseal(State(app): State<App>, caller: Caller) -> ApiResult {
+    Ok(envelope::single(ELEMENT, &app.reseal(&caller).await?))
+}

@@ -1,0 +1,78 @@
+//! Login and logout: the one way to a token.
+
+use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::RETRY_AFTER;
+use axum::response::IntoResponse;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::http::{
+    Agent, ApiError, ApiResult, App, Caller, Doc, Object, PROPOSED, RequestIdText, SentBy, Shape, envelope,
+};
+use crate::model::code::Code;
+use crate::model::limits::LOGIN_BODY_BYTES_MAX;
+use crate::operations::new_token;
+use crate::operations::sign_in::{Applicant, NotSignedIn, SignedIn};
+
+const DOC: Doc = Doc::new("Login");
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "Credentials")]
+pub(crate) struct LoginRequest {
+    name: String,
+    password: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Login<'a> {
+    user_id: &'a str,
+    name: &'a str,
+    role: &'static str,
+    owner_id: &'a str,
+    token: &'a str,
+}
+
+pub(crate) const LOG_IN: Doc = DOC
+    .says(
+        "A new token, valid for 7 days. After 5 failures of a user in a minute, and where too many wait, `Retry-After` \
+         says when to come back.",
+    )
+    .gives(Shape::single::<Login>("loginResponse"))
+    .codes(&[&[Code::NotAllowedAccess, Code::TooManyLogins]]);
+
+pub(crate) async fn log_in(
+    State(app): State<App>,
+    SentBy(sender): SentBy,
+    RequestIdText(request): RequestIdText,
+    Agent(agent): Agent,
+    Object(LoginRequest { name, password }): Object<LoginRequest, LOGIN_BODY_BYTES_MAX>,
+) -> ApiResult {
+    match app.sign_in(Applicant { name, password, sender, agent, request, token: new_token() }).await {
+        Ok(SignedIn { user, token }) => {
+            let login =
+                Login { user_id: &user.id, name: &user.name, role: user.role_word(), owner_id: "", token: &token };
+            Ok(envelope::single("loginResponse", &login))
+        }
+        Err(not) => refused(not),
+    }
+}
+
+/// Response to a password that was not looked at, or was not the right one.
+pub(crate) fn refused(not: NotSignedIn) -> ApiResult {
+    match not {
+        NotSignedIn::Later(wait, refusal) => {
+            let mut response = ApiError(refusal).into_response();
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+            Ok(response)
+        }
+        NotSignedIn::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+pub(crate) const LOG_OUT: Doc = DOC.says("Revokes the token of the request, on every node.").codes(&[PROPOSED]);
+
+pub(crate) async fn log_out(State(app): State<App>, caller: Caller) -> ApiResult {
+    app.sign_out(&caller).await?;
+    Ok(envelope::done())
+}

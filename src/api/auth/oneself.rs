@@ -1,0 +1,100 @@
+//! `/auth/v1/user` and `/auth/v1/sessions`: who one is, and where one is logged in.
+
+use axum::extract::State;
+use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
+use crate::catalog::page::Listed;
+use crate::model::access::Token;
+use crate::model::code::Code;
+use crate::model::grant::{Grants, Verb};
+use crate::model::time::Timestamp;
+use crate::openapi::Param;
+use crate::operations::oneself::{Oneself, SessionRequest};
+
+const DOC: Doc = Doc::new("Oneself");
+
+/// A caller.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Oneself")]
+struct OneselfView<'a> {
+    /// Of the user, or `token:NAME`.
+    name: &'a str,
+    grants: &'a Grants,
+    /// Verbs that these grants give, somewhere at least.
+    verbs: Vec<Verb>,
+    /// `login`, `token` or `certificate`.
+    signed_in_by: &'a str,
+    /// Expiry of the token: `YYYY-MM-DD HH:MM:SS`, UTC; empty for never.
+    until: String,
+}
+
+pub(crate) const SHOW: Doc =
+    DOC.says("Who the caller is, and what was granted to it.").gives(Shape::single::<OneselfView>("user"));
+
+pub(crate) async fn show(State(app): State<App>, caller: Caller, _: Fresh) -> Response {
+    let Oneself { name, grants, verbs, signed_in_by, until } = app.oneself(&caller);
+    let until = until.map(Timestamp::text).unwrap_or_default();
+    let view = OneselfView { name: &name, grants: &grants, verbs: verbs.into_iter().collect(), signed_in_by, until };
+    envelope::single("user", &view)
+}
+
+/// A login.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
+struct SessionView<'a> {
+    /// Name of its token in the audit trail.
+    id: &'a str,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    since: String,
+    until: String,
+    /// From where it was begun; empty where that is not known.
+    address: String,
+    /// The program, by its own word.
+    agent: &'a str,
+}
+
+impl<'a> SessionView<'a> {
+    fn new(session: &'a Token) -> Self {
+        SessionView {
+            id: session.hash.id(),
+            since: session.ctime.text(),
+            until: session.expires.text(),
+            address: session.from.address.map(|address| address.to_string()).unwrap_or_default(),
+            agent: &session.from.agent,
+        }
+    }
+}
+
+pub(crate) const SESSIONS: Doc = DOC
+    .says(
+        "A page of the logins of the caller, or with `user` of somebody else for who manages everybody; newest first.",
+    )
+    .query(&[&[Param::text("user", "Whose; absent for the caller's own.")], PAGING])
+    .gives(Shape::list::<SessionView>("data"));
+
+pub(crate) async fn sessions(State(app): State<App>, caller: Caller, query: Query, _: Fresh) -> ApiResult {
+    let page = query.page()?;
+    let sessions = app.sessions(&caller, query.get("user"))?;
+    Ok(envelope::list("data", &Listed::cut(sessions.iter(), &page), |session| SessionView::new(session)))
+}
+
+pub(crate) const END_SESSIONS: Doc = DOC
+    .says(
+        "Ends logins by their ids, on every node: one's own, or those of others for who manages everybody. One that is \
+         not \
+         there is success.",
+    )
+    .gives(Shape::batch::<()>("session"))
+    .codes(&[&[Code::InvalidParameter, Code::LevelNotReached]]);
+
+pub(crate) async fn end_sessions(
+    State(app): State<App>,
+    caller: Caller,
+    Strict(batch): Strict<SessionRequest>,
+) -> ApiResult {
+    let outcomes = app.end_sessions(&caller, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
+}

@@ -1,0 +1,54 @@
+//! Bodies with contents of config files: their limit of bytes leaves room for the limit of characters.
+
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::api::http::{ApiError, App, Batch, Input, Noted, Sketch, Unknown, read_body_within};
+use crate::model::limits;
+
+/// A batch of files.
+pub(crate) struct FileBatch<T>(pub(crate) Batch<T>);
+
+/// The same, and its items answer for the fields that are not known.
+pub(crate) struct NotedFileBatch<T>(pub(crate) Batch<T>);
+
+impl<T: DeserializeOwned> FromRequest<App> for FileBatch<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        Ok(FileBatch(Batch::parse(&read(request, app).await?)?))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for NotedFileBatch<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, ApiError> {
+        let unknown = Unknown::of(&request)?;
+        let Noted(batch) = Noted::read(unknown, &read(request, app).await?)?;
+        Ok(NotedFileBatch(batch))
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Input for FileBatch<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        Batch::<T>::describe(sketch);
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Input for NotedFileBatch<T> {
+    fn describe(sketch: &mut Sketch<'_>) {
+        Noted::<T>::describe(sketch);
+    }
+}
+
+async fn read(request: Request, app: &App) -> Result<Bytes, ApiError> {
+    read_body_within(request, bytes_max(app.bounds.config_content_chars_max)).await
+}
+
+/// For one content of so many characters, and what is usual beside it.
+fn bytes_max(content_chars_max: usize) -> usize {
+    limits::BODY_BYTES_MAX + content_chars_max * limits::BODY_BYTES_PER_CHARACTER
+}

@@ -1,0 +1,97 @@
+//! `GET /config/v1/configfiles/release/diff`: differences between two of the draft of a file, what is in force for all
+//! clients, and any release.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+
+use super::encryption;
+use super::releases::{KEY, key};
+use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, Query, Shape, envelope};
+use crate::api::releases::{ACTIVE, DRAFT, DiffSide, Difference, SIDES, no_release};
+use crate::catalog::Catalog;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_file::{ConfigKey, ConfigRelease, Format};
+use crate::model::content::Content;
+use crate::model::{diff, properties};
+use crate::operations::FAR;
+
+/// Time limit of the search for the fewest lines that tell one text from another.
+const SEARCH_MAX: Duration = Duration::from_millis(500);
+
+pub(crate) const DIFF: Doc = Doc::new("Config releases")
+    .says("What is different between two of: the draft of a file, what is in force, and any release of it. If one of them is encrypted, this needs edit.")
+    .query(&[KEY, SIDES])
+    .gives(Shape::single::<Difference>("diff"))
+    .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource, Code::NotAllowedAccess], encryption::READ_CODES]);
+
+pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let (key, read_scope, (from, to)) = (key(&query)?, caller.read_scope(), DiffSide::named(&query));
+    let (reader, named) = (app.clone(), key.clone());
+    let find = move |catalog: &Catalog| {
+        if !read_scope.sees(&key.namespace, &key.group) {
+            return Err(Code::NotFoundResource.into());
+        }
+        Ok((text_of(catalog, &key, &from)?, text_of(catalog, &key, &to)?))
+    };
+    app.scan(FAR, find, move |found: Result<_, Refusal>| {
+        let (mut from, mut to) = found?;
+        for side in [&mut from, &mut to] {
+            side.content = if side.encrypted {
+                (&*reader.needed_content(&caller, &named, (true, &side.content))?).into()
+            } else {
+                reader.whole(&side.content)?
+            };
+        }
+        Ok(envelope::single("diff", &between_texts(from, to)))
+    })
+    .await?
+}
+
+/// One side of a file's diff.
+struct FileText {
+    side: DiffSide,
+    content: Content,
+    encrypted: bool,
+    format: Format,
+}
+
+fn text_of(catalog: &Catalog, key: &ConfigKey, word: &str) -> Result<FileText, Refusal> {
+    let of_release = |release: &Arc<ConfigRelease>| FileText {
+        side: DiffSide { release_name: release.name.clone(), version: release.version },
+        content: release.content.clone(),
+        encrypted: release.encrypted,
+        format: Format::of_suffix(&key.file).unwrap_or(release.format),
+    };
+    let file = catalog.configs.file(key).ok_or_else(|| Refusal::new(Code::NotFoundResource, "no such config file"))?;
+    let nothing = |encrypted: bool, content: Content| FileText {
+        side: DiffSide::unreleased(),
+        content,
+        encrypted,
+        format: Format::of_suffix(&key.file).unwrap_or(file.format),
+    };
+    match word {
+        DRAFT => Ok(nothing(file.encrypted, file.content.clone())),
+        ACTIVE => {
+            Ok(catalog.configs.active_release(key).map_or_else(|| nothing(false, Content::default()), of_release))
+        }
+        name => catalog.configs.release(key, name).map(of_release).ok_or_else(|| no_release(name)),
+    }
+}
+
+fn between_texts(from: FileText, to: FileText) -> Difference {
+    let is_properties = [from.format, to.format].iter().all(|format| *format == Format::Properties);
+    let pairs = || Some((properties::parse(&from.content).ok()?, properties::parse(&to.content).ok()?));
+    // What cannot be parsed yet is text.
+    match pairs().filter(|_| is_properties) {
+        Some((before, after)) => {
+            let changes = Some(diff::of_pairs(&before, &after));
+            Difference { from: from.side, to: to.side, changes, lines: None }
+        }
+        None => {
+            let lines = Some(diff::of_texts(&from.content, &to.content, Instant::now() + SEARCH_MAX));
+            Difference { from: from.side, to: to.side, changes: None, lines }
+        }
+    }
+}

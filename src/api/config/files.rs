@@ -1,0 +1,140 @@
+//! `/config/v1/configfiles`: config files as they are edited. Clients see what was released of them.
+
+use axum::extract::State;
+
+use super::CONTENTS;
+use super::batch::FileBatch;
+use super::encryption;
+use crate::api::http::{
+    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, PAGING, PROPOSED, Query, REVISION, Shape, answer, envelope,
+};
+use crate::api::view::{ConfigFileView, FileStatus};
+use crate::catalog::configs::FileFilter;
+use crate::catalog::{Catalog, Op};
+use crate::model::code::Code;
+use crate::model::config_file::{ConfigFileDraft, ConfigKey};
+use crate::openapi::Param;
+use crate::operations::FAR;
+
+const DOC: Doc = Doc::new("Config files");
+const WRITE: Doc = DOC.gives(Shape::one_or_batch::<ConfigFileView>("configFile"));
+/// Codes that refuse the name of a file.
+pub(crate) const KEY_FIELDS: &[Code] = &[
+    Code::InvalidNamespaceName,
+    Code::InvalidConfigFileGroupName,
+    Code::InvalidConfigFileName,
+    Code::InvalidParameter,
+];
+/// Codes that refuse the other fields of an item.
+pub(crate) const FIELDS: &[Code] =
+    &[Code::InvalidConfigFileContentLength, Code::InvalidConfigFileFormat, Code::InvalidConfigFileTags];
+const FILTERS: &[Param] = &[
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("group", "Exact, or with `*` a glob that ignores case."),
+    Param::text("name", "Name of the file; with `*` a glob that ignores case."),
+    Param::text(
+        "content",
+        "A text that the content of the file holds; letter case counts. Encrypted contents are never searched.",
+    ),
+];
+/// Query keys that [`key`] reads.
+const KEY: &[Param] = &[
+    Param::text("namespace", "Namespace of the file.").required(),
+    Param::text("group", "Group of the file.").required(),
+    Param::text("name", "Name of the file.").also(&["file_name", "fileName"]).required(),
+];
+
+/// The key that a query names; all three parts are needed.
+fn key(query: &Query) -> Result<ConfigKey, ApiError> {
+    let file = ["name", "file_name", "fileName"].iter().find_map(|key| query.get(key));
+    let file = file.map_or_else(|| query.required("name"), Ok)?;
+    Ok(ConfigKey::new(query.required("namespace")?, query.required("group")?, file))
+}
+
+pub(crate) const GET: Doc = DOC
+    .says("One file; the content of one that is kept encrypted for who may edit it.")
+    .query(&[KEY])
+    .gives(Shape::single::<ConfigFileView>("configFile"))
+    .codes(&[&[Code::NotFoundResource], encryption::READ_CODES]);
+
+pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let key = key(&query)?;
+    let (file, status) = {
+        let catalog = app.node.state().catalog();
+        let seen = caller.read_scope().sees(&key.namespace, &key.group);
+        let file = catalog.configs.file(&key).filter(|_| seen).cloned().ok_or(Code::NotFoundResource)?;
+        let status = FileStatus::of(&file, &catalog);
+        (file, status)
+    };
+    let content = app.shown_content(&caller, &key, (file.encrypted, &file.content))?;
+    Ok(envelope::single("configFile", &ConfigFileView::new(&file, status).with_content(content.as_deref())))
+}
+
+pub(crate) const LIST: Doc = DOC
+    .says("A page of files, newest change first, without the contents unless `brief=false` asks for them.")
+    .query(&[FILTERS, &[CONTENTS], PAGING])
+    .gives(Shape::list::<ConfigFileView>("configFiles"));
+
+pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let filter = FileFilter {
+        namespace: query.name("namespace"),
+        group: query.name("group"),
+        file: query.name("name"),
+        content: query.text("content"),
+        read_scope: caller.read_scope(),
+        ..FileFilter::default()
+    };
+    let (with_content, page) = (query.flag("brief")? == Some(false), query.page()?);
+    let find = move |catalog: &Catalog| {
+        catalog.configs.list_files(&filter, &page).map(|file| (FileStatus::of(&file, catalog), file))
+    };
+    // Even few files may be megabytes of text.
+    app.scan(FAR, find, move |listed| {
+        envelope::list("configFiles", &listed, |(status, file)| {
+            let view = ConfigFileView::new(file, *status);
+            if with_content { view } else { view.with_content(None) }
+        })
+    })
+    .await
+}
+
+pub(crate) const CREATE: Doc = WRITE
+    .says("Creates files, which clients see when they are published; a missing namespace and group are made. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column. With `encrypted` the content is kept encrypted under `--data-key-file`: no list, search, export or backup shows it.")
+    .codes(&[KEY_FIELDS, FIELDS, encryption::CODES, &[Code::ExistedResource, Code::NotFoundResource]]);
+
+pub(crate) async fn create(app: State<App>, caller: Caller, FileBatch(batch): FileBatch<ConfigFileDraft>) -> ApiResult {
+    write(&app, &caller, Op::Create, batch).await
+}
+
+pub(crate) const UPDATE: Doc = WRITE
+    .says("Updates files: an absent field stays. Clients see nothing of it until it is published. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column. `encrypted` turns encryption on or off for the draft and for what is released of it from then on.")
+    .codes(&[KEY_FIELDS, FIELDS, encryption::CODES, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
+
+pub(crate) async fn update(app: State<App>, caller: Caller, FileBatch(batch): FileBatch<ConfigFileDraft>) -> ApiResult {
+    write(&app, &caller, Op::Update, batch).await
+}
+
+pub(crate) const DELETE: Doc = WRITE
+    .says("Deletes files with their releases; one that is not there is success.")
+    .codes(&[KEY_FIELDS, &[Code::DataConflict]]);
+
+pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ConfigFileDraft>) -> ApiResult {
+    write(&app, &caller, Op::Delete, batch).await
+}
+
+pub(crate) const DELETE_ONE: Doc = WRITE
+    .says("Deletes one file with its releases.")
+    .query(&[KEY, &[REVISION]])
+    .codes(&[KEY_FIELDS, &[Code::DataConflict], PROPOSED]);
+
+pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> ApiResult {
+    let ConfigKey { namespace, group, file } = key(&query)?;
+    let revision = query.text(REVISION.name);
+    let draft = ConfigFileDraft { namespace, group, name: file, revision, ..ConfigFileDraft::default() };
+    delete(app, caller, Batch::of_one(draft)).await
+}
+
+async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> ApiResult {
+    let (outcomes, warnings) = app.config_files(caller, op, batch.items).await?;
+    Ok(answer::one_or_batch(app, outcomes, warnings, batch.is_single))
+}

@@ -1,0 +1,358 @@
+//! `/config/v1/configfiles/release…`: publishing, what was published, and rolling back.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::CONTENTS;
+use super::batch::NotedFileBatch;
+use super::encryption;
+use super::files::{FIELDS as FILE_FIELDS, KEY_FIELDS};
+use super::force::Force;
+use crate::api::http::{
+    ApiError, ApiResult, App, Batch, Caller, Doc, Fresh, Noted, PAGING, PROPOSED, Query, Shape, answer, envelope,
+};
+use crate::api::releases::answer_history;
+use crate::api::view::{ConfigReleaseView, EventView};
+use crate::catalog::Catalog;
+use crate::catalog::configs::FileFilter;
+use crate::catalog::history::Thing;
+use crate::catalog::page::{Listed, Page};
+use crate::model::audience::{ClientLabel, ClientPercent};
+use crate::model::code::Code;
+use crate::model::config_file::{ConfigFileDraft, ConfigKey, ConfigPublish, ConfigRelease, ConfigReleaseDraft, Tag};
+use crate::model::content::Content;
+use crate::model::release::{GivenTime, ReleaseOp};
+use crate::model::{limits, name};
+use crate::openapi::Param;
+use crate::operations::FAR;
+
+const DOC: Doc = Doc::new("Config releases");
+const WRITE: Doc = DOC.gives(Shape::batch::<ConfigReleaseView>("configFileRelease"));
+const FILTERS: &[Param] = &[
+    Param::text("namespace", "Exact, or with `*` a glob that ignores case."),
+    Param::text("group", "Exact, or with `*` a glob that ignores case."),
+    Param::text("file_name", "Exact, or with `*` a glob that ignores case.").also(&["fileName"]),
+    Param::text("release_name", "Exact, or with `*` a glob that ignores case.").also(&["name"]),
+    Param::flag("only_active", "Only what clients see."),
+];
+/// Codes that refuse the name of a release; a draft brings its labels along.
+const NAMED: &[Code] = &[
+    Code::InvalidNamespaceName,
+    Code::InvalidConfigFileGroupName,
+    Code::InvalidConfigFileName,
+    Code::InvalidParameter,
+    Code::InvalidMatchRule,
+];
+/// Query keys that [`key`] reads.
+pub(crate) const KEY: &[Param] = &[
+    Param::text("namespace", "Namespace of the file.").required(),
+    Param::text("group", "Group of the file.").required(),
+    Param::text("file_name", "Name of the file.").also(&["fileName"]).required(),
+];
+const RELEASE: Param = Param::text("release_name", "Name of the release.").also(&["name"]);
+
+/// Codes that refuse a publication.
+const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat, Code::TooMany];
+
+pub(crate) const PUBLISH: Doc = DOC
+    .says("Publishes files as they stand, if they are well-formed by their format; without a name, one is made. With `md5`, only if that is of the published content.")
+    .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
+    .codes(&[NAMED, PUBLISHED, encryption::READ_CODES, &[Code::NotFoundResource]]);
+
+pub(crate) async fn publish(
+    app: State<App>,
+    caller: Caller,
+    force: Force,
+    Noted(batch): Noted<ConfigReleaseDraft>,
+) -> ApiResult {
+    let outcomes = app.publish_files(&caller, batch.items, force.0).await?;
+    Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
+}
+
+/// A config file, and how it is published.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct PublishBody {
+    /// Free text of 1 to 128 characters; made of file and time where absent.
+    #[serde(alias = "releaseName")]
+    release_name: Option<String>,
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    namespace: String,
+    #[schemars(regex(pattern = name::IDENTIFIER_PATTERN))]
+    group: String,
+    #[serde(alias = "fileName", alias = "name")]
+    file_name: String,
+    /// Absent, that of the file stays.
+    content: Option<String>,
+    /// Encryption of the content from here on; absent, as the file is.
+    encrypted: Option<bool>,
+    /// `XChaCha20-Poly1305`, also where absent or empty; there is no other.
+    #[serde(rename = "encryptAlgo", alias = "encrypt_algo")]
+    encrypt_algo: Option<String>,
+    /// At most 1024 characters.
+    comment: Option<String>,
+    /// `text`, `yaml`, `xml`, `json`, `html`, `properties` or `toml`; else what the suffix of the name says.
+    format: Option<String>,
+    /// At most 1024 characters.
+    #[serde(alias = "releaseDescription")]
+    release_description: Option<String>,
+    /// `normal`, also where absent, or `gray`.
+    #[serde(alias = "releaseType")]
+    release_type: Option<String>,
+    /// Clients of a gray release: all labels have to match, and it needs one.
+    #[serde(rename = "betaLabels", alias = "beta_labels", alias = "client_labels")]
+    beta_labels: Option<Vec<ClientLabel>>,
+    /// The share of the clients that a gray release is for, beside or instead of labels.
+    #[serde(alias = "clientPercent")]
+    client_percent: Option<ClientPercent>,
+    /// Publishes what is written now at that time: RFC 3339, or `YYYY-MM-DD HH:MM:SS` in UTC.
+    #[serde(alias = "publishAt")]
+    publish_at: Option<GivenTime>,
+    tags: Option<Vec<Tag>>,
+    /// Of the content that is published now; with another the item is refused with 409000.
+    md5: Option<String>,
+    /// Of the file as it is edited; with another the item is refused with 409000.
+    revision: Option<String>,
+}
+
+impl From<PublishBody> for ConfigPublish {
+    fn from(body: PublishBody) -> Self {
+        let release = ConfigReleaseDraft {
+            name: body.release_name,
+            namespace: body.namespace.clone(),
+            group: body.group.clone(),
+            file_name: body.file_name.clone(),
+            release_description: body.release_description,
+            release_type: body.release_type,
+            beta_labels: body.beta_labels,
+            client_percent: body.client_percent,
+            publish_at: body.publish_at,
+            ..ConfigReleaseDraft::default()
+        };
+        let file = ConfigFileDraft {
+            namespace: body.namespace,
+            group: body.group,
+            name: body.file_name,
+            content: body.content,
+            format: body.format,
+            comment: body.comment,
+            tags: body.tags,
+            revision: body.revision,
+            encrypted: body.encrypted,
+            encrypt_algo: body.encrypt_algo,
+            ..ConfigFileDraft::default()
+        };
+        ConfigPublish { file, release, md5: body.md5 }
+    }
+}
+
+pub(crate) const CREATE_AND_PUBLISH: Doc = DOC
+    .says("Writes files and publishes them if they are well-formed by their format: both or neither. With `md5`, only if that is of the published content.")
+    .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
+    .codes(&[KEY_FIELDS, FILE_FIELDS, PUBLISHED, encryption::CODES, &[Code::InvalidMatchRule]]);
+
+pub(crate) async fn create_and_publish(
+    app: State<App>,
+    caller: Caller,
+    force: Force,
+    NotedFileBatch(batch): NotedFileBatch<PublishBody>,
+) -> ApiResult {
+    let batch = batch.made(|body| Ok(ConfigPublish::from(body)));
+    let outcomes = app.create_and_publish_files(&caller, batch.items, force.0).await?;
+    Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
+}
+
+pub(crate) const STOP_GRAY: Doc = WRITE
+    .says("Stops gray releases: their clients fall back to the normal one at once.")
+    .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
+
+pub(crate) async fn stop_gray(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
+    change(&app, &caller, ReleaseOp::StopGray, batch).await
+}
+
+pub(crate) const PROMOTE: Doc = WRITE
+    .says("Makes normal releases of active gray ones, in one step: their clients never step back.")
+    .codes(&[NAMED, &[Code::BadRequest, Code::ExistedResource, Code::NotFoundResource]]);
+
+pub(crate) async fn promote(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
+    change(&app, &caller, ReleaseOp::Promote, batch).await
+}
+
+pub(crate) const WITHDRAW: Doc = WRITE
+    .says("Takes active normal releases from all clients; with `to_previous`, back to the one before each.")
+    .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
+
+pub(crate) async fn withdraw(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
+    change(&app, &caller, ReleaseOp::Withdraw, batch).await
+}
+
+pub(crate) const HISTORY: Doc = DOC
+    .says("What became of the releases of one file, newest first; of many events the newest 200.")
+    .query(&[KEY, PAGING])
+    .gives(Shape::releases::<EventView>("data"))
+    .codes(&[&[Code::InvalidConfigFileName]]);
+
+pub(crate) async fn history(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let (key, read_scope, page) = (key(&query)?, caller.read_scope(), query.page()?);
+    let find = move |catalog: &Catalog| {
+        if !read_scope.sees(&key.namespace, &key.group) {
+            return Ok((Listed::amount(0), Some(0)));
+        }
+        let removed_through = catalog.configs.removed_through_version(&key);
+        let events = catalog.history.numbered(&Thing::File(key));
+        Ok((Listed::cut(events.iter(), &page), Some(removed_through)))
+    };
+    answer_history(&app, find).await
+}
+
+pub(crate) const ROLL_BACK: Doc = WRITE
+    .says("Makes earlier releases active again, under a new version.")
+    .codes(&[NAMED, &[Code::NoNeedUpdate, Code::BadRequest, Code::NotFoundResource]]);
+
+pub(crate) async fn roll_back(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
+    change(&app, &caller, ReleaseOp::Rollback, batch).await
+}
+
+pub(crate) const DELETE: Doc = WRITE
+    .says("Deletes releases that are not active; one that is not there is success.")
+    .codes(&[NAMED, &[Code::BadRequest]]);
+
+pub(crate) async fn delete(app: State<App>, caller: Caller, Noted(batch): Noted<ConfigReleaseDraft>) -> ApiResult {
+    change(&app, &caller, ReleaseOp::Delete, batch).await
+}
+
+async fn change(app: &App, caller: &Caller, op: ReleaseOp, batch: Batch<ConfigReleaseDraft>) -> ApiResult {
+    let outcomes = app.change_config_releases(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
+}
+
+pub(crate) const DELETE_ONE: Doc = WRITE
+    .says("Deletes one release that is not active.")
+    .query(&[KEY, &[RELEASE.required()]])
+    .codes(&[NAMED, &[Code::BadRequest], PROPOSED]);
+
+pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query) -> ApiResult {
+    let ConfigKey { namespace, group, file } = key(&query)?;
+    let name = Some(release_name(&query)?.to_owned());
+    let draft = ConfigReleaseDraft { name, namespace, group, file_name: file, ..ConfigReleaseDraft::default() };
+    let batch = Batch::of_one(draft);
+    change(&app, &caller, ReleaseOp::Delete, batch).await
+}
+
+/// In queries about releases `name` is the release, so the file is `file_name` alone.
+pub(crate) fn key(query: &Query) -> Result<ConfigKey, ApiError> {
+    let file = query.get("fileName").map_or_else(|| query.required("file_name"), Ok)?;
+    let key = ConfigKey::new(query.required("namespace")?, query.required("group")?, file);
+    name::check_config_file(&key.file)?;
+    Ok(key)
+}
+
+fn release_name(query: &Query) -> Result<&str, ApiError> {
+    query.get("name").map_or_else(|| query.required("release_name"), Ok)
+}
+
+pub(crate) const GET: Doc = DOC
+    .says("The named release of a file, or without a name the active one; the content of one that is kept encrypted for who may edit the file.")
+    .query(&[KEY, &[RELEASE]])
+    .gives(Shape::single::<ConfigReleaseView>("configFileRelease"))
+    .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource], encryption::READ_CODES]);
+
+pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let key = key(&query)?;
+    let release = {
+        let catalog = app.node.state().catalog();
+        match query.get("release_name").or_else(|| query.get("name")) {
+            Some(name) => catalog.configs.release(&key, name).cloned(),
+            None => catalog.configs.active_release(&key).cloned(),
+        }
+    };
+    let seen = caller.read_scope().sees(&key.namespace, &key.group);
+    let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
+    let is_in_memory = release.content.text().is_some();
+    let show = move |app: &App| {
+        let content = app.shown_content(&caller, &key, (release.encrypted, &release.content))?;
+        Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release).with_content(content.as_deref())))
+    };
+    if is_in_memory {
+        return show(&app);
+    }
+    let reader = app.clone();
+    app.on_scan_turn(move || show(&reader)).await?
+}
+
+pub(crate) const LIST: Doc = DOC
+    .says("A page of releases of all matching files, without the contents unless `brief=false` asks for them.")
+    .query(&[FILTERS, &[CONTENTS], PAGING])
+    .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"));
+
+pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let filter = FileFilter {
+        namespace: query.name("namespace"),
+        group: query.name("group"),
+        file: query.name("file_name").or_else(|| query.name("fileName")),
+        content: None,
+        release: query.name("release_name").or_else(|| query.name("name")),
+        only_active: query.flag("only_active")?.unwrap_or(false),
+        read_scope: caller.read_scope(),
+    };
+    let (with_content, page) = (query.flag("brief")? == Some(false), query.page()?);
+    let find = move |catalog: &Catalog| {
+        (catalog.configs.list_releases(&filter, &page), catalog.configs.removed_through_version_of(&filter))
+    };
+    answer_list(&app, with_content, find).await
+}
+
+pub(crate) const VERSIONS: Doc = DOC
+    .says("The releases of one file, highest version first: without any of `offset`, `limit`, `order` and `after` all of them, but not more than 1000. `amount` counts all.")
+    .query(&[KEY, &[CONTENTS], PAGING])
+    .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"))
+    .codes(&[&[Code::InvalidConfigFileName]]);
+
+pub(crate) async fn versions(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
+    let (key, read_scope) = (key(&query)?, caller.read_scope());
+    let with_content = query.flag("brief")? == Some(false);
+    let is_paged = with_content || ["offset", "limit", "order", "after"].iter().any(|key| query.get(key).is_some());
+    let unpaged = Page::first(limits::VERSIONS_UNPAGED_MAX);
+    let page = if is_paged { query.page()? } else { unpaged };
+    let find = move |catalog: &Catalog| {
+        if !read_scope.sees(&key.namespace, &key.group) {
+            return (Listed::amount(0), Some(0));
+        }
+        let rows = catalog.configs.versions_of(&key);
+        (Listed::cut(rows.iter(), &page), Some(catalog.configs.removed_through_version(&key)))
+    };
+    answer_list(&app, with_content, find).await
+}
+
+/// Even few releases may be megabytes of text.
+async fn answer_list(
+    app: &App,
+    with_content: bool,
+    find: impl FnOnce(&Catalog) -> (Listed<Arc<ConfigRelease>>, Option<u64>) + Send + 'static,
+) -> ApiResult {
+    let reader = app.clone();
+    app.scan(FAR, find, move |(listed, removed_through)| {
+        envelope::list_releases("configFileReleases", &listed, removed_through, |release| {
+            let is_shown = with_content && !release.encrypted;
+            // One that was deleted meanwhile is shown without.
+            let content = is_shown.then(|| reader.whole(&release.content).ok()).flatten();
+            ReleaseWithContent { release, content }
+        })
+    })
+    .await
+}
+
+/// A release with a content that is read when it is its turn, and not kept for the next one.
+struct ReleaseWithContent<'a> {
+    release: &'a ConfigRelease,
+    content: Option<Content>,
+}
+
+impl Serialize for ReleaseWithContent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        ConfigReleaseView::new(self.release).with_content(self.content.as_deref()).serialize(serializer)
+    }
+}

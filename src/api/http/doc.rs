@@ -1,0 +1,272 @@
+//! Documentation of the routes: beside each row of the table of routes stands a [`Doc`].
+//!
+//! A constant above the handler says what the route does (`says`), which keys of the query it reads
+//! (`query`), what a success carries (`gives`) and with which codes it may refuse (`codes`).
+//! What a handler's arguments tell is not repeated there: [`Input`], beside each extractor, says what it reads and
+//! how it refuses, so that body and consistency of a route are described by the handler's own types.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use axum::extract::{Extension, State};
+use axum::http::Method;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Value, json};
+
+use super::envelope::{self, Coded, Shape};
+use super::route::{Access, Terms, is_read_of};
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::model::rule::Family;
+use crate::openapi::{Operation, Param, Reply, SchemaOf, Security};
+use crate::operations::Caller;
+
+const JSON: &str = "application/json";
+pub(crate) const ZIP: &str = "application/zip";
+
+/// Query keys that [`super::query::Query::page`] reads.
+pub(crate) const PAGING: &[Param] = &[
+    Param::whole("offset", "Rows to leave out.", 0),
+    Param::whole(
+        "limit",
+        "Rows of the page: more than 100 is cut down, 0 gives the amount alone.",
+        limits::PAGE_ROWS_MAX,
+    ),
+    Param::text("order", "`key`: by namespace, group, name and id instead, where no change moves a row."),
+    Param::text("after", "The `after` of the page before, by key: the rows behind it. Not together with `offset`."),
+];
+
+/// Parameters that [`super::query::Query::page_of_all`] reads.
+pub(crate) const PAGING_OF_ALL: &[Param] = &[
+    PAGING[0],
+    Param::number("limit", "Rows of the page, which is cut to no other number: all where absent, 0 the amount alone."),
+    PAGING[2],
+    PAGING[3],
+];
+
+/// Of what is deleted by a query.
+pub(crate) const REVISION: Param = Param::text("revision", "Refused with 409000 if this is not the current one.");
+
+/// Codes that the cluster may answer to a write, and to a read that needs its majority.
+pub(crate) const PROPOSED: &[Code] = &[Code::NoLeader, Code::OutcomeUnknown, Code::NoRoom];
+
+/// The description of a route, without what its handler's arguments say.
+#[derive(Clone, Copy)]
+pub(crate) struct Doc {
+    tag: &'static str,
+    summary: &'static str,
+    query: &'static [&'static [Param]],
+    item: Option<SchemaOf>,
+    answer: Success,
+    codes: &'static [&'static [Code]],
+}
+
+#[derive(Clone, Copy)]
+enum Success {
+    Json(Shape),
+    Raw(&'static [Raw]),
+}
+
+/// An answer that is not in the envelope: status, media type, what it is.
+type Raw = (u16, &'static str, &'static str);
+
+impl Doc {
+    /// A route of the group `tag`, which answers `code` and `info` alone.
+    pub(crate) const fn new(tag: &'static str) -> Self {
+        Doc { tag, summary: "", query: &[], item: None, answer: Success::Json(Shape::Plain), codes: &[] }
+    }
+
+    /// Sets the purpose of the route, in one sentence.
+    pub(crate) const fn says(self, summary: &'static str) -> Self {
+        Doc { summary, ..self }
+    }
+
+    /// The keys that the handler reads of the query.
+    pub(crate) const fn query(self, query: &'static [&'static [Param]]) -> Self {
+        Doc { query, ..self }
+    }
+
+    /// An item of the body, where the handler's arguments do not tell.
+    pub(crate) const fn takes(self, item: SchemaOf) -> Self {
+        Doc { item: Some(item), ..self }
+    }
+
+    /// Sets the body of a success.
+    pub(crate) const fn gives(self, shape: Shape) -> Self {
+        Doc { answer: Success::Json(shape), ..self }
+    }
+
+    /// Answers outside of the envelope.
+    pub(crate) const fn gives_raw(self, raw: &'static [Raw]) -> Self {
+        Doc { answer: Success::Raw(raw), ..self }
+    }
+
+    /// The codes that it may answer beside 200000, for the whole request or for an item.
+    pub(crate) const fn codes(self, codes: &'static [&'static [Code]]) -> Self {
+        Doc { codes, ..self }
+    }
+
+    /// True if the handler reads this key of the query.
+    #[cfg(test)]
+    pub(crate) fn reads(&self, key: &str) -> bool {
+        self.query.iter().copied().flatten().any(|param| param.name == key)
+    }
+
+    /// True if a success carries rows.
+    #[cfg(test)]
+    pub(crate) fn is_list(&self) -> bool {
+        matches!(self.answer, Success::Json(Shape::List(_) | Shape::Releases(_)))
+    }
+
+    /// The whole description of a row.
+    pub(crate) fn operation(
+        &self,
+        method: &Method,
+        path: &str,
+        terms: Terms,
+        inputs: Inputs,
+        schemas: &mut SchemaGenerator,
+    ) -> Operation {
+        let codes = self.codes.iter().copied().flatten().copied();
+        // A defect, and the limits of time and memory, which meet any route.
+        let of_all = [Code::TooMuchUnderWay, Code::ExecuteException, Code::OutcomeUnknown, Code::ReadTimedOut];
+        let codes = codes.chain(of_all).collect();
+        let mut sketch =
+            Sketch { schemas, item: self.item, query: self.query.concat(), body: None, body_types: &[JSON], codes };
+        inputs(&mut sketch);
+        if !terms.is_always {
+            sketch.codes.insert(Code::StateDiverged);
+        }
+        if terms.access != Access::Anyone {
+            sketch.codes.insert(Code::NotAllowedAccess);
+            // A token that this node has not heard of is asked for, which needs a majority.
+            sketch.codes.extend([Code::EmptyAuthToken, Code::TokenNotExisted, Code::NoLeader]);
+            if !is_read_of(method, path) {
+                sketch.codes.insert(Code::OperationRoleForbidden);
+            }
+        }
+        Operation {
+            method: method.clone(),
+            path: path.to_owned(),
+            tag: self.tag,
+            summary: self.summary,
+            security: if terms.access == Access::Anyone { Security::Open } else { Security::Token },
+            path_params: Vec::new(),
+            replies: self.replies(&mut sketch),
+            query: sketch.query,
+            body: sketch.body,
+            body_types: sketch.body_types,
+        }
+    }
+
+    fn replies(&self, sketch: &mut Sketch<'_>) -> BTreeMap<u16, Reply> {
+        let (mut replies, mut shape) = (BTreeMap::new(), Shape::Plain);
+        match self.answer {
+            Success::Json(success) => {
+                sketch.codes.insert(Code::ExecuteSuccess);
+                if matches!(success, Shape::List(_) | Shape::Releases(_)) {
+                    sketch.codes.insert(Code::AnswerTooLong);
+                }
+                shape = success;
+            }
+            Success::Raw(raw) => replies.extend(raw.iter().map(|(status, media_type, about)| {
+                let schema = match *media_type {
+                    "application/octet-stream" | ZIP => json!({}),
+                    text if text.starts_with("text/") => json!({ "type": "string" }),
+                    _ => json!({ "type": "object" }),
+                };
+                (*status, Reply::new(*about, media_type, schema))
+            })),
+        }
+        // An item is judged by itself: it cannot parse, or it meets one of the codes of the route.
+        let items = self.codes.iter().copied().flatten().copied();
+        let items: BTreeSet<_> =
+            items.chain([Code::ExecuteSuccess, Code::ParseException, Code::NotAllowedAccess]).collect();
+        let (all, items) = (Vec::from_iter(sketch.codes.iter().copied()), Vec::from_iter(items));
+        for whole in all.chunk_by(|one, next| one.status() == next.status()) {
+            let coded = Coded { whole, items: &items };
+            let is_of_items = items.iter().any(|item| item.status() == whole[0].status());
+            let schema = match (whole[0].is_success(), is_of_items) {
+                _ if whole.contains(&Code::AnswerTooLong) => envelope::refusal_of_length(coded),
+                (true, _) => shape.schema(sketch.schemas, coded),
+                (false, true) => shape.refusal_schema(sketch.schemas, coded),
+                (false, false) => Shape::Plain.schema(sketch.schemas, coded),
+            };
+            let about: Vec<_> = whole.iter().map(|code| format!("{} {}", code.number(), code.info())).collect();
+            replies.entry(whole[0].status()).or_insert(Reply::new(about.join("; "), JSON, schema));
+        }
+        replies
+    }
+
+    /// The keys of the query that are described.
+    #[cfg(test)]
+    pub(crate) fn query_params(&self) -> Vec<Param> {
+        self.query.concat()
+    }
+}
+
+/// A description while the arguments of the handler add to it.
+pub(crate) struct Sketch<'a> {
+    schemas: &'a mut SchemaGenerator,
+    pub(crate) item: Option<SchemaOf>,
+    pub(crate) query: Vec<Param>,
+    pub(crate) body: Option<Value>,
+    pub(crate) body_types: &'static [&'static str],
+    pub(crate) codes: BTreeSet<Code>,
+}
+
+impl Sketch<'_> {
+    /// The body is a batch of these, and it is written.
+    pub(crate) fn batch(&mut self, item: SchemaOf) {
+        let item = item(self.schemas);
+        let many = json!({ "type": "array", "items": item, "minItems": 1, "maxItems": limits::BATCH_ITEMS_MAX });
+        self.body = Some(json!({ "anyOf": [many, item] }));
+        self.codes.extend([Code::ParseException, Code::EmptyRequest, Code::BatchSizeOverLimit, Code::RequestTooLarge]);
+        self.codes.extend(PROPOSED);
+    }
+
+    /// The body is one object, and it is written.
+    pub(crate) fn object<T: JsonSchema>(&mut self) {
+        self.body = Some(self.schemas.subschema_for::<T>().to_value());
+        self.codes.extend([Code::ParseException, Code::RequestTooLarge]);
+        self.codes.extend(PROPOSED);
+    }
+}
+
+/// Description by the arguments of a handler, all together.
+pub(crate) type Inputs = fn(&mut Sketch<'_>);
+
+/// An argument of a handler: what it reads of the request, and how it refuses.
+pub(crate) trait Input {
+    fn describe(_: &mut Sketch<'_>) {}
+}
+
+impl<S> Input for State<S> {}
+impl Input for Extension<Family> {}
+/// Judged before the handler runs, see [`Access::TokenHolder`].
+impl Input for Caller {}
+
+/// The arguments of a handler, as axum tells handlers apart: a marker, then one type for each.
+pub(crate) trait Arguments {
+    fn describe(sketch: &mut Sketch<'_>);
+}
+
+impl Arguments for ((),) {
+    fn describe(_: &mut Sketch<'_>) {}
+}
+
+macro_rules! arguments {
+    ($($input:ident)+) => {
+        impl<M, $($input: Input),+> Arguments for (M, $($input,)+) {
+            fn describe(sketch: &mut Sketch<'_>) {
+                $( $input::describe(sketch); )+
+            }
+        }
+    };
+}
+
+arguments!(A);
+arguments!(A B);
+arguments!(A B C);
+arguments!(A B C D);
+arguments!(A B C D E);
+arguments!(A B C D E F);

@@ -1,0 +1,417 @@
+//! The bodies of all answers: `code` and `info` always, then what the operation adds. Beside what
+//! writes them stands [`Shape`], which describes them.
+
+use axum::response::Response;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use super::bounded::{self, Measure, Rows, Unwritten};
+use super::json::written;
+use crate::api::view::{Derived, View};
+use crate::catalog::page::{After, Listed};
+use crate::catalog::{Catalog, Outcome};
+use crate::model::code::{Code, Refusal};
+use crate::openapi::{SchemaOf, schema_of};
+
+pub(crate) use super::json::{answer, done};
+
+/// Success with one named element.
+pub(crate) fn single(name: &'static str, element: &impl Serialize) -> Response {
+    single_as(Code::ExecuteSuccess, name, element)
+}
+
+/// The same under another code.
+pub(crate) fn single_as(code: Code, name: &'static str, element: &impl Serialize) -> Response {
+    answer(code, &Single { code, info: code.info(), name, element })
+}
+
+struct Single<'a, T> {
+    code: Code,
+    info: &'a str,
+    name: &'static str,
+    element: &'a T,
+}
+
+impl<T: Serialize> Serialize for Single<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", &self.code)?;
+        map.serialize_entry("info", self.info)?;
+        map.serialize_entry(self.name, self.element)?;
+        map.end()
+    }
+}
+
+/// The answer of one item of a write: code, info and, where there is one, the entity under the
+/// element name of its kind.
+pub(crate) struct Item {
+    outcome: Outcome,
+    derived: Derived,
+    with_secrets: bool,
+    /// Secret that is shown once and kept nowhere.
+    secret: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl Serialize for Item {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(true, serializer)
+    }
+}
+
+impl Item {
+    fn write<S: Serializer>(&self, with_entity: bool, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", &self.outcome.code)?;
+        map.serialize_entry("info", &self.outcome.info())?;
+        let view = View::of(&self.outcome.entity, self.derived, self.with_secrets, self.secret.as_deref());
+        if let Some(view) = view.filter(|_| with_entity) {
+            map.serialize_entry(view.element(), &view)?;
+        }
+        if !self.warnings.is_empty() {
+            map.serialize_entry("warnings", &self.warnings)?;
+        }
+        map.end()
+    }
+
+    /// A secret of an entity (the token of a service) is shown to who wrote it, never to who only
+    /// ran into it.
+    pub(crate) fn new(outcome: Outcome, catalog: &Catalog) -> Self {
+        let with_secrets = outcome.code.is_success();
+        Item {
+            derived: Derived::of(&outcome.entity, catalog),
+            with_secrets,
+            secret: None,
+            warnings: Vec::new(),
+            outcome,
+        }
+    }
+
+    /// With what was drawn for it, if it was made.
+    pub(crate) fn with_secret(self, secret: Option<String>) -> Self {
+        Item { secret: secret.filter(|_| self.with_secrets), ..self }
+    }
+
+    /// With what its caller should know besides.
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Item { warnings, ..self }
+    }
+}
+
+#[derive(Serialize)]
+struct BatchBody<'a, T> {
+    code: Code,
+    info: &'a str,
+    amount: usize,
+    size: usize,
+    responses: &'a [T],
+}
+
+/// The answer of a batch: its code is the highest of its items. One that would be too long tells of each item what came
+/// of it, without the things themselves: done is done.
+pub(crate) fn batch(responses: &[Item]) -> Response {
+    let code = responses.iter().map(|item| item.outcome.code).max();
+    batch_within(Measure::of_answer(), code, responses)
+}
+
+pub(crate) fn batch_within(measure: Measure, code: Option<Code>, responses: &[Item]) -> Response {
+    match bounded::write(&measure, &BatchBody::of(code, responses)) {
+        Ok(bytes) => written(code.unwrap_or(Code::ExecuteSuccess), bytes),
+        Err(Unwritten::TooLong { .. }) => batch_under(code, &responses.iter().map(Bare).collect::<Vec<_>>()),
+        Err(failed) => bounded::unwritten(failed),
+    }
+}
+
+fn batch_under(code: Option<Code>, responses: &[impl Serialize]) -> Response {
+    answer(code.unwrap_or(Code::ExecuteSuccess), &BatchBody::of(code, responses))
+}
+
+impl<'a, T> BatchBody<'a, T> {
+    fn of(code: Option<Code>, responses: &'a [T]) -> Self {
+        let code = code.unwrap_or(Code::ExecuteSuccess);
+        BatchBody { code, info: code.info(), amount: responses.len(), size: responses.len(), responses }
+    }
+}
+
+/// An item without its thing, but where that has a secret, which is told once.
+struct Bare<'a>(&'a Item);
+
+impl Serialize for Bare<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write(self.0.secret.is_some(), serializer)
+    }
+}
+
+/// The answer of a batch of something that no command carries out: each item's element, or why there is none.
+pub(crate) fn batch_of<T: Serialize>(name: &'static str, items: &[Result<T, Refusal>]) -> Response {
+    let responses: Vec<_> = items.iter().map(|item| Made { name, item }).collect();
+    batch_under(responses.iter().map(Made::code).max(), &responses)
+}
+
+struct Made<'a, T> {
+    name: &'static str,
+    item: &'a Result<T, Refusal>,
+}
+
+impl<T> Made<'_, T> {
+    fn code(&self) -> Code {
+        self.item.as_ref().map_or_else(|refusal| refusal.code, |_| Code::ExecuteSuccess)
+    }
+}
+
+impl<T: Serialize> Serialize for Made<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", &self.code())?;
+        match self.item {
+            Ok(element) => {
+                map.serialize_entry("info", self.code().info())?;
+                map.serialize_entry(self.name, element)?;
+            }
+            Err(refusal) => map.serialize_entry("info", &refusal.info())?,
+        }
+        map.end()
+    }
+}
+
+/// The answer to a single object where one is the rule (the configuration centre).
+pub(crate) fn one(item: &Item) -> Response {
+    answer(item.outcome.code, item)
+}
+
+/// [`one`] for a single object, else [`batch`].
+pub(crate) fn one_or_batch(is_single: bool, responses: &[Item]) -> Response {
+    match responses {
+        [item] if is_single => one(item),
+        responses => batch(responses),
+    }
+}
+
+/// A page of a list: `amount` counts all matches, `size` this page.
+pub(crate) fn list<'a, T, V: Serialize>(
+    name: &'static str,
+    listed: &'a Listed<T>,
+    view: impl Fn(&'a T) -> V,
+) -> Response {
+    list_releases(name, listed, None, view)
+}
+
+/// A list of releases; where they are those of one thing, with the highest version that retention has removed.
+pub(crate) fn list_releases<'a, T, V: Serialize>(
+    name: &'static str,
+    listed: &'a Listed<T>,
+    removed_through: Option<u64>,
+    view: impl Fn(&'a T) -> V,
+) -> Response {
+    let measure = Measure::of_answer();
+    let rows = Rows::of(&listed.rows, &measure, view);
+    let after = listed.after.as_ref().map(After::text);
+    bounded::answer(Code::ExecuteSuccess, &measure, &List { name, amount: listed.amount, removed_through, after, rows })
+}
+
+/// The member of a list that says which releases are gone.
+const REMOVED_THROUGH: &str = "removed_through_version";
+
+/// The member of a full page by key that the next one is asked for with.
+pub(crate) const AFTER: &str = "after";
+
+struct List<'a, 'm, T, F> {
+    name: &'static str,
+    amount: usize,
+    removed_through: Option<u64>,
+    after: Option<String>,
+    rows: Rows<'a, 'm, T, F>,
+}
+
+impl<'a, T, V: Serialize, F: Fn(&'a T) -> V> Serialize for List<'a, '_, T, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", &Code::ExecuteSuccess)?;
+        map.serialize_entry("info", Code::ExecuteSuccess.info())?;
+        map.serialize_entry("amount", &self.amount)?;
+        // The configuration centre's word for the same number.
+        map.serialize_entry("total", &self.amount)?;
+        map.serialize_entry("size", &self.rows.count())?;
+        if let Some(version) = self.removed_through {
+            map.serialize_entry(REMOVED_THROUGH, &version)?;
+        }
+        if let Some(after) = &self.after {
+            map.serialize_entry(AFTER, after)?;
+        }
+        map.serialize_entry(self.name, &self.rows)?;
+        map.end()
+    }
+}
+
+/// An element of an answer: its name, and what it holds.
+type Element = (&'static str, SchemaOf);
+
+/// Shape of a response.
+#[derive(Clone, Copy)]
+pub(crate) enum Shape {
+    /// Code and info alone.
+    Plain,
+    /// [`single`].
+    Single(Element),
+    /// [`batch`].
+    Batch(Element),
+    /// [`one`] for a single object, else [`batch`].
+    OneOrBatch(Element),
+    /// [`list`].
+    List(Element),
+    /// [`list_releases`].
+    Releases(Element),
+    /// A body of its own kind, which holds `code` and `info`.
+    Whole(SchemaOf),
+}
+
+/// The codes that can be seen in an answer of one status: that of the whole, and those of items.
+#[derive(Clone, Copy)]
+pub(crate) struct Coded<'a> {
+    pub(crate) whole: &'a [Code],
+    pub(crate) items: &'a [Code],
+}
+
+impl Shape {
+    pub(crate) const fn single<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::Single((name, schema_of::<V>()))
+    }
+
+    pub(crate) const fn batch<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::Batch((name, schema_of::<V>()))
+    }
+
+    pub(crate) const fn one_or_batch<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::OneOrBatch((name, schema_of::<V>()))
+    }
+
+    pub(crate) const fn list<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::List((name, schema_of::<V>()))
+    }
+
+    pub(crate) const fn releases<V: JsonSchema>(name: &'static str) -> Self {
+        Shape::Releases((name, schema_of::<V>()))
+    }
+
+    pub(crate) const fn whole<B: JsonSchema>() -> Self {
+        Shape::Whole(schema_of::<B>())
+    }
+
+    pub(crate) fn schema(self, schemas: &mut SchemaGenerator, codes: Coded<'_>) -> Value {
+        let items = Coded { whole: codes.items, ..codes };
+        let count = || json!({ "type": "integer", "minimum": 0 });
+        match self {
+            Shape::Plain => coded(codes, [], []),
+            Shape::Single((name, element)) => coded(codes, [(name, element(schemas).to_value())], []),
+            Shape::Batch((name, element)) => {
+                let item = coded(items, [], [(name, element(schemas).to_value())]);
+                let responses = json!({ "type": "array", "items": item });
+                coded(codes, [("amount", count()), ("size", count()), ("responses", responses)], [])
+            }
+            Shape::OneOrBatch((name, element)) => {
+                let one = coded(codes, [], [(name, element(schemas).to_value())]);
+                json!({ "anyOf": [Shape::Batch((name, element)).schema(schemas, codes), one] })
+            }
+            Shape::List((name, element)) => {
+                let rows = json!({ "type": "array", "items": element(schemas) });
+                let after = json!({
+                    "type": "string",
+                    "description": "On a full page by key (`order=key`): what the next one is asked for with.",
+                });
+                let members = [("amount", count()), ("total", count()), ("size", count()), (name, rows)];
+                coded(codes, members, [(AFTER, after)])
+            }
+            Shape::Releases(element) => {
+                let mut list = Shape::List(element).schema(schemas, codes);
+                list["properties"][REMOVED_THROUGH] = json!({
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Where the releases of one thing are listed: inactive ones up to this version were \
+                                    removed, as newer ones are kept (`releases_kept`). 0 if none were.",
+                });
+                list
+            }
+            Shape::Whole(body) => body(schemas).to_value(),
+        }
+    }
+
+    /// A request that is refused as a whole answers code and info alone; a batch whose items are
+    /// refused tells of each.
+    pub(crate) fn refusal_schema(self, schemas: &mut SchemaGenerator, codes: Coded<'_>) -> Value {
+        let plain = coded(codes, [], []);
+        match self {
+            Shape::Batch(_) => json!({ "anyOf": [self.schema(schemas, codes), plain] }),
+            Shape::OneOrBatch(_) => self.schema(schemas, codes),
+            Shape::Plain | Shape::Single(_) | Shape::List(_) | Shape::Releases(_) | Shape::Whole(_) => plain,
+        }
+    }
+}
+
+/// A list that would be too long says how much of it is answered.
+pub(crate) fn refusal_of_length(codes: Coded<'_>) -> Value {
+    let limit = json!({ "type": "integer", "minimum": 0, "description": "With 413002: so many rows fit." });
+    coded(codes, [], [("limit", limit)])
+}
+
+/// An object with `code`, `info` and these fields.
+fn coded<const N: usize, const M: usize>(
+    codes: Coded<'_>,
+    required: [(&'static str, Value); N],
+    optional: [(&'static str, Value); M],
+) -> Value {
+    let numbers: Vec<_> = codes.whole.iter().map(|code| code.number()).collect();
+    let mut properties = Map::new();
+    properties.insert("code".into(), json!({ "type": "integer", "enum": numbers }));
+    properties.insert("info".into(), json!({ "type": "string" }));
+    properties.extend(required.map(|(name, schema)| (name.to_owned(), schema)));
+    let names: Vec<_> = properties.keys().cloned().collect();
+    properties.extend(optional.map(|(name, schema)| (name.to_owned(), schema)));
+    json!({ "type": "object", "properties": properties, "required": names })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use super::super::json::Plain;
+    use super::*;
+    use crate::api::view::NamespaceView;
+    use crate::catalog::Entity;
+    use crate::model::namespace::Namespace;
+
+    fn members(object: &Value) -> BTreeSet<&str> {
+        object.as_object().expect("an object").keys().map(String::as_str).collect()
+    }
+
+    /// A hand-written encoding is described by hand: both have the same members.
+    #[test]
+    fn shapes_have_the_members_that_are_written() {
+        let (code, info, name) = (Code::ExecuteSuccess, "", "namespace");
+        let outcome = || Outcome::done(Entity::Namespace(Arc::new(Namespace::default())));
+        let responses = [Item::new(outcome(), &Catalog::default())];
+        let batch = BatchBody { code, info, amount: 1, size: 1, responses: &responses };
+        let after = || Some(String::new());
+        let measure = Measure::of_answer();
+        let rows = || Rows::of(&[(); 0], &measure, |row| row);
+        let list = |removed_through| List { name, amount: 0, removed_through, after: after(), rows: rows() };
+        let rows = [
+            (Shape::Plain, serde_json::to_value(Plain { code: 0, info: String::new() })),
+            (Shape::single::<NamespaceView>(name), serde_json::to_value(Single { code, info, name, element: &() })),
+            (Shape::list::<NamespaceView>(name), serde_json::to_value(list(None))),
+            (Shape::releases::<NamespaceView>(name), serde_json::to_value(list(Some(3)))),
+            (Shape::batch::<NamespaceView>(name), serde_json::to_value(batch)),
+        ];
+        let mut schemas = SchemaGenerator::default();
+        for (shape, written) in rows {
+            let written = written.expect("an object");
+            let schema = shape.schema(&mut schemas, Coded { whole: &[code], items: &[code] });
+            assert_eq!(members(&schema["properties"]), members(&written), "{written}");
+            if let Some(item) = written.pointer("/responses/0") {
+                assert_eq!(members(&schema["properties"]["responses"]["items"]["properties"]), members(item));
+            }
+        }
+    }
+}

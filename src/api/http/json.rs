@@ -1,0 +1,49 @@
+//! Bodies of JSON under the status of their code.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::model::code::Code;
+
+const JSON: &str = "application/json";
+/// Room for most answers.
+const BODY_BYTES_USUAL: usize = 1024;
+
+/// An answer with `body` under the status of `code`.
+pub(crate) fn answer(code: Code, body: &impl Serialize) -> Response {
+    let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
+    match serde_json::to_writer(&mut bytes, body) {
+        Ok(()) => written(code, bytes),
+        Err(error) => failed(&error),
+    }
+}
+
+pub(crate) fn written(code: Code, bytes: Vec<u8>) -> Response {
+    let status = StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(CONTENT_TYPE, JSON)], bytes).into_response()
+}
+
+/// The answer in place of one that could not be written.
+pub(crate) fn failed(error: &serde_json::Error) -> Response {
+    tracing::error!(%error, "an answer could not be serialised");
+    plain(Code::ExecuteException, Code::ExecuteException.info().to_owned())
+}
+
+#[derive(Serialize)]
+pub(super) struct Plain {
+    pub(super) code: u32,
+    pub(super) info: String,
+}
+
+/// Code and info alone.
+pub(crate) fn plain(code: Code, info: String) -> Response {
+    let body = serde_json::to_vec(&Plain { code: code.number(), info }).expect("a number and a text");
+    written(code, body)
+}
+
+/// Success without anything besides.
+pub(crate) fn done() -> Response {
+    plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned())
+}

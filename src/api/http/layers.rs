@@ -1,0 +1,265 @@
+//! Two layers around every request: its id, its metrics, its access check, its time limit, and the response when a
+//! handler panics. [`track`] is the same for all requests, [`guard`] goes by the row of the route.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::HttpBody;
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::X_CONTENT_TYPE_OPTIONS;
+use axum::http::request::Parts;
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use ipnet::IpNet;
+use tokio::time::timeout;
+use tracing::{Instrument, Span};
+
+use super::admission;
+use super::app::{ApiResult, App};
+use super::carried::Carried;
+use super::doc::Input;
+use super::error::ApiError;
+use super::query::{Consistency, Freshness};
+use super::route::{DISCOVER, METRICS, Terms, is_read};
+use crate::address::client_address;
+use crate::budget::Budget;
+use crate::connections::{Parking, later};
+use crate::hosts::Hosts;
+use crate::metrics::OneMore;
+use crate::model::code::Code;
+use crate::model::limits;
+use crate::operations::turns;
+use crate::origin::Origin;
+use crate::raft::node::Node;
+use crate::request_id::{self, RequestId};
+use crate::traces::{self, RequestInfo};
+
+const NODE: HeaderName = HeaderName::from_static("x-thuban-node");
+const CONSISTENCY: HeaderName = HeaderName::from_static("x-thuban-consistency");
+/// This surface, in metrics.
+pub(crate) const SURFACE: &str = "api";
+const CLIENTS_SURFACE: &str = "compat";
+const UNKNOWN_ROUTE: &str = "unknown";
+const OTHER_METHOD: &str = "other";
+/// Held on purpose: their durations have a histogram of their own, and would drown all others.
+const HELD_ROUTES: [&str; 2] = ["/notifications/v2", DISCOVER];
+/// Asked by programs all the time: in traces they would be all that there is.
+const FREQUENT_ROUTES: [&str; 4] = [METRICS, "/livez", "/readyz", "/v1/Heartbeat"];
+
+/// Data that [`track`] needs: the surface's name in metrics, the node, and the host names that it answers to where
+/// the surface does not check them itself.
+#[derive(Clone)]
+pub struct Tracked(Arc<TrackedSurface>);
+
+struct TrackedSurface {
+    surface: &'static str,
+    node: Node,
+    hosts: Hosts,
+    /// None where bodies and answers are not counted.
+    counting: Option<Counting>,
+}
+
+/// With what bodies and answers are counted.
+#[derive(Clone)]
+pub struct Counting {
+    pub budget: Budget,
+    /// Proxies that are believed about the address of a client.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+impl Tracked {
+    pub fn new(surface: &'static str, node: &Node, hosts: Hosts, counting: Option<Counting>) -> Self {
+        Tracked(Arc::new(TrackedSurface { surface, node: node.clone(), hosts, counting }))
+    }
+}
+
+/// Gives the request an id, counts and times it by route template, and puts the headers on the answer that
+/// every answer has. Where traces are sent, the request is in a span; where the log tells of everything, all that it
+/// tells of the request is in one too.
+pub async fn track(State(Tracked(tracked)): State<Tracked>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let metrics = tracked.node.metrics();
+    let id = RequestId::given_or_new(&request);
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let route = path.as_ref().map_or(UNKNOWN_ROUTE, MatchedPath::as_str);
+    // Config clients and who is held are answered from this node's own state, and nothing more is kept for them.
+    let is_read = is_read(&request);
+    let freshness = (is_read && tracked.surface == SURFACE && !HELD_ROUTES.contains(&route)).then(Freshness::default);
+    // The config clients' surface writes nothing down of a single request.
+    if tracked.surface != CLIENTS_SURFACE {
+        request.extensions_mut().insert(id.clone());
+    }
+    if let Some(freshness) = &freshness {
+        request.extensions_mut().insert(freshness.clone());
+    }
+    let carried = tracked.counting.as_ref().map(|Counting { budget, trusted_proxies }| {
+        let address = client_address(request.headers(), request.extensions(), trusted_proxies);
+        Carried::new(budget, Origin::of_any(address), is_read)
+    });
+    // It counts the body, and nobody asks for it where there is none.
+    if let Some(carried) = carried.as_ref().filter(|_| !request.body().is_end_stream()) {
+        request.extensions_mut().insert(carried.clone());
+    }
+    let name = id.text();
+    let is_held = HELD_ROUTES.contains(&route);
+    let traced = if is_held {
+        Span::none()
+    } else {
+        traces::arrived(&RequestInfo {
+            id: name,
+            headers: request.headers(),
+            method: Some(method_label(&method)).filter(|label| *label != OTHER_METHOD),
+            route: path.as_ref().map(MatchedPath::as_str),
+            is_frequent: tracked.surface == CLIENTS_SURFACE || FREQUENT_ROUTES.contains(&route),
+        })
+    };
+    let span = if traced.is_disabled() {
+        tracing::debug_span!("request", request.id = name, http.route = route, %method)
+    } else {
+        traced.clone()
+    };
+    let in_flight = (!is_held).then(|| OneMore::of(&metrics.requests_in_flight));
+    let mut response = match refusal_of_host(&tracked.hosts, &request) {
+        Some(refusal) => refusal,
+        None if tracked.surface == CLIENTS_SURFACE && span.is_disabled() => next.run(request).await,
+        None if span.is_disabled() => turns::of_request(next.run(request)).await,
+        None => turns::of_request(next.run(request)).instrument(span).await,
+    };
+    if let Some(carried) = carried {
+        response = carried.counted(response);
+    }
+    drop(in_flight);
+    traces::answered(&traced, response.status());
+    if !is_held {
+        let status = response.status();
+        let labels = [tracked.surface, route, method_label(&method), status.as_str()];
+        metrics.request_duration.with_label_values(&labels).observe(started.elapsed().as_secs_f64());
+    }
+    let headers = response.headers_mut();
+    headers.insert(request_id::HEADER, id.0);
+    headers.insert(NODE, HeaderValue::from(tracked.node.id()));
+    // Answers carry text of callers: no browser is to take one for a page.
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if is_read {
+        let consistency = freshness.map_or(Consistency::Local, |freshness| freshness.consistency());
+        headers.insert(CONSISTENCY, HeaderValue::from_static(consistency.word()));
+    }
+    response
+}
+
+/// Bounded labels: a method that somebody invented is not one of them.
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        _ => OTHER_METHOD,
+    }
+}
+
+/// Data of the layer before the handler of a route.
+#[derive(Clone)]
+pub(crate) struct RouteGuard {
+    pub(crate) app: App,
+    pub(crate) terms: Terms,
+}
+
+/// One layer for all of it, as each copies all below it for every request.
+pub(crate) async fn guard(State(guard): State<RouteGuard>, request: Request, next: Next) -> Response {
+    let (is_held, is_read) = (guard.terms.is_held, is_read(&request));
+    let id = request.extensions().get::<RequestId>().cloned();
+    let answer = AssertUnwindSafe(admitted(guard, request, next)).catch_unwind();
+    let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
+    // Nothing else on this surface takes longer; a write that does has an unknown outcome.
+    let overdue = if is_read { Code::ReadTimedOut } else { Code::OutcomeUnknown };
+    let answered = if is_held { Ok(answer.await) } else { timeout(limit, answer).await };
+    match answered {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => after_panic(id, &*panic),
+        Err(_) => ApiError::from(overdue).into_response(),
+    }
+}
+
+async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Response {
+    let RouteGuard { app, terms } = guard;
+    // A node whose state is not that of the others shows it to nobody.
+    if let Some(why) = app.node.out_of_service().filter(|_| !terms.is_always) {
+        return ApiError::new(Code::StateDiverged, why).into_response();
+    }
+    match admission::admit(&app, terms.access, &mut request).await {
+        Ok(()) => next.run(request).await,
+        Err(error) => {
+            admission::note_refused(&app, &request, error.0.code);
+            error.into_response()
+        }
+    }
+}
+
+/// For a handler that goes on to wait.
+pub(crate) struct Waiting {
+    parking: Option<Parking>,
+    id: Option<RequestId>,
+    carried: Option<Carried>,
+}
+
+impl FromRequestParts<App> for Waiting {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        let Parts { extensions, .. } = parts;
+        let (id, carried) = (extensions.get().cloned(), extensions.get().cloned());
+        Ok(Waiting { parking: extensions.get().copied(), id, carried })
+    }
+}
+
+impl Input for Waiting {}
+
+impl Waiting {
+    /// The answer comes later, see [`later`]: when the guard of the route is gone.
+    pub(crate) async fn for_answer<A>(self, answer: A) -> Response
+    where
+        A: Future<Output = ApiResult> + Send + 'static,
+    {
+        let Waiting { parking, id, carried } = self;
+        if let Some(carried) = &carried {
+            carried.let_go();
+        }
+        let answer = async move {
+            match AssertUnwindSafe(answer).catch_unwind().await {
+                Ok(answered) => {
+                    let response = answered.into_response();
+                    match carried {
+                        Some(carried) => carried.counted(response),
+                        None => response,
+                    }
+                }
+                Err(panic) => after_panic(id, &*panic),
+            }
+        };
+        later(parking, answer).await
+    }
+}
+
+/// A panic is a defect: logged once, answered in the envelope, and the node goes on.
+fn after_panic(id: Option<RequestId>, panic: &(dyn Any + Send)) -> Response {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+    let id = id.as_ref().map(RequestId::text).unwrap_or_default();
+    tracing::error!(panic = text, request.id = id, "a handler panicked");
+    ApiError::from(Code::ExecuteException).into_response()
+}
+
+/// A page of a foreign site must not read this node through a browser beside it, see [`crate::hosts`].
+fn refusal_of_host(hosts: &Hosts, request: &Request) -> Option<Response> {
+    let host = hosts.stranger(request.uri(), request.headers())?;
+    let why = format!("this node is not known as {host:?}, see --allowed-hosts");
+    Some(ApiError::new(Code::BadRequest, why).into_response())
+}

@@ -1,0 +1,44 @@
+//! HTTP below the handlers: layers, admission, arguments of handlers, answers, descriptions of routes.
+//!
+//! Handlers take all of it from here, and nothing of it knows a handler. Below it stands [`super::view`] alone.
+
+mod admission;
+pub(super) mod answer;
+mod app;
+mod bodies;
+pub(super) mod bounded;
+mod carried;
+mod doc;
+pub(super) mod envelope;
+mod error;
+mod extract;
+mod json;
+pub(super) mod layers;
+mod nulls;
+mod objects;
+mod query;
+pub(super) mod reference;
+pub(super) mod route;
+mod strict;
+mod unknown;
+
+#[cfg(test)]
+pub(super) use admission::identify;
+pub(super) use app::ApiResult;
+pub use app::{ApiSettings, App};
+pub(super) use bodies::{read_body, read_body_within};
+pub(super) use doc::{Arguments, Doc, Input, Inputs, PAGING, PAGING_OF_ALL, PROPOSED, REVISION, Sketch, ZIP};
+pub(super) use envelope::Shape;
+pub(super) use error::ApiError;
+pub(super) use extract::{Agent, Batch, ClientAddress, Object, RequestIdText, SentBy};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use extract::{parse_item, parse_object};
+pub(super) use layers::Waiting;
+#[cfg(test)]
+pub(super) use query::Asked;
+pub(super) use query::{Fresh, Query};
+pub(super) use strict::{Strict, StrictObject};
+pub(crate) use unknown::parse_noting;
+pub(super) use unknown::{Noted, Unknown};
+
+pub(super) use crate::operations::Caller;

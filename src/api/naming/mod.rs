@@ -1,0 +1,8 @@
+//! `/naming/v1` and `/core/v1`, but for the rules: namespaces, services, aliases, instances; `/v1/RegisterInstance`,
+//! `/v1/DeregisterInstance` and `/v1/Heartbeat`.
+
+pub(crate) mod aliases;
+pub(crate) mod heartbeats;
+pub(crate) mod instances;
+pub(crate) mod namespaces;
+pub(crate) mod services;

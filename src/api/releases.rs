@@ -1,0 +1,154 @@
+//! Common parts of the releases of rules ([`super::rules`]) and of config files ([`super::config`]): their history, the
+//! two sides of a diff, and the clients that have one.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::http::{ApiResult, App, Query, envelope};
+use super::view::EventView;
+use crate::catalog::Catalog;
+use crate::catalog::history::{Numbered, Thing};
+use crate::catalog::page::{After, Listed, Page};
+use crate::controllers::subscribers::{ClusterSubscribers, gather};
+use crate::format::types::NodeId;
+use crate::model::code::{Code, Refusal};
+use crate::model::diff::Changed;
+use crate::model::limits;
+use crate::openapi::Param;
+use crate::subscribers::Subscription;
+
+/// A page of what became of the releases of one thing, with the highest version that retention has removed.
+pub(crate) async fn answer_history(
+    app: &App,
+    find: impl FnOnce(&Catalog) -> Result<(Listed<Numbered>, Option<u64>), Refusal> + Send + 'static,
+) -> ApiResult {
+    app.scan(limits::HISTORY_EVENTS_MAX, find, |found| {
+        let (listed, removed_through) = found?;
+        Ok(envelope::list_releases("data", &listed, removed_through, |row| EventView::new(&row.event)))
+    })
+    .await?
+}
+
+/// Query keys of the two sides that are compared.
+pub(crate) const SIDES: &[Param] = &[
+    Param::text("from", "`draft`, `active` or the name of a release; `active` where absent."),
+    Param::text("to", "The same; `draft` where absent."),
+];
+/// Word for the draft: what is edited, and released as it stands then.
+pub(crate) const DRAFT: &str = "draft";
+/// The normal release in force.
+pub(crate) const ACTIVE: &str = "active";
+
+/// One of the two that are compared.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DiffSide {
+    /// Empty for the draft, and where nothing is in force.
+    pub(crate) release_name: String,
+    /// 0 for those.
+    pub(crate) version: u64,
+}
+
+/// What is different.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Diff")]
+pub(crate) struct Difference {
+    pub(crate) from: DiffSide,
+    pub(crate) to: DiffSide,
+    /// Of rules by field, of properties by key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) changes: Option<Vec<Changed>>,
+    /// Of any other text: the lines of a unified diff.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) lines: Option<Vec<String>>,
+}
+
+impl DiffSide {
+    /// Words of a query for the two sides.
+    pub(crate) fn named(query: &Query) -> (String, String) {
+        (query.text("from").unwrap_or_else(|| ACTIVE.into()), query.text("to").unwrap_or_else(|| DRAFT.into()))
+    }
+
+    /// The draft, or nothing that is in force.
+    pub(crate) fn unreleased() -> Self {
+        DiffSide { release_name: String::new(), version: 0 }
+    }
+}
+
+pub(crate) fn no_release(name: &str) -> Refusal {
+    Refusal::new(Code::NotFoundResource, format!("no release is called {name:?}"))
+}
+
+/// A client with what it has.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Subscriber")]
+struct SubscriberView {
+    /// As gray releases see it: what the client says of itself, else where it comes from.
+    address: String,
+    labels: Vec<LabelView>,
+    /// Its user agent.
+    agent: String,
+    /// What it was given last; empty and 0 for nothing.
+    release_name: String,
+    version: u64,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC: when it was first given that.
+    since: String,
+    /// The node that serves it.
+    node: NodeId,
+    /// It has what it should have by now.
+    current: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SubscriberLabel")]
+struct LabelView {
+    key: String,
+    value: String,
+}
+
+/// Who has a release of something.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Subscribers")]
+pub(crate) struct Subscribers {
+    code: u32,
+    info: &'static str,
+    /// All clients.
+    amount: u64,
+    /// Those of this page.
+    size: usize,
+    /// Those of all that have what they should have by now.
+    current: u64,
+    /// Members that could not be asked: their clients are missing.
+    silent_nodes: Vec<NodeId>,
+    /// On a full page by key (`order=key`): what the next one is asked for with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<String>,
+    data: Vec<SubscriberView>,
+}
+
+/// A page of the clients of all nodes that have, or should have, a release of a thing.
+pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> ApiResult {
+    let ClusterSubscribers { amount, current, clients, silent } = gather(&app.node, &thing).await;
+    let view = app.node.state().view();
+    let listed = Listed::cut(clients.iter(), &page);
+    let after = listed.after.as_ref().map(After::text);
+    let rows = listed.rows.into_iter();
+    let data: Vec<_> = rows.map(|(node, client)| view_of(&view, &thing, node, client)).collect();
+    let (code, size) = (Code::ExecuteSuccess, data.len());
+    let (number, info) = (code.number(), code.info());
+    let body = Subscribers { code: number, info, amount, size, current, silent_nodes: silent, after, data };
+    Ok(envelope::answer(code, &body))
+}
+
+fn view_of(catalog: &Catalog, thing: &Thing, node: NodeId, client: Subscription) -> SubscriberView {
+    let Subscription { address, agent, labels, version, since, is_current, .. } = client;
+    SubscriberView {
+        address,
+        labels: labels.into_iter().map(|(key, value)| LabelView { key, value }).collect(),
+        agent,
+        release_name: catalog.release_named_by_version(thing, version).unwrap_or_default(),
+        version,
+        since: since.text(),
+        node,
+        current: is_current,
+    }
+}

@@ -1,0 +1,112 @@
+//! `/naming/v1/{kind}`: rules as they are edited. Clients see what was released of them.
+
+use std::marker::PhantomData;
+
+use axum::extract::{Extension, FromRequest, Request, State};
+use serde_json::value::RawValue;
+
+use super::upstream;
+use crate::api::http::{
+    ApiError, ApiResult, App, Batch, Caller, Fresh, Input, Query, Sketch, Unknown, answer, envelope, parse_noting,
+    read_body,
+};
+use crate::api::view::RuleView;
+use crate::catalog::rules::RuleFilter;
+use crate::catalog::{Catalog, Op};
+use crate::model::code::Refusal;
+use crate::model::rule::{Family, RuleDraft, RuleHead};
+
+/// A page of rules, newest change first. They are whole, unless `brief` asks for the fields that
+/// all families have.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> ApiResult {
+    let with_body = !query.flag("brief")?.unwrap_or(false);
+    answer_list(&app, family, &query, &caller, with_body).await
+}
+
+/// A page of whole rules; takes what [`list`] takes.
+pub(crate) async fn detail(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> ApiResult {
+    answer_list(&app, family, &query, &caller, true).await
+}
+
+async fn answer_list(app: &App, family: Family, query: &Query, caller: &Caller, with_body: bool) -> ApiResult {
+    let filter = RuleFilter {
+        id: query.text("id"),
+        name: query.name("name"),
+        namespace: query.name("namespace"),
+        service: query.name("service"),
+        enable: query.flag("enable")?,
+        read_scope: caller.read_scope(),
+    };
+    let page = query.page()?;
+    let reach = app.node.state().catalog().rules.of(family).reach(&filter, &page);
+    let find = move |catalog: &Catalog| catalog.rules.of(family).list(&filter, &page);
+    app.scan(reach, find, move |listed| envelope::list("data", &listed, |rule| RuleView::new(rule, with_body))).await
+}
+
+/// The items of a write on rules: which fields they have, the family says.
+pub(crate) struct RuleBatch(Batch<RuleDraft>);
+
+impl FromRequest<App> for RuleBatch {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &App) -> Result<Self, ApiError> {
+        let family = *request.extensions().get::<Family>().expect("every route of rules has its family");
+        let unknown = Unknown::of(&request)?;
+        let read = |raw: &RawValue| {
+            let folded = upstream::folded(family, raw.get()).and_then(|text| RawValue::from_string(text).ok());
+            let (rule, fields) = parse_rule(family, folded.as_deref().unwrap_or(raw));
+            unknown.judge(rule, fields)
+        };
+        Ok(RuleBatch(Batch::parse_noting(&read_body(request).await?, read)?))
+    }
+}
+
+/// The fields of an item depend on the family of the route, whose documentation tells them.
+impl Input for RuleBatch {
+    fn describe(sketch: &mut Sketch<'_>) {
+        Unknown::describe(sketch);
+        sketch.batch(sketch.item.expect("the documentation of a route on rules says what an item is"));
+    }
+}
+
+/// Head and body are read one after the other from the same object, each ignoring the other's
+/// fields, so that a wrong type is refused by the path of its field. With the fields that neither reads.
+pub(crate) fn parse_rule(family: Family, raw: &RawValue) -> (Result<RuleDraft, Refusal>, Vec<String>) {
+    let (head, of_head) = parse_noting(PhantomData::<RuleHead>, raw);
+    let (body, of_body) = parse_noting(family, raw);
+    let is_known_to_head = |field: &String| !field.contains(['.', '[']) && !of_head.contains(field);
+    let unread = of_body.into_iter().filter(|field| !is_known_to_head(field)).collect();
+    (head.and_then(|head| Ok(RuleDraft { head, body: body? })), unread)
+}
+
+/// Per item 200000; 400103 a value out of its range; 400201 name or id is taken.
+pub(crate) async fn create(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
+    write(&app, &caller, Op::Create, batch).await
+}
+
+/// Per item 200000; 200002 nothing changed; 400202 missing; 409000 stale revision.
+pub(crate) async fn update(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
+    write(&app, &caller, Op::Update, batch).await
+}
+
+/// Per item 200000, also if it was not there. The releases go with the rule.
+pub(crate) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): RuleBatch) -> ApiResult {
+    write(&app, &caller, Op::Delete, batch).await
+}
+
+async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> ApiResult {
+    let outcomes = app.rules(caller, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
+}

@@ -1,0 +1,232 @@
+//! `/naming/v1/{kind}/releases` and `/naming/v1/{kind}/subscribers`: what was published of rules, and who has it.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, State};
+
+use super::documents::written;
+use crate::api::http::{ApiError, ApiResult, App, Batch, Caller, Fresh, Noted, Query, answer, envelope};
+use crate::api::releases::{ACTIVE, DRAFT, DiffSide, Difference, answer_history, answer_subscribers, no_release};
+use crate::api::view::RuleReleaseView;
+use crate::catalog::Catalog;
+use crate::catalog::history::Thing;
+use crate::catalog::page::Listed;
+use crate::catalog::rules::ReleaseFilter;
+use crate::model::code::{Code, Refusal};
+use crate::model::diff;
+use crate::model::grant::ReadScope;
+use crate::model::release::ReleaseOp;
+use crate::model::rule::release::{RuleRelease, RuleReleaseDraft};
+use crate::model::rule::{Family, Rule};
+use crate::operations::FAR;
+
+/// The releases of one rule, highest version first, or without a rule those of all that the caller may see, newest
+/// change first; with `brief=false` the rule as released in each.
+pub(crate) async fn list_releases(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> ApiResult {
+    let filter = ReleaseFilter {
+        rule_id: query.text("id").or_else(|| query.text("rule_id")),
+        rule_name: query.text("rule_name"),
+        only_active: query.flag("only_active")?.unwrap_or(false),
+        read_scope: caller.read_scope(),
+    };
+    let with_rule = query.flag("brief")? == Some(false);
+    let page = query.page()?;
+    let reach = app.node.state().catalog().rules.of(family).reach_of_releases(&filter);
+    let find = move |catalog: &Catalog| {
+        let book = catalog.rules.of(family);
+        (book.list_releases(&filter, &page), book.removed_through_version_of(&filter))
+    };
+    app.scan(reach, find, move |(listed, removed_through)| {
+        envelope::list_releases("data", &listed, removed_through, |release| RuleReleaseView::new(release, with_rule))
+    })
+    .await
+}
+
+/// Per item 200000; 400202 no such rule; 400201 the rule has a release of this name; 409000 a gray
+/// release is active; 400904 gray without labels.
+pub(crate) async fn publish(
+    app: State<App>,
+    Extension(family): Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    let outcomes = app.publish_rules(&caller, family, batch.items).await?;
+    Ok(answer::batch(&app, outcomes, batch.warnings))
+}
+
+/// Per item 200000; 200002 it is active; 400000 it is gray; 400202 missing.
+pub(crate) async fn roll_back(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    change_releases(&app, &caller, *family, ReleaseOp::Rollback, batch).await
+}
+
+/// Per item 200000; 400000 it is not an active gray release; 400201 the new name is taken; 400202 missing.
+pub(crate) async fn promote(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    change_releases(&app, &caller, *family, ReleaseOp::Promote, batch).await
+}
+
+/// Per item 200000; 200002 it is not active; 400000 it is gray; 400202 missing, or none is before it.
+pub(crate) async fn withdraw(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    change_releases(&app, &caller, *family, ReleaseOp::Withdraw, batch).await
+}
+
+/// Per item 200000; 200002 it was stopped before; 400000 it is not gray; 400202 missing.
+pub(crate) async fn stop_gray(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    change_releases(&app, &caller, *family, ReleaseOp::StopGray, batch).await
+}
+
+/// Per item 200000, also if it was not there; 400000 it is active.
+pub(crate) async fn delete_releases(
+    app: State<App>,
+    family: Extension<Family>,
+    caller: Caller,
+    Noted(batch): Noted<RuleReleaseDraft>,
+) -> ApiResult {
+    change_releases(&app, &caller, *family, ReleaseOp::Delete, batch).await
+}
+
+async fn change_releases(
+    app: &App,
+    caller: &Caller,
+    family: Family,
+    op: ReleaseOp,
+    batch: Batch<RuleReleaseDraft>,
+) -> ApiResult {
+    let outcomes = app.change_rule_releases(caller, family, op, batch.items).await?;
+    Ok(answer::batch(app, outcomes, batch.warnings))
+}
+
+/// The one rule that a query is about: by `id` or `rule_id`, or by `rule_name` (with `namespace` where several
+/// namespaces have one of this name).
+pub(crate) struct OneRule {
+    id: Option<String>,
+    name: Option<String>,
+    namespace: Option<String>,
+}
+
+impl OneRule {
+    pub(crate) fn of(query: &Query) -> Result<Self, ApiError> {
+        let id = query.text("id").or_else(|| query.text("rule_id"));
+        let (name, namespace) = (query.text("rule_name"), query.text("namespace"));
+        if id.is_none() && name.is_none() {
+            return Err(ApiError::new(Code::InvalidParameter, "id (of the rule), rule_id or rule_name is required"));
+        }
+        Ok(OneRule { id, name, namespace })
+    }
+
+    pub(crate) fn find(&self, catalog: &Catalog, family: Family, read_scope: &ReadScope) -> Result<Arc<Rule>, Refusal> {
+        let book = catalog.rules.of(family);
+        let named = self.name.iter().flat_map(|name| book.all_named(name));
+        let fits = |rule: &&Arc<Rule>| {
+            rule.is_seen_by(read_scope)
+                && self.name.as_ref().is_none_or(|name| *name == rule.name)
+                && self.namespace.as_ref().is_none_or(|namespace| *namespace == rule.namespace)
+        };
+        let mut found: Vec<&Arc<Rule>> = match &self.id {
+            Some(id) => book.get(id).into_iter().filter(fits).collect(),
+            None => named.filter(fits).collect(),
+        };
+        // One that is seen by its name is meant before those that are seen by what they act on.
+        if found.iter().any(|rule| read_scope.sees(&rule.namespace, &rule.name)) {
+            found.retain(|rule| read_scope.sees(&rule.namespace, &rule.name));
+        }
+        match &found[..] {
+            [rule] => Ok(Arc::clone(rule)),
+            [_, _, ..] => {
+                let why = "several namespaces have a rule of this name, give its id or namespace";
+                Err(Refusal::new(Code::InvalidParameter, why))
+            }
+            [] => Err(Refusal::new(Code::NotFoundResource, "no such rule")),
+        }
+    }
+}
+
+/// History of the releases of one rule, newest first.
+pub(crate) async fn history(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> ApiResult {
+    let (wanted, read_scope, page) = (OneRule::of(&query)?, caller.read_scope(), query.page()?);
+    let find = move |catalog: &Catalog| {
+        let rule = wanted.find(catalog, family, &read_scope)?;
+        let events = catalog.history.numbered(&Thing::Rule(family, rule.id.clone()));
+        Ok((Listed::cut(events.iter(), &page), Some(rule.removed_through)))
+    };
+    answer_history(&app, find).await
+}
+
+/// Clients of all nodes that have, or should have, a release of one rule.
+pub(crate) async fn subscribers(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> ApiResult {
+    let (wanted, page) = (OneRule::of(&query)?, query.page()?);
+    let rule = wanted.find(&app.node.state().catalog(), family, &caller.read_scope())?;
+    answer_subscribers(&app, Thing::Rule(family, rule.id.clone()), page).await
+}
+
+/// By field; what the server gives to every rule is not compared.
+pub(crate) async fn diff(
+    State(app): State<App>,
+    Extension(family): Extension<Family>,
+    query: Query,
+    _: Fresh,
+    caller: Caller,
+) -> ApiResult {
+    let (wanted, read_scope, (from, to)) = (OneRule::of(&query)?, caller.read_scope(), DiffSide::named(&query));
+    let find = move |catalog: &Catalog| {
+        let rule = wanted.find(catalog, family, &read_scope)?;
+        Ok((rule_of(catalog, &rule, &from)?, rule_of(catalog, &rule, &to)?))
+    };
+    app.scan(FAR, find, |found: Result<_, Refusal>| {
+        let ((from, before), (to, after)) = found?;
+        let changes = Some(diff::of_values(&written(before.as_deref()), &written(after.as_deref())));
+        Ok(envelope::single("diff", &Difference { from, to, changes, lines: None }))
+    })
+    .await?
+}
+
+fn rule_of(catalog: &Catalog, rule: &Arc<Rule>, word: &str) -> Result<(DiffSide, Option<Arc<Rule>>), Refusal> {
+    let nothing = DiffSide::unreleased;
+    let of_release = |release: &Arc<RuleRelease>| {
+        let side = DiffSide { release_name: release.name.clone(), version: release.version };
+        (side, Some(release.rule.clone()))
+    };
+    let book = catalog.rules.of(rule.family());
+    match word {
+        DRAFT => Ok((nothing(), Some(rule.clone()))),
+        ACTIVE => Ok(book.active().normal(&rule.id).map_or_else(|| (nothing(), None), of_release)),
+        name => book.release(&rule.id, name).map(of_release).ok_or_else(|| no_release(name)),
+    }
+}

@@ -1,0 +1,85 @@
+//! Users and service tokens as the management surface shows them.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::model::access::User;
+use crate::model::grant::Grants;
+use crate::model::service_token::ServiceToken;
+use crate::model::time::Timestamp;
+
+/// A user; the password is never shown.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "User")]
+pub(crate) struct UserView<'a> {
+    id: &'a str,
+    name: &'a str,
+    comment: &'a str,
+    disabled: bool,
+    grants: &'a Grants,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    ctime: String,
+    mtime: String,
+    /// Changes with every write that changes something; empty of one that is older than that.
+    revision: &'a str,
+}
+
+impl<'a> UserView<'a> {
+    pub(crate) fn new(user: &'a User) -> Self {
+        let User { id, name, comment, disabled, grants, ctime, mtime, revision, .. } = user;
+        let (ctime, mtime) = (ctime.text(), mtime.text());
+        UserView { id, name, comment, disabled: *disabled, grants, ctime, mtime, revision }
+    }
+}
+
+/// A service token.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ServiceToken")]
+pub(crate) struct ServiceTokenView<'a> {
+    /// What the audit trail calls it.
+    id: &'a str,
+    name: &'a str,
+    comment: &'a str,
+    /// Nobody gets in by it.
+    disabled: bool,
+    grants: &'a Grants,
+    /// None given: it may be used from anywhere.
+    networks: Vec<String>,
+    /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.
+    ctime: String,
+    create_by: &'a str,
+    /// Empty before the first change.
+    mtime: String,
+    modify_by: &'a str,
+    /// Empty for never.
+    expires: String,
+    /// Until when the secret before lets in as well; empty where there is none.
+    previous_until: String,
+    /// Changes with every write that changes something; empty of one that is older than that.
+    revision: &'a str,
+    /// The token itself: in the answer of the create, or of the rotation, only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+}
+
+impl<'a> ServiceTokenView<'a> {
+    pub(crate) fn new(token: &'a ServiceToken, secret: Option<&'a str>) -> Self {
+        let text = |time: Option<Timestamp>| time.map(Timestamp::text).unwrap_or_default();
+        ServiceTokenView {
+            id: token.hash.id(),
+            name: &token.name,
+            comment: &token.comment,
+            disabled: token.disabled,
+            grants: &token.grants,
+            networks: token.networks.iter().map(ToString::to_string).collect(),
+            ctime: token.ctime.text(),
+            create_by: &token.by,
+            mtime: text(token.modified.as_ref().map(|stamp| stamp.time)),
+            modify_by: token.modified.as_ref().map_or("", |stamp| &stamp.by),
+            expires: text(token.expires),
+            previous_until: text(token.previous.as_ref().map(|previous| previous.until)),
+            revision: &token.revision,
+            secret,
+        }
+    }
+}
