@@ -56,6 +56,16 @@ const ROOMS: &[&str] = &[
     "cli",
 ];
 
+/// The parts of `src/api`, from the ground up: a part names those of the rows before its own, and no other one.
+const API: &[&[&str]] = &[
+    &["view"],
+    &["http"],
+    &["releases"],
+    &["naming", "rules", "config", "auth", "admin", "discover"],
+    &["loading", "routes"],
+    &["mod"],
+];
+
 /// Crates that only some rooms name, and those rooms.
 const CRATES: &[(&str, &[&str])] = &[("openraft::", &["format", "store", "peer", "raft"]), ("rocksdb::", &["store"])];
 
@@ -152,9 +162,9 @@ fn production_lines() -> Vec<(String, String, String)> {
     lines
 }
 
-/// The names after each `crate::` of a line.
-fn named_rooms(line: &str) -> impl Iterator<Item = &str> {
-    let rest = line.split("crate::").skip(1);
+/// The names after each `path` of a line, which ends with `::`.
+fn named_after<'a>(path: &'a str, line: &'a str) -> impl Iterator<Item = &'a str> {
+    let rest = line.split(path).skip(1);
     rest.map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default())
 }
 
@@ -170,13 +180,38 @@ fn rooms_name_only_those_below_them() {
         if line.contains("crate::{") {
             broken.push(format!("{place}: one import a room"));
         }
-        for named in named_rooms(&line) {
+        for named in named_after("crate::", &line) {
             if floor(named).is_some_and(|floor| floor > own) {
                 broken.push(format!("{place}: {room} is below {named}"));
             }
         }
     }
     assert!(broken.is_empty(), "names point up:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn parts_of_the_api_name_only_those_below_them() {
+    let floor = |part: &str| API.iter().position(|row| row.contains(&part));
+    let mut broken = Vec::new();
+    for (_, place, line) in production_lines().into_iter().filter(|(room, ..)| room == "api") {
+        let file = place.strip_prefix("src/api/").unwrap_or_default();
+        let part = file.split(['/', '.']).next().unwrap_or_default();
+        let Some(own) = floor(part) else {
+            broken.push(format!("{place}: {part} is missing in the list of parts"));
+            continue;
+        };
+        if line.contains("crate::api::{") {
+            broken.push(format!("{place}: one import a part"));
+        }
+        let is_child = !file.contains('/') || file.split('/').nth(1).is_some_and(|name| name.starts_with("mod.rs:"));
+        let beside = named_after("super::", &line).filter(|_| is_child);
+        for named in named_after("crate::api::", &line).chain(beside) {
+            if named != part && floor(named).is_some_and(|floor| floor >= own) {
+                broken.push(format!("{place}: {part} is not above {named}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "names of parts that are not below:\n{}", broken.join("\n"));
 }
 
 #[test]
