@@ -48,7 +48,7 @@ pub(crate) struct DiffSide {
     pub(crate) version: u64,
 }
 
-/// What is different.
+/// Differences between the two sides.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Diff")]
 pub(crate) struct Difference {
@@ -87,7 +87,7 @@ struct SubscriberView {
     labels: Vec<LabelView>,
     /// Its user agent.
     agent: String,
-    /// What it was given last; empty and 0 for nothing.
+    /// The release that it was given last; empty and 0 for nothing.
     release_name: String,
     version: u64,
     /// `YYYY-MM-DD HH:MM:SS`, UTC: when it was first given that.
@@ -105,7 +105,7 @@ struct LabelView {
     value: String,
 }
 
-/// Who has a release of something.
+/// Clients that have a release of something.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Subscribers")]
 pub(crate) struct Subscribers {

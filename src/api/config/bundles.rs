@@ -102,7 +102,11 @@ impl Selection {
 }
 
 pub(crate) const EXPORT: Doc = DOC
-    .says("Files as they are edited, as a zip archive in Polaris' layout: `group/file`, without the group where files are named, and `META` with tags and comments. Encrypted files come as they are kept, sealed, and can be imported where the data key is the same.")
+    .says(
+        "Files as they are edited, as a zip archive in Polaris' layout: `group/file`, without the group where files \
+         are named, and `META` with tags and comments. Encrypted files come as they are kept, sealed, and can be \
+         imported where the data key is the same.",
+    )
     .gives_raw(&[(200, ZIP, "The archive.")])
     .codes(&[&[Code::InvalidParameter, Code::BadRequest, Code::NotFoundResource, Code::TooManyWaiters]]);
 
@@ -192,7 +196,10 @@ const SAVES: Doc = DOC.gives(Shape::whole::<AllSaved>()).codes(&[
 ]);
 
 pub(crate) const IMPORT: Doc = SAVES
-    .says("Saves the files of a zip archive in Polaris' layout, as drafts; each has its result. Nacos' and Apollo's archives: `thuban import`.")
+    .says(
+        "Saves the files of a zip archive in Polaris' layout, as drafts; each has its result. Nacos' and Apollo's \
+         archives: `thuban import`.",
+    )
     .query(&[&[
         Param::text("namespace", "Where the files go.").required(),
         Param::text("group", "The group of all files; without it paths begin with a group."),
@@ -257,8 +264,10 @@ pub(crate) struct CopyOrder {
     conflict_handling: Conflict,
 }
 
-pub(crate) const COPY: Doc = SAVES
-    .says("Copies files of a namespace, as they are edited, to another one, or of a group to another one, as drafts; each has its result. Encrypted files are copied by who may edit them, and stay encrypted.");
+pub(crate) const COPY: Doc = SAVES.says(
+    "Copies files of a namespace, as they are edited, to another one, or of a group to another one, as drafts; \
+         each has its result. Encrypted files are copied by who may edit them, and stay encrypted.",
+);
 
 pub(crate) async fn copy(
     State(app): State<App>,

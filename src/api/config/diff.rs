@@ -21,7 +21,10 @@ use crate::operations::FAR;
 const SEARCH_MAX: Duration = Duration::from_millis(500);
 
 pub(crate) const DIFF: Doc = Doc::new("Config releases")
-    .says("What is different between two of: the draft of a file, what is in force, and any release of it. If one of them is encrypted, this needs edit.")
+    .says(
+        "What is different between two of: the draft of a file, what is in force, and any release of it. If one of \
+         them is encrypted, this needs edit.",
+    )
     .query(&[KEY, SIDES])
     .gives(Shape::single::<Difference>("diff"))
     .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource, Code::NotAllowedAccess], encryption::READ_CODES]);

@@ -99,7 +99,12 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 }
 
 pub(crate) const CREATE: Doc = WRITE
-    .says("Creates files, which clients see when they are published; a missing namespace and group are made. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column. With `encrypted` the content is kept encrypted under `--data-key-file`: no list, search, export or backup shows it.")
+    .says(
+        "Creates files, which clients see when they are published; a missing namespace and group are made. A content \
+         that is not well-formed by its format is kept, and its answer has `warnings` with line and column. With \
+         `encrypted` the content is kept encrypted under `--data-key-file`: no list, search, export or backup shows \
+         it.",
+    )
     .codes(&[KEY_FIELDS, FIELDS, encryption::CODES, &[Code::ExistedResource, Code::NotFoundResource]]);
 
 pub(crate) async fn create(app: State<App>, caller: Caller, FileBatch(batch): FileBatch<ConfigFileDraft>) -> ApiResult {
@@ -107,7 +112,11 @@ pub(crate) async fn create(app: State<App>, caller: Caller, FileBatch(batch): Fi
 }
 
 pub(crate) const UPDATE: Doc = WRITE
-    .says("Updates files: an absent field stays. Clients see nothing of it until it is published. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column. `encrypted` turns encryption on or off for the draft and for what is released of it from then on.")
+    .says(
+        "Updates files: an absent field stays. Clients see nothing of it until it is published. A content that is not \
+         well-formed by its format is kept, and its answer has `warnings` with line and column. `encrypted` turns \
+         encryption on or off for the draft and for what is released of it from then on.",
+    )
     .codes(&[KEY_FIELDS, FIELDS, encryption::CODES, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict]]);
 
 pub(crate) async fn update(app: State<App>, caller: Caller, FileBatch(batch): FileBatch<ConfigFileDraft>) -> ApiResult {

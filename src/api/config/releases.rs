@@ -58,7 +58,10 @@ const RELEASE: Param = Param::text("release_name", "Name of the release.").also(
 const PUBLISHED: &[Code] = &[Code::ExistedResource, Code::DataConflict, Code::NotMatchContentToFormat, Code::TooMany];
 
 pub(crate) const PUBLISH: Doc = DOC
-    .says("Publishes files as they stand, if they are well-formed by their format; without a name, one is made. With `md5`, only if that is of the published content.")
+    .says(
+        "Publishes files as they stand, if they are well-formed by their format; without a name, one is made. With \
+         `md5`, only if that is of the published content.",
+    )
     .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
     .codes(&[NAMED, PUBLISHED, encryption::READ_CODES, &[Code::NotFoundResource]]);
 
@@ -150,7 +153,10 @@ impl From<PublishBody> for ConfigPublish {
 }
 
 pub(crate) const CREATE_AND_PUBLISH: Doc = DOC
-    .says("Writes files and publishes them if they are well-formed by their format: both or neither. With `md5`, only if that is of the published content.")
+    .says(
+        "Writes files and publishes them if they are well-formed by their format: both or neither. With `md5`, only \
+         if that is of the published content.",
+    )
     .gives(Shape::one_or_batch::<ConfigReleaseView>("configFileRelease"))
     .codes(&[KEY_FIELDS, FILE_FIELDS, PUBLISHED, encryption::CODES, &[Code::InvalidMatchRule]]);
 
@@ -255,7 +261,10 @@ fn release_name(query: &Query) -> Result<&str, ApiError> {
 }
 
 pub(crate) const GET: Doc = DOC
-    .says("The named release of a file, or without a name the active one; the content of one that is kept encrypted for who may edit the file.")
+    .says(
+        "The named release of a file, or without a name the active one; the content of one that is kept encrypted for \
+         who may edit the file.",
+    )
     .query(&[KEY, &[RELEASE]])
     .gives(Shape::single::<ConfigReleaseView>("configFileRelease"))
     .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource], encryption::READ_CODES]);
@@ -306,7 +315,10 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 }
 
 pub(crate) const VERSIONS: Doc = DOC
-    .says("The releases of one file, highest version first: without any of `offset`, `limit`, `order` and `after` all of them, but not more than 1000. `amount` counts all.")
+    .says(
+        "The releases of one file, highest version first: without any of `offset`, `limit`, `order` and `after` all \
+         of them, but not more than 1000. `amount` counts all.",
+    )
     .query(&[KEY, &[CONTENTS], PAGING])
     .gives(Shape::releases::<ConfigReleaseView>("configFileReleases"))
     .codes(&[&[Code::InvalidConfigFileName]]);

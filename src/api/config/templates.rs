@@ -38,7 +38,10 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiR
 }
 
 pub(crate) const CREATE: Doc = WRITE
-    .says("Creates templates of config files, by who may edit everything. A content that is not well-formed by its format is kept, and its answer has `warnings` with line and column.")
+    .says(
+        "Creates templates of config files, by who may edit everything. A content that is not well-formed by its \
+         format is kept, and its answer has `warnings` with line and column.",
+    )
     .codes(&[FIELDS, &[Code::ExistedResource, Code::TooMany]]);
 
 pub(crate) async fn create(app: State<App>, caller: Caller, batch: Batch<ConfigTemplateDraft>) -> ApiResult {

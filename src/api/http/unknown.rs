@@ -49,7 +49,8 @@ pub(crate) enum Unknown {
 impl Unknown {
     const PARAM: Param = Param::word(
         "unknown",
-        "What becomes of an item with fields that are not known: it is done and its answer has `warnings`, or it is refused.",
+        "What becomes of an item with fields that are not known: it is done and its answer has `warnings`, or it is \
+         refused.",
         &["warn", "refuse"],
     );
 

@@ -61,7 +61,10 @@ pub(crate) async fn create(app: State<App>, caller: Caller, batch: Batch<AliasDr
 }
 
 pub(crate) const UPDATE: Doc = WRITE
-    .says("Updates aliases: an absent field stays; `service` with `namespace` points it to another service. With `revision`, only if that is the current one.")
+    .says(
+        "Updates aliases: an absent field stays; `service` with `namespace` points it to another service. With \
+         `revision`, only if that is the current one.",
+    )
     .codes(&[FIELDS, TARGET, &[Code::NoNeedUpdate, Code::NotFoundServiceAlias, Code::DataConflict]]);
 
 pub(crate) async fn update(app: State<App>, caller: Caller, batch: Batch<AliasDraft>) -> ApiResult {

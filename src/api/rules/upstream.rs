@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::model::rule::Family;
 
-type Fields = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 /// Shape that the rules of a family may have elsewhere.
 struct Fold {
@@ -22,7 +22,7 @@ struct Fold {
     /// True if the text is worth another look; most texts in the specification's shape pass without one.
     is_suspect: fn(&str) -> bool,
     /// Brings a rule into shape, and says whether anything had to be done.
-    fold: fn(&mut Fields) -> bool,
+    fold: fn(&mut JsonObject) -> bool,
 }
 
 /// A family without a row is written alike everywhere.
@@ -67,13 +67,13 @@ fn may_have_no_rules(text: &str) -> bool {
     !text.contains("\"rules\"") || text.contains("null") || text.match_indices('[').any(is_empty)
 }
 
-fn fold_route(rule: &mut Fields) -> bool {
+fn fold_route(rule: &mut JsonObject) -> bool {
     let name = rule.get("name").cloned().unwrap_or_default();
     let config = ["routing_config", "routingConfig"].into_iter().find(|key| rule.contains_key(*key));
     let Some(Value::Object(config)) = config.and_then(|key| rule.get_mut(key)) else { return false };
     let mut is_changed = false;
     if is_empty(config.get("rules")) && (config.contains_key("sources") || config.contains_key("destinations")) {
-        let mut only = Fields::from_iter([("name".to_owned(), name)]);
+        let mut only = JsonObject::from_iter([("name".to_owned(), name)]);
         only.extend(["sources", "destinations"].into_iter().filter_map(|key| config.remove_entry(key)));
         config.insert("rules".to_owned(), json!([only]));
         is_changed = true;
@@ -117,12 +117,12 @@ fn conditions(source: Value) -> Value {
     Value::Array(arguments)
 }
 
-fn fold_limit(rule: &mut Fields) -> bool {
+fn fold_limit(rule: &mut JsonObject) -> bool {
     let is_flat = OF_LIMIT.iter().chain([&METHOD]).any(|key| rule.contains_key(*key));
     if !is_flat || !is_empty(rule.get("rules")) {
         return false;
     }
-    let mut only = Fields::from_iter([("name".to_owned(), rule.get("name").cloned().unwrap_or_default())]);
+    let mut only = JsonObject::from_iter([("name".to_owned(), rule.get("name").cloned().unwrap_or_default())]);
     only.extend(OF_LIMIT.into_iter().filter_map(|key| rule.remove_entry(key)));
     if let Some(method) = rule.remove(METHOD).filter(|method| !method.is_null()) {
         only.insert("apis".to_owned(), json!([{ "path": method }]));

@@ -138,7 +138,8 @@ proptest! {
         for (_, body) in &bodies {
             let mut found = Vec::new();
             objects(body, &mut Vec::new(), &mut found);
-            let keys = found.iter().filter_map(|path| body.pointer(path)?.as_object()).flat_map(|members| members.keys());
+            let objects = found.iter().filter_map(|path| body.pointer(path)?.as_object());
+            let keys = objects.flat_map(|members| members.keys());
             names.extend(keys.cloned());
         }
         names.sort();

@@ -36,7 +36,7 @@ impl<'a> UserView<'a> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ServiceToken")]
 pub(crate) struct ServiceTokenView<'a> {
-    /// What the audit trail calls it.
+    /// Its name in the audit trail.
     id: &'a str,
     name: &'a str,
     comment: &'a str,

@@ -186,7 +186,7 @@ pub(crate) struct ConfigReleaseView<'a> {
     /// True if clients see it.
     active: bool,
     state: StateView,
-    /// When it is published, or should have been.
+    /// Time at which it is published, or should have been.
     #[serde(rename = "publish_at", skip_serializing_if = "Option::is_none")]
     publish_at: Option<String>,
     /// `YYYY-MM-DD HH:MM:SS`, UTC, as all times.

@@ -98,7 +98,7 @@ pub(crate) struct RuleReleaseView<'a> {
     resource: RuleType,
     active: bool,
     state: StateView,
-    /// When it is published, or should have been.
+    /// Time at which it is published, or should have been.
     #[serde(skip_serializing_if = "Option::is_none")]
     publish_at: Option<String>,
     ctime: String,
