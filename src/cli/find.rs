@@ -161,7 +161,7 @@ pub(super) fn releases_path(kind: &Kind) -> String {
     }
 }
 
-/// What is in force, of all or of what is named, with what was released.
+/// Releases in force, of all things or of those that are named, with what was released.
 pub(super) async fn in_force(
     remote: &Remote,
     kind: &Kind,

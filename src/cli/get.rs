@@ -280,7 +280,7 @@ pub(super) async fn watch(args: WatchArgs) -> anyhow::Result<()> {
 
 type SeenRows = BTreeMap<(usize, Key), Value>;
 
-/// What is there now and was not, is another, and is there no more.
+/// Rows that are new, that differ, and that are gone.
 fn changed<'a>(before: &'a SeenRows, now: &'a SeenRows) -> Vec<(&'static str, &'static Kind, &'a Value)> {
     let mut changes = Vec::new();
     for (name, row) in now {

@@ -32,7 +32,7 @@ pub(super) struct Kind {
     /// The word for many.
     pub(super) many: &'static str,
     pub(super) short: &'static str,
-    /// Where they are listed, and where they are created and changed.
+    /// Path at which they are listed, and path at which they are created and changed.
     pub(super) list: &'static str,
     pub(super) write: &'static str,
     /// The member of a list that holds the rows.
@@ -252,7 +252,7 @@ impl Kind {
         KINDS.iter().position(|kind| kind.nature == self.nature).unwrap_or(KINDS.len())
     }
 
-    /// Where they are deleted.
+    /// Path at which they are deleted.
     pub(super) fn delete(&self) -> String {
         let all = if self.nature == Nature::File { self.write } else { self.list };
         format!("{all}/delete")
@@ -301,7 +301,7 @@ impl Kind {
         body.as_object().cloned().unwrap_or_default()
     }
 
-    /// Where a page of them is asked for; an absent part of the name stands for all.
+    /// Path of a page of them; an absent part of the name stands for all.
     pub(super) fn page(&self, wanted: &KindFilter, paging: &Paging) -> String {
         let (namespace, name) = match self.nature {
             Nature::Namespace | Nature::Webhook => (None, "name"),

@@ -24,7 +24,7 @@ const LIMITS: Limits = Limits { entries: 100_000, bytes: 1024 * 1024 * 1024, ent
 const NACOS_METADATA: &str = ".metadata.yml";
 const NACOS_METADATA_BEFORE: &str = ".meta.yml";
 
-/// What Nacos says of a file: its fields by their names.
+/// Description of a file by Nacos: its fields by their names.
 type ItemFields = BTreeMap<String, String>;
 
 pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<ImportSource> {

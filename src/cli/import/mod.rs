@@ -118,7 +118,7 @@ struct ImportSource {
     left_out: Vec<String>,
 }
 
-/// What the cluster has under a name.
+/// File that the cluster has under a name.
 struct Existing {
     content: String,
     format: String,
@@ -200,7 +200,7 @@ fn is_same(found: &FoundFile, there: &Existing) -> bool {
     found.content == there.content && found.format.is_none_or(|given| read_as(given) == read_as(format))
 }
 
-/// What the cluster has in the groups of these files: what is published, or the drafts.
+/// Files that the cluster has in the groups of these: what is published, or the drafts.
 async fn there(files: &[FoundFile], into: &IntoArgs) -> anyhow::Result<BTreeMap<ConfigKey, Existing>> {
     let groups: BTreeSet<_> = files.iter().map(|found| (&found.key.namespace, &found.key.group)).collect();
     let remote = into.call.remote()?;

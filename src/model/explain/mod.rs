@@ -64,7 +64,7 @@ pub trait Explained {
         None
     }
 
-    /// What happens to a request to which these sub-rules apply.
+    /// One sentence on a request to which these sub-rules apply.
     fn summary(applies: &[Applied<'_>], taken: &Taken) -> String
     where
         Self: Sized;

@@ -152,13 +152,13 @@ macro_rules! families {
                 match self { $( Family::$family => $family::blank(), )+ }
             }
 
-            /// What happens to a request to which these sub-rules of the family apply.
+            /// One sentence on a request to which these sub-rules of the family apply.
             pub(super) fn summary(self, applies: &[Applied<'_>], taken: &Taken) -> String {
                 match self { $( Family::$family => $family::summary(applies, taken), )+ }
             }
         }
 
-        /// What a sub-rule does where it applies.
+        /// Effect of a sub-rule where it applies.
         #[derive(Debug, Serialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum SubRuleEffect<'a> { $( $( $effect($shown), )+ )+ }

@@ -21,7 +21,7 @@ use crate::model::rule::traffic::{ArgumentType, ServiceKey};
 use crate::model::rule::{End, Rule, SubRuleEffect};
 use crate::model::wire::{Uint32, Words};
 
-/// What counts as an error, how many are too many, and what happens then.
+/// Errors that a breaker counts, how many are too many, and what happens then.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Breaker<'a> {
     pub level: BreakLevel,

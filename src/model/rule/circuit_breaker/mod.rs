@@ -46,7 +46,7 @@ wire_enum! {
 }
 
 shape! {
-    /// Which calls are watched, what counts as an error, and what happens after too many.
+    /// Calls that are watched, what counts as an error, and what happens after too many.
     pub struct CircuitBreaker / CircuitBreakerPatch {
         written {
             level: BreakLevel,
@@ -74,7 +74,7 @@ shape! {
     }
 }
 
-/// Whose calls to whom.
+/// Caller and callee of the calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RuleMatcher {
@@ -110,7 +110,7 @@ pub struct BlockConfig {
     pub trigger_conditions: Vec<TriggerCondition>,
 }
 
-/// What counts as an error.
+/// Condition that makes a call an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ErrorCondition {
@@ -120,7 +120,7 @@ pub struct ErrorCondition {
     pub condition: MatchString,
 }
 
-/// How many errors are too many.
+/// Number of errors that is too many.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TriggerCondition {
@@ -139,26 +139,26 @@ pub struct TriggerCondition {
     pub minimum_request: Uint32,
 }
 
-/// When calls are let through again.
+/// Condition for letting calls through again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RecoverCondition {
     /// Seconds until a few are let through to see.
     #[serde(alias = "sleepWindow")]
     pub sleep_window: Uint32,
-    /// How many of those have to succeed one after another.
+    /// Number of those that have to succeed one after another.
     #[serde(alias = "consecutiveSuccess")]
     pub consecutive_success: Uint32,
 }
 
-/// Whether clients look for the service's fault detection rules.
+/// Switch: clients look for the service's fault detection rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FaultDetectConfig {
     pub enable: bool,
 }
 
-/// What a refused caller gets.
+/// Answer that a refused caller gets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FallbackConfig {
@@ -283,7 +283,7 @@ mod tests {
         Ok(breaker)
     }
 
-    /// What is refused, by its own words; nothing where it is taken.
+    /// Text of the refusal; empty where the rule is taken.
     fn verdict(body: &Value) -> String {
         match read(body).map(|breaker| breaker.check().map_err(Refusal::from)) {
             Ok(Ok(())) => String::new(),
