@@ -32,7 +32,7 @@ use crate::model::rule::Family;
 use crate::model::rule::release::RuleRelease;
 use crate::model::time::Timestamp;
 use crate::origin::{Origin, OriginQuota};
-use entry::{Entry, Given, Wants};
+use entry::{GivenRelease, Subscriber, Wants};
 use kept::{cut, kept};
 use rule_sets::RuleSets;
 
@@ -108,7 +108,7 @@ pub struct Subscribers {
 struct Shard {
     swept: Instant,
     /// By what they want, then by who they are.
-    topics: HashMap<u64, HashMap<u64, Entry>>,
+    topics: HashMap<u64, HashMap<u64, Subscriber>>,
 }
 
 impl Default for Subscribers {
@@ -158,8 +158,8 @@ impl Subscribers {
         now: impl FnOnce() -> Timestamp,
     ) {
         let (topic, labels) = (self.topic_of_file(&released.group, file), kept(labels));
-        let is_known = |entry: &Entry| {
-            let Given::File { namespace, version } = &entry.given else { return false };
+        let is_known = |entry: &Subscriber| {
+            let GivenRelease::File { namespace, version } = &entry.given else { return false };
             *version == released.version && **namespace == *released.namespace && entry.labels == labels
         };
         self.note(topic, client, is_known, now, || {
@@ -168,7 +168,7 @@ impl Subscribers {
             let can_be = |namespace: &&String| namespace.len() <= limits::NAMESPACE_CHARS_MAX;
             let namespaces = namespaces.iter().filter(can_be).cloned().collect();
             let wants = Wants::File { group, file, namespaces };
-            let given = Given::File { namespace: released.namespace.as_str().into(), version: released.version };
+            let given = GivenRelease::File { namespace: released.namespace.as_str().into(), version: released.version };
             (wants, labels.clone(), given)
         });
     }
@@ -195,10 +195,10 @@ impl Subscribers {
         now: impl FnOnce() -> Timestamp,
     ) {
         let topic = self.topic_of_service(family, namespace, service);
-        let is_known = |entry: &Entry| matches!(&entry.given, Given::Rules(given) if given.is_of(releases));
+        let is_known = |entry: &Subscriber| matches!(&entry.given, GivenRelease::Rules(given) if given.is_of(releases));
         self.note(topic, client, is_known, now, || {
             let wants = Wants::Rules { family, namespace: namespace.into(), service: service.into() };
-            (wants, kept(&labels()), Given::Rules(self.rule_sets.of(releases)))
+            (wants, kept(&labels()), GivenRelease::Rules(self.rule_sets.of(releases)))
         });
     }
 
@@ -206,9 +206,9 @@ impl Subscribers {
         &self,
         topic: u64,
         client: Client<'_>,
-        is_known: impl Fn(&Entry) -> bool,
+        is_known: impl Fn(&Subscriber) -> bool,
         now: impl FnOnce() -> Timestamp,
-        make: impl FnOnce() -> (Wants, Box<[(String, String)]>, Given),
+        make: impl FnOnce() -> (Wants, Box<[(String, String)]>, GivenRelease),
     ) {
         let (who, heard) = (self.who(client), Instant::now());
         let mut shard = self.shard(who).lock();
@@ -238,8 +238,8 @@ impl Subscribers {
         let address = cut(client.address, limits::SUBSCRIPTION_ADDRESS_BYTES_MAX).into();
         let agent = cut(client.agent, limits::AGENT_BYTES_MAX).into();
         let (origin, stays) = (client.origin, client.stays(FORGET_AFTER));
-        let entry = Entry { wants, address, agent, labels, given, since: now(), heard, stays, origin, bytes: 0 };
-        let entry = Entry { bytes: entry.size(), ..entry };
+        let entry = Subscriber { wants, address, agent, labels, given, since: now(), heard, stays, origin, bytes: 0 };
+        let entry = Subscriber { bytes: entry.size(), ..entry };
         if self.bytes.take(origin, entry.bytes).is_err() {
             self.turned_away.fetch_add(1, Ordering::Relaxed);
             self.places.give_back(origin, 1);

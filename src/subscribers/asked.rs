@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, Given, Wants};
+use super::entry::{GivenRelease, Subscriber, Wants};
 use super::{COUNT_EVERY, FILES, Share, Subscribers, Subscription};
 use crate::catalog::Catalog;
 use crate::catalog::history::Thing;
@@ -26,7 +26,7 @@ impl Subscribers {
         let canonical = canonical_file(&key.file);
         self.judged(Some(topic), |entry| {
             let Wants::File { group, file, namespaces } = &entry.wants else { return None };
-            let Given::File { namespace, version } = &entry.given else { return None };
+            let GivenRelease::File { namespace, version } = &entry.given else { return None };
             if **group != *key.group || **file != *canonical {
                 return None;
             }
@@ -46,7 +46,7 @@ impl Subscribers {
         // Which services it is about has changed perhaps since a client was given it: all are looked at.
         self.judged(None, |entry| {
             let Wants::Rules { family: wanted, namespace, service } = &entry.wants else { return None };
-            let Given::Rules(given) = &entry.given else { return None };
+            let GivenRelease::Rules(given) = &entry.given else { return None };
             if *wanted != family {
                 return None;
             }
@@ -90,13 +90,13 @@ impl Subscribers {
     }
 
     /// Those that want this, or all, as far as `judge` has something to say of them.
-    fn judged(&self, topic: Option<u64>, judge: impl Fn(&Entry) -> Option<(u64, bool)>) -> Vec<Subscription> {
+    fn judged(&self, topic: Option<u64>, judge: impl Fn(&Subscriber) -> Option<(u64, bool)>) -> Vec<Subscription> {
         let now = Instant::now();
         let mut found = Vec::new();
         for shard in &self.shards {
             let mut shard = shard.lock();
             self.sweep_if_due(&mut shard, now);
-            let mut tell = |clients: &HashMap<u64, Entry>| {
+            let mut tell = |clients: &HashMap<u64, Subscriber>| {
                 let there = clients.values().filter(|entry| entry.is_there(now));
                 let told = there.filter_map(|entry| judge(entry).map(|judged| entry.told(judged, now)));
                 found.extend(told);

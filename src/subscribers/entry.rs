@@ -14,12 +14,12 @@ use crate::model::rule::Family;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
 
-pub(super) struct Entry {
+pub(super) struct Subscriber {
     pub(super) wants: Wants,
     pub(super) address: Box<str>,
     pub(super) agent: Box<str>,
     pub(super) labels: Box<[(String, String)]>,
-    pub(super) given: Given,
+    pub(super) given: GivenRelease,
     pub(super) since: Timestamp,
     pub(super) heard: Instant,
     /// For so long after that it is there.
@@ -46,7 +46,7 @@ pub(super) enum Wants {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Given {
+pub(super) enum GivenRelease {
     File { namespace: Box<str>, version: u64 },
     Rules(RuleSet),
 }
@@ -66,18 +66,18 @@ impl Wants {
     }
 }
 
-impl Entry {
+impl Subscriber {
     /// Bytes that it takes in memory, without rules that were given to other clients too.
     pub(super) fn size(&self) -> usize {
         let labels =
             self.labels.iter().map(|(key, value)| 2 * (size_of::<String>() + OF_ALLOCATION) + key.len() + value.len());
         let given = match &self.given {
-            Given::File { namespace, .. } => namespace.len() + OF_ALLOCATION,
-            Given::Rules(set) => set.bytes_if_alone(),
+            GivenRelease::File { namespace, .. } => namespace.len() + OF_ALLOCATION,
+            GivenRelease::Rules(set) => set.bytes_if_alone(),
         };
         let texts = self.address.len() + self.agent.len() + 3 * OF_ALLOCATION + labels.sum::<usize>();
         // With its place in the map: a key, and what stays empty.
-        2 * size_of::<u64>() + size_of::<Entry>() + self.wants.bytes() + texts + given
+        2 * size_of::<u64>() + size_of::<Subscriber>() + self.wants.bytes() + texts + given
     }
 
     pub(super) fn is_there(&self, now: Instant) -> bool {
@@ -91,11 +91,11 @@ impl Entry {
     /// True if it has what it should have by now; `None` where there is nothing to have.
     pub(super) fn is_current(&self, catalog: &Catalog) -> Option<bool> {
         match (&self.wants, &self.given) {
-            (Wants::File { group, file, namespaces }, Given::File { namespace, version }) => {
+            (Wants::File { group, file, namespaces }, GivenRelease::File { namespace, version }) => {
                 let due = self.due_file(catalog, namespaces, group, file)?;
                 Some(*due.namespace == **namespace && due.version == *version)
             }
-            (Wants::Rules { family, namespace, service }, Given::Rules(given)) => {
+            (Wants::Rules { family, namespace, service }, GivenRelease::Rules(given)) => {
                 let label = |key: &str| self.label(key);
                 let due = catalog.rules.of(*family).active().of_service(namespace, service, label);
                 let due = due.iter().filter(|release| release.rule.enable);

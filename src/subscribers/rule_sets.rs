@@ -9,16 +9,16 @@ use parking_lot::Mutex;
 
 use crate::model::rule::release::RuleRelease;
 
-type Rows = [(Box<str>, u64)];
+type RuleVersions = [(Box<str>, u64)];
 
 /// Ids of rules with the version of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RuleSet(Arc<Rows>);
+pub(super) struct RuleSet(Arc<RuleVersions>);
 
 impl Deref for RuleSet {
-    type Target = Rows;
+    type Target = RuleVersions;
 
-    fn deref(&self) -> &Rows {
+    fn deref(&self) -> &RuleVersions {
         &self.0
     }
 }
@@ -42,7 +42,7 @@ impl RuleSet {
 #[derive(Default)]
 pub(super) struct RuleSets {
     hashing: RandomState,
-    known: Mutex<HashMap<u64, Weak<Rows>>>,
+    known: Mutex<HashMap<u64, Weak<RuleVersions>>>,
 }
 
 impl RuleSets {
@@ -52,7 +52,7 @@ impl RuleSets {
         let mut known = self.known.lock();
         let shared = known.get(&hash).and_then(Weak::upgrade).map(RuleSet).filter(|set| set.is_of(releases));
         shared.unwrap_or_else(|| {
-            let made: Arc<Rows> = rows.map(|(id, version)| (id.into(), version)).collect();
+            let made: Arc<RuleVersions> = rows.map(|(id, version)| (id.into(), version)).collect();
             known.insert(hash, Arc::downgrade(&made));
             RuleSet(made)
         })
