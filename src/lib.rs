@@ -11,7 +11,7 @@
 //! cli, server            command line and start-up: settings to a running node and back down
 //! console                pages for people, on the management port; of api it knows how rules are written as JSON
 //! api      compat        the two public surfaces: management (8090), config clients (8890)
-//! view                   reads of config clients, from what this node has applied
+//! reads                  what clients read of what this node has applied: catching up, held reads, config
 //! operations             authorization, checks, one command out of a batch, an outcome for each item
 //! config                 flags and environment of `thuban serve`
 //! offline                directories of stopped nodes: restore, recover, reset, inspect
@@ -196,6 +196,7 @@ pub mod origin;
 mod outbound;
 pub mod peer;
 pub mod raft;
+pub mod reads;
 mod request_id;
 pub mod server;
 pub mod store;
@@ -203,7 +204,6 @@ pub mod subscribers;
 pub mod tls;
 pub mod traces;
 mod uptime;
-pub mod view;
 pub mod watch;
 pub mod webhooks;
 pub mod well_formed;

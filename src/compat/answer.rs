@@ -1,17 +1,16 @@
 //! The answers that are not configuration: refusals in the two shapes that Apollo's server has,
 //! and the headers that every answer carries.
 
-use axum::{
-    body::Body,
-    http::{HeaderMap, HeaderValue, StatusCode, Uri, header},
-    response::{IntoResponse, Response},
-};
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use time::{OffsetDateTime, macros::format_description};
+use time::OffsetDateTime;
+use time::macros::format_description;
 
 use crate::model::signature::Flaw;
-use crate::watch::HubFull;
+use crate::reads::ReadRefusal;
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json;charset=UTF-8");
 
@@ -36,49 +35,19 @@ pub(super) struct Exception {
     timestamp: String,
 }
 
-/// Reason why a request is not answered with what it asks for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
-    #[error("{0}")]
-    BadRequest(String),
-    #[error("a valid token is needed")]
-    Unauthorized,
-    #[error(transparent)]
-    Unsigned(#[from] Flaw),
-    #[error("nothing is released under this name")]
-    NotFound,
-    #[error("this node has not yet applied what the client has been told of")]
-    Behind,
-    #[error("the released file cannot be read: {0}")]
-    Damaged(String),
-    #[error("the file is kept encrypted, and this node does not have the data key to read it")]
-    Sealed,
-    #[error("the file is kept encrypted, and this token is neither a client's nor one that may edit it")]
-    Withheld,
-    #[error("too many polls: {0}")]
-    Full(#[from] HubFull),
-    #[error("{0}")]
-    OutOfService(String),
-}
-
-impl Refusal {
-    /// True if the refusal is due to the reader, not to the request, nor to the state of this node.
-    pub(super) fn is_of_the_reader(&self) -> bool {
-        self.status() == StatusCode::UNAUTHORIZED
-    }
-
+impl ReadRefusal {
     fn status(&self) -> StatusCode {
         match self {
-            Refusal::BadRequest(_) => StatusCode::BAD_REQUEST,
+            ReadRefusal::BadRequest(_) => StatusCode::BAD_REQUEST,
             // Another node may be able to say.
-            Refusal::Unsigned(Flaw::Unreadable) => StatusCode::SERVICE_UNAVAILABLE,
-            Refusal::Unauthorized | Refusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
-            Refusal::Withheld => StatusCode::FORBIDDEN,
-            Refusal::NotFound => StatusCode::NOT_FOUND,
-            Refusal::Behind | Refusal::Full(_) | Refusal::Sealed | Refusal::OutOfService(_) => {
+            ReadRefusal::Unsigned(Flaw::Unreadable) => StatusCode::SERVICE_UNAVAILABLE,
+            ReadRefusal::Unauthorized | ReadRefusal::Unsigned(_) => StatusCode::UNAUTHORIZED,
+            ReadRefusal::Withheld => StatusCode::FORBIDDEN,
+            ReadRefusal::NotFound => StatusCode::NOT_FOUND,
+            ReadRefusal::Behind | ReadRefusal::Full(_) | ReadRefusal::Sealed | ReadRefusal::OutOfService(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Refusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ReadRefusal::Damaged(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -96,9 +65,9 @@ impl Refusal {
     pub(super) fn for_poll(&self) -> Response {
         let format = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]");
         let exception = match self {
-            Refusal::BadRequest(_) => "BadRequestException",
-            Refusal::Unauthorized => "UnauthorizedException",
-            Refusal::Unsigned(flaw) if *flaw != Flaw::Unreadable => "UnauthorizedException",
+            ReadRefusal::BadRequest(_) => "BadRequestException",
+            ReadRefusal::Unauthorized => "UnauthorizedException",
+            ReadRefusal::Unsigned(flaw) if *flaw != Flaw::Unreadable => "UnauthorizedException",
             _ => "ServiceException",
         };
         let body = Exception {
@@ -134,6 +103,12 @@ fn container(status: StatusCode, message: &str, path: &str) -> Response {
 fn json(status: StatusCode, body: &impl Serialize) -> Response {
     let body = serde_json::to_string(body).expect("an object of texts and numbers is JSON");
     (status, [(header::CONTENT_TYPE, JSON)], body).into_response()
+}
+
+/// The client should go on with another node, not with this connection.
+pub(super) fn closing(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 pub(super) fn not_modified() -> Response {

@@ -1,25 +1,33 @@
 //! Client request: query, client address and credentials of one request, read once.
 
-use std::{borrow::Cow, convert::Infallible, net::IpAddr, time::Duration};
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::time::Duration;
 
-use axum::{
-    extract::FromRequestParts,
-    http::{HeaderValue, Uri, header, request::Parts},
-};
+use axum::extract::FromRequestParts;
+use axum::http::header::{self, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use url::form_urlencoded;
 
-use super::{Surface, auth::Credentials};
+use super::Surface;
 use crate::address::client_address;
 use crate::connections::{Parking, PeerCertificate};
-use crate::model::signature::Target;
+use crate::model::signature::{self, Target};
 use crate::origin::Origin;
-use crate::view::{ConfigSource, Reader};
+use crate::reads::{Asker, ConfigSource, Reader, ReaderCredentials};
+
+const TOKEN_SCHEME: &str = "Bearer";
+const TIMESTAMP: HeaderName = HeaderName::from_static("timestamp");
+/// No one has it.
+const NO_TOKEN: &str = "\u{fffd}";
 
 pub(super) struct ClientRequest {
     /// As received, undecoded.
     pub(super) uri: Uri,
     pub(super) address: Option<IpAddr>,
-    pub(super) credentials: Credentials,
+    pub(super) credentials: ReaderCredentials,
     /// The name in the certificate that its connection began with.
     pub(super) certificate: Option<String>,
     pub(super) parking: Option<Parking>,
@@ -33,7 +41,7 @@ impl<S: ConfigSource> FromRequestParts<Surface<S>> for ClientRequest {
         Ok(ClientRequest {
             uri: parts.uri.clone(),
             address: client_address(&parts.headers, &parts.extensions, &surface.settings.trusted_proxies),
-            credentials: Credentials::of(&parts.headers),
+            credentials: credentials_of(&parts.headers),
             certificate: parts.extensions.get::<PeerCertificate>().map(|shown| shown.common_name.clone()),
             parking: parts.extensions.get().cloned(),
             agent: parts.headers.get(header::USER_AGENT).cloned(),
@@ -56,10 +64,42 @@ impl ClientRequest {
         Reader { agent: self.agent(), origin: Origin::of_any(self.address), hold }
     }
 
-    /// Request target that the client has signed, if it has.
-    pub(super) fn target(&self) -> Target<'_> {
-        Target { path: self.uri.path(), query: self.query().raw() }
+    /// Reader as it is let in.
+    pub(super) fn asker(&self) -> Asker<'_> {
+        Asker {
+            credentials: &self.credentials,
+            certificate: self.certificate.as_deref(),
+            address: self.address,
+            target: Target { path: self.uri.path(), query: self.query().raw() },
+        }
     }
+}
+
+/// Credentials of a request; unreadable header bytes, or two headers, are a token that no one has.
+pub(super) fn credentials_of(headers: &HeaderMap) -> ReaderCredentials {
+    let value = match only(headers, &header::AUTHORIZATION) {
+        None => return ReaderCredentials::Anonymous,
+        Some(value) => value.unwrap_or(NO_TOKEN).trim(),
+    };
+    match value.split_once(' ') {
+        _ if value.is_empty() => ReaderCredentials::Anonymous,
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case(signature::SCHEME) => ReaderCredentials::Signature {
+            authorization: value.to_owned(),
+            timestamp: only(headers, &TIMESTAMP).flatten().unwrap_or_default().to_owned(),
+        },
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case(TOKEN_SCHEME) => {
+            ReaderCredentials::Token(token.trim().to_owned())
+        }
+        _ => ReaderCredentials::Token(value.to_owned()),
+    }
+}
+
+/// The text of a header that is there once; `Some(None)` for one that is there but cannot be read, or
+/// is there more than once: which one is meant cannot be said.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Option<&'a str>> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    Some(first.to_str().ok().filter(|_| values.next().is_none()))
 }
 
 /// A query string, read leniently: `+` is a blank, empty parts and unknown names mean nothing, of
@@ -90,6 +130,52 @@ impl<'a> Query<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of(authorization: &[&[u8]], timestamp: &[&str]) -> ReaderCredentials {
+        let mut headers = HeaderMap::new();
+        for value in authorization {
+            headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(value).expect("a header value"));
+        }
+        for value in timestamp {
+            headers.append(TIMESTAMP, value.parse().expect("a header value"));
+        }
+        credentials_of(&headers)
+    }
+
+    #[test]
+    fn the_header_is_nothing_a_signature_or_a_token() {
+        let token = |text: &str| ReaderCredentials::Token(text.to_owned());
+        let signature =
+            |text: &str| ReaderCredentials::Signature { authorization: text.to_owned(), timestamp: "7".into() };
+        let table: &[(&[u8], ReaderCredentials)] = &[
+            (b"", ReaderCredentials::Anonymous),
+            (b"   ", ReaderCredentials::Anonymous),
+            (b"Apollo app1:EoKyziXvKqzHgwx+ijDJwgVTDgE=", signature("Apollo app1:EoKyziXvKqzHgwx+ijDJwgVTDgE=")),
+            (b"apollo app1:", signature("apollo app1:")),
+            (b"ApolloToken", token("ApolloToken")),
+            (b"Bearer abc", token("abc")),
+            (b"bearer  abc ", token("abc")),
+            (b"abc", token("abc")),
+            (b"Basic YTpi", token("Basic YTpi")),
+            (b"\xff\xfe", token(NO_TOKEN)),
+        ];
+        assert_eq!(of(&[], &["7"]), ReaderCredentials::Anonymous);
+        for (value, expected) in table {
+            assert_eq!(of(&[value], &["7"]), *expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_headers_none_counts() {
+        let signed: &[u8] = b"Apollo app1:EoKyziXvKqzHgwx+ijDJwgVTDgE=";
+        assert_eq!(of(&[signed, signed], &["7"]), ReaderCredentials::Token(NO_TOKEN.to_owned()));
+        assert_eq!(of(&[b"", b"abc"], &[]), ReaderCredentials::Token(NO_TOKEN.to_owned()));
+        let unreadable = |timestamps: &[&str]| match of(&[signed], timestamps) {
+            ReaderCredentials::Signature { timestamp, .. } => timestamp.is_empty(),
+            other => panic!("{other:?}"),
+        };
+        assert!(unreadable(&["7", "7"]) && unreadable(&[]) && !unreadable(&["7"]));
+    }
 
     #[test]
     fn queries_are_read_leniently() {

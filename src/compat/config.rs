@@ -1,32 +1,27 @@
 //! The pulls: `/configs` and the three forms of `/configfiles`.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    body::Body,
-    extract::{Path, State, rejection::PathRejection},
-    http::{HeaderValue, header},
-    response::Response,
-};
+use axum::body::Body;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use serde_json::json;
 
-use super::{
-    Surface,
-    answer::{self, Refusal},
-    client_request::ClientRequest,
-    doc::{self, Doc},
-    lookup::{Known, Named, lookup},
-    renderings::Form,
-};
-use crate::model::{
-    config_file::{Format, PROPERTIES_SUFFIX},
-    config_lookup::{Released, Rendering, Unreadable},
-};
+use super::Surface;
+use super::answer;
+use super::client_request::ClientRequest;
+use super::doc::{self, Doc};
+use super::lookup::{ClientState, Named, lookup};
+use crate::model::config_file::{Format, PROPERTIES_SUFFIX};
+use crate::model::config_lookup::{Released, Rendering};
 use crate::openapi::{Reply, Security, schema_of};
-use crate::origin::Origin;
-use crate::view::ConfigSource;
+use crate::reads::{ConfigSource, ReadRefusal, RenderedForm};
 
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain;charset=UTF-8");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml;charset=UTF-8");
@@ -38,17 +33,6 @@ const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox; default-src 'non
 const HEADERS_USUAL: usize = 10;
 
 type PathResult = Result<Path<Named>, PathRejection>;
-
-impl From<Unreadable> for Refusal {
-    /// An error keeps clients on what they have; a guess at the pairs would take settings away.
-    fn from(error: Unreadable) -> Self {
-        match error {
-            Unreadable::Damaged(error) => Refusal::Damaged(error.to_string()),
-            Unreadable::Sealed => Refusal::Sealed,
-            Unreadable::Absent => Refusal::OutOfService(error.to_string()),
-        }
-    }
-}
 
 /// A pull, without what tells the forms apart.
 const PULL: Doc = Doc {
@@ -77,7 +61,7 @@ pub(super) async fn configs<S: ConfigSource>(
         let pulled = surface.pull(path, &ask).await?;
         if pulled.is_current() { Ok(answer::not_modified()) } else { surface.config_object(&pulled) }
     };
-    answer.await.unwrap_or_else(|refusal: Refusal| refusal.for_path(ask.uri.path()))
+    answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.for_path(ask.uri.path()))
 }
 
 pub(super) const JSON: Doc = Doc {
@@ -101,7 +85,7 @@ pub(super) async fn json<S: ConfigSource>(
         }
         Ok(whole(answer::JSON, surface.pairs(&pulled.released)?))
     };
-    answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
+    answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.bare())
 }
 
 pub(super) const TEXT: Doc = Doc {
@@ -119,7 +103,7 @@ pub(super) async fn text<S: ConfigSource>(
     ask: ClientRequest,
 ) -> Response {
     let answer = async { Ok(whole(PLAIN_TEXT, surface.properties(&surface.pull(path, &ask).await?.released)?)) };
-    answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
+    answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.bare())
 }
 
 pub(super) const RAW: Doc = Doc {
@@ -149,18 +133,18 @@ pub(super) async fn raw<S: ConfigSource>(
         let content = match released.format {
             // In its normal form.
             Format::Properties => surface.properties(&released)?,
-            _ => surface.clear(&released)?,
+            _ => surface.reads.clear(&released)?,
         };
         Ok(whole(content_type, content))
     };
-    answer.await.unwrap_or_else(|refusal: Refusal| refusal.bare())
+    answer.await.unwrap_or_else(|refusal: ReadRefusal| refusal.bare())
 }
 
 /// Result of a pull, beside what its client asked with.
 struct Pulled<'a> {
     /// As the client wrote it.
     file: String,
-    known: Known<'a>,
+    known: ClientState<'a>,
     released: Arc<Released>,
 }
 
@@ -171,21 +155,15 @@ impl Pulled<'_> {
 }
 
 impl<S: ConfigSource> Surface<S> {
-    async fn pull<'a>(&self, path: PathResult, ask: &'a ClientRequest) -> Result<Pulled<'a>, Refusal> {
-        let named = path.map_err(|rejection| Refusal::BadRequest(rejection.body_text()));
+    async fn pull<'a>(&self, path: PathResult, ask: &'a ClientRequest) -> Result<Pulled<'a>, ReadRefusal> {
+        let named = path.map_err(|rejection| ReadRefusal::BadRequest(rejection.body_text()));
         let lookup = named.and_then(|Path(named)| lookup(named, ask));
         let wanted = lookup.as_ref().ok().map(|lookup| (lookup.group.as_str(), lookup.namespaces.as_slice()));
-        let admitted = self.admit(ask, wanted)?;
+        let admitted = self.reads.admit(ask.asker(), wanted)?;
         let mut lookup = lookup?;
-        self.keep_seen(&admitted, &mut lookup.namespaces, &lookup.group);
-        let known = Known::of(ask.query());
-        self.catch_up(Origin::of_any(ask.address), &lookup, &known).await?;
-        let released = self.source.resolve(&lookup).ok_or(Refusal::NotFound)?;
-        if released.encrypted {
-            self.admit_to_sealed(&admitted, &released)?;
-            self.clear(&released)?;
-        }
-        self.source.note_pulled(ask.reader(Duration::ZERO), &lookup, &released);
+        let known = ClientState::of(ask.query());
+        let (id, key, reader) = (known.notified_id, known.release_key.as_deref(), ask.reader(Duration::ZERO));
+        let released = self.reads.pull(&admitted, &mut lookup, id, key, reader).await?;
         Ok(Pulled { file: lookup.file, known, released })
     }
 }
@@ -206,40 +184,27 @@ struct ConfigObject {
 }
 
 impl<S: ConfigSource> Surface<S> {
-    /// Text of the file. The text of an encrypted file is opened once for many requests.
-    fn clear(&self, released: &Released) -> Rendering {
-        let read = || Ok(Bytes::from_owner(Text(self.source.text(released)?)));
-        if released.encrypted { self.renderings.of(released, Form::Clear, read) } else { read() }
-    }
-
-    fn rendered(&self, released: &Released, render: impl FnOnce(&str) -> Rendering) -> Rendering {
-        let clear = self.clear(released)?;
-        render(str::from_utf8(&clear).expect("the bytes of a text"))
-    }
-
     fn pairs(&self, released: &Released) -> Rendering {
-        let render = || self.rendered(released, |text| released.configurations(text));
-        self.renderings.of(released, Form::Pairs, render)
+        self.reads.rendered(released, RenderedForm::Pairs, |text| released.configurations(text))
     }
 
     fn properties(&self, released: &Released) -> Rendering {
-        let render = || self.rendered(released, |text| released.properties_text(text));
-        self.renderings.of(released, Form::Properties, render)
+        self.reads.rendered(released, RenderedForm::Properties, |text| released.properties_text(text))
     }
 
     /// The object of `/configs`: the client's own name of the file beside the names and pairs of what was found.
-    fn config_object(&self, Pulled { file, released, .. }: &Pulled<'_>) -> Result<Response, Refusal> {
+    fn config_object(&self, Pulled { file, released, .. }: &Pulled<'_>) -> Result<Response, ReadRefusal> {
         let around = |pairs: Bytes| {
             let (app, cluster, key) = (&released.group, &released.namespace, &released.release_key);
             let [app, cluster, name, key] = [app, cluster, file, key].map(|text| json!(text));
             let head = format!(r#"{{"appId":{app},"cluster":{cluster},"namespaceName":{name},"configurations":"#);
             [head.as_bytes(), &pairs, format!(r#","releaseKey":{key}}}"#).as_bytes()].concat().into()
         };
-        let render = || self.rendered(released, |text| released.configurations(text)).map(&around);
+        let render = |text: &str| released.configurations(text).map(&around);
         let object = if *file == released.file {
-            self.renderings.of(released, Form::Object, render)
+            self.reads.rendered(released, RenderedForm::Object, render)
         } else if is_other_name(file, &released.file) {
-            self.renderings.of(released, Form::ObjectByOtherName, render)
+            self.reads.rendered(released, RenderedForm::ObjectByOtherName, render)
         } else {
             // By names in any letter case, of which there are very many.
             self.pairs(released).map(&around)
@@ -251,15 +216,6 @@ impl<S: ConfigSource> Surface<S> {
 /// True if one name is the other with the suffix of properties.
 fn is_other_name(one: &str, other: &str) -> bool {
     [(one, other), (other, one)].iter().any(|(long, short)| long.strip_suffix(PROPERTIES_SUFFIX) == Some(short))
-}
-
-/// A text as bytes that are shared.
-struct Text(Arc<str>);
-
-impl AsRef<[u8]> for Text {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
 }
 
 fn whole(content_type: HeaderValue, content: Bytes) -> Response {

@@ -1,20 +1,17 @@
 //! `/services/config`: where clients find the nodes that serve them.
 
-use axum::{
-    extract::State,
-    http::{HeaderMap, Request, header, uri::Authority},
-    response::{IntoResponse, Response},
-};
+use axum::extract::State;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Request, header};
+use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{
-    Surface, answer,
-    doc::{self, Doc},
-};
+use super::doc::{self, Doc};
+use super::{Surface, answer};
 use crate::address::peer_is_trusted;
 use crate::openapi::{Security, schema_of};
-use crate::view::{ConfigSource, LiveMember};
+use crate::reads::{ConfigSource, LiveMember};
 
 /// Application name that clients and scripts of theirs expect.
 const APP_NAME: &str = "APOLLO-CONFIGSERVICE";
@@ -46,7 +43,7 @@ pub(super) async fn config_services<S: ConfigSource>(
     let scheme = surface.settings.scheme;
     let asked_at = asked_at(request.headers(), believes_proxy, scheme)
         .unwrap_or_else(|| format!("{scheme}://{}/", surface.settings.bound));
-    answer(&services(surface.source.live_members(), &asked_at))
+    answer(&services(surface.reads.source().live_members(), &asked_at))
 }
 
 pub(super) const META_SERVICES: Doc = Doc {

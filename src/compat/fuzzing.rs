@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 
 use super::*;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Credential};
 use crate::data_key::DataKey;
 use crate::keyring::Keyring;
 use crate::model::config_file::ConfigKey;
@@ -23,7 +23,8 @@ use crate::model::grant::ReadScope;
 use crate::model::grant::{Grant, Grants, Role, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
-use crate::view::{LiveMember, Proof};
+use crate::operations::token_hash;
+use crate::reads::LiveMember;
 use crate::watch::{Hub, WatchKey};
 
 /// Peer that sends the requests: a proxy that is trusted.
@@ -44,8 +45,8 @@ struct Still {
 impl ConfigSource for Still {
     type Guard = ();
 
-    fn guard(&self, proof: &Proof) -> (WatchKey, ()) {
-        (WatchKey::credential(proof), ())
+    fn guard(&self, credential: &Credential) -> (WatchKey, ()) {
+        (WatchKey::credential(credential), ())
     }
 
     fn newest_id(&self) -> u32 {
@@ -70,9 +71,9 @@ impl ConfigSource for Still {
         &self.hub
     }
 
-    async fn wait_for_id(&self, id: u32, limit: Duration) -> bool {
+    async fn wait_applied(&self, limit: Duration, is_reached: impl Fn(u32) -> bool + Send + Sync) -> bool {
         tokio::time::sleep(limit).await;
-        self.newest_id() >= id
+        is_reached(self.newest_id())
     }
 
     async fn await_horizon(&self, limit: Duration) -> bool {
@@ -88,13 +89,13 @@ impl ConfigSource for Still {
         vec![LiveMember { node_id: 1, compat: "n1:8890".into() }]
     }
 
-    fn sight_of(&self, proof: &Proof, _: Option<IpAddr>) -> Option<ReadScope> {
+    fn sight_of(&self, credential: &Credential, _: Option<IpAddr>) -> Option<ReadScope> {
         let reader = Grant { role: Role::Reader, namespace: "default".into(), name: "*".into() };
-        matches!(proof, Proof::Token(token) if token == TOKEN)
+        matches!(credential, Credential::Token(token) if *token == token_hash(TOKEN))
             .then(|| ReadScope::new(&Grants::new([reader]), &[Verb::Read]))
     }
 
-    fn may_have_sealed(&self, _: &Proof, _: Option<IpAddr>, _: &str, _: &str) -> bool {
+    fn may_have_sealed(&self, _: &Credential, _: Option<IpAddr>, _: &str, _: &str) -> bool {
         false
     }
 

@@ -5,16 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use super::{
-    CATCH_UP_LIMIT, FAR, Surface,
-    answer::Refusal,
-    client_request::{ClientRequest, Query},
-};
-use crate::model::config_lookup::{ClientLabels, Lookup, NamedRelease, chain};
-use crate::origin::Origin;
-use crate::view::ConfigSource;
+use super::client_request::{ClientRequest, Query};
+use crate::model::config_lookup::{ClientLabels, Lookup, chain};
+use crate::reads::ReadRefusal;
 
 /// Notification ids stay below 2^31: there are clients that keep them in 32 signed bits.
 const NOTIFICATION_ID_MAX: u64 = i32::MAX as u64;
@@ -32,9 +26,9 @@ pub(super) fn is_app_id(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(is_allowed)
 }
 
-pub(super) fn lookup((app, cluster, file): Named, ask: &ClientRequest) -> Result<Lookup, Refusal> {
+pub(super) fn lookup((app, cluster, file): Named, ask: &ClientRequest) -> Result<Lookup, ReadRefusal> {
     if !is_app_id(&app) {
-        return Err(Refusal::BadRequest("the app id may hold letters, digits and - . / : _ only".to_owned()));
+        return Err(ReadRefusal::BadRequest("the app id may hold letters, digits and - . / : _ only".to_owned()));
     }
     let namespaces = chain(&cluster, ask.query().get("dataCenter").as_deref());
     Ok(Lookup { group: app, namespaces, file, client: client(ask) })
@@ -64,20 +58,21 @@ fn label(text: &str) -> Option<(String, String)> {
 
 /// State that the client reports: the key of a release, and the newest notification id it received.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Known<'a> {
-    release_key: Option<Cow<'a, str>>,
+pub(super) struct ClientState<'a> {
+    pub(super) release_key: Option<Cow<'a, str>>,
     /// The same as received: a key survives clients that do not encode it.
     release_key_undecoded: Option<&'a str>,
-    notified_id: Option<u32>,
+    /// 0 for none.
+    pub(super) notified_id: u32,
 }
 
-impl<'a> Known<'a> {
-    pub(super) fn of(query: Query<'a>) -> Known<'a> {
+impl<'a> ClientState<'a> {
+    pub(super) fn of(query: Query<'a>) -> ClientState<'a> {
         let is_value = |value: &str| !NO_VALUE.contains(&value);
-        Known {
+        ClientState {
             release_key: query.get("releaseKey").filter(|value| is_value(value)),
             release_key_undecoded: query.undecoded("releaseKey").filter(|value| is_value(value)),
-            notified_id: query.get("messages").and_then(|text| newest_notified(&text)),
+            notified_id: query.get("messages").and_then(|text| newest_notified(&text)).unwrap_or(0),
         }
     }
 
@@ -98,93 +93,17 @@ fn newest_notified(messages: &str) -> Option<u32> {
     ids.max().map(|id| id as u32)
 }
 
-impl<S: ConfigSource> Surface<S> {
-    /// No step back: waits until this node has what the client knows of, or refuses. Whoever was
-    /// told of a change by one node and asks another must not get the state before it.
-    ///
-    /// A client that comes from another cluster, or from before this one was restored, may name what no
-    /// node here knows: it is served as if it had named nothing.
-    ///
-    /// Who waits has a place among the held polls of its origin, so that names of the far future cost
-    /// nobody else anything.
-    pub(super) async fn catch_up(&self, origin: Origin, lookup: &Lookup, known: &Known<'_>) -> Result<(), Refusal> {
-        let id = known.notified_id.unwrap_or(0);
-        let version = known.release_key.as_deref().and_then(|key| lookup.named_release(key));
-        if self.has(lookup, id, version) {
-            return Ok(());
-        }
-        if self.source.was_at_horizon_lately() && self.is_far(lookup, id, version) {
-            self.metrics.foreign_ids.inc();
-            return Ok(());
-        }
-        // Boxed, as hardly any pull comes here, and each would have room for it.
-        Box::pin(self.wait_for(origin, lookup, id, version)).await
-    }
-
-    async fn wait_for(
-        &self,
-        origin: Origin,
-        lookup: &Lookup,
-        id: u32,
-        version: Option<NamedRelease<'_>>,
-    ) -> Result<(), Refusal> {
-        let _place = self.source.hub().watch(origin, Vec::new(), 0)?;
-        tokio::select! {
-            biased;
-            true = self.arrival(origin, lookup, id, version) => Ok(()),
-            true = self.source.await_horizon(CATCH_UP_LIMIT) => {
-                if !self.has(lookup, id, version) {
-                    self.metrics.foreign_ids.inc();
-                }
-                Ok(())
-            }
-            else => {
-                self.metrics.pulls_behind.inc();
-                Err(Refusal::Behind)
-            }
-        }
-    }
-
-    fn has(&self, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
-        id <= self.source.newest_id()
-            && version.is_none_or(|named| named.version <= self.highest_version(lookup, named))
-    }
-
-    /// True if at least one of the two is further away than this cluster can have come in a moment, and the other is
-    /// not to be waited for.
-    fn is_far(&self, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
-        let is_far = |named: u64, here: u64| named <= here || named - here > FAR;
-        is_far(id.into(), self.source.newest_id().into())
-            && version.is_none_or(|named| is_far(named.version, self.highest_version(lookup, named)))
-    }
-
-    fn highest_version(&self, lookup: &Lookup, named: NamedRelease<'_>) -> u64 {
-        self.source.highest_version(named.namespace, &lookup.group, named.file)
-    }
-
-    async fn arrival(&self, origin: Origin, lookup: &Lookup, id: u32, version: Option<NamedRelease<'_>>) -> bool {
-        let deadline = Instant::now() + CATCH_UP_LIMIT;
-        if id > self.source.newest_id() && !self.source.wait_for_id(id, CATCH_UP_LIMIT).await {
-            return false;
-        }
-        let Some(named) = version.filter(|named| named.version > self.highest_version(lookup, *named)) else {
-            return true;
-        };
-        let left = deadline.saturating_duration_since(Instant::now());
-        self.source.wait_for_version(origin, named.namespace, &lookup.group, named.file, named.version, left).await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compat::{auth::Credentials, client_request::ClientRequest};
+    use crate::compat::client_request::ClientRequest;
+    use crate::reads::ReaderCredentials;
 
     fn ask(query: &str) -> ClientRequest {
         ClientRequest {
             uri: format!("/?{query}").parse().expect("a path and a query"),
             address: Some([192, 0, 2, 7].into()),
-            credentials: Credentials::Anonymous,
+            credentials: ReaderCredentials::Anonymous,
             certificate: None,
             parking: None,
             agent: None,
@@ -236,12 +155,12 @@ mod tests {
     #[test]
     fn release_keys_that_mean_none() {
         for query in ["", "releaseKey", "releaseKey=", "releaseKey=-1", "releaseKey=undefined"] {
-            assert_eq!(Known::of(Query(query)), Known::default(), "{query}");
+            assert_eq!(ClientState::of(Query(query)), ClientState::default(), "{query}");
         }
-        let unencoded = Known::of(Query("releaseKey=default-app-a+b.yml-1"));
+        let unencoded = ClientState::of(Query("releaseKey=default-app-a+b.yml-1"));
         assert!(unencoded.is_current("default-app-a+b.yml-1") && unencoded.is_current("default-app-a b.yml-1"));
         assert!(!unencoded.is_current("default-app-a b.yml-2"));
-        let encoded = Known::of(Query("releaseKey=default-app-a%2Bb.yml-1"));
+        let encoded = ClientState::of(Query("releaseKey=default-app-a%2Bb.yml-1"));
         assert!(encoded.is_current("default-app-a+b.yml-1"));
     }
 

@@ -1,11 +1,10 @@
 //! The surface that unmodified Apollo clients read: pulls and held polls, GET only, routes at `/`.
 //!
 //! This is the one place that translates their words into ours: cluster or data centre is a
-//! namespace, appId a group, namespace a file. It reads this node's own applied state through
-//! [`ConfigSource`] and knows nothing of Raft, of storage, or of how configuration gets in.
+//! namespace, appId a group, namespace a file. It reads through [`ConfigReads`] and knows nothing of
+//! Raft, of storage, or of how configuration gets in.
 
 mod answer;
-mod auth;
 mod client_request;
 mod config;
 mod discovery;
@@ -15,47 +14,29 @@ pub(crate) mod fuzzing;
 mod lookup;
 mod notifications;
 mod notifications_param;
-mod renderings;
-mod repeat_limiter;
 
 #[cfg(test)]
 mod tests;
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    ops::Deref,
-    sync::Arc,
-    time::Duration,
-};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::{
-    Router,
-    extract::{Request, State},
-    handler::Handler,
-    http::Method,
-    middleware::{self, Next},
-    response::Response,
-    routing::{MethodRouter, get},
-};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
 use ipnet::IpNet;
 
 use crate::hosts::Hosts;
-use crate::log_once::LogOnce;
 use crate::metrics::Metrics;
 use crate::openapi::{Document, Port};
-use crate::view::ConfigSource;
+use crate::reads::{ConfigReads, ConfigSource, ReadRefusal};
 
-use answer::Refusal;
 use doc::Doc;
-use renderings::Renderings;
-use repeat_limiter::RepeatLimiter;
-
-/// Longest wait of a pull for what its client has already been told of.
-const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
-/// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] holds.
-const FAR: u64 = 1_000_000;
-/// Time for which a reader is not logged again, nor written into the audit trail.
-const QUIET: Duration = Duration::from_secs(60);
 
 /// Settings of the surface.
 #[derive(Debug, Clone)]
@@ -77,41 +58,16 @@ pub struct CompatSettings {
 }
 
 /// State that every handler gets; cheap to clone, as each layer does for each request.
-pub struct Surface<S>(Arc<Shared<S>>);
-
-/// App id and address of a client.
-type ReaderKey = (String, Option<IpAddr>);
-
-pub struct Shared<S> {
-    source: S,
-    settings: CompatSettings,
-    metrics: Arc<Metrics>,
-    renderings: Renderings,
-    floor: RepeatLimiter,
-    observed: LogOnce<ReaderKey>,
-    refused: LogOnce<ReaderKey>,
-}
-
-impl<S> Clone for Surface<S> {
-    fn clone(&self) -> Self {
-        Surface(self.0.clone())
-    }
-}
-
-impl<S> Deref for Surface<S> {
-    type Target = Shared<S>;
-
-    fn deref(&self) -> &Shared<S> {
-        &self.0
-    }
+#[derive(Clone)]
+pub struct Surface<S> {
+    reads: ConfigReads<S>,
+    settings: Arc<CompatSettings>,
 }
 
 impl<S: ConfigSource> Surface<S> {
     pub fn new(source: S, settings: CompatSettings, metrics: Arc<Metrics>) -> Self {
-        let floor = RepeatLimiter::default();
-        let (observed, refused) = (LogOnce::every(QUIET), LogOnce::every(QUIET));
-        let renderings = Renderings::new(settings.render_cache_bytes, metrics.clone());
-        Surface(Arc::new(Shared { source, settings, metrics, renderings, floor, observed, refused }))
+        let reads = ConfigReads::new(source, metrics, settings.auth_required, settings.render_cache_bytes);
+        Surface { reads, settings: Arc::new(settings) }
     }
 }
 
@@ -127,7 +83,7 @@ async fn surround<S: ConfigSource>(State(surface): State<Surface<S>>, request: R
 }
 
 /// Refuses a request of this surface in the shape that its path has.
-fn refused(refusal: &Refusal, path: &str) -> Response {
+fn refused(refusal: &ReadRefusal, path: &str) -> Response {
     match path.split('/').nth(1) {
         Some("notifications") => refusal.for_poll(),
         Some("configfiles") => refusal.bare(),
@@ -138,8 +94,8 @@ fn refused(refusal: &Refusal, path: &str) -> Response {
 impl<S: ConfigSource> Surface<S> {
     fn refusal_of_all(&self, request: &Request) -> Option<Response> {
         let foreign = self.settings.hosts.stranger(request.uri(), request.headers());
-        let foreign = foreign.map(|host| Refusal::BadRequest(format!("this node is not known as {host:?}")));
-        let refusal = foreign.or_else(|| self.source.out_of_service().map(Refusal::OutOfService))?;
+        let foreign = foreign.map(|host| ReadRefusal::BadRequest(format!("this node is not known as {host:?}")));
+        let refusal = foreign.or_else(|| self.reads.source().out_of_service().map(ReadRefusal::OutOfService))?;
         Some(refused(&refusal, request.uri().path()))
     }
 }
@@ -147,7 +103,7 @@ impl<S: ConfigSource> Surface<S> {
 /// Router that answers while the node loads its state.
 pub fn loading_router() -> Router {
     Router::new().fallback(async |request: Request| {
-        let refusal = Refusal::OutOfService("the state of this node is being loaded".to_owned());
+        let refusal = ReadRefusal::OutOfService("the state of this node is being loaded".to_owned());
         let mut response = refused(&refusal, request.uri().path());
         answer::set_common_headers(response.headers_mut());
         response

@@ -3,27 +3,18 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::model::{
-    config_file::{PROPERTIES_SUFFIX, canonical_file},
-    limits,
-};
+use crate::model::config_file::{PROPERTIES_SUFFIX, canonical_file};
+use crate::model::limits;
+use crate::reads::WatchedFile;
 
 /// Files that one poll may ask for.
 pub(super) const WANTED_MAX: usize = limits::POLL_NAMESPACES_MAX;
 /// Characters of a name: no file has more, the suffix that a client may add included.
 const NAME_CHARS_MAX: usize = limits::NAME_CHARS_MAX + PROPERTIES_SUFFIX.len();
 
-/// One file, and the newest change of it that the client knows of.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    /// As the client wrote it: several clients find an answer only under that very name.
-    pub(super) name: String,
-    pub(super) known_id: i64,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Item {
+struct NotificationItem {
     namespace_name: Option<String>,
     #[serde(default)]
     notification_id: Value,
@@ -31,8 +22,9 @@ struct Item {
 
 /// Reads the list as leniently as Apollo's server does: items without a name are dropped, a missing
 /// id is 0, members that are not known are ignored. The error is for the client to read.
-pub(super) fn parse(text: &str) -> Result<Vec<Wanted>, String> {
-    let items: Vec<Option<Item>> = serde_json::from_str(text).map_err(|error| format!("notifications: {error}"))?;
+pub(super) fn parse(text: &str) -> Result<Vec<WatchedFile>, String> {
+    let items: Vec<Option<NotificationItem>> =
+        serde_json::from_str(text).map_err(|error| format!("notifications: {error}"))?;
     let mut all = Vec::new();
     for item in items.into_iter().flatten() {
         let known_id = id(&item.notification_id).ok_or("notifications: notificationId must be an integer")?;
@@ -40,7 +32,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Wanted>, String> {
             if name.chars().count() > NAME_CHARS_MAX {
                 return Err(format!("notifications: a namespaceName has more than {NAME_CHARS_MAX} characters"));
             }
-            all.push(Wanted { name, known_id });
+            all.push(WatchedFile { name, known_id });
         }
     }
     let wanted = lowest_of_each(all);
@@ -67,7 +59,7 @@ fn whole(number: f64) -> Option<i64> {
 
 /// One file may be listed in several spellings; the lowest id counts, under its own spelling, or a
 /// client that forgets to advance one of them would miss changes.
-fn lowest_of_each(all: Vec<Wanted>) -> Vec<Wanted> {
+fn lowest_of_each(all: Vec<WatchedFile>) -> Vec<WatchedFile> {
     let mut keyed: Vec<_> = all.into_iter().map(|wanted| (canonical_file(&wanted.name), wanted)).collect();
     keyed.sort_by(|(file, wanted), (other_file, other)| (file, wanted.known_id).cmp(&(other_file, other.known_id)));
     keyed.dedup_by(|(file, _), (kept, _)| file == kept);

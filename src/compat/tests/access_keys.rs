@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::readers::PATHS;
 use super::*;
-use crate::model::signature::{SigningKey, Target};
+use crate::model::signature::{AppKeys, SigningKey, Target};
 
 pub(super) const NOW: u64 = 1_576_478_257_344;
 const SKEW_MS: u64 = 60_000;

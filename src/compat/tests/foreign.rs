@@ -83,6 +83,17 @@ async fn what_is_far_above_needs_no_further_question() {
     assert_eq!(served.metrics.foreign_ids.get(), 6);
 }
 
+/// What arrives while it is looked for is of this cluster, and counted as nothing else.
+#[tokio::test(start_paused = true)]
+async fn what_arrives_in_the_same_moment_is_not_of_elsewhere() {
+    let served = served();
+    served.source.0.is_at_horizon.store(true, Ordering::Relaxed);
+    served.source.0.arrives.store(true, Ordering::Relaxed);
+    let got = served.get(&format!("{FILE}?{}", messages(3))).await;
+    assert_eq!(got.json()["configurations"], json!({"a": "late"}));
+    assert_eq!(served.metrics.foreign_ids.get(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_names_an_id_of_elsewhere_is_told_what_is_current_and_then_what_is_new() {
     let served = served();

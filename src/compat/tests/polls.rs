@@ -1,14 +1,12 @@
 //! `/notifications/v2`: what is told, when, and what a client that misbehaves gets.
 
 use serde_json::json;
-use tokio::{
-    io::AsyncWriteExt,
-    net::{TcpListener, TcpStream},
-    time::{Instant, sleep},
-};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::compat::repeat_limiter::FLOOR;
+use crate::reads::repeat_limiter::FLOOR;
 
 const ACCURACY: Duration = Duration::from_millis(10);
 

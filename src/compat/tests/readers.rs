@@ -5,7 +5,8 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::connections::PeerCertificate;
-use crate::model::grant::{Grant, Grants, Role, Verb};
+use crate::model::grant::{Grant, Grants, ReadScope, Role, Verb};
+use crate::reads::LiveMember;
 
 pub(super) const PATHS: [&str; 5] = [
     "/configs/app/default/application",

@@ -24,7 +24,7 @@ const OVERHEAD_BYTES: u64 = 128;
 
 /// A form of a released file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub enum RenderedForm {
     /// The clear text of an encrypted file.
     Clear,
     /// The pairs as JSON.
@@ -38,23 +38,23 @@ pub(super) enum Form {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct RenderingKey {
     released: ReleasedId,
-    form: Form,
+    form: RenderedForm,
 }
 
 #[derive(Clone)]
 struct Bytes;
 
-impl Weighter<Key, Rendering> for Bytes {
-    fn weight(&self, _: &Key, rendering: &Rendering) -> u64 {
+impl Weighter<RenderingKey, Rendering> for Bytes {
+    fn weight(&self, _: &RenderingKey, rendering: &Rendering) -> u64 {
         OVERHEAD_BYTES + rendering.as_ref().map_or(0, |bytes| bytes.len() as u64)
     }
 }
 
 pub(super) struct Renderings {
     /// `None` where nothing is to be kept.
-    kept: Option<Cache<Key, Rendering, Bytes>>,
+    kept: Option<Cache<RenderingKey, Rendering, Bytes>>,
     metrics: Arc<Metrics>,
 }
 
@@ -72,9 +72,9 @@ impl Renderings {
     }
 
     /// A form of a file: the one that is kept, else what `render` makes.
-    pub(super) fn of(&self, released: &Released, form: Form, render: impl FnOnce() -> Rendering) -> Rendering {
+    pub(super) fn of(&self, released: &Released, form: RenderedForm, render: impl FnOnce() -> Rendering) -> Rendering {
         let Some(kept) = &self.kept else { return render() };
-        let key = Key { released: released.identity, form };
+        let key = RenderingKey { released: released.identity, form };
         match kept.get_value_or_guard(&key, None) {
             GuardResult::Value(rendering) => {
                 self.metrics.render_cache_hits.inc();
@@ -100,7 +100,13 @@ mod tests {
     use super::*;
     use crate::model::config_file::Format;
 
-    const FORMS: [Form; 5] = [Form::Clear, Form::Pairs, Form::Properties, Form::Object, Form::ObjectByOtherName];
+    const FORMS: [RenderedForm; 5] = [
+        RenderedForm::Clear,
+        RenderedForm::Pairs,
+        RenderedForm::Properties,
+        RenderedForm::Object,
+        RenderedForm::ObjectByOtherName,
+    ];
 
     fn renderings(bytes_max: u64) -> Renderings {
         Renderings::new(bytes_max, Arc::new(Metrics::new().expect("a table")))
@@ -129,7 +135,7 @@ mod tests {
     #[test]
     fn without_room_each_request_is_rendered_for() {
         let kept = renderings(0);
-        let pointers = [(); 2].map(|()| kept.of(&released(1), Form::Pairs, || of_bytes(10)).expect("rendered"));
+        let pointers = [(); 2].map(|()| kept.of(&released(1), RenderedForm::Pairs, || of_bytes(10)).expect("rendered"));
         assert_ne!(pointers[0].as_ptr(), pointers[1].as_ptr());
         assert_eq!((kept.metrics.render_cache_bytes.get(), kept.metrics.render_cache_hits.get()), (0, 0));
     }
@@ -140,13 +146,13 @@ mod tests {
         let kept = renderings(bytes_max);
         let popular = |is_kept: bool| {
             let render = || if is_kept { panic!("it is kept") } else { of_bytes(1000) };
-            kept.of(&released(0), Form::Object, render).expect("rendered");
+            kept.of(&released(0), RenderedForm::Object, render).expect("rendered");
         };
         popular(false);
         popular(true);
         for version in 1..2000 {
             let length = usize::try_from(version * 7919 % 70_000).expect("small");
-            kept.of(&released(version), Form::Object, || of_bytes(length)).expect("rendered");
+            kept.of(&released(version), RenderedForm::Object, || of_bytes(length)).expect("rendered");
             assert!(u64::try_from(kept.metrics.render_cache_bytes.get()).expect("a size") <= bytes_max);
             popular(true);
         }
@@ -155,7 +161,7 @@ mod tests {
         let before = kept.metrics.render_cache_bytes.get();
         for _ in 0..2 {
             let misses = kept.metrics.render_cache_misses.get();
-            kept.of(&released(5000), Form::Object, || of_bytes(70_000)).expect("rendered");
+            kept.of(&released(5000), RenderedForm::Object, || of_bytes(70_000)).expect("rendered");
             assert_eq!(kept.metrics.render_cache_misses.get(), misses + 1);
         }
         assert_eq!(kept.metrics.render_cache_bytes.get(), before);

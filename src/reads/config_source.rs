@@ -1,32 +1,26 @@
-//! Reads of config clients: what they ask of this node's own applied state, and of no other node.
+//! State that a node has applied, as reads of config clients need it.
 //!
-//! The surfaces of clients read through [`ConfigSource`]; [`LocalView`] answers for a running node. Nothing here knows
-//! of HTTP.
-
-mod local;
+//! [`LocalView`](super::LocalView) answers for a running node.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
+use crate::catalog::Credential;
 use crate::model::config_lookup::{Lookup, Released, Unreadable};
 use crate::model::grant::ReadScope;
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
 use crate::origin::Origin;
-use crate::watch::{Hub, Wake, WatchKey};
-
-pub use local::LocalView;
+use crate::watch::{Hub, WatchKey};
 
 /// The state that this node has applied, as config clients may read it.
 pub trait ConfigSource: Clone + Send + Sync + 'static {
-    /// Guard that a poll keeps while it is held, if it was admitted by a proof.
+    /// Guard that a poll keeps while it is held, if a credential let it in.
     type Guard: Send + Sync + 'static;
 
-    /// For a poll that is to be held: the key wakes when the proof has ended, or its holder may read something else.
-    fn guard(&self, proof: &Proof) -> (WatchKey, Self::Guard);
+    /// For a poll that is to be held: the key wakes when the credential has ended, or its holder may read other things.
+    fn guard(&self, credential: &Credential) -> (WatchKey, Self::Guard);
 
     /// Newest notification id applied here.
     fn newest_id(&self) -> u32;
@@ -47,33 +41,13 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// Hub in which a change wakes [`WatchKey::config`], after the three reads above show it.
     fn hub(&self) -> &Hub;
 
-    /// Waits until `newest_id() >= id`; false if that did not come about within the limit.
-    fn wait_for_id(&self, id: u32, limit: Duration) -> impl Future<Output = bool> + Send;
-
-    /// Waits until the highest version of a file is at least `version`; false at the limit, and where
-    /// as much is held for `origin` as may be.
-    fn wait_for_version(
+    /// Waits until `is_reached` holds of the newest id, and of whatever else it reads but that; false if `limit` passes
+    /// first.
+    fn wait_applied(
         &self,
-        origin: Origin,
-        namespace: &str,
-        group: &str,
-        file: &str,
-        version: u64,
         limit: Duration,
-    ) -> impl Future<Output = bool> + Send {
-        async move {
-            let deadline = Instant::now() + limit;
-            let keys = vec![WatchKey::config(namespace, group, file)];
-            let Ok(watch) = self.hub().watch(origin, keys, 0) else { return false };
-            while self.highest_version(namespace, group, file) < version {
-                match tokio::time::timeout_at(deadline, watch.changed()).await {
-                    Ok(Wake::Changed) => {}
-                    Ok(Wake::Closed) | Err(_) => return false,
-                }
-            }
-            true
-        }
-    }
+        is_reached: impl Fn(u32) -> bool + Send + Sync,
+    ) -> impl Future<Output = bool> + Send;
 
     /// Waits until this node has applied everything that any node had before the call: what a client
     /// names beyond that was given out by another cluster. False if that cannot be said within the limit.
@@ -85,12 +59,12 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     /// The members that serve clients now, this node among them.
     fn live_members(&self) -> Vec<LiveMember>;
 
-    /// Scope of what the holder of the proof may read, where the proof may be used from the address; `None` for a proof
-    /// that is none.
-    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<ReadScope>;
+    /// Scope of what the holder of the credential may read, where it may be used from the address; `None` for one that
+    /// is not believed.
+    fn sight_of(&self, credential: &Credential, address: Option<IpAddr>) -> Option<ReadScope>;
 
-    /// True if the holder of the proof may have the text of an encrypted file: a client, or a caller that may edit it.
-    fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
+    /// True if the holder of the credential may have the text of an encrypted file: a client, or who may edit it.
+    fn may_have_sealed(&self, credential: &Credential, address: Option<IpAddr>, namespace: &str, group: &str) -> bool;
 
     /// Text of a released file, be it kept encrypted or not.
     fn text(&self, released: &Released) -> Result<Arc<str>, Unreadable>;
@@ -121,14 +95,6 @@ pub trait ConfigSource: Clone + Send + Sync + 'static {
     fn out_of_service(&self) -> Option<String> {
         None
     }
-}
-
-/// A credential that names a holder of grants.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Proof {
-    Token(String),
-    /// The common name of a certificate, which is that of a user.
-    Certificate(String),
 }
 
 /// A client and the address that it asks from.

@@ -5,17 +5,15 @@
 //! the one just given to the identical request waits until that one is a second old. An answer
 //! that differs is news and is never delayed.
 
-use std::{
-    collections::HashMap,
-    hash::{BuildHasher, Hash, RandomState},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Least time between two equal answers to one client; also what every refused poll waits.
-pub(super) const FLOOR: Duration = Duration::from_secs(1);
+pub(crate) const FLOOR: Duration = Duration::from_secs(1);
 /// Answers remembered per second; beyond that a node has other worries than repeats.
 const ANSWERS_MAX: usize = 200_000;
 
@@ -29,12 +27,12 @@ pub(super) struct RepeatLimiter {
 /// Two generations instead of an expiry per entry: forgetting costs nothing.
 struct Generations {
     began: Instant,
-    young: HashMap<Mark, Given>,
-    old: HashMap<Mark, Given>,
+    young: HashMap<RequestMark, LastAnswer>,
+    old: HashMap<RequestMark, LastAnswer>,
 }
 
 #[derive(Clone, Copy)]
-struct Given {
+struct LastAnswer {
     answer: u64,
     at: Instant,
 }
@@ -48,15 +46,15 @@ impl Default for RepeatLimiter {
 
 /// Stands for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Mark(u64);
+pub(super) struct RequestMark(u64);
 
 impl RepeatLimiter {
-    pub(super) fn mark(&self, request: &impl Hash) -> Mark {
-        Mark(self.hashing.hash_one(request))
+    pub(super) fn mark(&self, request: &impl Hash) -> RequestMark {
+        RequestMark(self.hashing.hash_one(request))
     }
 
     /// Time that the answer has to wait yet; `None` if it may go out now.
-    pub(super) fn delay(&self, request: Mark, answer: &impl Hash) -> Option<Duration> {
+    pub(super) fn delay(&self, request: RequestMark, answer: &impl Hash) -> Option<Duration> {
         let now = Instant::now();
         let given = self.answers.lock().find(request, now)?;
         let due = given.at + FLOOR;
@@ -64,19 +62,19 @@ impl RepeatLimiter {
     }
 
     /// Remembers an answer that goes out now.
-    pub(super) fn given(&self, request: Mark, answer: &impl Hash) {
-        let given = Given { answer: self.hashing.hash_one(answer), at: Instant::now() };
+    pub(super) fn given(&self, request: RequestMark, answer: &impl Hash) {
+        let given = LastAnswer { answer: self.hashing.hash_one(answer), at: Instant::now() };
         self.answers.lock().insert(request, given);
     }
 }
 
 impl Generations {
-    fn find(&mut self, request: Mark, now: Instant) -> Option<Given> {
+    fn find(&mut self, request: RequestMark, now: Instant) -> Option<LastAnswer> {
         self.age(now);
         self.young.get(&request).or_else(|| self.old.get(&request)).copied()
     }
 
-    fn insert(&mut self, request: Mark, given: Given) {
+    fn insert(&mut self, request: RequestMark, given: LastAnswer) {
         self.age(given.at);
         if self.young.len() < ANSWERS_MAX {
             self.young.insert(request, given);

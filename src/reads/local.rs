@@ -1,14 +1,14 @@
 //! The applied state of a running node, read for config clients.
 
-use super::{ConfigSource, LiveMember, Proof, Reader};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::catalog::Credential;
+use super::{ConfigSource, LiveMember, Reader};
 use crate::catalog::access::Holder;
 use crate::catalog::audit::AuditNote;
 use crate::catalog::authorization::SEEING;
+use crate::catalog::{Catalog, Credential};
 use crate::controllers::{Controllers, RateClass};
 use crate::model::code::Code;
 use crate::model::config_file::ConfigKey;
@@ -16,7 +16,6 @@ use crate::model::config_lookup::{Lookup, Released, Unreadable};
 use crate::model::grant::{ReadScope, Verb};
 use crate::model::signature::AppKeys;
 use crate::model::time::Timestamp;
-use crate::operations::token_hash;
 use crate::raft::node::Node;
 use crate::raft::vigil::Guard;
 use crate::subscribers::Client;
@@ -40,8 +39,8 @@ impl LocalView {
 impl ConfigSource for LocalView {
     type Guard = Guard;
 
-    fn guard(&self, proof: &Proof) -> (WatchKey, Guard) {
-        let guard = self.node.guard(&credential(proof));
+    fn guard(&self, credential: &Credential) -> (WatchKey, Guard) {
+        let guard = self.node.guard(credential);
         (guard.key(), guard)
     }
 
@@ -50,9 +49,7 @@ impl ConfigSource for LocalView {
     }
 
     fn resolve(&self, lookup: &Lookup) -> Option<Arc<Released>> {
-        let catalog = self.node.state().catalog();
-        let find = |namespace: &String| catalog.configs.find(namespace, &lookup.group, &lookup.file, &lookup.client);
-        lookup.namespaces.iter().find_map(find).cloned()
+        find(&self.node.state().catalog(), lookup)
     }
 
     fn notification_id(&self, lookup: &Lookup) -> Option<u32> {
@@ -69,8 +66,8 @@ impl ConfigSource for LocalView {
         self.node.state().hub()
     }
 
-    async fn wait_for_id(&self, id: u32, limit: Duration) -> bool {
-        self.node.state().wait_applied(limit, |applied| applied.notification_id >= id).await
+    async fn wait_applied(&self, limit: Duration, is_reached: impl Fn(u32) -> bool + Send + Sync) -> bool {
+        self.node.state().wait_applied(limit, |applied| is_reached(applied.notification_id)).await
     }
 
     async fn await_horizon(&self, limit: Duration) -> bool {
@@ -89,16 +86,16 @@ impl ConfigSource for LocalView {
         live.map(|member| LiveMember { node_id: member.id, compat: member.compat }).collect()
     }
 
-    fn sight_of(&self, proof: &Proof, address: Option<IpAddr>) -> Option<ReadScope> {
+    fn sight_of(&self, credential: &Credential, address: Option<IpAddr>) -> Option<ReadScope> {
         if !self.node.trusts_tokens(self.token_trust) {
             return None;
         }
-        let holder = self.node.state().access().holder_of(&credential(proof), self.node.now())?;
+        let holder = self.node.state().access().holder_of(credential, self.node.now())?;
         holder.is_for(address).then(|| ReadScope::new(&holder.grants, SEEING))
     }
 
-    fn may_have_sealed(&self, proof: &Proof, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {
-        let holder = self.node.state().catalog().access.holder_of(&credential(proof), self.node.now());
+    fn may_have_sealed(&self, credential: &Credential, address: Option<IpAddr>, namespace: &str, group: &str) -> bool {
+        let holder = self.node.state().catalog().access.holder_of(credential, self.node.now());
         let may = |holder: &Holder| {
             [Verb::Discover, Verb::Edit].iter().any(|verb| holder.grants.may(*verb, namespace, group))
         };
@@ -129,11 +126,7 @@ impl ConfigSource for LocalView {
     fn resolve_by_address(&self, lookup: &Lookup) -> Option<Arc<Released>> {
         let catalog = self.node.state().catalog();
         let asks = |namespace: &String| catalog.configs.asks_labels(namespace, &lookup.group, &lookup.file);
-        if lookup.namespaces.iter().any(asks) {
-            return None;
-        }
-        let find = |namespace: &String| catalog.configs.find(namespace, &lookup.group, &lookup.file, &lookup.client);
-        lookup.namespaces.iter().find_map(find).cloned()
+        if lookup.namespaces.iter().any(asks) { None } else { find(&catalog, lookup) }
     }
 
     fn note_pulled(&self, reader: Reader<'_>, lookup: &Lookup, released: &Released) {
@@ -151,11 +144,9 @@ impl ConfigSource for LocalView {
     }
 }
 
-fn credential(proof: &Proof) -> Credential {
-    match proof {
-        Proof::Token(token) => Credential::Token(token_hash(token)),
-        Proof::Certificate(name) => Credential::Certificate(name.clone()),
-    }
+fn find(catalog: &Catalog, lookup: &Lookup) -> Option<Arc<Released>> {
+    let Lookup { namespaces, group, file, client } = lookup;
+    namespaces.iter().find_map(|namespace| catalog.configs.find(namespace, group, file, client)).cloned()
 }
 
 fn client_of<'a>(reader: Reader<'a>, lookup: &'a Lookup) -> Client<'a> {

@@ -1,0 +1,192 @@
+//! Admission of readers of config files.
+//!
+//! A token is valid or refused. Whoever brings none is judged by the access keys of the app that is
+//! asked for, where it has any that are on: one of them has to have signed the request
+//! ([`crate::model::signature`]), or it is refused where a key is enforced, and counted where all of them
+//! only observe. An app without keys is open to all, unless readers have to prove who they are. Where they have to, the
+//! certificate of their connection counts as a token in place of one; else it counts for nothing: it may name nobody.
+
+use std::net::IpAddr;
+
+use super::config::{ConfigReads, ReadRefusal};
+use super::config_source::ConfigSource;
+use crate::catalog::Credential;
+use crate::model::config_lookup::Released;
+use crate::model::grant::ReadScope;
+use crate::model::signature::{AppKeys, Flaw, KeyMark, Signature, Target};
+use crate::operations::token_hash;
+
+/// Credentials that a reader sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReaderCredentials {
+    Anonymous,
+    /// Signature and time of a signed request, not read yet. Clients that can sign do so always, with an
+    /// empty secret if they have none: it counts where the app has a key.
+    Signature {
+        authorization: String,
+        timestamp: String,
+    },
+    /// A control-plane token, also one that no one has.
+    Token(String),
+}
+
+/// Reader by what its door could tell of it.
+#[derive(Clone, Copy)]
+pub struct Asker<'a> {
+    pub credentials: &'a ReaderCredentials,
+    /// The name in the certificate that its connection began with.
+    pub certificate: Option<&'a str>,
+    pub address: Option<IpAddr>,
+    /// Request target that it has signed, if it has.
+    pub target: Target<'a>,
+}
+
+/// By what a reader was let in: so much is kept of it while it is held.
+#[derive(Debug)]
+pub enum Admitted {
+    /// The app has no keys, and nothing was demanded.
+    Freely,
+    /// None of the keys that the app has signed it, and where it reads none of them demands that.
+    Unsigned,
+    Signed(KeyMark),
+    Named {
+        credential: Credential,
+        address: Option<IpAddr>,
+        read_scope: ReadScope,
+    },
+}
+
+/// Target of a reader's request: an app, and the namespaces in which its files are looked for, the wanted one first.
+pub type AskedFiles<'a> = (&'a str, &'a [String]);
+
+impl<S: ConfigSource> ConfigReads<S> {
+    /// Lets a reader in, or says why not. `wanted` is what it asks for, if that can be read; nobody may
+    /// be judged by anything else than is then looked up.
+    pub fn admit(&self, asker: Asker<'_>, wanted: Option<AskedFiles<'_>>) -> Result<Admitted, ReadRefusal> {
+        let judged = self.judge(asker, wanted);
+        let app_id = wanted.map_or("", |(app_id, _)| app_id);
+        if judged.as_ref().is_err_and(ReadRefusal::is_of_the_reader)
+            && self.0.refused.is_due((app_id.to_owned(), asker.address))
+        {
+            self.0.source.note_refused(app_id, asker.address);
+        }
+        judged
+    }
+
+    fn judge(&self, asker: Asker<'_>, wanted: Option<AskedFiles<'_>>) -> Result<Admitted, ReadRefusal> {
+        if let ReaderCredentials::Token(token) = asker.credentials {
+            return self
+                .admit_named(Credential::Token(token_hash(token)), asker.address)
+                .ok_or(ReadRefusal::Unauthorized);
+        }
+        match (self.judge_unnamed(asker, wanted), asker.certificate) {
+            (Err(refusal), Some(name)) if self.0.auth_required => {
+                self.admit_named(Credential::Certificate(name.to_owned()), asker.address).ok_or(refusal)
+            }
+            (judged, _) => judged,
+        }
+    }
+
+    fn admit_named(&self, credential: Credential, address: Option<IpAddr>) -> Option<Admitted> {
+        let read_scope = self.0.source.sight_of(&credential, address)?;
+        Some(Admitted::Named { credential, address, read_scope })
+    }
+
+    /// One who brings no token.
+    fn judge_unnamed(&self, asker: Asker<'_>, wanted: Option<AskedFiles<'_>>) -> Result<Admitted, ReadRefusal> {
+        let judges = wanted.and_then(|(app_id, namespaces)| {
+            Some((app_id, namespaces.first(), self.0.source.access_keys(app_id, None)?))
+        });
+        let Some((app_id, namespace, all)) = judges else { return self.admit_unjudged().map(|()| Admitted::Freely) };
+        let signature = match asker.credentials {
+            ReaderCredentials::Signature { authorization, timestamp } => Signature::read(authorization, timestamp),
+            ReaderCredentials::Anonymous | ReaderCredentials::Token(_) => None,
+        };
+        let verdict = all.judge(app_id, signature.as_ref(), asker.target, self.0.source.now());
+        // Who signs with a key of other namespaces has not signed for this one.
+        let keys = match namespace {
+            Some(namespace) => self.0.source.access_keys(app_id, Some(namespace)),
+            None => Some(all),
+        };
+        let flaw = match (&keys, verdict) {
+            (None, _) => return self.admit_unjudged().map(|()| verdict.map_or(Admitted::Unsigned, Admitted::Signed)),
+            (Some(keys), Ok(mark)) => keys.judge_again(mark).err(),
+            (Some(keys), Err(Flaw::NoSuchKey | Flaw::Unreadable)) => Some(keys.no_such_key()),
+            (Some(_), Err(flaw)) => Some(flaw),
+        };
+        match flaw {
+            Some(flaw) if keys.is_some_and(|keys| self.demands(&keys)) => return Err(ReadRefusal::Unsigned(flaw)),
+            Some(flaw) => self.observe(asker, app_id, flaw),
+            None => {}
+        }
+        Ok(verdict.map_or(Admitted::Unsigned, Admitted::Signed))
+    }
+
+    /// Leaves the namespaces in which the reader sees the files of an app: what it does not see is not there. The
+    /// wanted one was judged; those that it falls back on may have keys of their own.
+    pub(super) fn keep_seen(&self, admitted: &Admitted, namespaces: &mut Vec<String>, app_id: &str) {
+        match admitted {
+            Admitted::Named { read_scope, .. } => namespaces.retain(|namespace| read_scope.sees(namespace, app_id)),
+            Admitted::Freely => {}
+            Admitted::Signed(_) | Admitted::Unsigned => {
+                let mut is_wanted = true;
+                namespaces.retain(|namespace| {
+                    std::mem::take(&mut is_wanted) || self.admits_in(admitted, app_id, namespace).is_ok()
+                });
+            }
+        }
+    }
+
+    /// Checks that a reader who was let in a while ago still would be: keys and tokens come and go. A request that came
+    /// unsigned, or signed for no key of that moment, has to come again once a key is enforced.
+    pub(super) fn admits_still(
+        &self,
+        admitted: &Admitted,
+        (app_id, namespaces): AskedFiles<'_>,
+    ) -> Result<(), ReadRefusal> {
+        if let Admitted::Named { credential, address, read_scope } = admitted {
+            let is_as_it_was = self.0.source.sight_of(credential, *address).as_ref() == Some(read_scope);
+            return if is_as_it_was { Ok(()) } else { Err(ReadRefusal::Unauthorized) };
+        }
+        namespaces.iter().try_for_each(|namespace| self.admits_in(admitted, app_id, namespace))
+    }
+
+    /// Checks that a reader without a token may have the files of an app in a namespace.
+    fn admits_in(&self, admitted: &Admitted, app_id: &str, namespace: &str) -> Result<(), ReadRefusal> {
+        match (self.0.source.access_keys(app_id, Some(namespace)), admitted) {
+            (None, _) => self.admit_unjudged(),
+            (Some(keys), _) if !self.demands(&keys) => Ok(()),
+            (Some(keys), Admitted::Signed(mark)) => keys.judge_again(*mark).map_err(ReadRefusal::Unsigned),
+            (Some(_), _) => Err(ReadRefusal::Unsigned(Flaw::Unsigned)),
+        }
+    }
+
+    /// Refuses a file that is kept encrypted to all but the clients of the app and callers that may edit it. A token
+    /// that only shows that the file is there is not enough.
+    pub(super) fn admit_to_sealed(&self, admitted: &Admitted, released: &Released) -> Result<(), ReadRefusal> {
+        if let Admitted::Named { credential, address, .. } = admitted
+            && !self.0.source.may_have_sealed(credential, *address, &released.namespace, &released.group)
+        {
+            return Err(ReadRefusal::Withheld);
+        }
+        Ok(())
+    }
+
+    /// A reader without a token, of an app without keys.
+    fn admit_unjudged(&self) -> Result<(), ReadRefusal> {
+        if self.0.auth_required { Err(ReadRefusal::Unauthorized) } else { Ok(()) }
+    }
+
+    fn demands(&self, keys: &AppKeys) -> bool {
+        keys.is_enforced || self.0.auth_required
+    }
+
+    /// Counts and logs a request that would be refused if the keys of the app were enforced.
+    fn observe(&self, asker: Asker<'_>, app_id: &str, flaw: Flaw) {
+        self.0.metrics.access_key_would_refuse.with_label_values(&[app_id]).inc();
+        if self.0.observed.is_due((app_id.to_owned(), asker.address)) {
+            let address = asker.address.map(tracing::field::display);
+            tracing::warn!(app = app_id, address, why = %flaw, "let in, but would be refused if a key were enforced");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Catching up, so that no client steps back: what a client names as the newest that it knows is waited for.
+//!
+//! A client that comes from another cluster, or from before this one was restored, may name what no node here knows: it
+//! is served as if it had named nothing.
+
+use std::time::Duration;
+
+use super::config_source::ConfigSource;
+use crate::model::config_lookup::{Lookup, NamedRelease};
+
+/// Longest wait for what a client has already been told of.
+pub const CATCH_UP_LIMIT: Duration = Duration::from_secs(2);
+/// More changes than a cluster makes while [`ConfigSource::was_at_horizon_lately`] holds.
+const FAR: u64 = 1_000_000;
+
+/// Place of what a client names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It is applied here.
+    Here,
+    /// It was given out by no node of this cluster.
+    Elsewhere,
+    /// Nobody can say: there is no leader, or this node is too far behind.
+    Unknown,
+}
+
+/// Waits until what a client names has arrived, or for certain never will by what the cluster has done so far, as this
+/// node has come to the horizon.
+pub(super) async fn reach(
+    is_here: impl Fn() -> bool,
+    arrival: impl Future<Output = bool>,
+    horizon: impl Future<Output = bool>,
+) -> Reached {
+    tokio::select! {
+        biased;
+        true = arrival => Reached::Here,
+        true = horizon => if is_here() { Reached::Here } else { Reached::Elsewhere },
+        else => Reached::Unknown,
+    }
+}
+
+/// Newest that a config client knows: a notification id, and the release of the file that it asks for.
+pub(super) struct Newest<'a, S> {
+    pub source: &'a S,
+    pub id: u32,
+    pub release: Option<(&'a Lookup, NamedRelease<'a>)>,
+}
+
+impl<S: ConfigSource> Newest<'_, S> {
+    /// Its place, where that can be said without a question to other nodes.
+    pub(super) fn place(&self) -> Option<Reached> {
+        let ahead = self.ahead(self.source.newest_id());
+        if ahead == [0, 0] {
+            return Some(Reached::Here);
+        }
+        // One that is near is to be waited for, however far the other is.
+        let is_far = ahead.iter().all(|ahead| *ahead == 0 || *ahead > FAR);
+        (is_far && self.source.was_at_horizon_lately()).then_some(Reached::Elsewhere)
+    }
+
+    /// Waits for it.
+    pub(super) async fn reach(&self) -> Reached {
+        let is_here = |newest_id: u32| self.ahead(newest_id) == [0, 0];
+        let arrival = self.source.wait_applied(CATCH_UP_LIMIT, is_here);
+        reach(|| is_here(self.source.newest_id()), arrival, self.source.await_horizon(CATCH_UP_LIMIT)).await
+    }
+
+    /// Number of changes, and of versions of the file, from what is applied here to what is named.
+    fn ahead(&self, newest_id: u32) -> [u64; 2] {
+        let versions = self.release.map_or(0, |(lookup, named)| {
+            let here = self.source.highest_version(named.namespace, &lookup.group, named.file);
+            named.version.saturating_sub(here)
+        });
+        [self.id.saturating_sub(newest_id).into(), versions]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::model::config_lookup::ClientLabels;
+    use crate::reads::testing::Fake;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_named_is_waited_for_or_of_another_cluster() {
+        let source = Fake::new(10);
+        source.publish("default", "application", "a=1");
+        let newest = |id: u32| Newest { source: &source, id, release: None };
+        assert_eq!(
+            (newest(0).place(), newest(1).place(), newest(2).place()),
+            (Some(Reached::Here), Some(Reached::Here), None)
+        );
+        assert_eq!(newest(2).reach().await, Reached::Unknown, "there is no leader");
+        *source.0.leader.lock() = Some(1);
+        assert_eq!(newest(2).reach().await, Reached::Elsewhere);
+        *source.0.leader.lock() = Some(2);
+        let newest_of_all = newest(2);
+        let reached = newest_of_all.reach();
+        let publish = async { source.publish("default", "application", "a=2") };
+        assert_eq!(tokio::join!(reached, publish).0, Reached::Here);
+    }
+
+    #[tokio::test]
+    async fn what_is_far_is_of_another_cluster_at_once_where_the_node_was_at_the_horizon() {
+        let source = Fake::new(10);
+        let newest = Newest { source: &source, id: u32::MAX, release: None };
+        assert_eq!(newest.place(), None);
+        source.0.is_at_horizon.store(true, Ordering::Relaxed);
+        assert_eq!(newest.place(), Some(Reached::Elsewhere));
+        assert_eq!(Newest { id: 2, ..newest }.place(), None, "it is near");
+        let (namespaces, client) = (vec!["default".into()], ClientLabels::default());
+        let lookup = Lookup { group: "app".into(), namespaces, file: "a".into(), client };
+        for (id, version, expected) in [
+            (0, 0, Some(Reached::Here)),
+            (0, u64::MAX, Some(Reached::Elsewhere)),
+            (u32::MAX, u64::MAX, Some(Reached::Elsewhere)),
+            (u32::MAX, 1, None),
+            (1, u64::MAX, None),
+        ] {
+            let release = Some((&lookup, NamedRelease { namespace: "default", file: "a", version }));
+            assert_eq!(Newest { source: &source, id, release }.place(), expected, "{id} {version}");
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Config files as clients pull them, and the reasons why they get none.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::admission::Admitted;
+use super::catch_up::{Newest, Reached};
+use super::config_source::{ConfigSource, Reader};
+use super::renderings::{RenderedForm, Renderings};
+use super::repeat_limiter::RepeatLimiter;
+use crate::log_once::LogOnce;
+use crate::metrics::Metrics;
+use crate::model::config_lookup::{Lookup, Released, Rendering, Unreadable};
+use crate::model::signature::Flaw;
+use crate::watch::HubFull;
+
+/// Time for which a reader is not logged again, nor written into the audit trail.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Reason why a reader does not get what it asks for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadRefusal {
+    #[error("{0}")]
+    BadRequest(String),
+    #[error("a valid token is needed")]
+    Unauthorized,
+    #[error(transparent)]
+    Unsigned(#[from] Flaw),
+    #[error("nothing is released under this name")]
+    NotFound,
+    #[error("this node has not yet applied what the client has been told of")]
+    Behind,
+    #[error("the released file cannot be read: {0}")]
+    Damaged(String),
+    #[error("the file is kept encrypted, and this node does not have the data key to read it")]
+    Sealed,
+    #[error("the file is kept encrypted, and this token is neither a client's nor one that may edit it")]
+    Withheld,
+    #[error("too many polls: {0}")]
+    Full(#[from] HubFull),
+    #[error("{0}")]
+    OutOfService(String),
+}
+
+impl ReadRefusal {
+    /// True if the refusal is due to the reader, not to the request, nor to the state of this node.
+    pub fn is_of_the_reader(&self) -> bool {
+        match self {
+            ReadRefusal::Unauthorized => true,
+            // Another node may be able to say.
+            ReadRefusal::Unsigned(flaw) => *flaw != Flaw::Unreadable,
+            _ => false,
+        }
+    }
+}
+
+impl From<Unreadable> for ReadRefusal {
+    /// An error keeps clients on what they have; a guess at the pairs would take settings away.
+    fn from(error: Unreadable) -> Self {
+        match error {
+            Unreadable::Damaged(error) => ReadRefusal::Damaged(error.to_string()),
+            Unreadable::Sealed => ReadRefusal::Sealed,
+            Unreadable::Absent => ReadRefusal::OutOfService(error.to_string()),
+        }
+    }
+}
+
+/// App id and address of a client.
+type ReaderKey = (String, Option<IpAddr>);
+
+/// Reads of config clients, shared by all doors; cheap to clone.
+#[derive(Clone)]
+pub struct ConfigReads<S>(pub(super) Arc<Shared<S>>);
+
+pub(super) struct Shared<S> {
+    pub source: S,
+    pub metrics: Arc<Metrics>,
+    /// True if readers are refused that bring neither a token nor the signature of an access key.
+    pub auth_required: bool,
+    pub repeats: RepeatLimiter,
+    pub observed: LogOnce<ReaderKey>,
+    pub refused: LogOnce<ReaderKey>,
+    renderings: Renderings,
+}
+
+impl<S: ConfigSource> ConfigReads<S> {
+    /// `render_cache_bytes` of what clients were sent are kept for the next ones.
+    pub fn new(source: S, metrics: Arc<Metrics>, auth_required: bool, render_cache_bytes: u64) -> Self {
+        let renderings = Renderings::new(render_cache_bytes, metrics.clone());
+        let repeats = RepeatLimiter::default();
+        let (observed, refused) = (LogOnce::every(QUIET), LogOnce::every(QUIET));
+        ConfigReads(Arc::new(Shared { source, metrics, auth_required, repeats, observed, refused, renderings }))
+    }
+
+    pub fn source(&self) -> &S {
+        &self.0.source
+    }
+
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.0.metrics
+    }
+
+    /// Release of a file for a reader who was let in. A client that names an id or the key of a release as its newest
+    /// gets nothing older.
+    pub async fn pull(
+        &self,
+        admitted: &Admitted,
+        lookup: &mut Lookup,
+        notified_id: u32,
+        release_key: Option<&str>,
+        reader: Reader<'_>,
+    ) -> Result<Arc<Released>, ReadRefusal> {
+        self.keep_seen(admitted, &mut lookup.namespaces, &lookup.group);
+        let release = release_key.and_then(|key| lookup.named_release(key)).map(|named| (&*lookup, named));
+        self.catch_up(Newest { source: self.source(), id: notified_id, release }, reader).await?;
+        let released = self.source().resolve(lookup).ok_or(ReadRefusal::NotFound)?;
+        if released.encrypted {
+            self.admit_to_sealed(admitted, &released)?;
+            self.clear(&released)?;
+        }
+        self.source().note_pulled(reader, lookup, &released);
+        Ok(released)
+    }
+
+    async fn catch_up(&self, newest: Newest<'_, S>, reader: Reader<'_>) -> Result<(), ReadRefusal> {
+        let reached = match newest.place() {
+            Some(reached) => reached,
+            None => {
+                // Names of the far future cost nobody but their own origin anything.
+                let _place = self.source().hub().watch(reader.origin, Vec::new(), 0)?;
+                // Boxed, as hardly any pull comes here, and each would have room for it.
+                Box::pin(newest.reach()).await
+            }
+        };
+        match reached {
+            Reached::Here => {}
+            Reached::Elsewhere => self.0.metrics.foreign_ids.inc(),
+            Reached::Unknown => {
+                self.0.metrics.pulls_behind.inc();
+                return Err(ReadRefusal::Behind);
+            }
+        }
+        Ok(())
+    }
+
+    /// Text of a file. The text of an encrypted file is opened once for many requests.
+    pub fn clear(&self, released: &Released) -> Rendering {
+        let read = || Ok(Bytes::from_owner(SharedText(self.source().text(released)?)));
+        if released.encrypted { self.0.renderings.of(released, RenderedForm::Clear, read) } else { read() }
+    }
+
+    /// A form of a file: the one that is kept, else what `render` makes of its text.
+    pub fn rendered(
+        &self,
+        released: &Released,
+        form: RenderedForm,
+        render: impl FnOnce(&str) -> Rendering,
+    ) -> Rendering {
+        self.0.renderings.of(released, form, || {
+            let clear = self.clear(released)?;
+            render(str::from_utf8(&clear).expect("the bytes of a text"))
+        })
+    }
+}
+
+/// A text as bytes that are shared.
+struct SharedText(Arc<str>);
+
+impl AsRef<[u8]> for SharedText {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}

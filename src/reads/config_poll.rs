@@ -1,0 +1,203 @@
+//! A poll for changes of config files.
+//!
+//! To a client that names an id of another cluster, newer than anything here, all is news. An answer that needed no
+//! wait and repeats the one before is held back ([`super::repeat_limiter`]).
+
+use std::hash::Hash;
+
+use tokio::time::Instant;
+
+use super::admission::Admitted;
+use super::catch_up::{Newest, Reached};
+use super::config::{ConfigReads, ReadRefusal};
+use super::config_source::{ConfigSource, Reader};
+use super::hold::{HeldQuery, Hold, ReadResult, jittered};
+use super::repeat_limiter::RequestMark;
+use crate::model::config_lookup::{ClientLabels, Lookup};
+use crate::origin::Origin;
+use crate::watch::{Watch, WatchKey};
+
+/// The id of a client that has been told nothing.
+const NOTHING_KNOWN: i64 = -1;
+
+/// A file, and the newest change of it that the client knows of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedFile {
+    /// As the client wrote it: several clients find an answer only under that very name.
+    pub name: String,
+    pub known_id: i64,
+}
+
+/// Files of a group that a client waits for changes of.
+pub struct PollRequest {
+    pub group: String,
+    /// In the order of the lookup, the same for every file.
+    pub namespaces: Vec<String>,
+    pub files: Vec<WatchedFile>,
+}
+
+/// A client as it is known by what it pulls.
+pub struct PollingClient<'a> {
+    pub reader: Reader<'a>,
+    pub address: String,
+    /// It names this address itself, in its polls too.
+    pub is_named: bool,
+}
+
+/// A file that has changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ConfigNews {
+    /// As the client wrote it.
+    pub name: String,
+    pub id: u32,
+}
+
+/// A poll that is held.
+pub struct ConfigPoll<S: ConfigSource> {
+    pub request: PollRequest,
+    reads: ConfigReads<S>,
+    admitted: Admitted,
+    origin: Origin,
+    /// Of one that a token let in.
+    guard: Option<S::Guard>,
+    mark: RequestMark,
+}
+
+impl<S: ConfigSource> ConfigReads<S> {
+    /// Begins a poll of a reader who was let in, held a little shorter than it says. Two polls are the same request if
+    /// their `identity` is equal.
+    pub fn poll(
+        &self,
+        admitted: Admitted,
+        mut request: PollRequest,
+        client: PollingClient<'_>,
+        identity: &impl Hash,
+    ) -> Result<Hold<ConfigPoll<S>>, ReadRefusal> {
+        self.keep_seen(&admitted, &mut request.namespaces, &request.group);
+        let (origin, mark) = (client.reader.origin, self.0.repeats.mark(identity));
+        let poll = ConfigPoll { request, reads: self.clone(), admitted, origin, guard: None, mark };
+        let hold = Hold::begin(poll, self.metrics(), jittered(client.reader.hold))?;
+        hold.query.note(client);
+        Ok(hold)
+    }
+}
+
+impl<S: ConfigSource> ConfigPoll<S> {
+    /// Remembers that a client is there. One that another node has told of the newest change, and that comes here now,
+    /// has what is found for it: who is told of a change pulls at once. Its poll has to name its address: some clients
+    /// name one in their pulls alone, and would be known under two.
+    fn note(&self, PollingClient { reader, address, is_named }: PollingClient<'_>) {
+        let source = self.reads.source();
+        let mut lookup = self.lookup();
+        lookup.client.address = address;
+        for file in &self.request.files {
+            lookup.file.clone_from(&file.name);
+            if source.note_polled(reader, &lookup) {
+                continue;
+            }
+            if is_named
+                && source.notification_id(&lookup).map(i64::from) == Some(file.known_id)
+                && let Some(released) = source.resolve_by_address(&lookup)
+                && (!released.encrypted || self.reads.admit_to_sealed(&self.admitted, &released).is_ok())
+            {
+                source.note_pulled(reader, &lookup, &released);
+            }
+        }
+    }
+
+    /// Forgets ids that no node of this cluster has given out. A client that names one has it from elsewhere, and would
+    /// wait for years until ours are as high. Where no node can decide, the poll is held as it is.
+    pub async fn forget_foreign_ids(&mut self) {
+        let source = self.reads.source();
+        let newest_known = self.request.files.iter().map(|file| file.known_id).max().unwrap_or(NOTHING_KNOWN);
+        let id = u32::try_from(newest_known.max(0)).unwrap_or(u32::MAX);
+        let newest = Newest { source, id, release: None };
+        let reached = match newest.place() {
+            Some(reached) => reached,
+            // Boxed, as hardly any poll comes here, and each would have room for it.
+            None => Box::pin(newest.reach()).await,
+        };
+        if reached == Reached::Elsewhere {
+            let newest_id = i64::from(source.newest_id());
+            let foreign = self.request.files.iter_mut().filter(|file| file.known_id > newest_id);
+            let foreign = foreign.map(|file| file.known_id = NOTHING_KNOWN).count();
+            self.reads.metrics().foreign_ids.inc_by(foreign as u64);
+        }
+    }
+
+    /// Refuses a reader who was let in a while ago, and would not be now.
+    fn check_reader(&self) -> Result<(), ReadRefusal> {
+        self.reads.admits_still(&self.admitted, (&self.request.group, &self.request.namespaces))
+    }
+
+    /// Bytes that the poll holds in memory while it waits, its keys aside.
+    fn bytes(&self) -> usize {
+        let PollRequest { group, namespaces, files } = &self.request;
+        let names = files.iter().map(|file| size_of::<WatchedFile>() + file.name.len());
+        let namespaces = namespaces.iter().map(String::len);
+        size_of::<Self>() + group.len() + namespaces.sum::<usize>() + names.sum::<usize>()
+    }
+
+    /// Room for the questions of this poll, one after the other.
+    fn lookup(&self) -> Lookup {
+        let (group, namespaces) = (self.request.group.clone(), self.request.namespaces.clone());
+        // Whom a gray release is for is judged when it is pulled: a poll brings no labels.
+        Lookup { group, namespaces, file: String::new(), client: ClientLabels::default() }
+    }
+
+    /// The whole chain of every file, whether anything is there or not.
+    fn keys(&self) -> Vec<WatchKey> {
+        let PollRequest { group, namespaces, files } = &self.request;
+        let of_file = |file: &WatchedFile| {
+            let key = |namespace: &String| WatchKey::config(namespace, group, &file.name);
+            namespaces.iter().map(key).collect::<Vec<_>>()
+        };
+        files.iter().flat_map(of_file).collect()
+    }
+
+    /// Everything that is newer than what the client has.
+    fn news(&self) -> Vec<ConfigNews> {
+        let mut lookup = self.lookup();
+        let mut news = Vec::new();
+        for file in &self.request.files {
+            lookup.file.clone_from(&file.name);
+            let id = self.reads.source().notification_id(&lookup).filter(|id| i64::from(*id) > file.known_id);
+            news.extend(id.map(|id| ConfigNews { name: file.name.clone(), id }));
+        }
+        news
+    }
+}
+
+impl<S: ConfigSource> HeldQuery for ConfigPoll<S> {
+    type Answer = Vec<ConfigNews>;
+    type Refusal = ReadRefusal;
+
+    fn watch(&mut self) -> Result<Watch, ReadRefusal> {
+        let mut keys = self.keys();
+        if let Admitted::Named { credential, .. } = &self.admitted {
+            let (key, guard) = self.reads.source().guard(credential);
+            keys.push(key);
+            self.guard = Some(guard);
+        }
+        Ok(self.reads.source().hub().watch(self.origin, keys, self.bytes())?)
+    }
+
+    async fn read(&mut self, _: &mut Watch, is_woken: bool) -> Result<ReadResult<Vec<ConfigNews>>, ReadRefusal> {
+        let news = self.news();
+        if news.is_empty() {
+            // Woken perhaps because its token has ended.
+            if self.guard.is_some() {
+                self.check_reader()?;
+            }
+            return Ok(ReadResult::Unchanged);
+        }
+        let repeats = &self.reads.0.repeats;
+        // A change during this second makes another answer, which goes out at once.
+        if let Some(delay) = repeats.delay(self.mark, &news).filter(|_| !is_woken) {
+            return Ok(ReadResult::NotBefore(Instant::now() + delay));
+        }
+        self.check_reader()?;
+        repeats.given(self.mark, &news);
+        Ok(ReadResult::News(news))
+    }
+}
