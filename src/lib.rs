@@ -11,7 +11,7 @@
 //! cli, server            command line and start-up: settings to a running node and back down
 //! console                pages for people, on the management port; of api it knows how rules are written as JSON
 //! api      compat        the two public surfaces: management (8090), config clients (8890)
-//! reads                  what clients read of what this node has applied: catching up, held reads, config
+//! reads                  what clients read of what this node has applied: catching up, held reads, discovery, config
 //! operations             authorization, checks, one command out of a batch, an outcome for each item
 //! config                 flags and environment of `thuban serve`
 //! offline                directories of stopped nodes: restore, recover, reset, inspect

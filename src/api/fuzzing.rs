@@ -271,7 +271,7 @@ const ROUTES: &[(u8, Handler)] = &[
     (b'l', |_, body| parse_object::<Successor>(body).map(|_| done())),
     (b'm', |_, body| parse_object::<Nothing>(body).map(|_| done())),
     (b'n', |desk, body| {
-        let request: discover::Request = parse_object(body)?;
+        let request: discover::DiscoverRequest = parse_object(body)?;
         discover::answer_of(&desk.bench.catalog, request, desk.read_scope.clone())
     }),
     (b'o', |desk, query| {

@@ -64,7 +64,6 @@ pub use capacity::RoomBounds;
 pub use compaction::LogBounds;
 pub use forwarded::MembershipChange;
 pub use lead::{Lead, NotCommitted};
-pub use read_barrier::Reached;
 pub use state::CommandReply;
 #[cfg(test)]
 pub(crate) use threads::Threads;

@@ -7,21 +7,9 @@
 use std::time::Duration;
 
 use super::node::Node;
-use super::state::Applied;
 
 /// For how long a node that has applied all that there was tells of what is far above it.
 const FRESH_FOR: Duration = Duration::from_secs(1);
-
-/// Outcome of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reached {
-    /// It is applied here.
-    Here,
-    /// It was given out by no node of this cluster.
-    Elsewhere,
-    /// Nobody can say: there is no leader, or this node is too far behind.
-    Unknown,
-}
 
 impl Node {
     /// Waits until this node has applied everything that any node had before the call; false where
@@ -34,21 +22,5 @@ impl Node {
     /// is then known to be from elsewhere without another request.
     pub fn was_at_horizon_lately(&self) -> bool {
         self.is_fresh_within(FRESH_FOR)
-    }
-
-    /// Waits until `is_reached` holds for what is applied here, or for certain never will by what the
-    /// cluster has done so far.
-    pub async fn reach(&self, limit: Duration, is_reached: impl Fn(&Applied) -> bool) -> Reached {
-        if is_reached(&self.state().applied()) {
-            return Reached::Here;
-        }
-        tokio::select! {
-            biased;
-            true = self.state().wait_applied(limit, &is_reached) => Reached::Here,
-            true = self.await_horizon(limit) => {
-                if is_reached(&self.state().applied()) { Reached::Here } else { Reached::Elsewhere }
-            }
-            else => Reached::Unknown,
-        }
     }
 }

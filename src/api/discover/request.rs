@@ -1,35 +1,30 @@
-//! Requests of clients.
+//! Requests of discovering clients.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 
 use crate::api::http::ApiError;
-use crate::catalog::Catalog;
-use crate::catalog::rules::ends_of;
 use crate::model::code::Code;
-use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
 use crate::model::grant::ReadScope;
 use crate::model::limits;
-use crate::model::name;
 use crate::model::rule::Family;
 use crate::model::rule::routing::RoutePolicy;
 use crate::model::wire::{Uint32, Uint64};
-use crate::origin::Origin;
-use crate::watch::WatchKey;
+use crate::reads::{DiscoveryKind, Question};
 
 /// The body of the request.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(rename = "DiscoverRequest")]
-pub(in crate::api) struct Request {
-    #[schemars(transform = tell_types)]
+pub(in crate::api) struct DiscoverRequest {
+    #[schemars(transform = tell_kinds)]
     r#type: Option<TypeName>,
-    service: Service,
+    service: DiscoverService,
     #[serde(alias = "Filter")]
-    filter: Filter,
+    filter: DiscoverFilter,
     /// Milliseconds to wait for another revision than the client's; 0 answers at once.
     #[serde(alias = "timeoutMs")]
     timeout_ms: Uint32,
@@ -41,8 +36,7 @@ pub(in crate::api) struct Request {
 /// The service that is asked about, and the revision that the client has.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(rename = "DiscoverService")]
-struct Service {
+struct DiscoverService {
     namespace: String,
     #[serde(alias = "service")]
     name: String,
@@ -53,9 +47,8 @@ struct Service {
 
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(rename = "DiscoverFilter")]
-struct Filter {
-    caller: Caller,
+struct DiscoverFilter {
+    caller: DiscoverCaller,
     /// `INSTANCE`: leaves out what is unhealthy or isolated.
     #[serde(alias = "OnlyHealthyInstance", alias = "onlyHealthyInstance")]
     only_healthy_instance: bool,
@@ -65,8 +58,7 @@ struct Filter {
 /// it is not given.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
-#[schemars(rename = "DiscoverCaller")]
-struct Caller {
+struct DiscoverCaller {
     labels: BTreeMap<String, String>,
 }
 
@@ -77,165 +69,70 @@ enum TypeName {
     Word(String),
 }
 
-/// Kind of thing that a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// The instances of a service.
-    Instances,
-    Services,
-    Namespaces,
-    /// The rules of a family that concern a service; of routes perhaps those of one policy only.
-    Rules(Family, Option<RoutePolicy>),
+/// Word and number of a kind, and the element of the answer that has what is found.
+#[derive(Clone, Copy)]
+pub(super) struct KindRow {
+    pub(super) word: &'static str,
+    number: u64,
+    pub(super) element: &'static str,
+    kind: DiscoveryKind,
 }
 
-/// One row for each type: word, number, element of the answer. The families bring their own.
-const TYPES: [(&str, u64, &str, Wanted); 5] = [
-    ("INSTANCE", 1, "instances", Wanted::Instances),
-    ("SERVICES", 6, "services", Wanted::Services),
-    ("NAMESPACES", 12, "namespaces", Wanted::Namespaces),
-    ("CUSTOM_ROUTE_RULE", 101, "customRouteRules", Wanted::Rules(Family::Routing, Some(RoutePolicy::Rule))),
-    ("NEARBY_ROUTE_RULE", 102, "nearbyRouteRules", Wanted::Rules(Family::Routing, Some(RoutePolicy::Nearby))),
-];
-
-fn types() -> impl Iterator<Item = (&'static str, u64, &'static str, Wanted)> {
-    let of_families = Family::ALL.iter().map(|family| {
-        let (word, number, element) = family.discovery();
-        (word, number, element, Wanted::Rules(*family, None))
-    });
-    TYPES.into_iter().chain(of_families)
+/// One row for each type; the families bring their own.
+fn kinds() -> impl Iterator<Item = KindRow> {
+    let row = |(word, number, element), kind| KindRow { word, number, element, kind };
+    let of_policy = |policy| DiscoveryKind::Rules(Family::Routing, Some(policy));
+    let fixed = [
+        row(("INSTANCE", 1, "instances"), DiscoveryKind::Instances),
+        row(("SERVICES", 6, "services"), DiscoveryKind::Services),
+        row(("NAMESPACES", 12, "namespaces"), DiscoveryKind::Namespaces),
+        row(("CUSTOM_ROUTE_RULE", 101, "customRouteRules"), of_policy(RoutePolicy::Rule)),
+        row(("NEARBY_ROUTE_RULE", 102, "nearbyRouteRules"), of_policy(RoutePolicy::Nearby)),
+    ];
+    let of_family = move |family: &Family| row(family.discovery(), DiscoveryKind::Rules(*family, None));
+    fixed.into_iter().chain(Family::ALL.iter().map(of_family))
 }
 
 /// Describes `type` by the rows of the table.
-fn tell_types(schema: &mut Schema) {
-    let words: Vec<_> = types().map(|(word, number, ..)| format!("`{word}` ({number})")).collect();
+fn tell_kinds(schema: &mut Schema) {
+    let words: Vec<_> = kinds().map(|KindRow { word, number, .. }| format!("`{word}` ({number})")).collect();
     let text = format!("What is wanted, by word or by its number in the Polaris family: {}.", words.join(", "));
     schema.insert("description".to_owned(), text.into());
 }
 
-/// A request that makes sense.
-#[derive(Clone)]
-pub(super) struct Question {
-    pub(super) type_word: &'static str,
-    pub(super) element: &'static str,
-    pub(super) wanted: Wanted,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) revision: String,
-    pub(super) metadata: BTreeMap<String, String>,
-    pub(super) only_healthy: bool,
-    /// Scope of what the client may know of.
-    pub(super) read_scope: ReadScope,
-    labels: BTreeMap<String, String>,
-    /// The program that asks, and from where.
-    pub(super) agent: String,
-    pub(super) origin: Origin,
-    /// The longest wait for a change.
-    pub(super) hold: Duration,
-}
-
-/// A service by namespace and name.
-pub(super) type Identity = (String, String);
-
-impl Request {
-    /// At most as long as a config client's poll may be held.
-    pub(super) fn hold(&self) -> Duration {
-        Duration::from_millis(u64::from(self.timeout_ms.0).min(limits::DISCOVER_HOLD_MS_MAX))
-    }
-
+impl DiscoverRequest {
     pub(super) fn applied_index(&self) -> u64 {
         self.applied_index.0
     }
 
-    pub(super) fn question(self, address: Option<String>, read_scope: ReadScope) -> Result<Question, ApiError> {
+    /// The question of a client, held at most as long as a config client's poll may be.
+    pub(super) fn question(
+        self,
+        agent: String,
+        address: Option<IpAddr>,
+        read_scope: ReadScope,
+    ) -> Result<(KindRow, Question), ApiError> {
         let unknown = || ApiError::new(Code::InvalidDiscoverResource, "type names nothing that can be discovered");
-        let named = |(word, number, ..): &(&str, u64, &str, Wanted)| match &self.r#type {
-            Some(TypeName::Word(asked)) => asked == word || asked.parse() == Ok(*number),
-            Some(TypeName::Number(asked)) => asked == number,
+        let named = |row: &KindRow| match &self.r#type {
+            Some(TypeName::Word(asked)) => asked == row.word || asked.parse() == Ok(row.number),
+            Some(TypeName::Number(asked)) => *asked == row.number,
             None => false,
         };
-        let (type_word, _, element, wanted) = types().find(named).ok_or_else(unknown)?;
-        let Service { namespace, name, revision, metadata } = self.service;
-        if matches!(wanted, Wanted::Instances | Wanted::Rules(..)) {
-            name::check_namespace(&namespace)?;
-            name::check_service(&name)?;
-        }
-        let Filter { caller: Caller { mut labels }, only_healthy_instance: only_healthy } = self.filter;
-        // Whatever is kept while the question is held has a limit.
-        name::check_length("namespace", &namespace, limits::NAMESPACE_CHARS_MAX, Code::InvalidNamespaceName)?;
-        name::check_length("name", &name, limits::NAME_CHARS_MAX, Code::InvalidServiceName)?;
-        name::check_length("revision", &revision, limits::ID_CHARS_MAX, Code::InvalidParameter)?;
-        name::check_metadata(&metadata)?;
-        name::check_metadata(&labels)?;
-        if let Some(address) = address {
-            labels.entry(CLIENT_ADDRESS_LABEL.to_owned()).or_insert(address);
-        }
-        Ok(Question {
-            type_word,
-            element,
-            wanted,
+        let row = kinds().find(named).ok_or_else(unknown)?;
+        let DiscoverService { namespace, name, revision, metadata } = self.service;
+        let question = Question {
+            kind: row.kind,
             namespace,
             name,
             revision,
             metadata,
-            only_healthy,
+            only_healthy: self.filter.only_healthy_instance,
             read_scope,
-            labels,
-            agent: String::new(),
-            origin: Origin::UNKNOWN,
-            hold: Duration::ZERO,
-        })
-    }
-}
-
-impl Question {
-    pub(super) fn label(&self, key: &str) -> Option<&str> {
-        self.labels.get(key).map(String::as_str)
-    }
-
-    /// Labels by which gray releases judge the client.
-    pub(super) fn labels(&self) -> Vec<(String, String)> {
-        self.labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-
-    /// The namespace that services are wanted of; none stands for all.
-    pub(super) fn namespace_if_any(&self) -> Option<&str> {
-        Some(self.namespace.as_str()).filter(|namespace| !namespace.is_empty())
-    }
-
-    /// The service that is meant: the asked one, or the one that an alias stands for.
-    pub(super) fn resolve(&self, catalog: &Catalog) -> Identity {
-        let alias = catalog.aliases.get(&self.namespace, &self.name);
-        let (namespace, name) = alias.map_or((&self.namespace, &self.name), |alias| (&alias.namespace, &alias.service));
-        (namespace.clone(), name.clone())
-    }
-
-    /// Bytes of memory that the request holds while it waits, without its keys.
-    pub(super) fn bytes(&self) -> usize {
-        let pairs = self.labels.iter().chain(&self.metadata);
-        let pairs = pairs.map(|(key, value)| 2 * size_of::<String>() + key.len() + value.len());
-        size_of::<Question>()
-            + self.agent.len()
-            + self.namespace.len()
-            + self.name.len()
-            + self.revision.len()
-            + pairs.sum::<usize>()
-    }
-
-    /// Everything that the answer can depend on.
-    pub(super) fn keys(&self, (namespace, name): &Identity) -> Vec<WatchKey> {
-        match self.wanted {
-            Wanted::Services => vec![WatchKey::services(self.namespace_if_any())],
-            Wanted::Namespaces => vec![WatchKey::namespaces()],
-            Wanted::Instances => vec![
-                WatchKey::instances(namespace, name),
-                WatchKey::service(namespace, name),
-                WatchKey::service(&self.namespace, &self.name),
-            ],
-            Wanted::Rules(family, _) => {
-                let ends = ends_of(namespace, name);
-                let rules = ends.iter().map(|end| WatchKey::rules(family, &end.namespace, &end.service));
-                rules.chain([WatchKey::service(&self.namespace, &self.name)]).collect()
-            }
-        }
+            labels: self.filter.caller.labels,
+            agent,
+            address,
+            hold: Duration::from_millis(u64::from(self.timeout_ms.0).min(limits::DISCOVER_HOLD_MS_MAX)),
+        };
+        Ok((row, question.checked()?))
     }
 }

@@ -1,0 +1,177 @@
+//! State that discovering clients are shown, read from a catalog.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::question::{DiscoveryKind, Question};
+use crate::catalog::Catalog;
+use crate::catalog::instances::InstanceCounts;
+use crate::catalog::set_digest::SetDigest;
+use crate::model::code::{Code, Refusal};
+use crate::model::grant::ReadScope;
+use crate::model::instance::Instance;
+use crate::model::namespace::Namespace;
+use crate::model::rule::release::RuleRelease;
+use crate::model::rule::routing::{RoutePolicy, Routing};
+use crate::model::rule::traffic::ServiceKey;
+use crate::model::rule::{Body, Rule};
+use crate::model::service::Service;
+
+/// The state of what was asked for, at one moment.
+pub struct Found {
+    pub revision: String,
+    /// The service that was meant.
+    pub service: ServiceKey,
+    /// Index that the node had applied.
+    pub applied_index: u64,
+    pub findings: Findings,
+    /// The releases that make up the revision, where rules are asked for.
+    pub releases: Vec<Arc<RuleRelease>>,
+}
+
+/// Things that were found, each with the counts that are shown of it.
+pub enum Findings {
+    /// The client has it.
+    Unchanged,
+    Services(Vec<(InstanceCounts, Arc<Service>)>),
+    Namespaces(Vec<(usize, InstanceCounts, Arc<Namespace>)>),
+    Instances(Vec<Arc<Instance>>),
+    /// The releases that make up the revision.
+    Rules,
+}
+
+impl Found {
+    pub(super) fn read(catalog: &Catalog, question: &Question, applied_index: u64) -> Result<Found, Refusal> {
+        let service = question.resolve(catalog);
+        let releases = releases(catalog, question, &service);
+        let revision = match fold(catalog, question, &service)? {
+            Some(fold) => fold.text(),
+            None => revision_of(&releases),
+        };
+        let findings = match question.kind {
+            // A client that has this revision needs none, so none are gathered.
+            _ if revision == question.revision => Findings::Unchanged,
+            DiscoveryKind::Services => services(catalog, question),
+            DiscoveryKind::Instances => instances(catalog, question, &service),
+            DiscoveryKind::Namespaces => namespaces(catalog, &question.read_scope),
+            DiscoveryKind::Rules(..) => Findings::Rules,
+        };
+        Ok(Found { revision, service, applied_index, findings, releases })
+    }
+
+    /// Number of things that [`Found::read`] walks at most; 0 for a client that knows the revision.
+    pub(super) fn reach(catalog: &Catalog, question: &Question) -> usize {
+        let service = question.resolve(catalog);
+        let Ok(fold) = fold(catalog, question, &service) else { return 0 };
+        match question.kind {
+            _ if fold.is_some_and(|fold| fold.text() == question.revision) => 0,
+            DiscoveryKind::Services => match question.namespace_if_any() {
+                Some(namespace) => catalog.services.count_in(namespace),
+                None => catalog.services.len(),
+            },
+            DiscoveryKind::Instances => catalog.instances.of_service(&service.namespace, &service.service).total,
+            DiscoveryKind::Namespaces => catalog.namespaces.len(),
+            DiscoveryKind::Rules(family, _) => {
+                catalog.rules.of(family).active().reach(&service.namespace, &service.service)
+            }
+        }
+    }
+
+    /// Renders it where the client does not have this revision, and lets go of what was found: so much may be as slow
+    /// to let go of as to gather.
+    pub(super) fn answered<A>(
+        self,
+        question: &Question,
+        render: impl Fn(&Question, &Found) -> A,
+    ) -> (Found, Option<A>) {
+        let answer = (self.revision != question.revision).then(|| render(question, &self));
+        (Found { findings: Findings::Unchanged, ..self }, answer)
+    }
+
+    /// Service that the asked one is an alias of, if the client sees it.
+    pub fn alias_target(&self, question: &Question) -> Option<&ServiceKey> {
+        let ServiceKey { namespace, service } = &self.service;
+        let is_other = *service != question.name || *namespace != question.namespace;
+        (is_other && question.read_scope.sees(namespace, service)).then_some(&self.service)
+    }
+}
+
+/// Digest of what is asked for; `None` for rules, whose releases make up the revision.
+fn fold(catalog: &Catalog, question: &Question, service: &ServiceKey) -> Result<Option<SetDigest>, Refusal> {
+    Ok(Some(match question.kind {
+        DiscoveryKind::Services => catalog.services.fold_of(question.namespace_if_any()),
+        DiscoveryKind::Instances => fold_of_instances(catalog, question, service)?,
+        DiscoveryKind::Namespaces => catalog.namespaces.fold(),
+        DiscoveryKind::Rules(..) => return Ok(None),
+    }))
+}
+
+/// Releases in force for the client; none where no rules are asked for.
+fn releases(
+    catalog: &Catalog,
+    question: &Question,
+    ServiceKey { namespace, service }: &ServiceKey,
+) -> Vec<Arc<RuleRelease>> {
+    let DiscoveryKind::Rules(family, policy) = question.kind else { return Vec::new() };
+    if !question.read_scope.sees(namespace, service) {
+        return Vec::new();
+    }
+    let mut releases = catalog.rules.of(family).active().of_service(namespace, service, |key| question.label(key));
+    releases.retain(|release| release.rule.enable && has_policy(&release.rule, policy));
+    releases
+}
+
+fn services(catalog: &Catalog, question: &Question) -> Findings {
+    let wanted = |service: &&Arc<Service>| {
+        question.read_scope.sees(&service.namespace, &service.name)
+            && question.metadata.iter().all(|(key, value)| service.metadata.get(key) == Some(value))
+    };
+    let counted =
+        |service: &Arc<Service>| (catalog.instances.of_service(&service.namespace, &service.name), service.clone());
+    Findings::Services(catalog.services.all_in(question.namespace_if_any()).filter(wanted).map(counted).collect())
+}
+
+/// Of the service and of all its instances.
+fn fold_of_instances(
+    catalog: &Catalog,
+    question: &Question,
+    ServiceKey { namespace, service: name }: &ServiceKey,
+) -> Result<SetDigest, Refusal> {
+    let service = catalog.services.get(namespace, name).filter(|_| question.read_scope.sees(namespace, name));
+    let service = service.ok_or(Code::NotFoundResource)?;
+    let folds = [SetDigest::of(&service.id, &service.revision), catalog.instances.fold(namespace, name)];
+    Ok(folds.into_iter().sum())
+}
+
+fn instances(catalog: &Catalog, question: &Question, ServiceKey { namespace, service: name }: &ServiceKey) -> Findings {
+    let wanted = |instance: &&Arc<Instance>| !question.only_healthy || (instance.healthy && !instance.isolate);
+    Findings::Instances(catalog.instances.all_of(namespace, name).filter(wanted).cloned().collect())
+}
+
+fn namespaces(catalog: &Catalog, read_scope: &ReadScope) -> Findings {
+    let counted = |namespace: &Arc<Namespace>| {
+        let (services, instances) = catalog.counts_in(&namespace.name, read_scope);
+        (services, instances, namespace.clone())
+    };
+    let seen = catalog.namespaces.all().filter(|namespace| read_scope.sees_namespace(&namespace.name));
+    Findings::Namespaces(seen.map(counted).collect())
+}
+
+fn has_policy(rule: &Rule, wanted: Option<RoutePolicy>) -> bool {
+    match (wanted, &rule.body) {
+        (Some(wanted), Body::Routing(Routing { route_policy, .. })) => *route_policy == wanted,
+        _ => true,
+    }
+}
+
+/// Changes with every activation: release ids name one snapshot, versions are never used twice.
+fn revision_of(releases: &[Arc<RuleRelease>]) -> String {
+    let mut hash = Sha256::new();
+    for release in releases {
+        hash.update(&release.id);
+        hash.update([0]);
+        hash.update(release.version.to_be_bytes());
+    }
+    hex::encode(&hash.finalize()[..16])
+}

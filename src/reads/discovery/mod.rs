@@ -1,0 +1,173 @@
+//! Discovery: what clients see of services and of the rules in force, from this node's memory.
+
+mod found;
+mod question;
+
+use std::sync::Arc;
+
+use super::catch_up::{CATCH_UP_LIMIT, Reached, reach};
+use super::hold::{HeldQuery, Hold, ReadResult};
+use crate::catalog::Catalog;
+use crate::metrics::Held;
+use crate::model::code::{Code, Refusal};
+use crate::model::config_lookup::CLIENT_ADDRESS_LABEL;
+use crate::model::rule::traffic::ServiceKey;
+use crate::operations::{Caller, Operations, turns};
+use crate::origin::Origin;
+use crate::raft::vigil::Guard;
+use crate::subscribers::Client;
+use crate::watch::Watch;
+
+pub use found::{Findings, Found};
+pub use question::{DiscoveryKind, Question};
+
+/// Makes an answer of what was found.
+pub type Render<A> = Arc<dyn Fn(&Question, &Found) -> A + Send + Sync>;
+
+/// A question of one client, with what makes an answer of what is found.
+///
+/// Answers are made beside the requests of others where they are large. A revision that an answer was made of is one
+/// that the client has from then on.
+pub struct Discovery<A> {
+    operations: Operations,
+    caller: Caller,
+    question: Arc<Question>,
+    render: Render<A>,
+    /// State of the last read.
+    found: Option<Found>,
+    /// Service that is watched.
+    watched: ServiceKey,
+    /// While it is held.
+    guard: Option<Guard>,
+}
+
+impl<A: Send + 'static> Discovery<A> {
+    pub fn new(operations: Operations, caller: Caller, question: Question, render: Render<A>) -> Self {
+        let (question, watched) = (Arc::new(question), ServiceKey::default());
+        Discovery { operations, caller, question, render, found: None, watched, guard: None }
+    }
+
+    /// Waits for the index that the client has seen elsewhere. One that no node has reached is of another cluster, and
+    /// means nothing.
+    pub async fn catch_up(&self, index: u64) -> Result<(), Refusal> {
+        let node = &self.operations.node;
+        let is_here = || node.state().applied().index >= index;
+        if is_here() {
+            return Ok(());
+        }
+        let arrival = node.state().wait_applied(CATCH_UP_LIMIT, |applied| applied.index >= index);
+        match reach(is_here, arrival, node.await_horizon(CATCH_UP_LIMIT)).await {
+            Reached::Here => {}
+            Reached::Elsewhere => node.metrics().foreign_ids.inc(),
+            Reached::Unknown => return Err(Refusal::new(Code::NodeBehind, format!("index {index}"))),
+        }
+        Ok(())
+    }
+
+    /// Answers at once, be there news or not.
+    pub async fn answer(mut self) -> Result<A, Refusal> {
+        let news = self.find().await?;
+        Ok(news.unwrap_or_else(|| self.unchanged()))
+    }
+
+    /// Holds the question, for as long as it says.
+    pub fn held(self) -> Result<Hold<Self>, Refusal> {
+        let (metrics, hold) = (self.operations.node.metrics().clone(), self.question.hold);
+        Hold::begin(self, &metrics, hold).inspect_err(|_| Held::begin(&metrics).outcome = "refused")
+    }
+
+    /// Answer to a client that has what was found by the last read.
+    pub fn unchanged(&self) -> A {
+        (self.render)(&self.question, self.found.as_ref().expect("an answer follows a read"))
+    }
+
+    /// Reads; returns the answer for a client that does not have what was found.
+    async fn find(&mut self) -> Result<Option<A>, Refusal> {
+        let state = self.operations.node.state();
+        // Read before the catalog: what is found is then at least as new as it says.
+        let applied_index = state.applied().index;
+        let reach = Found::reach(&state.catalog(), &self.question);
+        let (asked, answered, render) = (self.question.clone(), self.question.clone(), self.render.clone());
+        let find = move |catalog: &Catalog| Found::read(catalog, &asked, applied_index);
+        let answer = move |found: Result<Found, Refusal>| found.map(|found| found.answered(&answered, &*render));
+        // Also where no request is under way any more: it waits for its turn among those of its caller.
+        let scan = self.operations.scan(reach, find, answer);
+        let (found, answer) = turns::of_caller(&self.caller.name, scan).await??;
+        self.note(&found);
+        if answer.is_some() {
+            Arc::make_mut(&mut self.question).revision.clone_from(&found.revision);
+        }
+        self.found = Some(Found { releases: Vec::new(), ..found });
+        Ok(answer)
+    }
+
+    /// Notes that the client has these rules from here on: it gets them now or has them already.
+    fn note(&self, Found { service: ServiceKey { namespace, service }, releases, .. }: &Found) {
+        let question = &self.question;
+        let DiscoveryKind::Rules(family, None) = question.kind else { return };
+        // To who does not see it, it is not there.
+        if !question.read_scope.sees(namespace, service) {
+            return;
+        }
+        let client = Client {
+            address: question.label(CLIENT_ADDRESS_LABEL).unwrap_or_default(),
+            agent: &question.agent,
+            origin: Origin::of_any(question.address),
+            hold: question.hold,
+        };
+        let (labels, now) = (|| question.labels(), || self.operations.node.now());
+        self.operations.node.subscribers().discovered(client, labels, family, (namespace, service), releases, now);
+    }
+
+    /// Refuses a caller whose token is not believed any more, and takes over what the caller may see by now.
+    fn judge_again(&mut self) -> Result<(), Refusal> {
+        self.caller = self.caller.again(&self.operations)?;
+        let read_scope = self.caller.client_sight();
+        if read_scope != self.question.read_scope {
+            Arc::make_mut(&mut self.question).read_scope = read_scope;
+        }
+        Ok(())
+    }
+}
+
+impl<A: Send + 'static> HeldQuery for Discovery<A> {
+    type Answer = A;
+    type Refusal = Refusal;
+
+    fn watch(&mut self) -> Result<Watch, Refusal> {
+        let node = &self.operations.node;
+        self.watched = self.question.resolve(&node.state().catalog());
+        let mut keys = self.question.keys(&self.watched);
+        keys.push(self.guard.get_or_insert_with(|| node.guard(&self.caller.credential)).key());
+        let watch = node.state().hub().watch(Origin::of_any(self.question.address), keys, self.question.bytes());
+        watch.map_err(|full| Refusal::new(Code::TooManyWaiters, full.to_string()))
+    }
+
+    async fn read(&mut self, watch: &mut Watch, _: bool) -> Result<ReadResult<A>, Refusal> {
+        loop {
+            self.judge_again()?;
+            if let Some(news) = self.find().await? {
+                return Ok(ReadResult::News(news));
+            }
+            if self.found.as_ref().is_some_and(|found| found.service == self.watched) {
+                return Ok(ReadResult::Unchanged);
+            }
+            *watch = self.watch()?;
+        }
+    }
+}
+
+/// Answer of a catalog to a question at once, without a node around it.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn answer_of<A>(
+    catalog: &Catalog,
+    question: &Question,
+    render: &dyn Fn(&Question, &Found) -> A,
+) -> Result<A, Refusal> {
+    assert!(question.keys(&question.resolve(catalog)).len() <= 5, "a question waits for few things");
+    let (found, answer) = Found::read(catalog, question, 1)?.answered(question, render);
+    Ok(answer.unwrap_or_else(|| render(question, &found)))
+}
+
+#[cfg(test)]
+mod tests;
