@@ -32,7 +32,7 @@ pub struct ApiSettings {
 /// State that the handlers share; cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    operations: Operations,
+    pub(crate) operations: Operations,
     pub(crate) settings: Arc<ApiSettings>,
 }
 
