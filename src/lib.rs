@@ -112,7 +112,7 @@
 //!   (`raft::members`).
 //! * A node whose state hash is not that of the others stops serving, for good (`raft::consistency_check`).
 //! * `enable_leader_restore` stays off: a restarted leader is elected anew (see
-//!   `store::power_loss_test` for what happens otherwise).
+//!   `store::tests::power_loss` for what happens otherwise).
 //! * Every wait, queue and body has a limit; they are in [`model::limits`], [`config`] and
 //!   `peer::limits`.
 //! * Stamps never run backwards, and never ahead of the time that has passed by more than a hundredth of

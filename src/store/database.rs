@@ -264,7 +264,7 @@ fn database_options() -> Options {
     options.set_max_open_files(descriptors::shares().database_files);
     options.set_max_total_wal_size(WAL_BYTES_MAX);
     // A torn record at the very end was never acknowledged and is dropped; damage before it
-    // refuses to open. See `recovery_test` for what RocksDB does in each case.
+    // refuses to open. See `tests::recovery` for what RocksDB does in each case.
     options.set_wal_recovery_mode(DBRecoveryMode::TolerateCorruptedTailRecords);
     options.set_track_and_verify_wals_in_manifest(true);
     // A recycled WAL file has old records behind its end, which blurs what a torn tail is.

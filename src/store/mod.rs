@@ -39,22 +39,6 @@ mod staging;
 mod transfer;
 
 #[cfg(test)]
-mod log_test;
-#[cfg(test)]
-mod power_loss_test;
-#[cfg(test)]
-mod recovery_test;
-#[cfg(test)]
-mod rows_test;
-#[cfg(test)]
-mod snapshot_test;
-#[cfg(test)]
-mod space_test;
-#[cfg(test)]
-mod store_test;
-#[cfg(test)]
-mod suite_test;
-#[cfg(test)]
 pub(crate) mod testing;
 
 use std::io;
@@ -401,3 +385,6 @@ fn has_log(log: &Log) -> bool {
 fn is_fresh(database: &Database, log: &Log) -> io::Result<bool> {
     Ok(!has_log(log) && database.is_empty(STATE)?)
 }
+
+#[cfg(test)]
+mod tests;

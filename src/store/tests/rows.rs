@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::Store;
-use super::database::STATE;
-use super::testing::{Gate, Held, NODE, append, copy_files, entry, fresh, log_id, open, rows};
+use crate::store::Store;
+use crate::store::database::STATE;
+use crate::store::testing::{Gate, Held, NODE, append, copy_files, entry, fresh, log_id, open, rows};
 use openraft::storage::RaftLogStorage;
 
 const LIMIT: Duration = Duration::from_secs(20);

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use openraft::RaftLogReader;
 use openraft::storage::RaftLogStorage;
 
-use super::Store;
-use super::database::LOG;
-use super::testing::{Gate, NODE, append, entry, fresh, log_id, open, wal_lengths};
 use crate::format::types::Entry;
+use crate::store::Store;
+use crate::store::database::LOG;
+use crate::store::testing::{Gate, NODE, append, entry, fresh, log_id, open, wal_lengths};
 
 const ENTRY_BYTES: usize = 100_000;
 const MEBIBYTE: u64 = 1024 * 1024;

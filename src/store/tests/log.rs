@@ -8,11 +8,11 @@ use openraft::RaftLogReader;
 use openraft::storage::RaftLogStorage;
 use rocksdb::WriteBatch;
 
-use super::database::LOG;
-use super::testing::{NODE, append, copy_files, entry, fresh, log_id, metrics, open};
-use super::{LogStore, Store, StoreError};
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, Vote};
+use crate::store::database::LOG;
+use crate::store::testing::{NODE, append, copy_files, entry, fresh, log_id, metrics, open};
+use crate::store::{LogStore, Store, StoreError};
 
 const MEBIBYTE: usize = 1024 * 1024;
 
@@ -52,8 +52,8 @@ async fn limited_reads_are_limited_but_never_empty() {
     }
 }
 
-/// Only openraft's first look at the log takes what is left of a range; an apply or a follower that goes on would have a
-/// gap and never know.
+/// Only openraft's first look at the log takes what is left of a range; an apply or a follower that goes on would have
+/// a gap and never know.
 #[tokio::test]
 async fn what_was_purged_is_no_gap_that_a_reader_steps_over() {
     let (_dir, store) = fresh();
@@ -94,7 +94,8 @@ async fn vote_log_and_marks_survive_a_restart() {
     assert!(!store.is_fresh().expect("readable"));
 }
 
-/// What a power loss may leave: the note of how far the log is committed, and less of the log, or what was there before.
+/// What a power loss may leave: the note of how far the log is committed, and less of the log, or what was there
+/// before.
 #[tokio::test]
 async fn a_note_of_an_entry_that_the_log_has_not_counts_for_nothing() {
     let (dir, store) = fresh();

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use rocksdb::WriteBatch;
 
-use super::database::STATE;
-use super::testing::{NODE, files_below, fresh, metrics, open, rows};
-use super::{SnapshotFile, Store, StoreError, View};
 use crate::format::level::LevelRange;
+use crate::store::database::STATE;
+use crate::store::testing::{NODE, files_below, fresh, metrics, open, rows};
+use crate::store::{SnapshotFile, Store, StoreError, View};
 
 fn fill(store: &Store, count: u32, value: &[u8]) {
     store.put_rows((0..count).map(|number| (number.to_be_bytes(), Some(value)))).expect("written");
@@ -186,10 +186,10 @@ fn a_damaged_current_snapshot_is_dropped_and_the_state_stays() {
 /// leaves the rest to the next opening, one before it leaves all as it was.
 #[tokio::test]
 async fn a_new_beginning_is_one_step() {
-    use super::testing::{append, entry, log_id};
     use crate::format::level::Level;
     use crate::format::types::Vote;
-    let row = |sink: &mut super::RowSink<'_>| sink(b"key", b"value");
+    use crate::store::testing::{append, entry, log_id};
+    let row = |sink: &mut crate::store::RowSink<'_>| sink(b"key", b"value");
     for is_interrupted in [false, true] {
         let (dir, store) = fresh();
         fill(&store, 1000, b"before");
@@ -221,8 +221,8 @@ async fn a_new_beginning_is_one_step() {
 /// Read-only access to a directory leaves every file of it as it is.
 #[tokio::test]
 async fn a_look_changes_nothing() {
-    use super::ReadOnlyStore;
-    use super::testing::{append, entry};
+    use crate::store::ReadOnlyStore;
+    use crate::store::testing::{append, entry};
     let (dir, store) = fresh();
     fill(&store, 1000, b"value");
     append(&mut store.log(), (0..10).map(|index| entry(1, index, b"x"))).await.expect("appended");

@@ -5,9 +5,9 @@ use openraft::storage::RaftStateMachine;
 use openraft::testing::log::{StoreBuilder, Suite};
 use tempfile::TempDir;
 
-use super::testing::{RowMachine, fresh};
-use super::{LogStore, Store};
 use crate::format::types::TypeConfig;
+use crate::store::testing::{RowMachine, fresh};
+use crate::store::{LogStore, Store};
 
 /// Makes a state machine on a store.
 struct Builder<F>(F);

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use super::testing::{NODE, fresh, metrics, open, rows};
-use super::{Store, StoreError};
 use crate::format::level::{Level, LevelRange};
+use crate::store::testing::{NODE, fresh, metrics, open, rows};
+use crate::store::{Store, StoreError};
 
 #[test]
 fn a_fresh_directory_gets_an_identity_that_lasts() {
@@ -111,12 +111,12 @@ async fn sizes_and_writability_are_reported() {
 #[tokio::test]
 async fn a_directory_says_what_it_holds_before_it_holds_it() {
     let (dir, store) = fresh();
-    let first = super::testing::entry(1, 0, b"x");
-    super::testing::append(&mut store.log(), [first]).await.expect("appended");
+    let first = crate::store::testing::entry(1, 0, b"x");
+    crate::store::testing::append(&mut store.log(), [first]).await.expect("appended");
     assert_eq!(store.identity().level, Level::FIRST);
-    let mut second = super::testing::entry(1, 1, b"");
+    let mut second = crate::store::testing::entry(1, 1, b"");
     second.payload = openraft::EntryPayload::Normal(crate::format::types::Proposal(vec![2, b'y'].into()));
-    super::testing::append(&mut store.log(), [second.clone()]).await.expect("appended");
+    crate::store::testing::append(&mut store.log(), [second.clone()]).await.expect("appended");
     assert_eq!(store.identity().level, Level::SETTINGS);
     drop(store);
     let held_back = LevelRange::OWN.up_to(Level::FIRST);
@@ -126,7 +126,8 @@ async fn a_directory_says_what_it_holds_before_it_holds_it() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let store = Store::open(dir.path(), NODE, held_back, metrics()).expect("opened");
     second.log_id.index = 0;
-    let refused = super::testing::append(&mut store.log(), [second]).await.expect_err("above what the node is held to");
+    let refused =
+        crate::store::testing::append(&mut store.log(), [second]).await.expect_err("above what the node is held to");
     assert!(refused.to_string().contains("level 2, this node reads levels 1 to 1"), "{refused}");
     assert!(store.is_fresh().expect("readable"), "nothing was written");
 }

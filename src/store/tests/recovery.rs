@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 use openraft::storage::RaftLogStorage;
 
-use super::database::LOG;
-use super::testing::{NODE, append, entry, metrics, open, rows, wal_lengths};
-use super::{Store, StoreError};
+use crate::store::database::LOG;
+use crate::store::testing::{NODE, append, entry, metrics, open, rows, wal_lengths};
+use crate::store::{Store, StoreError};
 
 /// Entries 0 to 49 lie in the older file (and, flushed, in a table), 50 to 99 in the newer one.
 const ENTRIES: u64 = 100;
@@ -40,19 +40,19 @@ async fn history(dir: &Path) -> [PathBuf; 2] {
     files.try_into().expect("two files")
 }
 
-enum Outcome {
+enum Expected {
     /// Opens, and this is the last entry.
     Last(u64),
     /// Refused with these words.
     Refused(&'static str),
 }
 use crate::format::level::LevelRange;
-use Outcome::{Last, Refused};
+use Expected::{Last, Refused};
 
 struct Case {
     name: &'static str,
     damage: fn(&File, u64),
-    outcome: Outcome,
+    outcome: Expected,
 }
 
 fn write(file: &File, at: u64, bytes: &[u8]) {

@@ -25,9 +25,9 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::testing::{Gate, RowMachine, rows};
-use super::{SnapshotFile, Store};
 use crate::format::types::{LogId, Member, NodeId, Proposal, TypeConfig, Vote};
+use crate::store::testing::{Gate, RowMachine, rows};
+use crate::store::{SnapshotFile, Store};
 
 type Raft = openraft::Raft<TypeConfig, RowMachine>;
 
