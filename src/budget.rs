@@ -1,9 +1,9 @@
 //! One budget in bytes for what clients have under way: bodies that come in, and large answers until they are sent.
 //!
 //! A body counts from before its first byte is read until its request is answered, by its announced length, or by what
-//! has come of it. An answer counts until its last byte was taken by the connection, however slowly its client reads. Small
-//! ones are free: they are bounded by the places for connections. What config clients are sent of released files is not
-//! counted here either: all that ask for a file share one rendering of it.
+//! has come of it. An answer counts until its last byte was taken by the connection, however slowly its client reads.
+//! Small ones are free: they are bounded by the places for connections. What config clients are sent of released files
+//! is not counted here either: all that ask for a file share one rendering of it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,9 +27,9 @@ const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Budget(Arc<Inner>);
+pub struct Budget(Arc<BudgetState>);
 
-struct Inner {
+struct BudgetState {
     shares: OriginQuota,
     metrics: Arc<Metrics>,
 }
@@ -41,7 +41,7 @@ impl Budget {
         let total = (limit / limits::UNDER_WAY_MEMORY_DIVISOR).max(2 * limits::UNDER_WAY_PER_ORIGIN_MIN);
         let per_origin = (total / limits::UNDER_WAY_ORIGIN_DIVISOR).max(limits::UNDER_WAY_PER_ORIGIN_MIN);
         metrics.under_way_max.set(number(total));
-        Budget(Arc::new(Inner { shares: OriginQuota::new(total, per_origin), metrics }))
+        Budget(Arc::new(BudgetState { shares: OriginQuota::new(total, per_origin), metrics }))
     }
 
     /// So much for a client, given back when what is returned is dropped.

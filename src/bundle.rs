@@ -6,7 +6,9 @@
 //! | in the archive | is |
 //! |---|---|
 //! | `group/file` | a file; without a group in front where one group was asked for by its files |
-//! | `META` | JSON: by the path of a file its `tags` (an object), its `comment`, and from here its `format`; of a sealed text `sealed_for`, the file it was sealed for |
+//! | `META` | JSON: by the path of a file its `tags` (an object), `comment`, `format`; of a sealed text `sealed_for` |
+//!
+//! `format` is written from here on; `sealed_for` is the file that a text was sealed for.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -39,7 +41,7 @@ const PACKED_BYTES_MIN: usize = 128;
 
 /// A path of an archive, and the text below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ArchivedFile {
     pub path: String,
     pub text: Result<String, Unreadable>,
 }
@@ -80,7 +82,7 @@ pub enum Refused {
 }
 
 /// The files of an archive, directories left out, in their order.
-pub fn read(bytes: &[u8], limits: Limits) -> Result<Vec<Entry>, Refused> {
+pub fn read(bytes: &[u8], limits: Limits) -> Result<Vec<ArchivedFile>, Refused> {
     let damaged = |error: zip::result::ZipError| Refused::Damaged(error.to_string());
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(damaged)?;
     if archive.len() > limits.entries {
@@ -108,7 +110,7 @@ pub fn read(bytes: &[u8], limits: Limits) -> Result<Vec<Entry>, Refused> {
         if !seen.insert(path.clone()) {
             return Err(Refused::Twice(path));
         }
-        entries.push(Entry { path, text });
+        entries.push(ArchivedFile { path, text });
     }
     Ok(entries)
 }
@@ -190,7 +192,7 @@ pub fn read_polaris(bytes: &[u8], group: Option<&str>, limits: Limits) -> Result
         let text = if text.trim().is_empty() { "{}" } else { &text };
         metas = serde_json::from_str(text).map_err(|error| Refused::Meta(error.to_string()))?;
     }
-    let bundled = entries.into_iter().map(|Entry { path, text }| {
+    let bundled = entries.into_iter().map(|ArchivedFile { path, text }| {
         let meta = metas.remove(&path);
         let (group, name) = match group {
             Some(group) => (group, path.as_str()),

@@ -27,14 +27,14 @@ use crate::raft::proposal::{Draft, open, stamp};
 use crate::well_formed;
 
 /// Whether an input was taken.
-pub type Entry = Box<dyn Fn(&[u8]) -> bool>;
+pub type FuzzEntry = Box<dyn Fn(&[u8]) -> bool>;
 
 /// One target.
-pub struct Target {
+pub struct FuzzTarget {
     /// That of `fuzz/targets/NAME.rs` and of `fuzz/seeds/NAME`.
     pub name: &'static str,
     /// Makes it ready, once a process.
-    pub entry: fn() -> Entry,
+    pub entry: fn() -> FuzzEntry,
     /// Bytes that an input may take in memory at most, whatever is in it, for each of its own bytes, and besides.
     pub memory: (usize, usize),
 }
@@ -42,42 +42,42 @@ pub struct Target {
 const MIB: usize = 1024 * 1024;
 
 /// Every target.
-pub const TARGETS: &[Target] = &[
+pub const TARGETS: &[FuzzTarget] = &[
     // Bodies of the management surface, queries, discovery; see `api::fuzzing`. A regular expression compiles to 1 MiB.
-    Target { name: "bodies", entry: bodies, memory: (4096, 16 * MIB) },
+    FuzzTarget { name: "bodies", entry: bodies, memory: (4096, 16 * MIB) },
     // The same for rules and their releases, and explanations.
-    Target { name: "rules", entry: bodies, memory: (4096, 64 * MIB) },
+    FuzzTarget { name: "rules", entry: bodies, memory: (4096, 64 * MIB) },
     // Requests of config clients.
-    Target { name: "clients", entry: clients, memory: (4096, 4 * MIB) },
-    Target { name: "properties", entry: || Box::new(read_properties), memory: (64, MIB) },
-    Target { name: "signature", entry: || Box::new(read_signature), memory: (64, MIB) },
+    FuzzTarget { name: "clients", entry: clients, memory: (4096, 4 * MIB) },
+    FuzzTarget { name: "properties", entry: || Box::new(read_properties), memory: (64, MIB) },
+    FuzzTarget { name: "signature", entry: || Box::new(read_signature), memory: (64, MIB) },
     // What a peer sends. One that has proved the secret may announce a frame of 64 MiB.
-    Target { name: "frames", entry: || Box::new(read_frame), memory: (256, 66 * MIB) },
+    FuzzTarget { name: "frames", entry: || Box::new(read_frame), memory: (256, 66 * MIB) },
     // What anybody sends to the peer port.
-    Target { name: "handshake", entry: handshake, memory: (64, MIB) },
+    FuzzTarget { name: "handshake", entry: handshake, memory: (64, MIB) },
     // Commands as members forward them, and as the log has them.
-    Target { name: "commands", entry: commands, memory: (4096, 16 * MIB) },
-    Target { name: "rows", entry: || Box::new(read_row), memory: (256, MIB) },
-    Target { name: "archive", entry: || Box::new(read_archive), memory: (256, 2 * MIB) },
+    FuzzTarget { name: "commands", entry: commands, memory: (4096, 16 * MIB) },
+    FuzzTarget { name: "rows", entry: || Box::new(read_row), memory: (256, MIB) },
+    FuzzTarget { name: "archive", entry: || Box::new(read_archive), memory: (256, 2 * MIB) },
 ];
 
 /// The entry of a target, made ready.
-pub fn entry(name: &str) -> Option<(Entry, &'static Target)> {
+pub fn entry(name: &str) -> Option<(FuzzEntry, &'static FuzzTarget)> {
     let target = TARGETS.iter().find(|target| target.name == name)?;
     Some(((target.entry)(), target))
 }
 
-fn bodies() -> Entry {
+fn bodies() -> FuzzEntry {
     let desk = Desk::prepared();
     Box::new(move |input| desk.clone().serve_all(input))
 }
 
-fn clients() -> Entry {
+fn clients() -> FuzzEntry {
     let counter = Counter::over(Desk::prepared().into_bench().catalog);
     Box::new(move |input| counter.serve(input))
 }
 
-fn handshake() -> Entry {
+fn handshake() -> FuzzEntry {
     let door = Door::open();
     Box::new(move |input| door.meet(input))
 }
@@ -134,7 +134,7 @@ fn read_signature(input: &[u8]) -> bool {
 }
 
 /// The level of a cluster as a digit, then a draft: what a leader takes is read by all, and applied alike.
-fn commands() -> Entry {
+fn commands() -> FuzzEntry {
     let prepared = [Level(1), Level(2), Level(3), Level(4)].map(founded);
     let trusting = Desk::prepared().into_bench();
     Box::new(move |input| {

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::OnceCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use thuban::fuzzing::{Entry, Target, entry};
+use thuban::fuzzing::{FuzzEntry, FuzzTarget, entry};
 
 pub use libfuzzer_sys;
 
@@ -17,7 +17,7 @@ macro_rules! target {
 }
 
 thread_local! {
-    static ENTRY: OnceCell<(Entry, &'static Target)> = const { OnceCell::new() };
+    static ENTRY: OnceCell<(FuzzEntry, &'static FuzzTarget)> = const { OnceCell::new() };
 }
 
 /// One input. Panics where the entry does, and where the input takes more memory than the target allows it.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::remote::CallArgs;
 use super::say;
 use crate::offline::inspect::{Inspection, inspect};
-use crate::offline::part::Part;
+use crate::offline::part::PartialFile;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 /// A node that sends nothing for this long has ended the backup too.
@@ -33,7 +33,7 @@ pub(super) async fn run(args: BackupArgs) -> anyhow::Result<()> {
     if args.out.exists() {
         bail!("{} exists; a backup does not overwrite", args.out.display());
     }
-    let part = Part::create(&args.out)?;
+    let part = PartialFile::create(&args.out)?;
     fetch(&args.call, part.file()).await?;
     let kept = tokio::task::spawn_blocking(move || keep(part, &args.out)).await??;
     let bytes = kept.file.as_ref().map_or(0, |file| file.bytes);
@@ -57,7 +57,7 @@ async fn fetch(call: &CallArgs, mut file: &File) -> anyhow::Result<()> {
 }
 
 /// Verifies what came and gives it its name.
-fn keep(part: Part, out: &Path) -> anyhow::Result<Inspection> {
+fn keep(part: PartialFile, out: &Path) -> anyhow::Result<Inspection> {
     let mut inspection = inspect(part.path()).context("what came is no backup")?;
     part.keep()?;
     inspection.path = out.to_owned();

@@ -6,25 +6,28 @@
 //! today's for as long as the cluster stays at a level that both know, and can come back until it is
 //! raised.
 //!
-//! | level | what came with it |
-//! |---|---|
-//! | 1 | everything up to and including the first release |
-//! | 2 | the level itself, announced by every node; settings; retention of releases; contents of config files kept once, by digest; request ids that age by the log's own time |
-//! | 3 | who asked, with every command that a request made; users with grants, service tokens, access keys, the audit trail |
-//! | 4 | circuit breaker rules; promoting, withdrawing and scheduling releases, gray ones for a percentage, their history; publishing what was judged or seen alone; TOML files |
-//! | 5 | config files that are kept encrypted, templates of files; what a service says of its dead instances; webhooks |
-//! | 6 | the revision that a change of health was judged by; the membership in the hashes that members compare |
-//! | 7 | judgement of rules by their effect; rows of refusals that count; revisions of everything that can be updated |
+//! Each came with:
+//!
+//! 1. everything up to and including the first release
+//! 2. the level itself, announced by every node; settings; retention of releases; contents of config files kept once,
+//!    by digest; request ids that age by the log's own time
+//! 3. who asked, with every command that a request made; users with grants, service tokens, access keys, the audit
+//!    trail
+//! 4. circuit breaker rules; promoting, withdrawing and scheduling releases, gray ones for a percentage, their history;
+//!    publishing what was judged or seen alone; TOML files
+//! 5. config files that are kept encrypted, templates of files; what a service says of its dead instances; webhooks
+//! 6. the revision that a change of health was judged by; the membership in the hashes that members compare
+//! 7. judgement of rules by their effect; rows of refusals that count; revisions of everything that can be updated
 //!
 //! What is raised, and when: `controllers::levels`. What a data directory may hold: `store::identity`. A
-//! change of any of these formats takes a new level, a row in the table above, and a small data
+//! change of any of these formats takes a new level, an item of the list above, and a small data
 //! directory in `tests/levels` that every later build opens.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A number of the table above.
+/// A number of the list above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Level(pub u8);
@@ -42,7 +45,8 @@ impl Level {
     pub const CUSTODY: Level = Level(5);
     /// A change of health names the revision it was found at; the membership is part of the compared hash.
     pub const EDGES: Level = Level(6);
-    /// Rights that mean what they say: rules are judged by whom they touch, each row can be compared before it is changed.
+    /// Rights that mean what they say: rules are judged by whom they touch, each row can be compared before it is
+    /// changed.
     pub const RIGHTS: Level = Level(7);
     /// The highest that this binary reads and writes.
     pub const NEWEST: Level = Level::RIGHTS;

@@ -14,7 +14,8 @@ pub fn put<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     rmp_serde::encode::write_named(out, value).expect("our own types always serialize");
 }
 
-/// The same without the names of the fields, for what there is very much of: its layout changes with a version of its own.
+/// The same without the names of the fields, for what there is very much of: its layout changes with a version of its
+/// own.
 pub fn put_dense<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     rmp_serde::encode::write(out, value).expect("our own types always serialize");
 }

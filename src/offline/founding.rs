@@ -7,7 +7,7 @@ use std::io;
 use anyhow::Context;
 use sha2::{Digest, Sha256};
 
-use super::part::Part;
+use super::part::PartialFile;
 use super::reborn::{RebornFile, RebornHeader};
 use crate::catalog::Catalog;
 use crate::catalog::rekey::{Rebirth, index_after, notification_start};
@@ -67,7 +67,7 @@ impl Founding {
     }
 
     /// The state made of `rows` as a file, durable when this returns.
-    pub(super) fn write<R>(self, part: Part, rows: R) -> anyhow::Result<RebornFile>
+    pub(super) fn write<R>(self, part: PartialFile, rows: R) -> anyhow::Result<RebornFile>
     where
         R: FnOnce(&mut RowSink<'_>) -> io::Result<()>,
     {
@@ -75,8 +75,8 @@ impl Founding {
         let origin_index = origin.progress.index();
         let index = index_after(origin_index).with_context(|| {
             format!(
-                "the log index is too high, {origin_index}: a new cluster goes on 2^32 higher, and the numbers that are \
-                 made of it would soon be above 2^53"
+                "the log index is too high, {origin_index}: a new cluster goes on 2^32 higher, and the numbers that \
+                 are made of it would soon be above 2^53"
             )
         })?;
         // Above every term of the cluster before.

@@ -12,15 +12,15 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 const FILE_MODE: u32 = 0o600;
 
 /// File that is being written; removed again unless it is kept.
-pub(crate) struct Part {
+pub(crate) struct PartialFile {
     path: PathBuf,
     out: PathBuf,
     file: File,
 }
 
-impl Part {
+impl PartialFile {
     /// Begins what is to become `out`.
-    pub(crate) fn create(out: &Path) -> anyhow::Result<Part> {
+    pub(crate) fn create(out: &Path) -> anyhow::Result<PartialFile> {
         let path = with_suffix(out, ".part")?;
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(FILE_MODE);
@@ -30,7 +30,7 @@ impl Part {
             bail!("{} is being written by another process", path.display());
         }
         file.set_len(0)?;
-        Ok(Part { path, out: out.to_owned(), file })
+        Ok(PartialFile { path, out: out.to_owned(), file })
     }
 
     /// Path at which the file lies for now.
@@ -52,7 +52,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // Gone under this name already where it was kept.
         let _ = fs::remove_file(&self.path);

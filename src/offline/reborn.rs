@@ -2,7 +2,8 @@
 //! that cluster, so it is made once, and copied.
 //!
 //! Its layout is that of a snapshot under a magic of its own ([`FileKind::Reborn`]), checksum included: a version that
-//! knows no such file refuses it, and never takes it for a backup. All nodes are made by the version that made the file.
+//! knows no such file refuses it, and never takes it for a backup. All nodes are made by the version that made the
+//! file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,7 +13,7 @@ use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::founding::Founded;
-use super::part::Part;
+use super::part::PartialFile;
 use crate::format::codec;
 use crate::format::header::StateHeader;
 use crate::format::types::{NodeId, Vote};
@@ -39,7 +40,7 @@ pub(super) struct RebornFile {
 
 impl RebornFile {
     /// Gives a whole file its name.
-    pub(super) fn kept(part: Part, contents: Contents, header: RebornHeader) -> anyhow::Result<Self> {
+    pub(super) fn kept(part: PartialFile, contents: Contents, header: RebornHeader) -> anyhow::Result<Self> {
         let path = part.keep()?;
         Ok(RebornFile { path, contents, header })
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
-use super::part::{Part, with_suffix};
+use super::part::{PartialFile, with_suffix};
 use super::reborn::{RebornFile, list};
 use crate::format::level::LevelRange;
 use crate::format::types::{Entry, LogId, NodeId, membership_of};
@@ -137,11 +137,12 @@ impl Survivor {
 
     /// Of the new cluster.
     fn members(&self) -> BTreeMap<NodeId, String> {
-        let node_id = self.findings.node_id;
-        match self.initial_cluster.is_empty() {
-            true => [(node_id, self.findings.members.get(&node_id).cloned().unwrap_or_default())].into(),
-            false => self.initial_cluster.clone(),
+        if !self.initial_cluster.is_empty() {
+            return self.initial_cluster.clone();
         }
+        let node_id = self.findings.node_id;
+        let peer = self.findings.members.get(&node_id).cloned().unwrap_or_default();
+        [(node_id, peer)].into()
     }
 
     /// Path of the file that is left for the other nodes.
@@ -163,7 +164,7 @@ impl Survivor {
             return reborn.fill(store, node_id);
         }
         // Before anything is changed: there may be no place for it.
-        let part = Part::create(&reborn_out).context("the file for the other nodes, see --reborn-out")?;
+        let part = PartialFile::create(&reborn_out).context("the file for the other nodes, see --reborn-out")?;
         let new_cluster_id = draw_cluster_id();
         store.retie(&new_cluster_id)?;
         for_each_unapplied(&store, machine.progress().last_applied, |entries| {

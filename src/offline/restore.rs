@@ -1,7 +1,8 @@
 //! A data directory of a new cluster out of a backup.
 //!
-//! The backup is made into a cluster once, on one node: what is drawn for it is in a file that is left beside the backup
-//! ([`super::reborn`]), and the other nodes are made from that. A second restore of one backup is another cluster.
+//! The backup is made into a cluster once, on one node: what is drawn for it is in a file that is left beside the
+//! backup ([`super::reborn`]), and the other nodes are made from that. A second restore of one backup is another
+//! cluster.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 
 use super::founding::{Founded, Founding, Origin, draw_cluster_id};
-use super::part::{Part, with_suffix};
+use super::part::{PartialFile, with_suffix};
 use super::reborn::{RebornFile, list};
 use super::survey::{Survey, SurveyedFile, survey_file};
 use crate::format::level::LevelRange;
@@ -66,8 +67,8 @@ impl Restore {
         if out.exists() {
             let out = out.display();
             bail!(
-                "{out} exists: a cluster was made of this backup. Its other nodes are made with --from {out}; for one more \
-                 cluster name another file with --reborn-out"
+                "{out} exists: a cluster was made of this backup. Its other nodes are made with --from {out}; for one \
+                 more cluster name another file with --reborn-out"
             );
         }
         let SurveyedFile { contents, survey, .. } = survey_file(from)?;
@@ -75,7 +76,7 @@ impl Restore {
         let Some(cluster) = cluster else {
             bail!("{} holds the state of no cluster: nothing was founded yet", from.display());
         };
-        let part = Part::create(&out).context("the file for the other nodes, see --reborn-out")?;
+        let part = PartialFile::create(&out).context("the file for the other nodes, see --reborn-out")?;
         let nursery = StagingDir::open(data_dir)?;
         let term = progress.last_applied.map_or(0, |id| id.leader_id.term);
         let origin = Origin { cluster_id: Some(cluster.cluster_id), progress, term, newest_notification_id };

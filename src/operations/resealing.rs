@@ -41,7 +41,7 @@ pub struct Sealed {
 
 /// The next updates.
 #[derive(Default)]
-struct Part {
+struct Updates {
     keys: Vec<AccessKeyDraft>,
     hooks: Vec<WebhookDraft>,
     files: Vec<ConfigFileDraft>,
@@ -54,8 +54,8 @@ impl Operations {
         }
         self.node.await_linearizable().await?;
         let node = self.node.clone();
-        let Part { keys, hooks, files } =
-            self.scan(FAR, move |catalog| Part::of(node.keyring(), catalog), |part| part).await?;
+        let Updates { keys, hooks, files } =
+            self.scan(FAR, move |catalog| Updates::of(node.keyring(), catalog), |part| part).await?;
         let done = Sealed {
             access_keys: self.seal_anew(caller, keys, |items| Command::AccessKeys(Op::Update, items)).await?,
             webhooks: self.seal_anew(caller, hooks, |items| Command::Webhooks(Op::Update, items)).await?,
@@ -79,11 +79,11 @@ impl Operations {
     }
 }
 
-impl Part {
-    fn of(keyring: &Keyring, catalog: &Catalog) -> Part {
+impl Updates {
+    fn of(keyring: &Keyring, catalog: &Catalog) -> Updates {
         let keys = catalog.access_keys.all().filter_map(|held| keyring.resealed_key(&held.key));
         let hooks = catalog.webhooks.all().filter_map(|hook| keyring.resealed_webhook(hook));
-        let mut part = Part {
+        let mut part = Updates {
             keys: keys.take(limits::BATCH_ITEMS_MAX).collect(),
             hooks: hooks.take(limits::BATCH_ITEMS_MAX).collect(),
             files: Vec::new(),

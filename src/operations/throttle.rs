@@ -31,10 +31,10 @@ const FAMILIAR_MAX: usize = 10_000;
 
 /// The memory of one node; cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct LoginThrottle(Arc<Shared>);
+pub(super) struct LoginThrottle(Arc<ThrottleState>);
 
 #[derive(Default)]
-struct Shared {
+struct ThrottleState {
     /// Seeded at random, so that nobody can choose names that count as another's.
     hashing: RandomState,
     counts: Mutex<Counts>,
@@ -73,13 +73,13 @@ impl Window {
         }
     }
 
-    fn judge(&self, limit: u32, now: Instant) -> Verdict {
+    fn judge(&self, limit: u32, now: Instant) -> Admission {
         if self.failed >= limit {
-            Verdict::Wait(WINDOW.saturating_sub(now - self.began))
+            Admission::Wait(WINDOW.saturating_sub(now - self.began))
         } else if self.failed + self.open >= limit {
-            Verdict::Busy
+            Admission::Busy
         } else {
-            Verdict::Free
+            Admission::Free
         }
     }
 
@@ -89,7 +89,7 @@ impl Window {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum Admission {
     Free,
     /// Full of attempts of which one may turn out right.
     Busy,
@@ -108,11 +108,11 @@ impl LoginThrottle {
             // Heard from here on: an attempt may end between the look and the wait.
             ended.as_mut().enable();
             match self.0.counts.lock().begin(user, guesser, Instant::now()) {
-                Verdict::Free => {
-                    return Ok(Attempt { throttle: self.clone(), user, guesser, outcome: Outcome::Unchecked });
+                Admission::Free => {
+                    return Ok(Attempt { throttle: self.clone(), user, guesser, outcome: AttemptOutcome::Unchecked });
                 }
-                Verdict::Wait(left) => return Err(left),
-                Verdict::Busy => {}
+                Admission::Wait(left) => return Err(left),
+                Admission::Busy => {}
             }
             ended.await;
         }
@@ -125,7 +125,7 @@ impl LoginThrottle {
 }
 
 impl Counts {
-    fn begin(&mut self, user: User, guesser: Guesser, now: Instant) -> Verdict {
+    fn begin(&mut self, user: User, guesser: Guesser, now: Instant) -> Admission {
         self.sweep(now);
         let is_stranger = !guesser.is_local && !self.familiar.contains_key(&(user, guesser));
         let of_pair = self.pairs.entry((user, guesser)).or_insert_with(|| Window::new(now));
@@ -133,10 +133,10 @@ impl Counts {
         let of_user = self.users.entry(user).or_insert_with(|| Window::new(now));
         of_user.renew(now);
         let verdict = match of_pair.judge(limits::LOGIN_FAILURES_PER_MINUTE, now) {
-            Verdict::Free if is_stranger => of_user.judge(limits::LOGIN_FAILURES_PER_USER_AND_MINUTE, now),
+            Admission::Free if is_stranger => of_user.judge(limits::LOGIN_FAILURES_PER_USER_AND_MINUTE, now),
             verdict => verdict,
         };
-        if verdict == Verdict::Free {
+        if verdict == Admission::Free {
             of_pair.open += 1;
             of_user.open += 1;
         } else {
@@ -147,13 +147,13 @@ impl Counts {
 
     fn end(&mut self, attempt: &Attempt, now: Instant) {
         let Attempt { user, guesser, outcome, .. } = *attempt;
-        let failed = u32::from(outcome == Outcome::Failed);
+        let failed = u32::from(outcome == AttemptOutcome::Failed);
         for window in [self.pairs.get_mut(&(user, guesser)), self.users.get_mut(&user)].into_iter().flatten() {
             window.renew(now);
             window.open -= 1;
             window.failed += failed;
         }
-        if outcome == Outcome::Succeeded {
+        if outcome == AttemptOutcome::Succeeded {
             if let Some(of_pair) = self.pairs.get_mut(&(user, guesser)) {
                 of_pair.failed = 0;
             }
@@ -193,7 +193,7 @@ impl Counts {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum AttemptOutcome {
     /// Nobody has looked at the password: its client hung up while it waited.
     Unchecked,
     Failed,
@@ -205,17 +205,17 @@ pub(super) struct Attempt {
     throttle: LoginThrottle,
     user: User,
     guesser: Guesser,
-    outcome: Outcome,
+    outcome: AttemptOutcome,
 }
 
 impl Attempt {
     /// From here on it counts, whether anybody waits for the answer or not.
     pub(super) fn is_checked(&mut self) {
-        self.outcome = Outcome::Failed;
+        self.outcome = AttemptOutcome::Failed;
     }
 
     pub(super) fn succeeded(&mut self) {
-        self.outcome = Outcome::Succeeded;
+        self.outcome = AttemptOutcome::Succeeded;
     }
 }
 

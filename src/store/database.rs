@@ -145,7 +145,8 @@ impl Database {
     pub(super) fn keep_failure(&self, outcome: Result<(), String>) -> io::Result<()> {
         let Err(text) = outcome else { return Ok(()) };
         if self.failure.set(text.clone()).is_ok() {
-            tracing::error!(path = %self.path.display(), error = text, "the disk failed; this node accepts no more writes");
+            let path = self.path.display();
+            tracing::error!(%path, error = text, "the disk failed; this node accepts no more writes");
         }
         self.check()
     }

@@ -11,7 +11,7 @@ const BLOCK_BYTES: u64 = 64 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Footprint {
-    marks: VecDeque<Mark>,
+    marks: VecDeque<BlockMark>,
     /// Bytes of everything that was ever added, by this index' own count.
     end: u64,
     /// Index that follows the last entry.
@@ -20,7 +20,7 @@ pub(super) struct Footprint {
 
 /// Entry `first` begins after `before` bytes.
 #[derive(Debug)]
-struct Mark {
+struct BlockMark {
     first: u64,
     before: u64,
 }
@@ -29,7 +29,7 @@ impl Footprint {
     /// Entry `index` was added at the end, with so many bytes.
     pub(super) fn push(&mut self, index: u64, bytes: u64) {
         if self.marks.back().is_none_or(|mark| self.end - mark.before >= BLOCK_BYTES) {
-            self.marks.push_back(Mark { first: index, before: self.end });
+            self.marks.push_back(BlockMark { first: index, before: self.end });
         }
         self.end += bytes;
         self.next = index + 1;

@@ -56,7 +56,7 @@ use database::{Database, META, STATE, Scalar};
 use flush::FlushThread;
 use identity::DirectoryOwner;
 use log::Log;
-use rows::Rows;
+use rows::RowWriter;
 use snapshot_dir::SnapshotDir;
 
 pub use database::FamilySize;
@@ -89,9 +89,9 @@ const SCAN_READAHEAD_BYTES: usize = 1024 * 1024;
 /// Handle on the data directory. The directory is free again when the last clone is gone, those
 /// inside [`LogStore`] included.
 #[derive(Clone)]
-pub struct Store(Arc<Inner>);
+pub struct Store(Arc<OpenDirectory>);
 
-struct Inner {
+struct OpenDirectory {
     title: Arc<DirectoryOwner>,
     metrics: Arc<Metrics>,
     shelf: SnapshotDir,
@@ -99,7 +99,7 @@ struct Inner {
     whole_state: Mutex<()>,
     /// Held by whoever tries whether the disk takes writes.
     probing: Arc<Semaphore>,
-    rows: Rows,
+    rows: RowWriter,
     log: Arc<Log>,
     database: Arc<Database>,
 }
@@ -130,8 +130,8 @@ impl Store {
         let log = Arc::new(Log::open(database.clone(), flush, title.clone())?);
         let is_fresh = is_fresh(&database, &log).map_err(StoreError::at(&path))?;
         claim.settle(dir, is_fresh)?;
-        let rows = Rows::start(database.clone()).map_err(StoreError::at(&path))?;
-        let inner = Inner {
+        let rows = RowWriter::start(database.clone()).map_err(StoreError::at(&path))?;
+        let inner = OpenDirectory {
             title,
             metrics,
             shelf,
@@ -321,8 +321,8 @@ impl View<'_> {
         self.snapshot.get_cf(self.database.family(STATE), key).map_err(io::Error::other)
     }
 
-    /// Visits the values of the rows whose keys begin with this byte, the last one first, or `from` a key on that begins
-    /// with it, for as long as `visit` says so.
+    /// Visits the values of the rows whose keys begin with this byte, the last one first, or `from` a key on that
+    /// begins with it, for as long as `visit` says so.
     pub fn for_each_back(
         &self,
         first: u8,

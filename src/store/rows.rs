@@ -2,7 +2,7 @@
 //!
 //! What is applied counts by the log, which is durable before; the rows follow, those of many entries in one
 //! batch, on a thread of their own. A row that changes again meanwhile is written once. Whoever reads rows has
-//! what waits written first ([`Rows::settle`]), so nobody finds less than was put.
+//! what waits written first ([`RowWriter::settle`]), so nobody finds less than was put.
 //!
 //! A process that ends in between applies those entries again: among the rows of every batch is the one that
 //! says how far they are true, and what they are made of lies before them in the one write-ahead log.
@@ -26,15 +26,15 @@ const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Room that stays for the next rows when some were written.
 const PILE_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
-pub(super) struct Rows {
-    shared: Arc<Shared>,
+pub(super) struct RowWriter {
+    shared: Arc<WriterState>,
     /// Taken on drop.
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct WriterState {
     database: Arc<Database>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingRows>,
     /// There are rows to write, or no more will come.
     changed: Condvar,
     /// Held by who writes, so that batches reach the database in the order in which they were put. What is written
@@ -47,11 +47,11 @@ struct Shared {
 #[derive(Default)]
 struct Pile {
     bytes: Vec<u8>,
-    rows: Vec<Row>,
+    rows: Vec<PileRow>,
 }
 
 /// Place of a row in a pile, with its value behind its key. A row to be deleted has no value.
-struct Row {
+struct PileRow {
     begin: usize,
     key_bytes: usize,
     value_bytes: Option<usize>,
@@ -59,7 +59,7 @@ struct Row {
 
 impl Pile {
     fn put(&mut self, key: &[u8], value: Option<&[u8]>) {
-        self.rows.push(Row { begin: self.bytes.len(), key_bytes: key.len(), value_bytes: value.map(<[u8]>::len) });
+        self.rows.push(PileRow { begin: self.bytes.len(), key_bytes: key.len(), value_bytes: value.map(<[u8]>::len) });
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value.unwrap_or_default());
     }
@@ -68,7 +68,7 @@ impl Pile {
     /// it took before sooner than what lies anywhere.
     fn newest(&mut self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
         let bytes = &self.bytes[..];
-        let key = |row: &Row| &bytes[row.begin..][..row.key_bytes];
+        let key = |row: &PileRow| &bytes[row.begin..][..row.key_bytes];
         self.rows.sort_by(|one, other| key(one).cmp(key(other)));
         self.rows.dedup_by(|later, earlier| {
             let is_same = key(later) == key(earlier);
@@ -88,12 +88,12 @@ impl Pile {
         self.bytes.clear();
         self.rows.clear();
         self.bytes.shrink_to(PILE_BYTES_KEPT);
-        self.rows.shrink_to(PILE_BYTES_KEPT / size_of::<Row>());
+        self.rows.shrink_to(PILE_BYTES_KEPT / size_of::<PileRow>());
     }
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingRows {
     pile: Pile,
     is_closed: bool,
     /// Only who reads rows has them written.
@@ -101,7 +101,7 @@ struct Waiting {
     is_held: bool,
 }
 
-impl Waiting {
+impl WaitingRows {
     fn is_idle(&self) -> bool {
         #[cfg(test)]
         if self.is_held {
@@ -121,13 +121,13 @@ impl Waiting {
     }
 }
 
-impl Rows {
-    pub(super) fn start(database: Arc<Database>) -> io::Result<Rows> {
+impl RowWriter {
+    pub(super) fn start(database: Arc<Database>) -> io::Result<RowWriter> {
         let (waiting, changed, turn) = Default::default();
-        let shared = Arc::new(Shared { database, waiting, changed, turn });
+        let shared = Arc::new(WriterState { database, waiting, changed, turn });
         let writer = shared.clone();
         let thread = thread::Builder::new().name("rows".into()).spawn(move || writer.run())?;
-        Ok(Rows { shared, thread: Some(thread) })
+        Ok(RowWriter { shared, thread: Some(thread) })
     }
 
     /// Has these rows written, soon and together. An error is that of an earlier write.
@@ -165,7 +165,7 @@ impl Rows {
     }
 }
 
-impl Shared {
+impl WriterState {
     fn run(&self) {
         let mut waiting = self.waiting.lock();
         loop {
@@ -201,7 +201,7 @@ impl Shared {
     }
 }
 
-impl Drop for Rows {
+impl Drop for RowWriter {
     /// Waits for the last batch, so that the directory is free and whole once the last handle is gone.
     fn drop(&mut self) {
         self.shared.waiting.lock().is_closed = true;

@@ -59,16 +59,16 @@ impl FileKind {
 /// The file outlives being replaced by a newer one for as long as a handle exists, so that a
 /// transfer in progress can end.
 #[derive(Clone, Debug)]
-pub struct SnapshotFile(Arc<Kept>);
+pub struct SnapshotFile(Arc<KeptFile>);
 
 #[derive(Debug)]
-struct Kept {
+struct KeptFile {
     path: Mutex<PathBuf>,
     contents: Contents,
     is_disposable: AtomicBool,
 }
 
-impl Drop for Kept {
+impl Drop for KeptFile {
     fn drop(&mut self) {
         if self.is_disposable.load(Ordering::Relaxed) {
             // What cannot be removed now is removed at the next start.
@@ -93,7 +93,7 @@ pub struct Contents {
 impl SnapshotFile {
     /// A verified file that is removed with its last handle, until [`Self::keep`].
     pub(super) fn disposable(path: PathBuf, contents: Contents) -> Self {
-        SnapshotFile(Arc::new(Kept { path: Mutex::new(path), contents, is_disposable: AtomicBool::new(true) }))
+        SnapshotFile(Arc::new(KeptFile { path: Mutex::new(path), contents, is_disposable: AtomicBool::new(true) }))
     }
 
     pub(super) fn keep(&self, is_kept: bool) {

@@ -15,7 +15,7 @@ use saphyr_parser::{Event, Parser};
 use serde::Deserialize;
 
 use super::{FoundFile, ImportSource, Usage};
-use crate::bundle::{self, Bundled, Entry, Limits};
+use crate::bundle::{self, ArchivedFile, Bundled, Limits};
 use crate::model::config_file::{ConfigKey, Format, PROPERTIES_SUFFIX, Tag};
 use crate::model::properties;
 
@@ -34,7 +34,7 @@ pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<Import
         None => BTreeMap::new(),
     };
     let mut source = ImportSource::default();
-    for Entry { path, text } in entries.into_iter().filter(|entry| entry.path != NACOS_METADATA_BEFORE) {
+    for ArchivedFile { path, text } in entries.into_iter().filter(|entry| entry.path != NACOS_METADATA_BEFORE) {
         let (Some((group, data_id)), Ok(text)) = (path.split_once('/'), &text) else {
             source.leave_out(&path, text.err().map_or("not group/data id".to_owned(), |why| why.to_string()));
             continue;
@@ -54,7 +54,7 @@ pub(super) fn nacos(archive: &[u8], to_namespace: &str) -> anyhow::Result<Import
 }
 
 /// The fields of each file, by group and data id: the flat mappings of a list.
-fn metadata_of(entry: &Entry) -> Result<BTreeMap<(String, String), ItemFields>, String> {
+fn metadata_of(entry: &ArchivedFile) -> Result<BTreeMap<(String, String), ItemFields>, String> {
     let refuse = |why: String| format!("{NACOS_METADATA}: {why}");
     let text = entry.text.as_ref().map_err(|why| refuse(why.to_string()))?;
     let (mut all, mut fields, mut key): (_, ItemFields, Option<String>) = (BTreeMap::new(), ItemFields::new(), None);
@@ -105,7 +105,7 @@ pub(super) fn polaris(archive: &[u8], to_namespace: &str, group: Option<&str>) -
 
 pub(super) fn plain(archive: &[u8]) -> anyhow::Result<ImportSource> {
     let mut source = ImportSource::default();
-    for Entry { path, text } in bundle::read(archive, LIMITS)? {
+    for ArchivedFile { path, text } in bundle::read(archive, LIMITS)? {
         let mut parts = path.splitn(3, '/');
         match (parts.next(), parts.next(), parts.next(), text) {
             (Some(namespace), Some(group), Some(file), Ok(text)) => {
@@ -121,7 +121,7 @@ pub(super) fn plain(archive: &[u8]) -> anyhow::Result<ImportSource> {
 /// The files of one environment; which one has to be said where the archive has several.
 pub(super) fn apollo(archive: &[u8], env: Option<&str>) -> anyhow::Result<ImportSource> {
     let (mut source, mut by_env) = (ImportSource::default(), BTreeMap::<String, Vec<FoundFile>>::new());
-    for Entry { path, text } in bundle::read(archive, LIMITS)? {
+    for ArchivedFile { path, text } in bundle::read(archive, LIMITS)? {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         let mut parts = name.splitn(3, '+');
         let (Some(app), Some(cluster), Some(namespace)) = (parts.next(), parts.next(), parts.next()) else {
