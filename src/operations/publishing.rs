@@ -2,7 +2,8 @@
 //!
 //! What is published may depend on what is there: the content of a draft, the format of a file. So the node looks
 //! at it first and proposes the publish for what it saw alone. Where somebody changed it meanwhile, apply says
-//! so, and the node looks again.
+//! so, and the node looks again: a batch goes through rounds, in each of which the [`Slot`]s that are not done are
+//! prepared and proposed.
 //!
 //! A content that is kept encrypted is judged like any other, and sealed afterwards. What is wrong with one that the
 //! caller may not have is not told, only where.
@@ -84,25 +85,25 @@ impl Publication for ConfigPublish {
 }
 
 /// A file as it will be, as far as this node can see.
-struct PublishPreview {
+struct ExpectedFile {
+    key: ConfigKey,
+    format: Format,
     /// Content that is there, unless another content is written.
     kept: Option<Content>,
-    format: Format,
-    key: ConfigKey,
     /// True if `kept` is sealed.
     is_sealed: bool,
     /// The file is kept encrypted from then on.
     encrypted: bool,
 }
 
-impl PublishPreview {
-    /// `None` where there is nothing to judge, or nothing that the caller may see.
+impl ExpectedFile {
+    /// `None` where there is nothing to validate, or nothing that the caller may see.
     fn of(
         key: &ConfigKey,
         draft: Option<&ConfigFileDraft>,
         catalog: &Catalog,
         read_scope: &ReadScope,
-    ) -> Option<PublishPreview> {
+    ) -> Option<ExpectedFile> {
         let there = catalog.configs.file(key).filter(|_| read_scope.sees(&key.namespace, &key.group));
         let given = draft.and_then(ConfigFileDraft::given_format);
         let format = match (given, there) {
@@ -117,16 +118,16 @@ impl PublishPreview {
             (None, None) => return None,
         };
         let is_encrypted = there.is_some_and(|file| file.encrypted);
-        Some(PublishPreview {
-            is_sealed: is_encrypted && kept.is_some(),
-            encrypted: draft.and_then(|draft| draft.encrypted).unwrap_or(is_encrypted),
-            kept,
-            format: Format::read_as(&key.file, format),
+        Some(ExpectedFile {
             key: key.clone(),
+            format: Format::read_as(&key.file, format),
+            is_sealed: is_encrypted && kept.is_some(),
+            kept,
+            encrypted: draft.and_then(|draft| draft.encrypted).unwrap_or(is_encrypted),
         })
     }
 
-    /// As it is kept.
+    /// The content as it is kept.
     fn text<'a>(&'a self, draft: Option<&'a ConfigFileDraft>) -> &'a str {
         match &self.kept {
             Some(content) => content,
@@ -134,12 +135,12 @@ impl PublishPreview {
         }
     }
 
-    /// Bytes that a judgement reads.
+    /// Bytes that a check reads.
     fn weight(&self, draft: Option<&ConfigFileDraft>) -> usize {
         if well_formed::has_rules(self.format) { self.text(draft).len() } else { 0 }
     }
 
-    /// Judges what it says; a sealed content is opened for that.
+    /// Checks the content against the format; a sealed content is opened for that.
     fn check(&self, draft: Option<&ConfigFileDraft>, keyring: &Keyring, may_see: bool) -> Result<(), Unfit> {
         let Some(sealed) = self.kept.as_ref().filter(|_| self.is_sealed && well_formed::has_rules(self.format)) else {
             return well_formed::check(self.format, self.text(draft)).map_err(Unfit::Faulty);
@@ -167,52 +168,81 @@ fn depends_on_state(item: &impl Publication) -> bool {
     })
 }
 
-impl Operations {
-    /// Does what reads many bytes on a blocking thread.
-    pub(crate) async fn judge<A: Send + 'static>(
-        &self,
-        weight: usize,
-        work: impl FnOnce() -> A + Send + 'static,
-    ) -> Result<A, Refusal> {
-        if weight <= limits::JUDGED_INLINE_BYTES_MAX { Ok(work()) } else { self.on_scan_turn(work).await }
+/// A publication of a batch, from its first round to its outcome.
+struct Slot<T> {
+    /// The publication, until it is refused or proposed.
+    item: Option<T>,
+    /// The same for another round, if somebody changes the file before this one is applied.
+    again: Option<T>,
+    outcome: Outcome,
+}
+
+impl<T: Publication> Slot<T> {
+    fn new(item: Result<T, Refusal>) -> Self {
+        let mut slot = Slot { item: None, again: None, outcome: Outcome::default() };
+        slot.take(item);
+        slot
+    }
+
+    fn take(&mut self, item: Result<T, Refusal>) {
+        match item {
+            Ok(item) => self.item = Some(item),
+            Err(refusal) => self.outcome = refusal.into(),
+        }
+    }
+
+    /// Does a step of a round with a publication that was not refused before.
+    fn step(&mut self, step: impl FnOnce(T) -> Result<T, Refusal>) {
+        if let Some(item) = self.item.take() {
+            self.take(step(item));
+        }
+    }
+
+    fn file(&self) -> Option<&ConfigFileDraft> {
+        self.item.as_ref()?.file()
+    }
+
+    fn expected(&self, catalog: &Catalog, read_scope: &ReadScope) -> Option<ExpectedFile> {
+        let item = self.item.as_ref()?;
+        ExpectedFile::of(&item.key(), item.file(), catalog, read_scope)
     }
 }
 
 impl Operations {
+    /// Does `work` that reads so many bytes: on a blocking thread if they are many.
+    pub(super) async fn read_through<A: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> A + Send + 'static,
+    ) -> Result<A, Refusal> {
+        if bytes <= limits::JUDGED_INLINE_BYTES_MAX { Ok(work()) } else { self.on_scan_turn(work).await }
+    }
+
     /// The drafts, and beside each what keeps it from being published as it is.
     pub async fn faults(
         &self,
         caller: &Caller,
         items: Items<ConfigFileDraft>,
     ) -> Result<(Items<ConfigFileDraft>, Vec<Vec<String>>), Refusal> {
-        let outlooks: Vec<_> = {
-            let (catalog, read_scope) = (self.node.state().catalog(), caller.read_scope());
-            let of = |draft: &ConfigFileDraft| PublishPreview::of(&draft.key(), Some(draft), &catalog, &read_scope);
+        let read_scope = caller.read_scope();
+        let files: Vec<Option<ExpectedFile>> = {
+            let catalog = self.node.state().catalog();
+            let of = |draft: &ConfigFileDraft| ExpectedFile::of(&draft.key(), Some(draft), &catalog, &read_scope);
             items.iter().map(|item| item.as_ref().ok().and_then(of)).collect()
         };
         let drafts = items.iter().map(|item| item.as_ref().ok());
-        let weights = outlooks.iter().zip(drafts).filter_map(|(outlook, draft)| Some(outlook.as_ref()?.weight(draft)));
-        let weight = weights.sum();
-        let (node, caller) = (self.node.clone(), caller.clone());
-        let note = move || {
-            let fault = |(item, outlook): (&Result<ConfigFileDraft, Refusal>, Option<PublishPreview>)| {
-                let (draft, outlook) = (item.as_ref().ok()?, outlook?);
-                let may_see = caller.edits(&draft.namespace, &draft.group);
-                // What is sealed and kept is judged for who may have it: others are refused where it is applied.
-                if outlook.is_sealed && !may_see {
-                    return None;
-                }
-                match outlook.check(Some(draft), node.keyring(), may_see) {
-                    Err(Unfit::Faulty(fault)) => {
-                        Some(format!("{fault}; as {} it cannot be published like this", outlook.format.word()))
-                    }
-                    Err(Unfit::Unreadable(_)) | Ok(()) => None,
-                }
-            };
-            let faults = items.iter().zip(outlooks).map(|pair| fault(pair).into_iter().collect()).collect();
+        let bytes = files.iter().zip(drafts).filter_map(|(file, draft)| Some(file.as_ref()?.weight(draft))).sum();
+        let node = self.node.clone();
+        let caller = caller.clone();
+        self.read_through(bytes, move || {
+            let faults = items.iter().zip(files).map(|(item, file)| {
+                let fault = fault_of(item.as_ref().ok()?, &file?, &caller, node.keyring());
+                fault.map(|fault| vec![fault])
+            });
+            let faults = faults.map(Option::unwrap_or_default).collect();
             (items, faults)
-        };
-        self.judge(weight, note).await
+        })
+        .await
     }
 
     /// Publishes what is well-formed, by `force` also what is not.
@@ -223,158 +253,135 @@ impl Operations {
         force: bool,
         command: impl Fn(Vec<T>) -> Command,
     ) -> Result<Vec<Outcome>, Refusal> {
-        let mut outcomes = vec![Outcome::default(); items.len()];
-        let mut open = Vec::with_capacity(items.len());
-        for (position, item) in items.into_iter().enumerate() {
-            match item {
-                Ok(item) => open.push((position, item)),
-                Err(refusal) => outcomes[position] = refusal.into(),
-            }
-        }
+        let mut slots: Vec<Slot<T>> = items.into_iter().map(Slot::new).collect();
         for round in 1..=limits::PUBLISH_ROUNDS_MAX {
             let is_last = round == limits::PUBLISH_ROUNDS_MAX;
-            let judged = judge(self, caller, open, (force, is_last)).await?;
-            let mut again: Vec<(usize, T)> = Vec::new();
-            if !is_last {
-                let of_judged = |(position, item): &(usize, Result<T, Refusal>)| {
-                    let item = item.as_ref().ok().filter(|item| item.is_judged())?;
-                    Some((*position, item.clone()))
-                };
-                again.extend(judged.iter().filter_map(of_judged));
-            }
-            let (mut positions, mut accepted) = (Vec::new(), Vec::new());
-            for (position, item) in seal(self, caller, judged).await? {
-                match item {
-                    Ok(item) => {
-                        positions.push(position);
-                        accepted.push(item);
-                    }
-                    Err(refusal) => outcomes[position] = refusal.into(),
-                }
-            }
-            if accepted.is_empty() {
+            slots = self.prepare(caller, slots, Round { force, is_last }).await?;
+            let mut proposed: Vec<&mut Slot<T>> = slots.iter_mut().filter(|slot| slot.item.is_some()).collect();
+            if proposed.is_empty() {
                 break;
             }
+            let accepted = proposed.iter_mut().filter_map(|slot| slot.item.take()).collect();
             let applied = self.ask(&caller.name, caller.asks(command(accepted))).await?;
-            for (position, outcome) in positions.into_iter().zip(applied) {
-                outcomes[position] = outcome;
+            for (slot, outcome) in proposed.into_iter().zip(applied) {
+                slot.item = slot.again.take().filter(|_| outcome.overtaken);
+                slot.outcome = outcome;
             }
-            again.retain(|(position, _)| outcomes[*position].overtaken);
-            if again.is_empty() {
-                break;
-            }
-            open = again;
         }
+        let outcomes: Vec<Outcome> = slots.into_iter().map(|slot| slot.outcome).collect();
         self.count(&outcomes);
         Ok(outcomes)
     }
-}
 
-/// Items as they are proposed, with what they write of encrypted files sealed.
-async fn seal<T: Publication>(
-    operations: &Operations,
-    caller: &Caller,
-    items: Vec<(usize, Result<T, Refusal>)>,
-) -> Result<Vec<(usize, Result<T, Refusal>)>, Refusal> {
-    let files = items.iter().filter_map(|(_, item)| item.as_ref().ok()?.file());
-    let weight = files.filter_map(|file| file.content.as_ref()).map(String::len).sum();
-    let (node, caller) = (operations.node.clone(), caller.clone());
-    let seal_one = move |(position, item): (usize, Result<T, Refusal>)| {
-        let sealed = item.and_then(|item| {
-            let key = item.key();
-            let there = node.state().catalog().configs.file(&key).cloned();
-            item.sealed(node.keyring(), there.as_deref(), caller.edits(&key.namespace, &key.group))
-        });
-        (position, sealed)
-    };
-    operations.judge(weight, move || items.into_iter().map(seal_one).collect()).await
-}
-
-/// Items with what was seen of their files, where they are about that; or why one is not published.
-async fn judge<T: Publication>(
-    operations: &Operations,
-    caller: &Caller,
-    items: Vec<(usize, T)>,
-    (force, is_last): (bool, bool),
-) -> Result<Vec<(usize, Result<T, Refusal>)>, Refusal> {
-    let mut read_scope = caller.read_scope();
-    // Whether a file is encrypted is for who writes it to know, see `sealed`.
-    if items.iter().any(|(_, item)| item.file().is_some() || !force) {
-        operations.node.await_linearizable().await?;
-        read_scope = caller.again(operations)?.read_scope();
-    }
-    let (outlooks, level): (Vec<_>, Level) = {
-        let catalog = operations.node.state().catalog();
-        let of = |(_, item): &(usize, T)| PublishPreview::of(&item.key(), item.file(), &catalog, &read_scope);
-        (items.iter().map(of).collect(), catalog.level())
-    };
-    let weights =
-        outlooks.iter().zip(&items).filter_map(|(outlook, (_, item))| Some(outlook.as_ref()?.weight(item.file())));
-    let weight = weights.sum();
-    let (node, caller) = (operations.node.clone(), caller.clone());
-    let work = move || {
-        let judge_one = |((position, item), outlook): ((usize, T), Option<PublishPreview>)| {
-            let key = item.key();
-            let judgement = Validation {
-                keyring: node.keyring(),
-                may_see: caller.edits(&key.namespace, &key.group),
-                force,
-                has_conditions: level >= Level::ROLLOUT,
-                comes_again: !is_last && level >= Level::CUSTODY,
-            };
-            (position, judgement.of(item, outlook))
+    /// Makes publications ready to be proposed: validates them against their files as they stand, notes in each what
+    /// was seen, where it is about that, and seals what they write of encrypted files.
+    async fn prepare<T: Publication>(
+        &self,
+        caller: &Caller,
+        mut slots: Vec<Slot<T>>,
+        round: Round,
+    ) -> Result<Vec<Slot<T>>, Refusal> {
+        let mut read_scope = caller.read_scope();
+        // Whether a file is encrypted is for who writes it to know, see `sealed`.
+        if slots.iter().any(|slot| slot.item.is_some() && (slot.file().is_some() || !round.force)) {
+            self.node.await_linearizable().await?;
+            read_scope = caller.again(self)?.read_scope();
+        }
+        let level;
+        let files: Vec<Option<ExpectedFile>> = {
+            let catalog = self.node.state().catalog();
+            level = catalog.level();
+            slots.iter().map(|slot| slot.expected(&catalog, &read_scope)).collect()
         };
-        items.into_iter().zip(outlooks).map(judge_one).collect()
-    };
-    operations.judge(weight, work).await
+        let weights = files.iter().zip(&slots).filter_map(|(file, slot)| Some(file.as_ref()?.weight(slot.file())));
+        let written = slots.iter().filter_map(|slot| slot.file()?.content.as_ref()).map(String::len);
+        let bytes = weights.sum::<usize>().max(written.sum());
+        let node = self.node.clone();
+        let caller = caller.clone();
+        self.read_through(bytes, move || {
+            let validation = Validation { caller: &caller, keyring: node.keyring(), level, round };
+            for (slot, file) in slots.iter_mut().zip(files) {
+                slot.step(|item| validation.validated(item, file));
+                slot.again = slot.item.as_ref().filter(|item| !round.is_last && item.is_judged()).cloned();
+                slot.step(|item| {
+                    let key = item.key();
+                    let there = node.state().catalog().configs.file(&key).cloned();
+                    item.sealed(node.keyring(), there.as_deref(), caller.edits(&key.namespace, &key.group))
+                });
+            }
+            slots
+        })
+        .await
+    }
 }
 
-/// Settings by which a publication is judged.
-struct Validation<'a> {
-    keyring: &'a Keyring,
-    /// The caller may have the content in clear.
-    may_see: bool,
+/// Reason why a saved draft could not be published as it is, for its author. Sealed content that is kept is checked
+/// for who may have it; others are refused where it is applied.
+fn fault_of(draft: &ConfigFileDraft, file: &ExpectedFile, caller: &Caller, keyring: &Keyring) -> Option<String> {
+    let may_see = caller.edits(&draft.namespace, &draft.group);
+    if file.is_sealed && !may_see {
+        return None;
+    }
+    match file.check(Some(draft), keyring, may_see) {
+        Err(Unfit::Faulty(fault)) => {
+            Some(format!("{fault}; as {} it cannot be published like this", file.format.word()))
+        }
+        Err(Unfit::Unreadable(_)) | Ok(()) => None,
+    }
+}
+
+/// One of the rounds of a batch.
+#[derive(Clone, Copy)]
+struct Round {
+    /// Publish also what is not well-formed.
     force: bool,
-    /// Apply knows of conditions.
-    has_conditions: bool,
-    /// True if a publication is tried once more where somebody changed the file meanwhile.
-    comes_again: bool,
+    is_last: bool,
+}
+
+/// Settings by which publications are validated.
+struct Validation<'a> {
+    caller: &'a Caller,
+    keyring: &'a Keyring,
+    level: Level,
+    round: Round,
 }
 
 impl Validation<'_> {
-    fn of<T: Publication>(&self, mut item: T, outlook: Option<PublishPreview>) -> Result<T, Refusal> {
-        item.release().judged = None;
-        let mut item = self.judged(item, outlook)?;
-        if let Some(judged) = &mut item.release().judged {
-            judged.comes_again = self.comes_again;
+    fn validated<T: Publication>(&self, mut item: T, file: Option<ExpectedFile>) -> Result<T, Refusal> {
+        let mut judged = self.condition(&item, file)?;
+        if let Some(judged) = &mut judged {
+            judged.comes_again = !self.round.is_last && self.level >= Level::CUSTODY;
         }
+        item.release().judged = judged;
         Ok(item)
     }
 
-    fn judged<T: Publication>(&self, mut item: T, outlook: Option<PublishPreview>) -> Result<T, Refusal> {
-        let Some(outlook) = outlook else {
-            // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was judged
-            // by nobody.
-            let has_conditions = self.has_conditions && !self.force;
-            item.release().judged = has_conditions.then(|| Judged::new(&Content::default(), Format::Text));
-            return Ok(item);
+    /// The content and format that the publication is for alone, if there are such; or the reason why it is refused.
+    fn condition<T: Publication>(&self, item: &T, file: Option<ExpectedFile>) -> Result<Option<Judged>, Refusal> {
+        // Apply knows of conditions.
+        let has_conditions = self.level >= Level::ROLLOUT;
+        let Some(file) = file else {
+            // What is not there, or not seen, is refused where it is applied; what comes to be there meanwhile was
+            // checked by nobody.
+            let is_conditional = has_conditions && !self.round.force;
+            return Ok(is_conditional.then(|| Judged::new(&Content::default(), Format::Text)));
         };
-        // Apply judges properties, unless they are sealed by then.
-        let is_hidden = outlook.format == Format::Properties && outlook.encrypted;
-        let is_judged = is_hidden || (outlook.format != Format::Properties && !self.force);
-        if is_judged {
-            outlook.check(item.file(), self.keyring, self.may_see).map_err(|unfit| match unfit {
+        // Apply checks properties, unless they are sealed by then.
+        let is_hidden = file.format == Format::Properties && file.encrypted;
+        if is_hidden || (file.format != Format::Properties && !self.round.force) {
+            let may_see = self.caller.edits(&file.key.namespace, &file.key.group);
+            file.check(item.file(), self.keyring, may_see).map_err(|unfit| match unfit {
                 Unfit::Faulty(fault) if is_hidden => Refusal::new(Code::NotMatchContentToFormat, fault.to_string()),
-                Unfit::Faulty(fault) => refusal(outlook.format, &fault),
+                Unfit::Faulty(fault) => refusal(file.format, &fault),
                 Unfit::Unreadable(refusal) => refusal,
             })?;
         }
-        let is_conditional = is_hidden || (depends_on_state(&item) && !self.force);
-        if self.has_conditions && is_conditional {
-            let content = outlook.kept.clone().unwrap_or_else(|| Content::from(outlook.text(item.file())));
-            item.release().judged = Some(Judged::new(&content, outlook.format));
+        let is_conditional = is_hidden || (depends_on_state(item) && !self.round.force);
+        if !has_conditions || !is_conditional {
+            return Ok(None);
         }
-        Ok(item)
+        let content = file.kept.clone().unwrap_or_else(|| Content::from(file.text(item.file())));
+        Ok(Some(Judged::new(&content, file.format)))
     }
 }
 

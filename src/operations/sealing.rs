@@ -23,7 +23,7 @@ impl Operations {
         }
         let (node, caller) = (self.node.clone(), caller.clone());
         let weight = items.iter().flatten().filter_map(|draft| draft.content.as_ref()).map(String::len).sum();
-        self.judge(weight, move || {
+        self.read_through(weight, move || {
             let seal = |draft: ConfigFileDraft| {
                 let key = draft.key();
                 let there = node.state().catalog().configs.file(&key).cloned();

@@ -47,6 +47,6 @@ impl Operations {
             let faults = faults.map(|fault| fault.into_iter().collect()).collect();
             (items, faults)
         };
-        self.judge(weight, judge).await
+        self.read_through(weight, judge).await
     }
 }
