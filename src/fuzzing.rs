@@ -69,7 +69,7 @@ pub fn entry(name: &str) -> Option<(FuzzEntry, &'static FuzzTarget)> {
 
 fn bodies() -> FuzzEntry {
     let desk = Desk::prepared();
-    Box::new(move |input| desk.clone().serve_all(input))
+    Box::new(move |input| desk.serve_all(input))
 }
 
 fn clients() -> FuzzEntry {

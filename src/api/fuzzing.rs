@@ -1,95 +1,103 @@
-//! For [`crate::fuzzing`]: what the surface does with a body or a query, without HTTP in front of it and with a
-//! catalog instead of a cluster behind it.
+//! For [`crate::fuzzing`]: the handlers of the management surface over a catalog in memory, without the layers around
+//! them: whoever asks is an administrator.
 //!
-//! Each row of [`ROUTES`] does what the handlers of a route do: read, check, make a command, apply it, answer.
+//! A request is the letter of a route, see [`ROUTES`], then its body.
 
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use tokio::runtime::{Builder, Runtime};
+use tower::ServiceExt;
 
 use super::admin::cluster::{Addition, Member, Nothing, Successor};
 use super::auth::login;
-use super::config::releases::PublishBody;
-use super::discover;
-use super::http::envelope::{self, Item};
-use super::http::{ApiError, Batch, Query, parse_item, parse_object};
-use super::rules::drafts::parse_rule;
-use crate::catalog::fuzzing::{asked, check, founded};
-use crate::catalog::services::ServiceFilter;
+use super::http::{ApiError, Batch, parse_item, parse_object};
+use super::routes::routes;
+use super::{ApiSettings, App, discover};
+use crate::catalog::Credential;
+use crate::catalog::fuzzing::{check, founded, token};
 use crate::catalog::testing::Bench;
-use crate::catalog::{Command, Op, RequestId};
 use crate::data_key::DataKey;
 use crate::format::level::Level;
+use crate::hosts::Hosts;
 use crate::keyring::Keyring;
-use crate::model::access::{PasswordHash, UserDraft};
-use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
 use crate::model::alias::AliasDraft;
-use crate::model::code::{Code, Refusal};
-use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigPublish, ConfigReleaseDraft};
+use crate::model::code::Code;
+use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
-use crate::model::explain::{Sketch, explain};
-use crate::model::grant::{Grant, Grants, ReadScope, Role, Verb};
+use crate::model::grant::{Grant, Grants, Role};
 use crate::model::instance::InstanceDraft;
 use crate::model::limits::{BATCH_ITEMS_MAX, PAGE_ROWS_MAX};
 use crate::model::namespace::NamespaceDraft;
-use crate::model::release::ReleaseOp;
 use crate::model::rule::Family;
 use crate::model::rule::release::RuleReleaseDraft;
 use crate::model::service::ServiceDraft;
-use crate::model::service_token::{ServiceTokenDraft, ServiceTokenRequest};
-use crate::model::settings::SettingsChange;
-use crate::model::time::Timestamp;
-use crate::operations::accounts::{PasswordRequest, UserRequest};
-use crate::operations::explain::{candidates, resolved, rollouts};
-use crate::operations::{SplitBatch, token_hash};
-use crate::raft::proposal::{Draft, open, stamp};
+use crate::openapi::LazyDocument;
+use crate::operations::accounts::PasswordRequest;
+use crate::operations::replica::Replica;
+use crate::operations::testing::InMemory;
+use crate::operations::{Bounds, Caller, Operations};
 
-/// Characters of a config file, few enough that an input may have more.
-const CONTENT_CHARS_MAX: usize = 1000;
-
-type Answer = Result<Response, ApiError>;
-
-/// Function that handles a body.
-type Handler = fn(&mut Desk, &[u8]) -> Answer;
+/// Few characters of a config file, so that an input may have more.
+const BOUNDS: Bounds =
+    Bounds { config_content_chars_max: 1000, token_trust: Duration::from_secs(30), webhook_networks: Vec::new() };
 
 /// The surface before a catalog.
-#[derive(Clone)]
 pub(crate) struct Desk {
-    bench: Bench,
-    read_scope: ReadScope,
+    runtime: Runtime,
+    router: Router,
+    memory: Arc<InMemory>,
+    /// The catalog before each input.
+    prepared: Bench,
 }
 
 impl Desk {
     /// Before a catalog with something of every kind in it.
     pub(crate) fn prepared() -> Desk {
-        let administrator = Grants::new([Grant::of(Role::Admin)]);
-        let mut desk =
-            Desk { bench: founded(Level::NEWEST), read_scope: ReadScope::new(&administrator, &[Verb::Read]) };
-        for (number, request) in PREPARED.iter().enumerate() {
-            assert!(desk.serve(request.as_bytes()), "request {number} of the preparation is refused: {request}");
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+        let memory = Arc::new(InMemory::new(founded(Level::NEWEST), keyring()));
+        let settings = ApiSettings {
+            trusted_proxies: Vec::new(),
+            budget: None,
+            hosts: Hosts::any(),
+            metrics_elsewhere: false,
+            document: LazyDocument::new(Box::new(Bytes::new)),
+        };
+        let app = App::new(Operations::in_memory(memory.clone(), BOUNDS), settings);
+        let router = routes().into_iter().fold(Router::new(), |router, route| router.route(&route.path, route.handler));
+        let mut desk = Desk { runtime, router: router.with_state(app), memory, prepared: Bench::default() };
+        for request in PREPARED {
+            let answer = desk.answered(request.as_bytes()).map(read).expect("a route");
+            assert_eq!(answer["code"], 200_000, "{request}: {answer}");
         }
-        check(&desk.bench);
+        desk.prepared = desk.memory.bench();
+        check(&desk.prepared);
         desk
     }
 
     pub(crate) fn into_bench(self) -> Bench {
-        self.bench
+        self.prepared
     }
 
     /// Requests with a NUL between them: whether the last of them was answered with success.
-    pub(crate) fn serve_all(mut self, requests: &[u8]) -> bool {
+    pub(crate) fn serve_all(&self, requests: &[u8]) -> bool {
+        self.memory.restore(self.prepared.clone());
         let mut done = false;
         for request in requests.split(|byte| *byte == 0) {
             done = self.serve(request);
         }
-        check(&self.bench);
+        check(&self.memory.bench());
         done
     }
 
@@ -99,197 +107,137 @@ impl Desk {
         PREPARED
     }
 
-    /// Answers a request.
+    /// Answers a request as the first one.
     #[cfg(test)]
-    pub(super) fn answer(&mut self, request: &[u8]) -> Value {
+    pub(super) fn answer(&self, request: &[u8]) -> Value {
+        self.memory.restore(self.prepared.clone());
         self.answered(request).map(read).expect("a route")
     }
 
-    /// The letter of a route, then what it is sent.
-    fn serve(&mut self, request: &[u8]) -> bool {
+    fn serve(&self, request: &[u8]) -> bool {
         self.answered(request).is_some_and(is_success)
     }
 
-    fn answered(&mut self, request: &[u8]) -> Option<Response> {
+    /// `None` where there is no such route.
+    fn answered(&self, request: &[u8]) -> Option<Response> {
         let (letter, body) = request.split_first()?;
         let family = letter.checked_sub(b'0').and_then(|number| Family::ALL.get(usize::from(number)));
-        let answer = match (family, body.split_first()) {
-            (Some(family), Some((operation, body))) => self.serve_rules(*family, *operation, body),
-            _ => match ROUTES.iter().find(|(known, _)| known == letter) {
-                Some((_, serve)) => serve(self, body),
-                None => return None,
-            },
-        };
-        Some(answer.unwrap_or_else(IntoResponse::into_response))
-    }
-
-    fn serve_rules(&mut self, family: Family, operation: u8, body: &[u8]) -> Answer {
-        let rules = || Batch::parse_noting(body, |raw| parse_rule(family, raw));
-        let op = |op| move |items| Command::Rules(op, items);
-        let change = |op| move |items| Command::RuleReleases(family, op, items);
-        match operation {
-            b'c' => self.write(rules()?.checked(|rule| rule.check_new()), op(Op::Create)),
-            b'u' => self.write(rules()?.checked(|rule| rule.check_update()), op(Op::Update)),
-            b'd' => self.write(rules()?.checked(|rule| rule.check_named()), op(Op::Delete)),
-            b'p' => self.batch(
-                body,
-                |draft: &RuleReleaseDraft| draft.check_publish(family),
-                |items| Command::PublishRules(family, items),
-            ),
-            b'r' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Rollback)),
-            b's' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::StopGray)),
-            b'x' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Delete)),
-            b'o' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Promote)),
-            b'w' => self.batch(body, |draft: &RuleReleaseDraft| draft.check_named(family), change(ReleaseOp::Withdraw)),
-            b'e' => {
-                let sketch: Sketch = parse_object(body)?;
-                sketch.check()?;
-                let sketch = resolved(&self.bench.catalog, sketch, &self.read_scope);
-                let candidates = candidates(&self.bench.catalog, family, &sketch, sketch.draft, &self.read_scope);
-                let rollouts = rollouts(&self.bench.catalog, family, &sketch, &self.read_scope);
-                let explanation = explain(family, &sketch, &candidates).with_grays(&sketch, &rollouts);
-                Ok(envelope::single("explanation", &explanation))
+        if let (Some(family), Some((operation, body))) = (family, body.split_first()) {
+            let (method, rest) = route_of(RULE_ROUTES, *operation, body)?;
+            return self.send(method, &format!("/naming/v1/{}{rest}", family.kind()), body);
+        }
+        if let Some((_, read)) = READ_ONLY.iter().find(|(known, _)| known == letter) {
+            let done = || envelope::plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned());
+            return Some(read(body).map_or_else(IntoResponse::into_response, |()| done()));
+        }
+        match letter {
+            b'n' => Some(self.discover(body).unwrap_or_else(IntoResponse::into_response)),
+            b'o' => self.send("GET", &format!("/naming/v1/services?{}", str::from_utf8(body).ok()?), b""),
+            _ => {
+                let (method, path) = route_of(ROUTES, *letter, body)?;
+                self.send(method, path, body)
             }
-            _ => Err(Code::UnknownRoute.into()),
         }
     }
 
-    /// A write of items that are kept in the log as they came.
-    fn batch<T>(
-        &mut self,
-        body: &[u8],
-        check: impl Fn(&T) -> Result<(), Refusal>,
-        command: impl FnOnce(Vec<T>) -> Command,
-    ) -> Answer
-    where
-        T: DeserializeOwned + Serialize + PartialEq + Debug,
-    {
-        let batch = Batch::parse(body)?;
-        batch.items.iter().flatten().for_each(check_round_trip);
-        self.write(batch.checked(check), command)
+    fn discover(&self, body: &[u8]) -> Result<Response, ApiError> {
+        let request: discover::Request = parse_object(body)?;
+        discover::answer_of(&self.memory.state().catalog(), request, administrator().read_scope())
     }
 
-    /// Does the work of `Write`, with the catalog at hand.
-    fn write<T>(&mut self, batch: Batch<T>, command: impl FnOnce(Vec<T>) -> Command) -> Answer {
-        let count = batch.items.len();
-        assert!((1..=BATCH_ITEMS_MAX).contains(&count), "a batch of {count}");
-        let (accepted, parted) = SplitBatch::of(batch.items);
-        let applied = if accepted.is_empty() { Vec::new() } else { self.apply(command(accepted), false) };
-        let outcomes = parted.whole(applied);
-        assert_eq!(outcomes.len(), count, "an outcome for each item");
-        let items: Vec<_> = outcomes.into_iter().map(|outcome| Item::new(outcome, &self.bench.catalog)).collect();
-        Ok(envelope::batch(&items))
-    }
-
-    /// Through the bytes in which the log has it.
-    fn apply(&mut self, command: Command, itself: bool) -> Vec<crate::catalog::Outcome> {
-        let command = asked(command, itself);
-        let draft = Draft::new(RequestId(7), "admin", &command);
-        assert_eq!(Draft::read(draft.bytes.clone()).as_ref(), Ok(&draft), "the leader reads what a member forwards");
-        let (_, logged) = open(1, &stamp(Timestamp(1), [0; 16], &draft)).expect("a proposal that was made here");
-        assert_eq!(logged, command, "what is logged is what was accepted");
-        self.bench.apply(logged).outcomes
-    }
-
-    fn users(&mut self, op: Op, batch: Batch<UserRequest>) -> Answer {
-        let hashed = |request: UserRequest| {
-            let password_hash = (op != Op::Delete).then(|| PasswordHash("another hash".into()));
-            Ok(UserDraft { password_hash, ..request.draft() })
-        };
-        self.write(batch.made(hashed), |items| Command::Users(op, items))
-    }
-
-    fn files(&mut self, op: Op, body: &[u8]) -> Answer {
-        let batch = Batch::<ConfigFileDraft>::parse(body)?.checked(|draft| draft.check(CONTENT_CHARS_MAX));
-        batch.items.iter().flatten().for_each(check_round_trip);
-        let catalog = &self.bench.catalog;
-        let sealed = batch.made(|draft| {
-            let there = catalog.configs.file(&draft.key()).cloned();
-            keyring().seal_file(draft, there.as_deref(), true)
-        });
-        self.write(sealed, |items| Command::ConfigFiles(op, items))
+    fn send(&self, method: &str, target: &str, body: &[u8]) -> Option<Response> {
+        let body = Body::from(body.to_vec());
+        let request = Request::builder().method(method).uri(target).extension(administrator()).body(body).ok()?;
+        Some(self.runtime.block_on(self.router.clone().oneshot(request)).expect("the surface always answers"))
     }
 }
 
-/// Letter and handler of each route that takes a body, rules aside, and of queries.
+fn administrator() -> Caller {
+    Caller {
+        name: "admin".to_owned(),
+        credential: Credential::Token(token()),
+        grants: Grants::new([Grant::of(Role::Admin)]),
+        address: Some([192, 0, 2, 1].into()),
+        is_local: false,
+        request: "r".to_owned(),
+    }
+}
+
+/// Method and path of a route, once what has to hold of the body was looked at.
+fn route_of(routes: &[Row], letter: u8, body: &[u8]) -> Option<(&'static str, &'static str)> {
+    let (_, route, look) = routes.iter().find(|(known, ..)| *known == letter)?;
+    look(body);
+    route.split_once(' ')
+}
+
+/// Letter and route, and what else has to hold of its body.
+type Row = (u8, &'static str, fn(&[u8]));
+
+/// Routes that take a body, those of rules aside.
 #[rustfmt::skip] // one row a route
-const ROUTES: &[(u8, Handler)] = &[
-    (b'A', |desk, body| desk.batch(body, NamespaceDraft::check, |items| Command::Namespaces(Op::Create, items))),
-    (b'B', |desk, body| desk.batch(body, NamespaceDraft::check, |items| Command::Namespaces(Op::Update, items))),
-    (b'C', |desk, body| desk.batch(body, |draft: &NamespaceDraft| crate::model::name::check_namespace(&draft.name), |items| Command::Namespaces(Op::Delete, items))),
-    (b'D', |desk, body| desk.batch(body, ServiceDraft::check_new, |items| Command::Services(Op::Create, items))),
-    (b'E', |desk, body| desk.batch(body, ServiceDraft::check, |items| Command::Services(Op::Update, items))),
-    (b'F', |desk, body| desk.batch(body, ServiceDraft::check_name, |items| Command::Services(Op::Delete, items))),
-    (b'G', |desk, body| desk.batch(body, AliasDraft::check_new, |items| Command::Aliases(Op::Create, items))),
-    (b'H', |desk, body| desk.batch(body, AliasDraft::check_update, |items| Command::Aliases(Op::Update, items))),
-    (b'I', |desk, body| desk.batch(body, AliasDraft::check_named, |items| Command::Aliases(Op::Delete, items))),
-    (b'J', |desk, body| desk.batch(body, InstanceDraft::check_new, |items| Command::Instances(Op::Create, items))),
-    (b'K', |desk, body| desk.batch(body, InstanceDraft::check_update, |items| Command::Instances(Op::Update, items))),
-    (b'L', |desk, body| desk.batch(body, InstanceDraft::check_named, |items| Command::Instances(Op::Delete, items))),
-    (b'M', |desk, body| desk.batch(body, InstanceDraft::check_host, Command::InstancesDeleteHost)),
-    (b'N', |desk, body| desk.batch(body, InstanceDraft::check_isolate_host, Command::InstancesIsolateHost)),
-    (b'O', |_, body| parse_object(body).and_then(|draft: InstanceDraft| Ok(draft.check_named()?)).map(|()| done())),
-    (b'P', |desk, body| desk.batch(body, ConfigGroupDraft::check, |items| Command::ConfigGroups(Op::Create, items))),
-    (b'Q', |desk, body| desk.batch(body, ConfigGroupDraft::check, |items| Command::ConfigGroups(Op::Update, items))),
-    (b'R', |desk, body| desk.batch(body, ConfigGroupDraft::check, |items| Command::ConfigGroups(Op::Delete, items))),
-    (b'S', |desk, body| desk.files(Op::Create, body)),
-    (b'T', |desk, body| desk.files(Op::Update, body)),
-    (b'U', |desk, body| desk.batch(body, |draft: &ConfigFileDraft| draft.key().check(), |items| Command::ConfigFiles(Op::Delete, items))),
-    (b'V', |desk, body| desk.batch(body, ConfigReleaseDraft::check, Command::ConfigPublish)),
-    (b'W', |desk, body| {
-        let batch = Batch::<PublishBody>::parse(body)?.made(|body| Ok(ConfigPublish::from(body)));
-        let checked = batch.checked(|publish| publish.file.check(CONTENT_CHARS_MAX).and_then(|()| publish.release.check()));
-        desk.write(checked, Command::ConfigCreateAndPublish)
-    }),
-    (b'X', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, Command::ConfigRollback)),
-    (b'Y', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, Command::ConfigStopGray)),
-    (b'Z', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, Command::ConfigDeleteReleases)),
-    (b'a', |desk, body| desk.users(Op::Create, Batch::parse(body)?.checked(UserRequest::check_new))),
-    (b'b', |desk, body| desk.users(Op::Update, Batch::parse(body)?.checked(UserRequest::check))),
-    (b'c', |desk, body| desk.users(Op::Delete, Batch::parse(body)?.checked(UserRequest::check))),
-    (b'd', |desk, body| {
-        let read = |request: ServiceTokenRequest| request.read(token_hash(&request.name));
-        desk.write(Batch::parse(body)?.made(read), |items: Vec<ServiceTokenDraft>| Command::ServiceTokens(Op::Create, items))
-    }),
-    (b'e', |desk, body| {
-        let sealed = Batch::parse(body)?.checked(AccessKeyRequest::check).made(|request| keyring().seal_new(request));
-        desk.write(sealed.made(|(draft, _)| Ok(draft)), |items: Vec<AccessKeyDraft>| Command::AccessKeys(Op::Create, items))
-    }),
-    (b'f', |desk, body| {
-        let sealed = Batch::parse(body)?.checked(AccessKeyRequest::check).made(|request| keyring().seal(request));
-        desk.write(sealed, |items| Command::AccessKeys(Op::Update, items))
-    }),
-    (b'g', |desk, body| {
-        let given: Map<String, Value> = parse_object(body)?;
-        let outcomes = desk.apply(Command::Settings(SettingsChange::read(&given)?), false);
-        Ok(envelope::single_as(outcomes[0].code, "settings", &desk.bench.catalog.settings))
-    }),
-    (b'h', |_, body| parse_object::<PasswordRequest>(body).map(|_| done())),
-    (b'i', |_, body| parse_object::<login::LoginRequest>(body).map(|_| done())),
-    (b'j', |_, body| parse_object::<Addition>(body).map(|_| done())),
-    (b'k', |_, body| parse_object::<Member>(body).map(|_| done())),
-    (b'l', |_, body| parse_object::<Successor>(body).map(|_| done())),
-    (b'm', |_, body| parse_object::<Nothing>(body).map(|_| done())),
-    (b'n', |desk, body| {
-        let request: discover::DiscoverRequest = parse_object(body)?;
-        discover::answer_of(&desk.bench.catalog, request, desk.read_scope.clone())
-    }),
-    (b'o', |desk, query| {
-        let query = Query::parse(&String::from_utf8_lossy(query));
-        let page = query.page()?;
-        assert!(page.limit <= PAGE_ROWS_MAX);
-        let (_, _) = (query.ports("port")?, query.flag("healthy")?);
-        let metadata = query.pairs("keys", "values")?;
-        let filter = ServiceFilter { name: query.name("name"), metadata, read_scope: desk.read_scope.clone(), ..ServiceFilter::default() };
-        let listed = desk.bench.catalog.services.list(&filter, &desk.bench.catalog.instances, &page);
-        assert!(listed.rows.len() <= page.limit && listed.rows.len() <= listed.amount);
-        Ok(done())
-    }),
-    (b'p', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, |items| Command::ConfigReleases(ReleaseOp::Promote, items))),
-    (b'r', |desk, body| desk.batch(body, ConfigTemplateDraft::check, |items| Command::ConfigTemplates(Op::Create, items))),
-    (b's', |desk, body| desk.batch(body, ConfigTemplateDraft::check, |items| Command::ConfigTemplates(Op::Update, items))),
-    (b't', |desk, body| desk.batch(body, ConfigTemplateDraft::check_named, |items| Command::ConfigTemplates(Op::Delete, items))),
-    (b'q', |desk, body| desk.batch(body, ConfigReleaseDraft::check_named, |items| Command::ConfigReleases(ReleaseOp::Withdraw, items))),
+const ROUTES: &[Row] = &[
+    (b'A', "POST /naming/v1/namespaces", reads_again::<NamespaceDraft>),
+    (b'B', "PUT /naming/v1/namespaces", reads_again::<NamespaceDraft>),
+    (b'C', "POST /naming/v1/namespaces/delete", reads_again::<NamespaceDraft>),
+    (b'D', "POST /naming/v1/services", reads_again::<ServiceDraft>),
+    (b'E', "PUT /naming/v1/services", reads_again::<ServiceDraft>),
+    (b'F', "POST /naming/v1/services/delete", reads_again::<ServiceDraft>),
+    (b'G', "POST /naming/v1/service/alias", reads_again::<AliasDraft>),
+    (b'H', "PUT /naming/v1/service/alias", reads_again::<AliasDraft>),
+    (b'I', "POST /naming/v1/service/aliases/delete", reads_again::<AliasDraft>),
+    (b'J', "POST /naming/v1/instances", reads_again::<InstanceDraft>),
+    (b'K', "PUT /naming/v1/instances", reads_again::<InstanceDraft>),
+    (b'L', "POST /naming/v1/instances/delete", reads_again::<InstanceDraft>),
+    (b'M', "POST /naming/v1/instances/delete/host", reads_again::<InstanceDraft>),
+    (b'N', "PUT /naming/v1/instances/isolate/host", reads_again::<InstanceDraft>),
+    (b'P', "POST /config/v1/configfilegroups", reads_again::<ConfigGroupDraft>),
+    (b'Q', "PUT /config/v1/configfilegroups", reads_again::<ConfigGroupDraft>),
+    (b'R', "POST /config/v1/configfilegroups/delete", reads_again::<ConfigGroupDraft>),
+    (b'S', "POST /config/v1/configfiles", reads_again::<ConfigFileDraft>),
+    (b'T', "PUT /config/v1/configfiles", reads_again::<ConfigFileDraft>),
+    (b'U', "POST /config/v1/configfiles/delete", reads_again::<ConfigFileDraft>),
+    (b'V', "POST /config/v1/configfiles/release", reads_again::<ConfigReleaseDraft>),
+    (b'W', "POST /config/v1/configfiles/createandpub", any),
+    (b'X', "PUT /config/v1/configfiles/releases/rollback", reads_again::<ConfigReleaseDraft>),
+    (b'Y', "PUT /config/v1/configfiles/releases/stopbeta", reads_again::<ConfigReleaseDraft>),
+    (b'Z', "POST /config/v1/configfiles/releases/delete", reads_again::<ConfigReleaseDraft>),
+    (b'a', "POST /auth/v1/users", any),
+    (b'b', "PUT /auth/v1/users", any),
+    (b'c', "POST /auth/v1/users/delete", any),
+    (b'd', "POST /auth/v1/tokens", any),
+    (b'e', "POST /auth/v1/accesskeys", any),
+    (b'f', "PUT /auth/v1/accesskeys", any),
+    (b'g', "PUT /admin/v1/settings", any),
+    (b'p', "PUT /config/v1/configfiles/releases/promote", reads_again::<ConfigReleaseDraft>),
+    (b'q', "PUT /config/v1/configfiles/releases/withdraw", reads_again::<ConfigReleaseDraft>),
+    (b'r', "POST /config/v1/configfiletemplates", reads_again::<ConfigTemplateDraft>),
+    (b's', "PUT /config/v1/configfiletemplates", reads_again::<ConfigTemplateDraft>),
+    (b't', "POST /config/v1/configfiletemplates/delete", reads_again::<ConfigTemplateDraft>),
+];
+
+/// Routes of rules, which come after the number of a family.
+const RULE_ROUTES: &[Row] = &[
+    (b'c', "POST ", any),
+    (b'u', "PUT ", any),
+    (b'd', "POST /delete", any),
+    (b'p', "POST /releases", reads_again::<RuleReleaseDraft>),
+    (b'r', "PUT /releases/rollback", reads_again::<RuleReleaseDraft>),
+    (b's', "PUT /releases/stopbeta", reads_again::<RuleReleaseDraft>),
+    (b'x', "POST /releases/delete", reads_again::<RuleReleaseDraft>),
+    (b'o', "PUT /releases/promote", reads_again::<RuleReleaseDraft>),
+    (b'w', "PUT /releases/withdraw", reads_again::<RuleReleaseDraft>),
+    (b'e', "POST /explain", any),
+];
+
+/// Bodies of routes that need more than a catalog: they are read alone.
+const READ_ONLY: &[(u8, fn(&[u8]) -> Result<(), ApiError>)] = &[
+    (b'O', |body| Ok(parse_object::<InstanceDraft>(body)?.check_named()?)),
+    (b'h', |body| parse_object::<PasswordRequest>(body).map(drop)),
+    (b'i', |body| parse_object::<login::LoginRequest>(body).map(drop)),
+    (b'j', |body| parse_object::<Addition>(body).map(drop)),
+    (b'k', |body| parse_object::<Member>(body).map(drop)),
+    (b'l', |body| parse_object::<Successor>(body).map(drop)),
+    (b'm', |body| parse_object::<Nothing>(body).map(drop)),
 ];
 
 /// Requests that fill the catalog before the input comes.
@@ -324,31 +272,36 @@ const PREPARED: &[&str] = &[
     r#"3p[{"rule_name":"r","release_name":"r1"}]"#,
 ];
 
+fn any(_: &[u8]) {}
+
 /// A part of a command is read from the JSON that it writes, through the same door.
-fn check_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(item: &T) {
-    let written = RawValue::from_string(serde_json::to_string(item).expect("a draft is JSON")).expect("just written");
-    assert_eq!(parse_item::<T>(&written).as_ref(), Ok(item), "{written}");
+fn reads_again<T: Serialize + DeserializeOwned + PartialEq + Debug>(body: &[u8]) {
+    let Ok(batch) = Batch::<T>::parse(body) else { return };
+    for item in batch.items.iter().flatten() {
+        let written = serde_json::value::to_raw_value(item).expect("a draft is JSON");
+        assert_eq!(parse_item::<T>(&written).as_ref(), Ok(item), "{written}");
+    }
 }
 
 fn keyring() -> Keyring {
     Keyring::new(DataKey::of_hex(&"a".repeat(64)))
 }
 
-fn done() -> Response {
-    envelope::done()
-}
-
-/// Every answer is the envelope under its own status, and none says that something broke.
+/// Every answer is the envelope under its own status, within the limits of a page or of a batch, and none says that
+/// something broke.
 fn is_success(response: Response) -> bool {
     let status = response.status();
     let answer = read(response);
     let code = answer["code"].as_u64().expect("a code");
     assert_eq!(code / 1000, u64::from(status.as_u16()), "{answer}");
     assert!(answer["info"].is_string() && !status.is_server_error(), "{answer}");
+    assert!(answer["size"].as_u64().is_none_or(|size| size <= PAGE_ROWS_MAX as u64), "{answer}");
+    let items = answer["responses"].as_array();
+    assert!(items.is_none_or(|items| (1..=BATCH_ITEMS_MAX).contains(&items.len())), "{answer}");
     status.is_success()
 }
 
 fn read(response: Response) -> Value {
-    let body: Bytes = response.into_body().collect().now_or_never().expect("at hand").expect("whole").to_bytes();
+    let body = response.into_body().collect().now_or_never().expect("at hand").expect("whole").to_bytes();
     serde_json::from_slice(&body).expect("JSON")
 }

@@ -22,6 +22,7 @@ pub(crate) fn token() -> TokenHash {
 }
 
 /// A request of the administrator.
+#[cfg(test)]
 pub(crate) fn asked(command: Command, itself: bool) -> Command {
     let credential = Credential::Token(token());
     let address = Some([192, 0, 2, 1].into());

@@ -249,10 +249,10 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
     };
     let (mut page, file, in_force) = console.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
     // What is kept encrypted is shown to who may edit it; a node that cannot read it says so.
-    let content = |kept: (bool, &Content)| console.shown_content(&visitor.caller, key, kept);
-    match content((file.encrypted, &file.content)) {
+    let content = |encrypted, content: &Content| console.shown_content(&visitor.caller, key, encrypted, content);
+    match content(file.encrypted, &file.content) {
         Ok(Some(text)) => {
-            let before = in_force.and_then(|release| content((release.encrypted, &release.content)).ok().flatten());
+            let before = in_force.and_then(|release| content(release.encrypted, &release.content).ok().flatten());
             page.diff = before.map_or_else(Vec::new, |before| compared(&before, &text));
             let is_properties = page.row.format == Format::Properties.word();
             let pairs = is_properties.then(|| properties::parse(&text).ok()).flatten();

@@ -47,6 +47,7 @@ use ipnet::IpNet;
 
 use crate::model::limits;
 use crate::operations::Operations;
+use crate::operations::replica::Replica;
 use session::Visitor;
 
 /// Nothing from elsewhere, nothing inline, nothing that frames it.
@@ -68,7 +69,8 @@ pub struct ConsoleSettings {
 /// State that the pages share; cheap to clone.
 #[derive(Clone)]
 pub struct Console {
-    operations: Operations,
+    operations: Arc<Operations>,
+    node: Arc<dyn Replica>,
     settings: Arc<ConsoleSettings>,
 }
 
@@ -81,8 +83,8 @@ impl std::ops::Deref for Console {
 }
 
 impl Console {
-    pub fn new(operations: Operations, settings: ConsoleSettings) -> Self {
-        Console { operations, settings: Arc::new(settings) }
+    pub fn new(operations: Arc<Operations>, settings: ConsoleSettings) -> Self {
+        Console { node: operations.node().clone(), operations, settings: Arc::new(settings) }
     }
 }
 
@@ -146,7 +148,7 @@ async fn no_such_page(visitor: Visitor) -> Response {
 /// Surrounds every page with a time limit and the headers that browsers need.
 async fn surround(State(console): State<Console>, request: Request, next: Next) -> Response {
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-    let mut response = match console.node.out_of_service() {
+    let mut response = match console.node.as_node().out_of_service() {
         // A node whose state is not that of the others shows it to nobody.
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
         None => match tokio::time::timeout(limit, next.run(request)).await {

@@ -113,7 +113,7 @@ impl Visitor {
     /// The answer to a form of who may not do what it asks for, and the trail has it.
     pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
         let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
-        console.controllers.audit_buffer.note(&console.node, RateClass::Refused, self.caller.signs(note));
+        console.node.note(RateClass::Refused, self.caller.signs(note));
         super::frame::undone(self.texts, refusal)
     }
 

@@ -19,7 +19,7 @@ impl Operations {
         answer: impl FnOnce(Listed<AuditEvent>) -> A + Send + 'static,
     ) -> Result<A, Refusal> {
         let node = self.node.clone();
-        self.on_scan_turn(move || match audit_reader::page_of(&node, &filter, page) {
+        self.on_scan_turn(move || match audit_reader::page_of(node.as_node(), &filter, page) {
             Ok(Some(listed)) => Ok(answer(listed)),
             Ok(None) => {
                 let why = format!("more than {} rows: bound it with since and until", limits::AUDIT_WALK_MAX);
@@ -41,12 +41,8 @@ impl Operations {
     }
 
     /// Writes down what a caller has had done that is no command, and what came of it.
-    pub fn note_done(&self, caller: &Caller, action: &str, (kind, name): (&str, &str), code: Code) {
-        self.controllers.audit_buffer.note(
-            &self.node,
-            RateClass::Done,
-            caller.signs(AuditNote::of(action, kind, name, code)),
-        );
+    pub fn note_done(&self, caller: &Caller, action: &str, kind: &str, name: &str, code: Code) {
+        self.node.note(RateClass::Done, caller.signs(AuditNote::of(action, kind, name, code)));
     }
 
     /// Writes down a failed login: the name only where it is that of a user, or the trail would show what
@@ -60,6 +56,6 @@ impl Operations {
             request: request.to_owned(),
             ..AuditNote::of("login", "user", name, code)
         };
-        self.controllers.audit_buffer.note(&self.node, RateClass::Stranger, note);
+        self.node.note(RateClass::Stranger, note);
     }
 }

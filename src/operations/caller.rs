@@ -58,10 +58,10 @@ impl Caller {
 
     /// Refuses who may not do this on everything: what belongs to the cluster as a whole.
     pub fn check_everywhere(&self, verb: Verb) -> Result<(), Refusal> {
-        match self.grants.may_everywhere(verb) {
-            true => Ok(()),
-            false => Err(Refusal::new(Code::NotAllowedAccess, format!("this needs {} on everything", verb.word()))),
+        if self.grants.may_everywhere(verb) {
+            return Ok(());
         }
+        Err(Refusal::new(Code::NotAllowedAccess, format!("this needs {} on everything", verb.word())))
     }
 
     /// A note of what this caller did, where there is no command.
@@ -102,7 +102,7 @@ impl Operations {
             None => {
                 // Issued a moment ago on another node? Then this node is behind, and a linearizable look tells. Where
                 // none is possible nobody can say that the token is wrong.
-                let awaited = Box::pin(self.node.await_news()).await;
+                let awaited = self.node.await_news().await;
                 match (self.holder(&credential, address), awaited) {
                     (Some(holder), _) => holder,
                     (None, Ok(())) => return Err(Code::TokenNotExisted.into()),
@@ -121,12 +121,7 @@ impl Operations {
         if let Some(refused) = self.refused_anywhere(by, &asked).await? {
             return Ok(refused);
         }
-        let is_told = self.controllers.audit_buffer.tells_refusals_of(&self.node, by);
-        let outcomes = self.node.ask(by, AuthorizedCommand { mutes_refusals: !is_told, ..asked }).await?;
-        let refused = outcomes.iter().filter(|outcome| outcome.code == Code::NotAllowedAccess).count();
-        if refused > 0 {
-            self.controllers.audit_buffer.count_refusals(&self.node, by, refused as u64, is_told);
-        }
+        let outcomes = self.node.ask(by, asked).await?;
         match outcomes.first() {
             Some(Outcome { code: Code::TokenNotExisted, .. }) => Err(Code::TokenNotExisted.into()),
             _ => Ok(outcomes),
@@ -144,7 +139,7 @@ impl Operations {
             return Ok(None);
         }
         // The right may have been given a moment ago on another node.
-        Box::pin(self.node.await_news()).await?;
+        self.node.await_news().await?;
         if lacks().is_none() {
             return Ok(None);
         }
@@ -157,7 +152,7 @@ impl Operations {
             count: u32::try_from(count).unwrap_or(u32::MAX),
             ..self.node.state().catalog().note_of_refused(&asked.command, asked.self_registration)
         };
-        self.controllers.audit_buffer.note(&self.node, RateClass::Refused, note);
+        self.node.note(RateClass::Refused, note);
         Ok(Some(vec![refused(verbs); count]))
     }
 

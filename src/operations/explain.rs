@@ -43,7 +43,7 @@ impl Operations {
 
 /// One called by its alias is called by its name from here on, as rules know no aliases. An alias of a service that the
 /// caller does not see is as if it were not there.
-pub(crate) fn resolved(catalog: &Catalog, mut sketch: Sketch, read_scope: &ReadScope) -> Sketch {
+fn resolved(catalog: &Catalog, mut sketch: Sketch, read_scope: &ReadScope) -> Sketch {
     let alias = catalog.aliases.get(&sketch.namespace, &sketch.service);
     if let Some(alias) = alias.filter(|alias| read_scope.sees(&alias.namespace, &alias.service)) {
         (sketch.namespace, sketch.service) = (alias.namespace.clone(), alias.service.clone());
@@ -52,7 +52,7 @@ pub(crate) fn resolved(catalog: &Catalog, mut sketch: Sketch, read_scope: &ReadS
 }
 
 /// The rules that may be about the service that is called: as they are saved, or as its clients see them.
-pub(crate) fn candidates(
+fn candidates(
     catalog: &Catalog,
     family: Family,
     sketch: &Sketch,
@@ -72,7 +72,7 @@ pub(crate) fn candidates(
 }
 
 /// Rollouts that some clients of the service see and others do not. Empty for what is saved: no client sees that.
-pub(crate) fn rollouts(catalog: &Catalog, family: Family, sketch: &Sketch, read_scope: &ReadScope) -> Vec<Rollout> {
+fn rollouts(catalog: &Catalog, family: Family, sketch: &Sketch, read_scope: &ReadScope) -> Vec<Rollout> {
     if sketch.draft {
         return Vec::new();
     }

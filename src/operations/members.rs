@@ -17,9 +17,9 @@ impl Operations {
             MembershipChange::Transfer { node_id } => ("transfer", *node_id),
         };
         tracing::info!(?change, "membership change asked for");
-        let changed = self.node.change_membership(change).await.map_err(Refusal::from);
+        let changed = self.node.as_node().change_membership(change).await.map_err(Refusal::from);
         let code = changed.as_ref().map_or_else(|refusal| refusal.code, |()| Code::ExecuteSuccess);
-        self.note_done(caller, action, ("member", &node_id.to_string()), code);
+        self.note_done(caller, action, "member", &node_id.to_string(), code);
         changed
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A door (JSON over HTTP, later others) reads what it is sent into drafts, filters and a [`Credential`], calls what
 //! stands here and writes down the answer in its own form. Here it is decided who a caller is ([`caller`]), how
-//! passwords are looked at ([`passwords`]), how items become a command and what becomes of each ([`mod@write`]), what is
-//! looked at before it is published ([`publishing`]), how accounts are opened and closed ([`accounts`],
+//! passwords are looked at ([`passwords`]), how items become a command and what becomes of each ([`mod@write`]), what
+//! is looked at before it is published ([`publishing`]), how accounts are opened and closed ([`accounts`],
 //! [`sign_in`]), and how a long walk keeps nobody waiting ([`scan`]). What depends on the state is decided in apply.
+//! Of the node below only a [`Replica`] is seen, so a catalog in memory can stand in for it.
 //!
 //! [`Credential`]: crate::catalog::Credential
 
@@ -13,12 +14,13 @@ mod audit;
 mod backup;
 pub mod caller;
 mod config;
-pub(crate) mod explain;
+mod explain;
 mod members;
 mod naming;
 pub mod oneself;
 pub mod passwords;
 pub mod publishing;
+pub mod replica;
 mod resealing;
 mod rules;
 pub mod scan;
@@ -27,6 +29,8 @@ mod services;
 mod settings;
 pub mod sign_in;
 mod templates;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod testing;
 mod throttle;
 pub(crate) mod turns;
 mod webhooks;
@@ -35,19 +39,19 @@ pub(crate) mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use argon2::Argon2;
 use ipnet::IpNet;
 
 use crate::controllers::Controllers;
 use crate::raft::node::Node;
 use passwords::PasswordChecks;
+use replica::{Member, Replica};
 use turns::Turns;
 
 pub use caller::{Caller, new_token, token_hash};
 pub use passwords::hash_password;
 pub use resealing::Resealing;
 pub use scan::FAR;
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use write::SplitBatch;
 pub use write::{Items, WithSecret, WithWarnings, one, one_drawn};
 
 /// Settings of operations.
@@ -61,34 +65,30 @@ pub struct Bounds {
     pub webhook_networks: Vec<IpNet>,
 }
 
-/// The operations of one node; cheap to clone.
-#[derive(Clone)]
-pub struct Operations(Arc<Shared>);
-
-pub struct Shared {
-    pub(crate) node: Node,
-    pub(crate) controllers: Arc<Controllers>,
-    pub(crate) bounds: Bounds,
+/// The operations of one node.
+pub struct Operations {
+    node: Arc<dyn Replica>,
+    bounds: Bounds,
     passwords: PasswordChecks,
     turns: Turns,
 }
 
-impl std::ops::Deref for Operations {
-    type Target = Shared;
-
-    fn deref(&self) -> &Shared {
-        &self.0
-    }
-}
-
 impl Operations {
-    pub fn new(node: Node, controllers: Arc<Controllers>, bounds: Bounds) -> Self {
-        Operations(Arc::new(Shared {
-            node,
-            controllers,
-            bounds,
-            passwords: PasswordChecks::new(),
-            turns: Turns::new(turns::at_once()),
-        }))
+    pub fn new(node: Node, controllers: Arc<Controllers>, bounds: Bounds) -> Arc<Self> {
+        Operations::over(Arc::new(Member { node, controllers }), bounds, Argon2::default())
+    }
+
+    fn over(node: Arc<dyn Replica>, bounds: Bounds, argon2: Argon2<'static>) -> Arc<Self> {
+        let passwords = PasswordChecks::new(argon2);
+        let turns = Turns::new(turns::at_once());
+        Arc::new(Operations { node, bounds, passwords, turns })
+    }
+
+    pub(crate) fn node(&self) -> &Arc<dyn Replica> {
+        &self.node
+    }
+
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
     }
 }

@@ -53,17 +53,16 @@ impl Operations {
         if name != caller.name {
             caller.check_everywhere(Verb::Manage)?;
         }
-        let (state, now) = (self.node.state(), self.node.now());
-        let access = state.access();
+        let now = self.node.now();
+        let access = self.node.state().access();
         let all = access.user_named(name).map(|user| access.sessions_of(&user)).unwrap_or_default();
         Ok(all.into_iter().filter(|session| now < session.expires).collect())
     }
 
     /// Ends logins: one's own, or by who manages everybody those of others. One that is not there is a success.
     pub async fn end_sessions(&self, caller: &Caller, items: Items<SessionRequest>) -> Result<Vec<Outcome>, Refusal> {
-        let id = |SessionRequest { id }: SessionRequest| match id.is_empty() {
-            true => Err(Refusal::new(Code::InvalidParameter, "id is required")),
-            false => Ok(id),
+        let id = |SessionRequest { id }: SessionRequest| {
+            if id.is_empty() { Err(Refusal::new(Code::InvalidParameter, "id is required")) } else { Ok(id) }
         };
         self.write(caller, made(items, id), Command::EndSessions).await
     }

@@ -24,6 +24,7 @@ const PACE: Duration = Duration::from_millis(1000 / limits::PASSWORD_CHECKS_PER_
 
 /// The one desk at which a node checks passwords.
 pub(super) struct PasswordChecks {
+    argon2: Argon2<'static>,
     throttle: LoginThrottle,
     queue: Arc<OriginQuota>,
     turns: Arc<Semaphore>,
@@ -40,8 +41,9 @@ pub enum NotChecked {
 }
 
 impl PasswordChecks {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(argon2: Argon2<'static>) -> Self {
         PasswordChecks {
+            argon2,
             throttle: LoginThrottle::default(),
             queue: Arc::new(OriginQuota::new(limits::LOGINS_WAITING_MAX, limits::LOGINS_WAITING_PER_ADDRESS)),
             turns: Arc::new(Semaphore::new(AT_ONCE)),
@@ -57,16 +59,18 @@ impl PasswordChecks {
         password: String,
         hash: Option<PasswordHash>,
     ) -> Result<bool, NotChecked> {
-        self.check_by(user, guesser, move || verify_password(&password, hash.as_ref())).await
+        let argon2 = self.argon2.clone();
+        self.check_by(user, guesser, move || verify_password(&argon2, &password, hash.as_ref())).await
     }
 
     /// The hash of a new password, in its turn.
     pub(super) async fn hash(&self, password: String) -> Option<PasswordHash> {
         let turn = self.turns.clone().acquire_owned().await.ok()?;
         sleep_until(self.paced()).await;
+        let argon2 = self.argon2.clone();
         let hashed = tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            hash_password(&password)
+            hash_by(&argon2, &password)
         });
         hashed.await.ok()?.ok().map(PasswordHash)
     }
@@ -77,7 +81,7 @@ impl PasswordChecks {
         guesser: Guesser,
         is_right: impl FnOnce() -> bool + Send + 'static,
     ) -> Result<bool, NotChecked> {
-        let place = Place::take(&self.queue, guesser.origin)?;
+        let place = QueuePlace::take(&self.queue, guesser.origin)?;
         let mut attempt = self.throttle.attempt(user, guesser).await.map_err(NotChecked::Throttled)?;
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| NotChecked::Busy)?;
         sleep_until(self.paced()).await;
@@ -104,37 +108,41 @@ impl PasswordChecks {
 
 /// argon2id with the library's recommended cost. Slow on purpose: not for async threads.
 pub fn hash_password(password: &str) -> Result<String, password_hash::Error> {
+    hash_by(&Argon2::default(), password)
+}
+
+fn hash_by(argon2: &Argon2, password: &str) -> Result<String, password_hash::Error> {
     let salt = SaltString::encode_b64(&rand::random::<[u8; 16]>())?;
-    Ok(Argon2::default().hash_password(password.as_bytes(), &salt)?.to_string())
+    Ok(argon2.hash_password(password.as_bytes(), &salt)?.to_string())
 }
 
 /// Compares in the time that one hash takes, whether or not there is a hash to compare with: an
 /// unknown user is not told apart by the clock.
-fn verify_password(password: &str, hash: Option<&PasswordHash>) -> bool {
+fn verify_password(argon2: &Argon2, password: &str, hash: Option<&PasswordHash>) -> bool {
     let parsed = hash.and_then(|hash| password_hash::PasswordHash::new(&hash.0).ok());
     match parsed {
-        Some(parsed) => Argon2::default().verify_password(password.as_bytes(), &parsed).is_ok(),
+        Some(parsed) => argon2.verify_password(password.as_bytes(), &parsed).is_ok(),
         None => {
-            let _ = hash_password(password);
+            let _ = hash_by(argon2, password);
             false
         }
     }
 }
 
 /// A place among those who wait or are being hashed, free again when this is dropped.
-struct Place {
+struct QueuePlace {
     queue: Arc<OriginQuota>,
     origin: Origin,
 }
 
-impl Place {
-    fn take(queue: &Arc<OriginQuota>, origin: Origin) -> Result<Place, NotChecked> {
+impl QueuePlace {
+    fn take(queue: &Arc<OriginQuota>, origin: Origin) -> Result<QueuePlace, NotChecked> {
         queue.take(origin, 1).map_err(|_| NotChecked::Busy)?;
-        Ok(Place { queue: queue.clone(), origin })
+        Ok(QueuePlace { queue: queue.clone(), origin })
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePlace {
     fn drop(&mut self) {
         self.queue.give_back(self.origin, 1);
     }
@@ -153,7 +161,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_hash_that_nobody_waits_for_any_more_keeps_its_place() {
-        let checks = Arc::new(PasswordChecks::new());
+        let checks = Arc::new(PasswordChecks::new(Argon2::default()));
         let (began, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
         let (finish, finished) = std::sync::mpsc::channel::<()>();
         let finished = Arc::new(Mutex::new(finished));
@@ -184,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn guesses_are_throttled_though_nobody_hears_the_answers() {
-        let checks = PasswordChecks::new();
+        let checks = PasswordChecks::new(Argon2::default());
         for _ in 0..limits::LOGIN_FAILURES_PER_MINUTE {
             assert_eq!(checks.check_by("admin", at(1), || false).await, Ok(false));
         }

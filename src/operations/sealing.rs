@@ -21,7 +21,8 @@ impl Operations {
         if drafts.any(|draft| draft.content.is_some() || draft.encrypted.is_some()) {
             self.node.await_linearizable().await?;
         }
-        let (node, caller) = (self.node.clone(), caller.clone());
+        let node = self.node.clone();
+        let caller = caller.clone();
         let weight = items.iter().flatten().filter_map(|draft| draft.content.as_ref()).map(String::len).sum();
         self.read_through(weight, move || {
             let seal = |draft: ConfigFileDraft| {
@@ -57,7 +58,7 @@ impl Operations {
 
     /// A content with its text, which is read where it is on disk alone. Blocks in that case.
     pub fn whole(&self, content: &Content) -> Result<Content, Refusal> {
-        let read = self.node.whole(content).map_err(|error| {
+        let read = self.node.as_node().whole(content).map_err(|error| {
             tracing::error!(%error, "a content cannot be read");
             Refusal::from(Code::ExecuteException)
         })?;
@@ -70,7 +71,8 @@ impl Operations {
         &self,
         caller: &Caller,
         key: &ConfigKey,
-        (encrypted, content): (bool, &Content),
+        encrypted: bool,
+        content: &Content,
     ) -> Result<Option<Arc<str>>, Refusal> {
         if encrypted && !caller.edits(&key.namespace, &key.group) {
             return Ok(None);
@@ -87,9 +89,10 @@ impl Operations {
         &self,
         caller: &Caller,
         key: &ConfigKey,
-        content: (bool, &Content),
+        encrypted: bool,
+        content: &Content,
     ) -> Result<Arc<str>, Refusal> {
-        self.shown_content(caller, key, content)?.ok_or_else(withheld)
+        self.shown_content(caller, key, encrypted, content)?.ok_or_else(withheld)
     }
 }
 

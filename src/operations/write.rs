@@ -102,7 +102,7 @@ impl Operations {
 }
 
 /// Outcomes of the items of a batch, with those that were refused already in their places.
-pub(crate) struct SplitBatch {
+struct SplitBatch {
     /// Position in the batch of each accepted item.
     positions: Vec<usize>,
     outcomes: Vec<Outcome>,
@@ -110,7 +110,7 @@ pub(crate) struct SplitBatch {
 
 impl SplitBatch {
     /// Splits the items into those that go on to the catalog, and those that do not.
-    pub(crate) fn of<T>(items: Items<T>) -> (Vec<T>, SplitBatch) {
+    fn of<T>(items: Items<T>) -> (Vec<T>, SplitBatch) {
         let count = items.len();
         let mut accepted = Vec::with_capacity(count);
         let mut parted = SplitBatch { positions: Vec::with_capacity(count), outcomes: Vec::with_capacity(count) };
@@ -128,7 +128,7 @@ impl SplitBatch {
     }
 
     /// An outcome for each item, where it stood: those of what was accepted come from the catalog.
-    pub(crate) fn whole(mut self, applied: Vec<Outcome>) -> Vec<Outcome> {
+    fn whole(mut self, applied: Vec<Outcome>) -> Vec<Outcome> {
         for (position, outcome) in self.positions.into_iter().zip(applied) {
             self.outcomes[position] = outcome;
         }

@@ -47,7 +47,7 @@ pub struct State {
 }
 
 impl State {
-    pub(super) fn new(catalog: Catalog, applied_index: u64, hub: Hub) -> Self {
+    pub(crate) fn new(catalog: Catalog, applied_index: u64, hub: Hub) -> Self {
         let applied = Applied::of(applied_index, &catalog);
         let clock = Clock::new(catalog.clock());
         let level = AtomicU8::new(catalog.level().0);
@@ -83,6 +83,14 @@ impl State {
     /// Access rights of all callers: those of the catalog, and as recent.
     pub fn access(&self) -> RwLockReadGuard<'_, Access> {
         self.access.read()
+    }
+
+    /// Puts another catalog in the place of this one.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn replace(&self, catalog: Catalog) {
+        let mut present = self.catalog.write();
+        self.note(&catalog);
+        *present = catalog;
     }
 
     /// To be called by who has changed the catalog, while it is still locked.

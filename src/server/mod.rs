@@ -293,7 +293,7 @@ fn document(scheme: &str, api: SocketAddr, compat: SocketAddr) -> Document {
     document
 }
 
-fn console_router(config: &Config, node: &Node, operations: Operations, bound: SocketAddr) -> Router {
+fn console_router(config: &Config, node: &Node, operations: Arc<Operations>, bound: SocketAddr) -> Router {
     let settings =
         ConsoleSettings { is_secure: config.tls.is_some(), trusted_proxies: config.tuning.trusted_proxies.clone() };
     let tracked = api::Tracked::new("ui", node, hosts(config, bound), None);
@@ -311,7 +311,11 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
         render_cache_bytes: config.tuning.bounds.render_cache_bytes,
     };
     let surface = compat::router(Surface::new(
-        LocalView::new(node.clone(), app.controllers.clone(), Duration::from_millis(config.tuning.token_trust_ms)),
+        LocalView::new(
+            node.clone(),
+            app.node().controllers().clone(),
+            Duration::from_millis(config.tuning.token_trust_ms),
+        ),
         settings,
         metrics,
     ));

@@ -217,7 +217,7 @@ pub(crate) async fn import(
     let limits = Limits {
         entries: limits::IMPORT_FILES_MAX,
         bytes: limits::IMPORT_BYTES_MAX,
-        entry_bytes: (app.bounds.config_content_chars_max as u64).saturating_mul(4),
+        entry_bytes: (app.bounds().config_content_chars_max as u64).saturating_mul(4),
     };
     let read = move || bundle::read_polaris(&archive, group.as_deref(), limits);
     let bundled = app.on_scan_turn(read).await?;
@@ -227,7 +227,7 @@ pub(crate) async fn import(
         let text = text.map_err(|why| Refusal::new(Code::InvalidParameter, format!("the content is {why}")));
         let encrypted = sealed_for.is_some().then_some(true);
         let clear = text.and_then(|text| match sealed_for {
-            Some(place) => Ok(app.needed_content(&caller, &place, (true, &text.as_str().into()))?.to_string()),
+            Some(place) => Ok(app.needed_content(&caller, &place, true, &text.as_str().into())?.to_string()),
             None => Ok(text),
         });
         (clear.map(|text| ConfigFileDraft { encrypted, ..draft_of(&key, text, comment, tags, format) }), key)
@@ -297,7 +297,7 @@ pub(crate) async fn copy(
         let group = to_group.as_ref().unwrap_or(&file.key.group);
         let key = ConfigKey::new(to_namespace.as_str(), group.as_str(), file.key.file.as_str());
         let (comment, tags) = (Some(file.comment.clone()), Some(file.tags.clone()));
-        let clear = app.needed_content(&caller, &file.key, (file.encrypted, &file.content));
+        let clear = app.needed_content(&caller, &file.key, file.encrypted, &file.content);
         let draft = clear.map(|clear| ConfigFileDraft {
             encrypted: file.encrypted.then_some(true),
             ..draft_of(&key, clear.to_string(), comment, tags, Some(file.format))

@@ -42,7 +42,7 @@ pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller:
         let (mut from, mut to) = found?;
         for side in [&mut from, &mut to] {
             side.content = if side.encrypted {
-                (&*reader.needed_content(&caller, &named, (true, &side.content))?).into()
+                (&*reader.needed_content(&caller, &named, true, &side.content)?).into()
             } else {
                 reader.whole(&side.content)?
             };

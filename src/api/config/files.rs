@@ -66,7 +66,7 @@ pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
         let status = FileStatus::of(&file, &catalog);
         (file, status)
     };
-    let content = app.shown_content(&caller, &key, (file.encrypted, &file.content))?;
+    let content = app.shown_content(&caller, &key, file.encrypted, &file.content)?;
     Ok(envelope::single("configFile", &ConfigFileView::new(&file, status).with_content(content.as_deref())))
 }
 

@@ -282,7 +282,7 @@ pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
     let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
     let is_in_memory = release.content.text().is_some();
     let show = move |app: &App| {
-        let content = app.shown_content(&caller, &key, (release.encrypted, &release.content))?;
+        let content = app.shown_content(&caller, &key, release.encrypted, &release.content)?;
         Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release).with_content(content.as_deref())))
     };
     if is_in_memory {

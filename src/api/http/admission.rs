@@ -82,14 +82,14 @@ pub(crate) fn note_refused(app: &App, request: &Request, code: Code) {
     let name = format!("{} {route}", request.method());
     let note = AuditNote::refused("route", &name, code);
     if let Some(caller) = caller {
-        return app.controllers.audit_buffer.note(&app.node, RateClass::Refused, caller.signs(note));
+        return app.node.note(RateClass::Refused, caller.signs(note));
     }
     let note = AuditNote {
         address: client_address(request.headers(), request.extensions(), &app.settings.trusted_proxies),
         request: crate::request_id::of(request.extensions()),
         ..note
     };
-    app.controllers.audit_buffer.note(&app.node, RateClass::Stranger, note);
+    app.node.note(RateClass::Stranger, note);
 }
 
 /// A token, or without one the certificate with which the connection began.

@@ -11,6 +11,7 @@ use crate::catalog::Catalog;
 use crate::hosts::Hosts;
 use crate::openapi::LazyDocument;
 use crate::operations::Operations;
+use crate::operations::replica::Replica;
 
 /// Response of a handler, or its refusal.
 pub(crate) type ApiResult = Result<Response, ApiError>;
@@ -32,7 +33,8 @@ pub struct ApiSettings {
 /// State that the handlers share; cheap to clone.
 #[derive(Clone)]
 pub struct App {
-    pub(crate) operations: Operations,
+    pub(crate) operations: Arc<Operations>,
+    pub(crate) node: Arc<dyn Replica>,
     pub(crate) settings: Arc<ApiSettings>,
 }
 
@@ -45,8 +47,8 @@ impl std::ops::Deref for App {
 }
 
 impl App {
-    pub fn new(operations: Operations, settings: ApiSettings) -> Self {
-        App { operations, settings: Arc::new(settings) }
+    pub fn new(operations: Arc<Operations>, settings: ApiSettings) -> Self {
+        App { node: operations.node().clone(), operations, settings: Arc::new(settings) }
     }
 
     /// [`Operations::scan`], refused in this surface's form.

@@ -33,7 +33,7 @@ pub(crate) async fn heartbeat(State(app): State<App>, caller: Caller, batch: Bat
     match (is_single, beats.as_slice()) {
         (true, [Err(refusal)]) => return Err(refusal.clone().into()),
         _ if beats.iter().any(Result::is_ok) => {
-            app.controllers.heartbeats.beat(&app.node, beats.iter().flatten().cloned()).await?
+            app.node.controllers().heartbeats.beat(app.node.as_node(), beats.iter().flatten().cloned()).await?
         }
         _ => {}
     }

@@ -107,12 +107,17 @@ fn nulled(
     (with_nulls, without)
 }
 
-/// Without where in the text something was found: with nulls it is a longer one.
+/// Without where in the text something was found, which is a longer one with nulls, and without drawn secrets.
 fn placeless(answer: Value) -> Value {
     match answer {
         Value::String(text) => text.split(" at line ").next().unwrap_or_default().into(),
         Value::Array(elements) => elements.into_iter().map(placeless).collect(),
-        Value::Object(members) => members.into_iter().map(|(key, member)| (key, placeless(member))).collect(),
+        Value::Object(members) => {
+            // A token is called by its secret.
+            let is_drawn = members.contains_key("secret");
+            let members = members.into_iter().filter(|(key, _)| !is_drawn || !["secret", "id"].contains(&key.as_str()));
+            members.map(|(key, member)| (key, placeless(member))).collect()
+        }
         other => other,
     }
 }
@@ -146,7 +151,8 @@ proptest! {
         names.dedup();
         let (route, body) = which.get(&bodies);
         let (with_nulls, without) = nulled(body, &names, &choices);
-        let answer = |body: &Value| Desk::prepared().answer(format!("{route}{body}").as_bytes());
+        let desk = Desk::prepared();
+        let answer = |body: &Value| desk.answer(format!("{route}{body}").as_bytes());
         prop_assert_eq!(placeless(answer(&with_nulls)), placeless(answer(&without)), "{} {}", route, with_nulls);
     }
 }

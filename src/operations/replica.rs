@@ -1,0 +1,93 @@
+//! The node below operations, as they see it: the state that is applied, the way of a command into the log, and how
+//! far both can be trusted. [`Member`] is one. A catalog in memory is another: with it behind them, fuzzing and tests
+//! call the same operations and handlers without a cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use crate::catalog::audit::AuditNote;
+use crate::catalog::{AuthorizedCommand, Outcome};
+use crate::controllers::{Controllers, RateClass};
+use crate::keyring::Keyring;
+use crate::metrics::Metrics;
+use crate::model::code::Code;
+use crate::model::time::Timestamp;
+use crate::raft::node::{Node, NodeError};
+use crate::raft::state::State;
+
+/// A node, or a stand-in, which has something of its own for what it is asked; see the methods of [`Node`] of the same
+/// names.
+pub trait Replica: Send + Sync {
+    /// The node itself, for all that is not of the state: members, backups, health, held requests.
+    fn as_node(&self) -> &Node;
+    /// What the node does unasked.
+    fn controllers(&self) -> &Arc<Controllers>;
+
+    fn state(&self) -> &Arc<State> {
+        self.as_node().state()
+    }
+
+    fn metrics(&self) -> &Arc<Metrics> {
+        self.as_node().metrics()
+    }
+
+    fn keyring(&self) -> &Keyring {
+        self.as_node().keyring()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.as_node().now()
+    }
+
+    /// Carries out a command for somebody: one outcome for each item. The audit trail takes what is refused, but of a
+    /// caller that was refused very much.
+    fn ask<'a>(&'a self, by: &'a str, asked: AuthorizedCommand) -> BoxFuture<'a, Result<Vec<Outcome>, NodeError>> {
+        let node = self.as_node();
+        async move {
+            let audit = &self.controllers().audit_buffer;
+            let is_told = audit.tells_refusals_of(node, by);
+            let outcomes = node.ask(by, AuthorizedCommand { mutes_refusals: !is_told, ..asked }).await?;
+            let refused = outcomes.iter().filter(|outcome| outcome.code == Code::NotAllowedAccess).count();
+            if refused > 0 {
+                audit.count_refusals(node, by, refused as u64, is_told);
+            }
+            Ok(outcomes)
+        }
+        .boxed()
+    }
+
+    fn await_linearizable(&self) -> BoxFuture<'_, Result<(), NodeError>> {
+        self.as_node().await_linearizable().boxed()
+    }
+
+    fn await_news(&self) -> BoxFuture<'_, Result<(), NodeError>> {
+        self.as_node().await_news().boxed()
+    }
+
+    fn trusts_tokens(&self, limit: Duration) -> bool {
+        self.as_node().trusts_tokens(limit)
+    }
+
+    fn note(&self, class: RateClass, note: AuditNote) {
+        self.controllers().audit_buffer.note(self.as_node(), class, note);
+    }
+}
+
+/// A node with its controllers.
+pub(super) struct Member {
+    pub(super) node: Node,
+    pub(super) controllers: Arc<Controllers>,
+}
+
+impl Replica for Member {
+    fn as_node(&self) -> &Node {
+        &self.node
+    }
+
+    fn controllers(&self) -> &Arc<Controllers> {
+        &self.controllers
+    }
+}

@@ -1,0 +1,103 @@
+//! A catalog in memory in the place of a node, for tests and fuzzing: a command is applied at once, read from the bytes
+//! in which the log would have it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use parking_lot::Mutex;
+
+use super::replica::Replica;
+use super::{Bounds, Operations};
+use crate::catalog::testing::Bench;
+use crate::catalog::{AuthorizedCommand, Command, Outcome, RequestId};
+use crate::controllers::Controllers;
+use crate::keyring::Keyring;
+use crate::metrics::Metrics;
+use crate::model::time::Timestamp;
+use crate::raft::node::{Node, NodeError};
+use crate::raft::proposal::{Draft, open, stamp};
+use crate::raft::state::State;
+use crate::watch::Hub;
+
+pub(crate) struct InMemory {
+    bench: Mutex<Bench>,
+    state: Arc<State>,
+    metrics: Arc<Metrics>,
+    keyring: Keyring,
+}
+
+impl InMemory {
+    pub(crate) fn new(bench: Bench, keyring: Keyring) -> Self {
+        let state = Arc::new(State::new(bench.catalog.view(), bench.index, Hub::new(10)));
+        let metrics = Arc::new(Metrics::new().expect("a consistent table"));
+        InMemory { bench: Mutex::new(bench), state, metrics, keyring }
+    }
+
+    /// The catalog as it stands, beside its rows.
+    pub(crate) fn bench(&self) -> Bench {
+        self.bench.lock().clone()
+    }
+
+    pub(crate) fn restore(&self, bench: Bench) {
+        self.state.replace(bench.catalog.view());
+        *self.bench.lock() = bench;
+    }
+}
+
+impl Operations {
+    /// Operations over a catalog in memory. Their passwords cost next to nothing.
+    pub(crate) fn in_memory(memory: Arc<InMemory>, bounds: Bounds) -> Arc<Operations> {
+        let cheap = Params::new(Params::MIN_M_COST, 1, 1, None).expect("the least of each");
+        Operations::over(memory, bounds, Argon2::new(Algorithm::Argon2id, Version::V0x13, cheap))
+    }
+}
+
+impl Replica for InMemory {
+    fn state(&self) -> &Arc<State> {
+        &self.state
+    }
+
+    fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// The time of the newest command.
+    fn now(&self) -> Timestamp {
+        self.bench.lock().catalog.clock()
+    }
+
+    fn ask<'a>(&'a self, by: &'a str, asked: AuthorizedCommand) -> BoxFuture<'a, Result<Vec<Outcome>, NodeError>> {
+        let command = Command::Authorized(Box::new(asked));
+        let draft = Draft::new(RequestId(7), by, &command);
+        assert_eq!(Draft::read(draft.bytes.clone()).as_ref(), Ok(&draft), "the leader reads what a member forwards");
+        let (_, logged) = open(1, &stamp(Timestamp(1), [0; 16], &draft)).expect("a proposal that was made here");
+        assert_eq!(logged, command, "what is logged is what was accepted");
+        let mut bench = self.bench.lock();
+        let outcomes = bench.apply(logged).outcomes;
+        self.state.replace(bench.catalog.view());
+        ready(Ok(outcomes)).boxed()
+    }
+
+    fn await_linearizable(&self) -> BoxFuture<'_, Result<(), NodeError>> {
+        ready(Ok(())).boxed()
+    }
+
+    fn trusts_tokens(&self, _: Duration) -> bool {
+        true
+    }
+
+    fn as_node(&self) -> &Node {
+        unreachable!("a catalog in memory has no node")
+    }
+
+    fn controllers(&self) -> &Arc<Controllers> {
+        unreachable!("a catalog in memory does nothing unasked")
+    }
+}
