@@ -338,12 +338,8 @@ async fn write(
         (Sort::Tokens, Op::Create) => return one_drawn(console.create_tokens(caller, read(given)).await),
         (Sort::Tokens, Op::Update) => console.update_tokens(caller, read(given)).await,
         (Sort::Tokens, Op::Delete) => console.delete_tokens(caller, read(given)).await,
-        (Sort::AccessKeys, Op::Create) => return one_drawn(console.create_access_keys(caller, read(given)).await),
-        (Sort::AccessKeys, Op::Update) => console.update_access_keys(caller, read(given)).await,
-        (Sort::AccessKeys, Op::Delete) => console.delete_access_keys(caller, read(given)).await,
-        (Sort::Webhooks, Op::Create) => return one_drawn(console.create_webhooks(caller, read(given)).await),
-        (Sort::Webhooks, Op::Update) => console.update_webhooks(caller, read(given)).await,
-        (Sort::Webhooks, Op::Delete) => console.delete_webhooks(caller, read(given)).await,
+        (Sort::AccessKeys, op) => return one_drawn(console.access_keys(caller, op, read(given)).await),
+        (Sort::Webhooks, op) => return one_drawn(console.webhooks(caller, op, read(given)).await),
         (Sort::Settings, _) => {
             return console.change_settings(caller, SettingsChange::read(&given)?).await.map(|_| None);
         }

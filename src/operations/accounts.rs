@@ -8,8 +8,8 @@ use super::sign_in::NotSignedIn;
 use super::write::made;
 use super::{Caller, Items, Operations, WithSecret, new_token, token_hash};
 use crate::catalog::{Command, Op, Outcome};
-use crate::model::access::{PasswordHash, UserDraft, check_account_name, check_password};
-use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest};
+use crate::model::access::{PasswordHash, TokenHash, UserDraft, check_account_name, check_password};
+use crate::model::access_key::{AccessKeyDraft, AccessKeyRequest, ClearSecret};
 use crate::model::code::{Code, Refusal};
 use crate::model::grant::{GivenGrant, Grants, Verb};
 use crate::model::service_token::{RotationRequest, ServiceTokenRequest};
@@ -112,10 +112,10 @@ impl Operations {
         if !is_named && request.old_password.is_none() {
             return Err(Refusal::new(Code::InvalidParameter, "old_password is required for one's own password").into());
         }
-        let replaces = match resets {
-            true => None,
-            false => Some(self.old_hash(caller, &name, request.old_password.unwrap_or_default()).await?),
-        };
+        let mut replaces = None;
+        if !resets {
+            replaces = Some(self.old_hash(caller, &name, request.old_password.unwrap_or_default()).await?);
+        }
         let password_hash = self.hashed(&request.new_password).await?;
         let command = Command::ChangePassword { name, password_hash, replaces };
         self.ask_one(&caller.name, caller.asks(command)).await?;
@@ -144,11 +144,8 @@ impl Operations {
         caller: &Caller,
         items: Items<ServiceTokenRequest>,
     ) -> Result<Vec<WithSecret>, Refusal> {
-        let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
-        let read = |(item, secret): (Result<ServiceTokenRequest, Refusal>, &String)| item?.read(token_hash(secret));
-        let drafts = items.into_iter().zip(&secrets).map(read).collect();
-        let outcomes = self.write(caller, drafts, |items| Command::ServiceTokens(Op::Create, items)).await?;
-        Ok(outcomes.into_iter().zip(secrets.into_iter().map(Some)).collect())
+        let drafts = made(items, |request| with_token(|hash| request.read(hash)));
+        self.write_with_secrets(caller, drafts, |items| Command::ServiceTokens(Op::Create, items)).await
     }
 
     pub async fn delete_tokens(
@@ -175,48 +172,39 @@ impl Operations {
         caller: &Caller,
         items: Items<RotationRequest>,
     ) -> Result<Vec<WithSecret>, Refusal> {
-        let secrets: Vec<_> = items.iter().map(|_| new_token()).collect();
-        let read = |(item, secret): (Result<RotationRequest, Refusal>, &String)| item?.read(token_hash(secret));
-        let changes = items.into_iter().zip(&secrets).map(read).collect();
-        let outcomes = self.write(caller, changes, Command::ChangeTokens).await?;
-        Ok(outcomes.into_iter().zip(secrets.into_iter().map(Some)).collect())
+        let changes = made(items, |request| with_token(|hash| request.read(hash)));
+        self.write_with_secrets(caller, changes, Command::ChangeTokens).await
     }
 
-    /// Makes access keys; their secrets are given or drawn.
-    pub async fn create_access_keys(
+    /// Writes access keys. The secret of a new one is given or drawn.
+    pub async fn access_keys(
         &self,
         caller: &Caller,
+        op: Op,
         items: Items<AccessKeyRequest>,
     ) -> Result<Vec<WithSecret>, Refusal> {
-        let seal = |request: AccessKeyRequest| {
-            request.check()?;
-            self.node.keyring().seal_new(request)
+        let keyring = self.node.keyring();
+        let seal = |request: AccessKeyRequest| match op {
+            Op::Create => {
+                request.check()?;
+                keyring.seal_new(request).map(|(draft, secret)| (draft, Some(secret)))
+            }
+            Op::Update => {
+                request.check()?;
+                Ok((keyring.seal(request)?, None))
+            }
+            Op::Delete => {
+                request.check_named()?;
+                let AccessKeyRequest { app_id, name, revision, .. } = request;
+                Ok((AccessKeyDraft { app_id, name, revision, ..AccessKeyDraft::default() }, None))
+            }
         };
-        self.write_sealed(caller, made(items, seal), |items| Command::AccessKeys(Op::Create, items)).await
+        self.write_with_secrets(caller, made(items, seal), |items| Command::AccessKeys(op, items)).await
     }
+}
 
-    pub async fn update_access_keys(
-        &self,
-        caller: &Caller,
-        items: Items<AccessKeyRequest>,
-    ) -> Result<Vec<Outcome>, Refusal> {
-        let seal = |request: AccessKeyRequest| {
-            request.check()?;
-            self.node.keyring().seal(request)
-        };
-        self.write(caller, made(items, seal), |items| Command::AccessKeys(Op::Update, items)).await
-    }
-
-    pub async fn delete_access_keys(
-        &self,
-        caller: &Caller,
-        items: Items<AccessKeyRequest>,
-    ) -> Result<Vec<Outcome>, Refusal> {
-        let named = |request: AccessKeyRequest| {
-            request.check_named()?;
-            let AccessKeyRequest { app_id, name, revision, .. } = request;
-            Ok(AccessKeyDraft { app_id, name, revision, ..AccessKeyDraft::default() })
-        };
-        self.write(caller, made(items, named), |items| Command::AccessKeys(Op::Delete, items)).await
-    }
+/// Draft for a token that is drawn for it, beside the token.
+fn with_token<T>(draft: impl FnOnce(TokenHash) -> Result<T, Refusal>) -> Result<(T, Option<ClearSecret>), Refusal> {
+    let token = new_token();
+    Ok((draft(token_hash(&token))?, Some(ClearSecret::from(token))))
 }

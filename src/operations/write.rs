@@ -57,18 +57,21 @@ impl Operations {
         self.carry_out(caller, items, command, true).await
     }
 
-    /// The same of items that come sealed, each beside the secret that is told once.
-    pub(super) async fn write_sealed<T>(
+    /// The same of items with secrets, which are returned once.
+    pub(super) async fn write_with_secrets<T>(
         &self,
         caller: &Caller,
-        sealed: Items<(T, ClearSecret)>,
+        items: Items<(T, Option<ClearSecret>)>,
         command: impl FnOnce(Vec<T>) -> Command,
     ) -> Result<Vec<WithSecret>, Refusal> {
-        let part = |item: Result<(T, ClearSecret), Refusal>| match item {
-            Ok((draft, secret)) => (Ok(draft), Some(secret.expose().to_owned())),
-            Err(refusal) => (Err(refusal), None),
-        };
-        let (drafts, secrets): (Items<T>, Vec<_>) = sealed.into_iter().map(part).unzip();
+        let mut secrets = Vec::with_capacity(items.len());
+        let mut drafts = Vec::with_capacity(items.len());
+        for item in items {
+            let (draft, secret) =
+                item.map_or_else(|refusal| (Err(refusal), None), |(draft, secret)| (Ok(draft), secret));
+            drafts.push(draft);
+            secrets.push(secret.map(|secret| secret.expose().to_owned()));
+        }
         let outcomes = self.write(caller, drafts, command).await?;
         Ok(outcomes.into_iter().zip(secrets).collect())
     }
@@ -81,13 +84,11 @@ impl Operations {
         self_registration: bool,
     ) -> Result<Vec<Outcome>, Refusal> {
         let (accepted, parted) = SplitBatch::of(items);
-        let applied = match accepted.is_empty() {
-            true => Vec::new(),
-            false => {
-                let asked = AuthorizedCommand { self_registration, ..caller.asks(command(accepted)) };
-                self.ask(&caller.name, asked).await?
-            }
-        };
+        let mut applied = Vec::new();
+        if !accepted.is_empty() {
+            let asked = AuthorizedCommand { self_registration, ..caller.asks(command(accepted)) };
+            applied = self.ask(&caller.name, asked).await?;
+        }
         let outcomes = parted.whole(applied);
         self.count(&outcomes);
         Ok(outcomes)

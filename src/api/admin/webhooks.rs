@@ -6,6 +6,7 @@ use axum::extract::State;
 
 use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
 use crate::api::view::WebhookView;
+use crate::catalog::Op;
 use crate::model::code::Code;
 use crate::model::webhook::WebhookRequest;
 use crate::openapi::Param;
@@ -37,7 +38,7 @@ pub(crate) const CREATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::ExistedResource, Code::NoDataKey, Code::TooMany]]);
 
 pub(crate) async fn create(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.create_webhooks(&caller, batch.items).await?;
+    let outcomes = app.webhooks(&caller, Op::Create, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -49,8 +50,8 @@ pub(crate) const UPDATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::NoDataKey]]);
 
 pub(crate) async fn update(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.update_webhooks(&caller, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, batch.warnings))
+    let outcomes = app.webhooks(&caller, Op::Update, batch.items).await?;
+    Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
 pub(crate) const DELETE: Doc = WRITE
@@ -58,6 +59,6 @@ pub(crate) const DELETE: Doc = WRITE
     .codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(crate) async fn delete(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.delete_webhooks(&caller, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, batch.warnings))
+    let outcomes = app.webhooks(&caller, Op::Delete, batch.items).await?;
+    Ok(answer::batch_with_secrets(&app, outcomes))
 }

@@ -6,8 +6,10 @@ use axum::extract::State;
 
 use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
 use crate::api::view::AccessKeyView;
+use crate::catalog::Op;
 use crate::catalog::Catalog;
 use crate::catalog::access_keys::AccessKeyFilter;
+use crate::catalog::{Catalog, Op};
 use crate::model::access_key::AccessKeyRequest;
 use crate::model::code::Code;
 use crate::openapi::Param;
@@ -46,7 +48,7 @@ pub(crate) async fn create(
     caller: Caller,
     Strict(batch): Strict<AccessKeyRequest>,
 ) -> ApiResult {
-    let outcomes = app.create_access_keys(&caller, batch.items).await?;
+    let outcomes = app.access_keys(&caller, Op::Create, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -59,8 +61,8 @@ pub(crate) async fn update(
     caller: Caller,
     Strict(batch): Strict<AccessKeyRequest>,
 ) -> ApiResult {
-    let outcomes = app.update_access_keys(&caller, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, batch.warnings))
+    let outcomes = app.access_keys(&caller, Op::Update, batch.items).await?;
+    Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
 pub(crate) const DELETE: Doc = WRITE
@@ -72,6 +74,6 @@ pub(crate) async fn delete(
     caller: Caller,
     Strict(batch): Strict<AccessKeyRequest>,
 ) -> ApiResult {
-    let outcomes = app.delete_access_keys(&caller, batch.items).await?;
-    Ok(answer::batch(&app, outcomes, batch.warnings))
+    let outcomes = app.access_keys(&caller, Op::Delete, batch.items).await?;
+    Ok(answer::batch_with_secrets(&app, outcomes))
 }
