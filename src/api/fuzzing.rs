@@ -22,7 +22,7 @@ use tower::ServiceExt;
 
 use super::admin::cluster::{Addition, Member, Nothing, Successor};
 use super::auth::login;
-use super::http::{ApiError, Batch, parse_item, parse_object};
+use super::http::{ApiError, Batch, envelope, parse_item, parse_object};
 use super::routes::routes;
 use super::{ApiSettings, App, discover};
 use crate::catalog::Credential;
@@ -33,7 +33,6 @@ use crate::format::level::Level;
 use crate::hosts::Hosts;
 use crate::keyring::Keyring;
 use crate::model::alias::AliasDraft;
-use crate::model::code::Code;
 use crate::model::config_file::{ConfigFileDraft, ConfigGroupDraft, ConfigReleaseDraft};
 use crate::model::config_template::ConfigTemplateDraft;
 use crate::model::grant::{Grant, Grants, Role};
@@ -127,8 +126,7 @@ impl Desk {
             return self.send(method, &format!("/naming/v1/{}{rest}", family.kind()), body);
         }
         if let Some((_, read)) = READ_ONLY.iter().find(|(known, _)| known == letter) {
-            let done = || envelope::plain(Code::ExecuteSuccess, Code::ExecuteSuccess.info().to_owned());
-            return Some(read(body).map_or_else(IntoResponse::into_response, |()| done()));
+            return Some(read(body).map_or_else(IntoResponse::into_response, |()| envelope::done()));
         }
         match letter {
             b'n' => Some(self.discover(body).unwrap_or_else(IntoResponse::into_response)),
@@ -141,7 +139,7 @@ impl Desk {
     }
 
     fn discover(&self, body: &[u8]) -> Result<Response, ApiError> {
-        let request: discover::Request = parse_object(body)?;
+        let request: discover::DiscoverRequest = parse_object(body)?;
         discover::answer_of(&self.memory.state().catalog(), request, administrator().read_scope())
     }
 

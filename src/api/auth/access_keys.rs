@@ -6,8 +6,6 @@ use axum::extract::State;
 
 use crate::api::http::{ApiResult, App, Caller, Doc, Fresh, PAGING, Query, Shape, Strict, answer, envelope};
 use crate::api::view::AccessKeyView;
-use crate::catalog::Op;
-use crate::catalog::Catalog;
 use crate::catalog::access_keys::AccessKeyFilter;
 use crate::catalog::{Catalog, Op};
 use crate::model::access_key::AccessKeyRequest;

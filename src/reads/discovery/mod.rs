@@ -29,7 +29,7 @@ pub type Render<A> = Arc<dyn Fn(&Question, &Found) -> A + Send + Sync>;
 /// Answers are made beside the requests of others where they are large. A revision that an answer was made of is one
 /// that the client has from then on.
 pub struct Discovery<A> {
-    operations: Operations,
+    operations: Arc<Operations>,
     caller: Caller,
     question: Arc<Question>,
     render: Render<A>,
@@ -42,7 +42,7 @@ pub struct Discovery<A> {
 }
 
 impl<A: Send + 'static> Discovery<A> {
-    pub fn new(operations: Operations, caller: Caller, question: Question, render: Render<A>) -> Self {
+    pub fn new(operations: Arc<Operations>, caller: Caller, question: Question, render: Render<A>) -> Self {
         let (question, watched) = (Arc::new(question), ServiceKey::default());
         Discovery { operations, caller, question, render, found: None, watched, guard: None }
     }
@@ -50,7 +50,7 @@ impl<A: Send + 'static> Discovery<A> {
     /// Waits for the index that the client has seen elsewhere. One that no node has reached is of another cluster, and
     /// means nothing.
     pub async fn catch_up(&self, index: u64) -> Result<(), Refusal> {
-        let node = &self.operations.node;
+        let node = self.operations.node().as_node();
         let is_here = || node.state().applied().index >= index;
         if is_here() {
             return Ok(());
@@ -72,7 +72,7 @@ impl<A: Send + 'static> Discovery<A> {
 
     /// Holds the question, for as long as it says.
     pub fn held(self) -> Result<Hold<Self>, Refusal> {
-        let (metrics, hold) = (self.operations.node.metrics().clone(), self.question.hold);
+        let (metrics, hold) = (self.operations.node().metrics().clone(), self.question.hold);
         Hold::begin(self, &metrics, hold).inspect_err(|_| Held::begin(&metrics).outcome = "refused")
     }
 
@@ -83,7 +83,7 @@ impl<A: Send + 'static> Discovery<A> {
 
     /// Reads; returns the answer for a client that does not have what was found.
     async fn find(&mut self) -> Result<Option<A>, Refusal> {
-        let state = self.operations.node.state();
+        let state = self.operations.node().state();
         // Read before the catalog: what is found is then at least as new as it says.
         let applied_index = state.applied().index;
         let reach = Found::reach(&state.catalog(), &self.question);
@@ -115,8 +115,15 @@ impl<A: Send + 'static> Discovery<A> {
             origin: Origin::of_any(question.address),
             hold: question.hold,
         };
-        let (labels, now) = (|| question.labels(), || self.operations.node.now());
-        self.operations.node.subscribers().discovered(client, labels, family, (namespace, service), releases, now);
+        let (labels, now) = (|| question.labels(), || self.operations.node().now());
+        self.operations.node().as_node().subscribers().discovered(
+            client,
+            labels,
+            family,
+            (namespace, service),
+            releases,
+            now,
+        );
     }
 
     /// Refuses a caller whose token is not believed any more, and takes over what the caller may see by now.
@@ -135,7 +142,7 @@ impl<A: Send + 'static> HeldQuery for Discovery<A> {
     type Refusal = Refusal;
 
     fn watch(&mut self) -> Result<Watch, Refusal> {
-        let node = &self.operations.node;
+        let node = self.operations.node().as_node();
         self.watched = self.question.resolve(&node.state().catalog());
         let mut keys = self.question.keys(&self.watched);
         keys.push(self.guard.get_or_insert_with(|| node.guard(&self.caller.credential)).key());

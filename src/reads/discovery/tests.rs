@@ -104,7 +104,7 @@ fn what_the_client_has_or_does_not_see_is_not_shown() {
 
 /// Operations of a cluster of one.
 struct Served {
-    operations: Operations,
+    operations: Arc<Operations>,
     shutdown: CancellationToken,
     _dir: tempfile::TempDir,
 }
@@ -125,7 +125,7 @@ impl Served {
             webhook_networks: Vec::new(),
         };
         let served = Served { operations: Operations::new(node, controllers, bounds), shutdown, _dir: dir };
-        let founded = served.operations.node.state().wait_applied(HOLD, |applied| applied.index >= 3).await;
+        let founded = served.operations.node().state().wait_applied(HOLD, |applied| applied.index >= 3).await;
         assert!(founded, "a single node founds its cluster and announces itself");
         served
     }
@@ -149,7 +149,7 @@ impl Served {
 
     async fn stop(self) {
         self.shutdown.cancel();
-        self.operations.node.stop().await;
+        self.operations.node().as_node().stop().await;
     }
 }
 
@@ -172,7 +172,7 @@ async fn a_question_that_is_held_again_and_again_tells_each_change_once() {
     }
     hold = hold.query.held().expect("there is room");
     assert_eq!(hold.look().await, Ok(None));
-    served.operations.node.state().hub().close();
+    served.operations.node().state().hub().close();
     assert_eq!((hold.wait().await, hold.query.unchanged()), (Ok(HoldEnd::Shutdown), vec!["=".to_owned()]));
     served.stop().await;
 }
@@ -198,8 +198,8 @@ async fn an_index_of_another_cluster_means_nothing_and_is_counted() {
     let served = Served::start().await;
     let discovery = served.discovery("admin").await;
     assert_eq!(discovery.catch_up(1).await, Ok(()));
-    assert_eq!(served.operations.node.metrics().foreign_ids.get(), 0);
+    assert_eq!(served.operations.node().metrics().foreign_ids.get(), 0);
     assert_eq!(discovery.catch_up(u64::MAX).await, Ok(()));
-    assert_eq!(served.operations.node.metrics().foreign_ids.get(), 1);
+    assert_eq!(served.operations.node().metrics().foreign_ids.get(), 1);
     served.stop().await;
 }
