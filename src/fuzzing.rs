@@ -26,7 +26,7 @@ use crate::peer::fuzzing::{Door, read_frame};
 use crate::raft::proposal::{Draft, open, stamp};
 use crate::well_formed;
 
-/// Whether an input was taken.
+/// True if an input was taken.
 pub type FuzzEntry = Box<dyn Fn(&[u8]) -> bool>;
 
 /// One target.

@@ -243,15 +243,30 @@ const PREPARED: &[&str] = &[
     r#"A[{"name":"n","comment":"c","owners":"o"},{"name":"empty"}]"#,
     r#"D[{"name":"s","namespace":"n","ports":"80","metadata":{"k":"v"}},{"name":"t","namespace":"n"}]"#,
     r#"G[{"service":"s","namespace":"n","alias":"a","alias_namespace":"n"}]"#,
-    r#"J[{"id":"i","service":"s","namespace":"n","host":"10.0.0.1","port":80,"metadata":{"k":"v"},"enable_health_check":true,"health_check":{"type":"HEARTBEAT","heartbeat":{"ttl":5}}}]"#,
+    concat!(
+        r#"J[{"id":"i","service":"s","namespace":"n","host":"10.0.0.1","port":80,"metadata":{"k":"v"},"#,
+        r#""enable_health_check":true,"health_check":{"type":"HEARTBEAT","heartbeat":{"ttl":5}}}]"#
+    ),
     r#"P[{"name":"g","namespace":"n","comment":"c"}]"#,
-    r#"S[{"name":"draft.yml","group":"g","namespace":"n","content":"k: v","format":"yaml","tags":[{"key":"k","value":"v"}]}]"#,
+    concat!(
+        r#"S[{"name":"draft.yml","group":"g","namespace":"n","content":"k: v","format":"yaml","tags":[{"key":"k","#,
+        r#""value":"v"}]}]"#
+    ),
     r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=1","release_name":"r1"}]"#,
     r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=2","release_name":"r2"}]"#,
-    r#"W[{"file_name":"application","group":"app","namespace":"default","content":"a=1\nb=\\u00e4","release_name":"r1"}]"#,
-    r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=3","release_name":"r3","release_type":"gray","betaLabels":[{"key":"zone","value":{"type":"IN","value":"a,b"}}]}]"#,
+    concat!(
+        r#"W[{"file_name":"application","group":"app","namespace":"default","content":"a=1\nb=\\u00e4","#,
+        r#""release_name":"r1"}]"#
+    ),
+    concat!(
+        r#"W[{"file_name":"f.properties","group":"g","namespace":"n","content":"a=3","release_name":"r3","#,
+        r#""release_type":"gray","betaLabels":[{"key":"zone","value":{"type":"IN","value":"a,b"}}]}]"#
+    ),
     r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r4","publish_at":"1970-06-01T00:00:00Z"}]"#,
-    r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r5","release_type":"gray","client_percent":{"by":"CLIENT_IP","percent":10}}]"#,
+    concat!(
+        r#"V[{"file_name":"f.properties","group":"g","namespace":"n","name":"r5","release_type":"gray","#,
+        r#""client_percent":{"by":"CLIENT_IP","percent":10}}]"#
+    ),
     r#"S[{"name":"sealed.yml","group":"g","namespace":"n","content":"k: v","encrypted":true}]"#,
     r#"r[{"name":"t","content":"k: v","format":"yaml"}]"#,
     r#"W[{"file_name":"w.yml","group":"g","namespace":"n","content":"k: v","release_name":"r1"}]"#,
@@ -261,12 +276,29 @@ const PREPARED: &[&str] = &[
     r#"e[{"app_id":"app","name":"one","mode":"observe","secret":"0123456789abcdef"}]"#,
     r#"0c[{"name":"r","namespace":"n","target_service":{"namespace":"n","service":"s"},"interval":30}]"#,
     r#"0p[{"rule_name":"r","release_name":"r1"}]"#,
-    r#"1c[{"name":"r","namespace":"n","callee":{"namespace":"n","service":"s"},"rules":[{"apis":[{"path":{"type":"EXACT","value":"/charge"}}],"amounts":[{"maxAmount":5,"validDuration":"1s"}]}]}]"#,
+    concat!(
+        r#"1c[{"name":"r","namespace":"n","callee":{"namespace":"n","service":"s"},"#,
+        r#""rules":[{"apis":[{"path":{"type":"EXACT","value":"/charge"}}],"amounts":[{"maxAmount":5,"#,
+        r#""validDuration":"1s"}]}]}]"#
+    ),
     r#"1p[{"rule_name":"r","release_name":"r1"}]"#,
-    r#"1p[{"rule_name":"r","release_name":"g1","release_type":"gray","client_labels":[{"key":"zone","value":{"type":"IN","value":"a,b"}}]}]"#,
-    r#"2c[{"name":"r","namespace":"n","route_policy":"RulePolicy","routing_config":{"rules":[{"name":"one","sources":[{"namespace":"n","service":"t","arguments":[]}],"destinations":[{"namespace":"n","service":"s","labels":{"k":{"type":"EXACT","value":"v"}},"weight":100}]}]}}]"#,
+    concat!(
+        r#"1p[{"rule_name":"r","release_name":"g1","release_type":"gray","client_labels":[{"key":"zone","#,
+        r#""value":{"type":"IN","value":"a,b"}}]}]"#
+    ),
+    concat!(
+        r#"2c[{"name":"r","namespace":"n","route_policy":"RulePolicy","routing_config":{"rules":[{"name":"one","#,
+        r#""sources":[{"namespace":"n","service":"t","arguments":[]}],"destinations":[{"namespace":"n","#,
+        r#""service":"s","labels":{"k":{"type":"EXACT","value":"v"}},"weight":100}]}]}}]"#
+    ),
     r#"2p[{"rule_name":"r","release_name":"r1"}]"#,
-    r#"3c[{"name":"r","namespace":"n","level":"METHOD","ruleMatcher":{"source":{"service":"*","namespace":"*"},"destination":{"namespace":"n","service":"s"}},"block_configs":[{"name":"b","api":{"path":{"type":"EXACT","value":"/charge"}},"error_conditions":[{"input_type":"DELAY","condition":{"value":"300"}}],"trigger_conditions":[{"trigger_type":"ERROR_RATE","error_percent":50,"interval":60,"minimum_request":10}]}],"recoverCondition":{"sleep_window":60}}]"#,
+    concat!(
+        r#"3c[{"name":"r","namespace":"n","level":"METHOD","ruleMatcher":{"source":{"service":"*","namespace":"*"},"#,
+        r#""destination":{"namespace":"n","service":"s"}},"block_configs":[{"name":"b","#,
+        r#""api":{"path":{"type":"EXACT","value":"/charge"}},"error_conditions":[{"input_type":"DELAY","#,
+        r#""condition":{"value":"300"}}],"trigger_conditions":[{"trigger_type":"ERROR_RATE","error_percent":50,"#,
+        r#""interval":60,"minimum_request":10}]}],"recoverCondition":{"sleep_window":60}}]"#
+    ),
     r#"3p[{"rule_name":"r","release_name":"r1"}]"#,
 ];
 

@@ -8,9 +8,9 @@
 //! data.
 //!
 //! Reading order: [`command`], this file, `apply`, then the books (`services`, `configs`, …), whose containers are in
-//! `index`. Each book is a set of maps with the rules of change and the queries of one kind of thing. One that fits is a
-//! single file. One that does not is a folder: its `mod.rs` has the maps, their rows and the queries, `changes.rs` the
-//! rules of change, and each further file a part that this book alone needs.
+//! `index`. Each book is a set of maps with the rules of change and the queries of one kind of thing. One that fits is
+//! a single file. One that does not is a folder: its `mod.rs` has the maps, their rows and the queries, `changes.rs`
+//! the rules of change, and each further file a part that this book alone needs.
 
 pub mod access;
 pub mod access_keys;

@@ -124,7 +124,7 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 /// Logs refused connections, once in a while: a flood must not fill the log.
 fn log_refusal(log: &LogOnce, door: &str, reason: &dyn Display) {
     if log.is_due(()) {
-        tracing::warn!(door, %reason, "connections are turned away");
+        tracing::warn!(door, %reason, "connections are refused");
     }
 }
 

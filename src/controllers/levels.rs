@@ -38,6 +38,6 @@ async fn raise_if_due(lead: &Lead) {
         return;
     }
     if lead.propose("the level of the cluster", Command::Raise { level: next }).await.is_ok() {
-        tracing::info!(level = %next, "every member reads this level: it is the cluster's now");
+        tracing::info!(level = %next, "the cluster's level is raised: every member reads it");
     }
 }

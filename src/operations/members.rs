@@ -16,7 +16,7 @@ impl Operations {
             MembershipChange::Remove { node_id } => ("remove", *node_id),
             MembershipChange::Transfer { node_id } => ("transfer", *node_id),
         };
-        tracing::info!(?change, "membership change asked for");
+        tracing::info!(?change, "membership change requested");
         let changed = self.node.as_node().change_membership(change).await.map_err(Refusal::from);
         let code = changed.as_ref().map_or_else(|refusal| refusal.code, |()| Code::ExecuteSuccess);
         self.note_done(caller, action, "member", &node_id.to_string(), code);

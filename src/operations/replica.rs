@@ -23,7 +23,7 @@ use crate::raft::state::State;
 pub trait Replica: Send + Sync {
     /// The node itself, for all that is not of the state: members, backups, health, held requests.
     fn as_node(&self) -> &Node;
-    /// What the node does unasked.
+    /// Controllers of the node.
     fn controllers(&self) -> &Arc<Controllers>;
 
     fn state(&self) -> &Arc<State> {

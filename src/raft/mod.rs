@@ -6,11 +6,12 @@
 //! | part | modules |
 //! |---|---|
 //! | commands | [`proposal`] (byte form), [`leading`] (append and read on the leader), [`forwarded`], [`batching`] |
-//! | apply | [`machine`] (openraft's state machine), [`cost`] (size of a group), [`state`] (applied state), [`contents`] (texts on disk), [`state_size`] |
-//! | leadership | [`election`], [`lease`], [`lead`], [`freshness`], [`read_index`], [`read_barrier`], [`clock`], [`poll`] (progress of the peers) |
+//! | apply | [`machine`] (state machine), [`cost`] (of a group), [`state`], [`contents`] (on disk), [`state_size`] |
+//! | leadership | [`election`], [`lease`], [`lead`], [`freshness`], [`read_index`], [`read_barrier`], [`clock`] |
+//! | members' progress | [`poll`] |
 //! | membership | [`start`], [`formation`], [`members`], [`peer_admission`], [`lists`] |
 //! | keeping | [`compaction`], [`capacity`], [`backup`], [`transfer`], [`consistency_check`], [`checkpoint_hashes`] |
-//! | runtime | [`background`], [`threads`], [`status`], [`stuck`], [`disk_check`], [`vigil`] (ends of tokens), [`audit_log`] |
+//! | runtime | [`background`], [`threads`], [`status`], [`stuck`], [`disk_check`], [`vigil`], [`audit_log`] |
 
 #[cfg(test)]
 mod apply_test;

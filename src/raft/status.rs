@@ -314,8 +314,8 @@ impl Node {
         self.inner().caught_up_now.notified().await;
     }
 
-    /// The reason why this node is not up to date enough to serve, if it is not. Without a leader nobody is, and that is told as
-    /// such.
+    /// The reason why this node is not up to date enough to serve, if it is not. Without a leader nobody is, and that
+    /// is told as such.
     fn not_caught_up(&self) -> Option<String> {
         if !self.has_caught_up() {
             return Some("what was committed before this node started is still on its way to it".to_owned());

@@ -31,7 +31,7 @@ pub enum ReadRefusal {
     Unsigned(#[from] Flaw),
     #[error("nothing is released under this name")]
     NotFound,
-    #[error("this node has not yet applied what the client has been told of")]
+    #[error("this node has not yet applied the version that the client names")]
     Behind,
     #[error("the released file cannot be read: {0}")]
     Damaged(String),

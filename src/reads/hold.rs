@@ -229,7 +229,7 @@ mod tests {
         assert_eq!((hold.wait().await, begun.elapsed()), (Ok(HoldEnd::News(7)), Duration::ZERO));
     }
 
-    /// What waits for its moment is told then, and a change meanwhile is judged anew.
+    /// An answer that waits for its moment is given then, and a change meanwhile is judged anew.
     #[tokio::test(start_paused = true)]
     async fn news_wait_for_their_moment() {
         let bench = Bench::new();
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!((bench.ended("refused"), bench.ended("shutdown")), (1, 1));
     }
 
-    /// Where the answer depends on something else than is watched, that is watched from then on.
+    /// A key that the answer depends on and that is not watched yet is watched from then on.
     #[tokio::test(start_paused = true)]
     async fn other_keys_are_watched_from_then_on() {
         let bench = Bench { hub: Hub::new(2), ..Bench::new() };

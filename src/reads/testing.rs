@@ -46,9 +46,9 @@ pub(crate) struct Scene {
     pub(crate) questions: AtomicU64,
     pub(crate) is_at_horizon: AtomicBool,
     pub(crate) keys: Mutex<BTreeMap<String, AppKeys>>,
-    /// What the holder of the token may read.
+    /// Groups that the holder of the token may read.
     pub(crate) read_scope: Mutex<ReadScope>,
-    /// Whether the holder of the token may have what is sealed, and whether this node can open it.
+    /// True if the holder of the token may have sealed contents, and this node can open them.
     pub(crate) is_client: AtomicBool,
     pub(crate) has_key: AtomicBool,
     /// Milliseconds since 1970.

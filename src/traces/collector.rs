@@ -1,7 +1,7 @@
 //! One post to the collector: OTLP over HTTP, protobuf.
 //!
-//! Whom the node trusts there, and what headers it shows, stands in files of which it takes a look ([`CollectorRoute`]) that
-//! lasts for [`ROUTE_LASTS`], and no longer than the collector is content with it. So authorities and tokens are
+//! Whom the node trusts there, and what headers it shows, stands in files of which it takes a look ([`CollectorRoute`])
+//! that lasts for [`ROUTE_LASTS`], and no longer than the collector is content with it. So authorities and tokens are
 //! exchanged while the node runs.
 
 use std::io::Write;

@@ -118,30 +118,29 @@ pub(crate) struct Successor {
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Nothing {}
 
-pub(crate) const ADD: Doc = DOC
-    .says("A new node receives the log, without a vote; a known one is reached under another address from now on.")
-    .codes(&[REFUSED]);
+pub(crate) const ADD: Doc =
+    DOC.says("Adds a new node as a learner, or changes the address of a member.").codes(&[REFUSED]);
 
 pub(crate) async fn add(app: State<App>, caller: Caller, Object(order): Object<Addition>) -> ApiResult {
     let Addition { id, peer } = order;
     change(&app, &caller, MembershipChange::Add { node_id: id, peer }).await
 }
 
-pub(crate) const PROMOTE: Doc = DOC.says("A member that answers and has caught up gets a vote.").codes(&[REFUSED]);
+pub(crate) const PROMOTE: Doc = DOC.says("Promotes a learner that has caught up to a voter.").codes(&[REFUSED]);
 
 pub(crate) async fn promote(app: State<App>, caller: Caller, Object(order): Object<Member>) -> ApiResult {
     change(&app, &caller, MembershipChange::Promote { node_id: order.id }).await
 }
 
 pub(crate) const REMOVE: Doc = DOC
-    .says("A member leaves for good, and its id is spent; one that has left already is a success.")
+    .says("A member leaves for good, and its id is never reused; one that has left already is a success.")
     .codes(&[REFUSED]);
 
 pub(crate) async fn remove(app: State<App>, caller: Caller, Object(order): Object<Member>) -> ApiResult {
     change(&app, &caller, MembershipChange::Remove { node_id: order.id }).await
 }
 
-pub(crate) const TRANSFER: Doc = DOC.says("Another voter takes the lead.").codes(&[REFUSED]);
+pub(crate) const TRANSFER: Doc = DOC.says("Transfers leadership to another voter.").codes(&[REFUSED]);
 
 pub(crate) async fn transfer(app: State<App>, caller: Caller, Object(order): Object<Successor>) -> ApiResult {
     change(&app, &caller, MembershipChange::Transfer { node_id: order.to }).await

@@ -12,7 +12,7 @@ use crate::openapi::Param;
 const DOC: Doc = Doc::new("Health");
 const METRICS_TYPE: &str = "text/plain; version=0.0.4";
 
-pub(crate) const LIVE: Doc = DOC.says("Whether the process works.").gives_raw(&[(200, "text/plain", "It works.")]);
+pub(crate) const LIVE: Doc = DOC.says("Reports that the process works.").gives_raw(&[(200, "text/plain", "It works.")]);
 
 /// The process works.
 pub(crate) async fn live() -> &'static str {
@@ -20,7 +20,7 @@ pub(crate) async fn live() -> &'static str {
 }
 
 pub(crate) const READY: Doc = DOC
-    .says("Whether this node may get traffic: it knows a leader, has caught up and can write.")
+    .says("Readiness of this node: it knows a leader, has caught up and can write.")
     .query(&[&[Param::switch("verbose", "Names every check, not only those that fail.")]])
     .gives_raw(&[(200, "text/plain", "It may."), (503, "text/plain", "It may not; failing checks are named.")]);
 

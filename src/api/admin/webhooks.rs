@@ -18,7 +18,7 @@ const FIELDS: &[Code] = &[Code::InvalidParameter, Code::InvalidNamespaceName, Co
 const FILTERS: &[Param] = &[Param::text("name", "Exact, or with `*` a glob that ignores case.")];
 
 pub(crate) const LIST: Doc = DOC
-    .says("A page of the webhooks and how far each was told, newest change first; never with a secret.")
+    .says("A page of the webhooks with the progress of their deliveries, newest change first; never with a secret.")
     .query(&[FILTERS, PAGING])
     .gives(Shape::list::<WebhookView>("data"));
 

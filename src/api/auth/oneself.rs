@@ -31,8 +31,7 @@ struct OneselfView<'a> {
     until: String,
 }
 
-pub(crate) const SHOW: Doc =
-    DOC.says("Who the caller is, and what was granted to it.").gives(Shape::single::<OneselfView>("user"));
+pub(crate) const SHOW: Doc = DOC.says("The caller and its grants.").gives(Shape::single::<OneselfView>("user"));
 
 pub(crate) async fn show(State(app): State<App>, caller: Caller, _: Fresh) -> Response {
     let Oneself { name, grants, verbs, signed_in_by, until } = app.oneself(&caller);

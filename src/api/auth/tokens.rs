@@ -75,7 +75,7 @@ pub(crate) async fn rotate(
 }
 
 pub(crate) const DELETE: Doc = WRITE
-    .says("Retires tokens by name, at once and on every node; one that is not there is success.")
+    .says("Deletes tokens by name, at once and on every node; one that is not there is success.")
     .codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(crate) async fn delete(

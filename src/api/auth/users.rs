@@ -96,7 +96,7 @@ struct RoleView {
 }
 
 pub(crate) const ROLES: Doc =
-    DOC.says("The roles that a grant may name, with what each lets do.").gives(Shape::list::<RoleView>("data"));
+    DOC.says("The roles for grants, with the verbs of each.").gives(Shape::list::<RoleView>("data"));
 
 pub(crate) async fn roles() -> Response {
     let listed = Listed { rows: Role::ALL.to_vec(), ..Listed::amount(Role::ALL.len()) };

@@ -13,7 +13,7 @@ pub(crate) const CODES: &[Code] = &[Code::NoDataKey, Code::DecryptConfigFileExce
 pub(crate) const READ_CODES: &[Code] = &[Code::NoDataKey, Code::DecryptConfigFileException];
 
 pub(crate) const ALGORITHMS: Doc = Doc::new("Config files")
-    .says("How the contents of files are encrypted that ask for it (`encrypted`).")
+    .says("The algorithms for the contents of files with `encrypted`.")
     .gives(Shape::single::<Vec<String>>("algorithms"));
 
 pub(crate) async fn algorithms() -> Response {

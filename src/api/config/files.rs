@@ -100,7 +100,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
 
 pub(crate) const CREATE: Doc = WRITE
     .says(
-        "Creates files, which clients see when they are published; a missing namespace and group are made. A content \
+        "Creates files, which clients see once published; a missing namespace and group are made. A content \
          that is not well-formed by its format is kept, and its answer has `warnings` with line and column. With \
          `encrypted` the content is kept encrypted under `--data-key-file`: no list, search, export or backup shows \
          it.",

@@ -196,7 +196,7 @@ pub(crate) async fn withdraw(app: State<App>, caller: Caller, Noted(batch): Note
 }
 
 pub(crate) const HISTORY: Doc = DOC
-    .says("What became of the releases of one file, newest first; of many events the newest 200.")
+    .says("The release history of one file, newest first: the newest 200 events.")
     .query(&[KEY, PAGING])
     .gives(Shape::releases::<EventView>("data"))
     .codes(&[&[Code::InvalidConfigFileName]]);

@@ -9,7 +9,7 @@ use crate::catalog::history::Thing;
 use crate::model::code::Code;
 
 pub(crate) const SUBSCRIBERS: Doc = Doc::new("Config releases")
-    .says("Who has what: the clients of all nodes that pulled a file and poll for it, with the release that each has.")
+    .says("The clients of all nodes that pulled a file and poll for it, with the release of each.")
     .query(&[KEY, PAGING])
     .gives(Shape::whole::<Subscribers>())
     .codes(&[&[Code::InvalidConfigFileName, Code::NotFoundResource]]);

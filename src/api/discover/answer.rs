@@ -25,10 +25,10 @@ use crate::reads::{DiscoveryKind, Findings, Found, Question};
 pub(super) struct Described {
     code: u32,
     info: String,
-    /// What was asked for, in words.
+    /// Requested data, in words.
     r#type: String,
     service: DiscoveredService<'static>,
-    /// What the node had applied: in the next question it keeps the client from stepping back.
+    /// Index that the node had applied: in the next request it keeps the client from stepping back.
     #[serde(rename = "applied_index")]
     applied_index: u64,
     /// The service that was meant, if an alias was asked for.

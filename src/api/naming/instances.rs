@@ -218,7 +218,7 @@ pub(crate) async fn register_one(app: State<App>, caller: Caller, batch: Batch<I
 }
 
 pub(crate) const DEREGISTER_ONE: Doc =
-    WRITE_ONE.says("An instance takes itself away.").codes(&[FIELDS, &[Code::DataConflict]]);
+    WRITE_ONE.says("An instance deregisters itself.").codes(&[FIELDS, &[Code::DataConflict]]);
 
 /// [`delete`] for one instance.
 pub(crate) async fn deregister_one(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {

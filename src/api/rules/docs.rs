@@ -168,7 +168,7 @@ pub(crate) fn history(family: Family) -> Doc {
 
 pub(crate) fn diff(family: Family) -> Doc {
     doc(family)
-        .says("What is different between two of: the draft of a rule, what is in force, and any release of it.")
+        .says("The difference between two of: the draft of a rule, the release in force, and any release of it.")
         .query(&[ONE_RULE, SIDES])
         .gives(Shape::single::<Difference>("diff"))
         .codes(&[&[Code::InvalidParameter, Code::NotFoundResource]])

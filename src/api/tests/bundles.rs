@@ -127,7 +127,7 @@ async fn files_are_copied_to_another_namespace() {
     // More than one command takes.
     let file = |n: usize| {
         json!({ "namespace": "n", "group": format!("g{}", n % 2), "name": format!("f{n:03}.json"),
-        "content": format!("[{n}]") })
+            "content": format!("[{n}]") })
     };
     for from in [0, 100, 200] {
         send(FILES, (from..from + 100).map(file).collect()).await;

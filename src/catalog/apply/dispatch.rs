@@ -152,7 +152,8 @@ impl Catalog {
             Command::WebhooksTold(items) => each(items, |item| self.note_told(ctx, &item, changes)),
             Command::ChangePassword { name, password_hash, replaces } => {
                 // One's own needs no more than the old one.
-                let is_own = matches!(principal, Principal::Holder(holder) if holder.name == name && replaces.is_some());
+                let is_own =
+                    replaces.is_some() && matches!(principal, Principal::Holder(holder) if holder.name == name);
                 let verbs: &[Verb] = if is_own { &[] } else { &[Verb::Manage] };
                 self.each_judged(&AuthCheck { verbs, ..check(Op::Update) }, vec![password_hash], changes,
                     |catalog, _| catalog.target_of_user(&name),

@@ -1,5 +1,5 @@
-//! Application of one log entry: the [`command`], its [`authorization`], its [`dispatch`] to the book that it changes, and
-//! what comes of it ([`change`], [`row`]). Beside these is what is the same for all books: repeated commands
+//! Application of one log entry: the [`command`], its [`authorization`], its [`dispatch`] to the book that it changes,
+//! and what comes of it ([`change`], [`row`]). Beside these is what is the same for all books: repeated commands
 //! ([`idempotency`]), the life cycle of [`releases`], and what is pruned of them ([`retention`]).
 
 mod auth_targets;

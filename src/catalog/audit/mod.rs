@@ -63,8 +63,8 @@ impl AuditRow {
     }
 }
 
-/// Items of a row: one for each that was audited, and one for all refusals of a kind: whoever is refused a hundred times
-/// in one batch pushes no hundred rows out of the trail. None of them where they are muted.
+/// Items of a row: one for each that was audited, and one for all refusals of a kind: whoever is refused a hundred
+/// times in one batch pushes no hundred rows out of the trail. None of them where they are muted.
 fn audit_items(audited: Vec<AuditedItem>, mutes_refusals: bool) -> Vec<AuditItem> {
     let is_refused = |code: Code| matches!(code, Code::NotAllowedAccess | Code::TokenNotExisted);
     let mut items: Vec<AuditItem> = Vec::with_capacity(audited.len());

@@ -188,8 +188,8 @@ impl<T: Placed + Clone> Listed<T> {
         listed
     }
 
-    /// A page of what `listed` has, in the order of the list or by key. By key the rows are those that `onward` gives from
-    /// a place on, and `is_wanted` holds of those that the list has.
+    /// A page of what `listed` has, in the order of the list or by key. By key the rows are those that `onward` gives
+    /// from a place on, and `is_wanted` holds of those that the list has.
     pub(in crate::catalog) fn ordered<'a, R: Iterator<Item = &'a T>>(
         page: &Page,
         namespace: &Option<NameFilter>,

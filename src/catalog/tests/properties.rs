@@ -376,7 +376,11 @@ proptest! {
                     release.version)).or_insert_with(|| release.content.to_string());
                 prop_assert_eq!(&*release.content, first.as_str());
             }
-            let mut active: Vec<_> = releases.iter().filter(|release| release.active && release.release_type == ReleaseType::Normal).map(|release| &release.key).collect();
+            let mut active: Vec<_> = releases
+                .iter()
+                .filter(|release| release.active && release.release_type == ReleaseType::Normal)
+                .map(|release| &release.key)
+                .collect();
             let count = active.len();
             active.dedup();
             active.sort();

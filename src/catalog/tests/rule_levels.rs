@@ -44,7 +44,7 @@ fn an_optional_object_is_taken_away_by_an_empty_one() {
     let there = json!({"namespace": "a", "service": "s"});
     let route = |caller: serde_json::Value, callee: serde_json::Value| {
         json!({"routing_config": {"caller": caller,
-        "callee": callee}})
+            "callee": callee}})
     };
     for (family, set, empty) in [
         (Family::RateLimit, json!({"report": {"interval": "1s"}}), json!({"report": {}})),

@@ -83,7 +83,7 @@ async fn what_is_far_above_needs_no_further_question() {
     assert_eq!(served.metrics.foreign_ids.get(), 6);
 }
 
-/// What arrives while it is looked for is of this cluster, and counted as nothing else.
+/// An id that arrives while it is looked for is of this cluster, and counted as nothing else.
 #[tokio::test(start_paused = true)]
 async fn what_arrives_in_the_same_moment_is_not_of_elsewhere() {
     let served = served();

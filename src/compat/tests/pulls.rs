@@ -13,7 +13,10 @@ async fn configs_answers_with_all_five_members() {
     assert_eq!(got.status, StatusCode::OK);
     assert_eq!(
         got.text(),
-        r#"{"appId":"app","cluster":"default","namespaceName":"application","configurations":{"k1":"v1","k2":"中"},"releaseKey":"default-app-application-1"}"#
+        concat!(
+            r#"{"appId":"app","cluster":"default","namespaceName":"application","configurations":{"k1":"v1","#,
+            r#""k2":"中"},"releaseKey":"default-app-application-1"}"#
+        )
     );
     for (name, value) in [
         ("content-type", "application/json;charset=UTF-8"),

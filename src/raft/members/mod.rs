@@ -80,7 +80,7 @@ impl Node {
         let Ok(_turn) = self.inner().membership_turn.try_lock() else { return };
         match write(self, ChangeMembers::AddVoterIds(BTreeSet::new()), false).await {
             ProposeOutcome::Done { .. } => {
-                tracing::info!("a change of voters that a lost leader had begun is finished");
+                tracing::info!("a change of voters begun by a lost leader is finished");
             }
             other => tracing::warn!(?other, "a change of voters is unfinished"),
         }

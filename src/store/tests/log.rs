@@ -94,7 +94,7 @@ async fn vote_log_and_marks_survive_a_restart() {
     assert!(!store.is_fresh().expect("readable"));
 }
 
-/// What a power loss may leave: the note of how far the log is committed, and less of the log, or what was there
+/// A power loss may leave the note of how far the log is committed, and less of the log, or what was there
 /// before.
 #[tokio::test]
 async fn a_note_of_an_entry_that_the_log_has_not_counts_for_nothing() {
