@@ -111,12 +111,12 @@ async fn changed(console: &Console, visitor: &Visitor, fields: &Fields) -> Resul
     let name = fields.get("name").to_owned();
     let user = |disabled| UserRequest { name: name.clone(), disabled, ..UserRequest::default() };
     let done = match fields.get("change") {
-        "disable" => console.users(caller, Op::Update, vec![Ok(user(Some(true)))]).await,
-        "enable" => console.users(caller, Op::Update, vec![Ok(user(Some(false)))]).await,
-        "delete" => console.users(caller, Op::Delete, vec![Ok(user(None))]).await,
+        "disable" => console.operations.users(caller, Op::Update, vec![Ok(user(Some(true)))]).await,
+        "enable" => console.operations.users(caller, Op::Update, vec![Ok(user(Some(false)))]).await,
+        "delete" => console.operations.users(caller, Op::Delete, vec![Ok(user(None))]).await,
         "retire" => {
             let request = ServiceTokenRequest { name, ..ServiceTokenRequest::default() };
-            console.delete_tokens(caller, vec![Ok(request)]).await
+            console.operations.delete_tokens(caller, vec![Ok(request)]).await
         }
         _ => Err(Code::InvalidParameter.into()),
     };

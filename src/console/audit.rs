@@ -50,7 +50,7 @@ impl Change {
 
 /// Newest changes, at most `limit`.
 pub(super) async fn newest(console: &Console, limit: usize) -> Result<Vec<Change>, Refusal> {
-    console.audit(Filter::default(), Page::new(0, limit), changes).await.map(|listed| listed.rows)
+    console.operations.audit(Filter::default(), Page::new(0, limit), changes).await.map(|listed| listed.rows)
 }
 
 fn changes(listed: Listed<AuditEvent>) -> Listed<Change> {
@@ -76,7 +76,7 @@ impl Trail {
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query: Fields) -> Response {
     let frame = visitor.frame(Section::Audit);
     let found = match wanted(&visitor, &query) {
-        Ok(filter) => console.audit(filter, Pager::page_of(&query), changes).await,
+        Ok(filter) => console.operations.audit(filter, Pager::page_of(&query), changes).await,
         Err(refusal) => Err(refusal),
     };
     match found {

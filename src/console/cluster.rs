@@ -51,7 +51,7 @@ async fn shown(console: &Console, visitor: &Visitor) -> Result<ClusterPage, Refu
 /// The whole state as one file, for `thuban restore`. By a form: a link on a page of others begins none.
 pub(super) async fn backup(State(console): State<Console>, Form { visitor, .. }: Form) -> Response {
     let taken = match visitor.caller.check_everywhere(Verb::Operate) {
-        Ok(()) => console.backup(&visitor.caller).await,
+        Ok(()) => console.operations.backup(&visitor.caller).await,
         Err(refusal) => Err(refusal),
     };
     match taken {
@@ -91,5 +91,5 @@ async fn changed(console: &Console, visitor: &Visitor, fields: &Fields) -> Resul
         "snapshot" => return Ok(console.node.as_node().snapshot().await?),
         _ => return Err(Code::InvalidParameter.into()),
     };
-    console.change_membership(&visitor.caller, change).await
+    console.operations.change_membership(&visitor.caller, change).await
 }

@@ -125,7 +125,7 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<T
         let templates = catalog.templates.list(&None, &Rows::new(0, limits::PAGE_ROWS_MAX)).rows;
         (branches(catalog, &read_scope), files, templates.iter().map(|template| template.name.clone()).collect())
     };
-    let (branches, files, templates) = console.scan(FAR, find, |found| found).await?;
+    let (branches, files, templates) = console.operations.scan(FAR, find, |found| found).await?;
     let pager = Pager::new("/ui/config", &query, &files);
     let frame = visitor.frame(Section::Config);
     let edits = visitor.may_somewhere(Verb::Edit);
@@ -168,7 +168,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
         encrypted: fields.is_set("encrypted").then_some(true),
         ..named_file(&key)
     };
-    let made = console.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await;
+    let made = console.operations.config_files(&visitor.caller, Op::Create, vec![Ok(draft)]).await;
     match one(made.map(|(outcomes, _)| outcomes)) {
         Ok(_) => on_to(&link(&key), Deed::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
@@ -247,9 +247,10 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
         let in_force = catalog.configs.active_release(&wanted).cloned();
         Ok((of(catalog, frame, file, edits, releases_them), file.clone(), in_force))
     };
-    let (mut page, file, in_force) = console.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
+    let (mut page, file, in_force) = console.operations.scan(FAR, find, |found: Result<_, Refusal>| found).await??;
     // What is kept encrypted is shown to who may edit it; a node that cannot read it says so.
-    let content = |encrypted, content: &Content| console.shown_content(&visitor.caller, key, encrypted, content);
+    let content =
+        |encrypted, content: &Content| console.operations.shown_content(&visitor.caller, key, encrypted, content);
     match content(file.encrypted, &file.content) {
         Ok(Some(text)) => {
             let before = in_force.and_then(|release| content(release.encrypted, &release.content).ok().flatten());
@@ -265,7 +266,7 @@ async fn shown(console: &Console, visitor: &Visitor, key: &ConfigKey) -> Result<
             page.frame = page.frame.refused(&refusal);
         }
     }
-    let (_, faults) = console.faults(&visitor.caller, vec![Ok(named_file(key))]).await?;
+    let (_, faults) = console.operations.faults(&visitor.caller, vec![Ok(named_file(key))]).await?;
     page.faults = faults.into_iter().flatten().collect();
     page.holders = Holders::of(console, &Thing::File(key.clone())).await;
     Ok(page)
@@ -326,7 +327,11 @@ pub(super) async fn save(State(console): State<Console>, form: Form) -> Response
         revision: fields.given("revision"),
         ..named_file(&key)
     };
-    let saved = console.config_files(&visitor.caller, Op::Update, vec![Ok(draft)]).await.map(|(outcomes, _)| outcomes);
+    let saved = console
+        .operations
+        .config_files(&visitor.caller, Op::Update, vec![Ok(draft)])
+        .await
+        .map(|(outcomes, _)| outcomes);
     match one(saved) {
         Ok(_) => on_to(&link(&key), Deed::Drafted),
         Err(refusal) => {
@@ -351,7 +356,7 @@ pub(super) async fn delete(State(console): State<Console>, form: Form) -> Respon
     if let Err(refusal) = visitor.check(Verb::Edit, &key.namespace, &key.group) {
         return visitor.barred(&console, &refusal);
     }
-    let deleted = console.config_files(&visitor.caller, Op::Delete, vec![Ok(named_file(&key))]).await;
+    let deleted = console.operations.config_files(&visitor.caller, Op::Delete, vec![Ok(named_file(&key))]).await;
     match one(deleted.map(|(outcomes, _)| outcomes)) {
         Ok(_) => on_to("/ui/config", Deed::Deleted),
         Err(refusal) => refused(&visitor, shown(&console, &visitor, &key).await, &refusal),
@@ -375,7 +380,7 @@ pub(super) async fn release(State(console): State<Console>, form: Form) -> Respo
                 publish_at: rollout.at,
                 ..named(&key)
             };
-            one(console.publish_files(&visitor.caller, vec![Ok(draft)], fields.is_set("force")).await)
+            one(console.operations.publish_files(&visitor.caller, vec![Ok(draft)], fields.is_set("force")).await)
         }
         Err(refusal) => Err(refusal),
     };
@@ -402,7 +407,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
         Some(op) => {
             let to_previous = (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous"));
             let draft = ConfigReleaseDraft { name: fields.given("release"), to_previous, ..named(&key) };
-            one(console.change_config_releases(&visitor.caller, op, vec![Ok(draft)]).await)
+            one(console.operations.change_config_releases(&visitor.caller, op, vec![Ok(draft)]).await)
         }
         None => Err(Code::InvalidParameter.into()),
     };

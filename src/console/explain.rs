@@ -161,7 +161,11 @@ pub(super) async fn show(
         Err(refusal) => return refused(shown, &refusal),
     };
     for (name, draft) in [(shown.frame.t.released, false), (shown.frame.t.saved, true)] {
-        match console.explain(&visitor.caller, family, Sketch { draft, ..sketch.clone() }, Judgement::of).await {
+        match console
+            .operations
+            .explain(&visitor.caller, family, Sketch { draft, ..sketch.clone() }, Judgement::of)
+            .await
+        {
             Ok(side) => shown.sides.push((name, side)),
             Err(refusal) => return refused(shown, &refusal),
         }

@@ -94,7 +94,7 @@ pub(super) async fn namespaces(State(console): State<Console>, visitor: Visitor,
             badge: ("", ""),
         })
     };
-    match console.scan(FAR, find, |listed| listed).await {
+    match console.operations.scan(FAR, find, |listed| listed).await {
         Ok(listed) => {
             let pager = Pager::new("/ui/namespaces", &query, &listed);
             let t = frame.t;

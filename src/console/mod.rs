@@ -74,14 +74,6 @@ pub struct Console {
     settings: Arc<ConsoleSettings>,
 }
 
-impl std::ops::Deref for Console {
-    type Target = Operations;
-
-    fn deref(&self) -> &Operations {
-        &self.operations
-    }
-}
-
 impl Console {
     pub fn new(operations: Arc<Operations>, settings: ConsoleSettings) -> Self {
         Console { node: operations.node().clone(), operations, settings: Arc::new(settings) }

@@ -49,7 +49,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 }
 
 fn shown(console: &Console, visitor: &Visitor) -> Result<OneselfPage, Refusal> {
-    let oneself = console.oneself(&visitor.caller);
+    let oneself = console.operations.oneself(&visitor.caller);
     let verbs: Vec<_> = oneself.verbs.iter().map(|verb| verb.word()).collect();
     let own = match &visitor.caller.credential {
         Credential::Token(hash) => hash.id(),
@@ -68,7 +68,7 @@ fn shown(console: &Console, visitor: &Visitor) -> Result<OneselfPage, Refusal> {
         grants: in_words(&oneself.grants),
         verbs: verbs.join(", "),
         until: oneself.until.map(Timestamp::text).unwrap_or_default(),
-        sessions: console.sessions(&visitor.caller, None)?.iter().map(|session| row(session)).collect(),
+        sessions: console.operations.sessions(&visitor.caller, None)?.iter().map(|session| row(session)).collect(),
     })
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn change(State(console): State<Console>, form: Form) -> Respon
 
 async fn ended(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Response, Refusal> {
     let request = SessionRequest { id: fields.get("id").to_owned() };
-    one(console.end_sessions(&visitor.caller, vec![Ok(request)]).await)?;
+    one(console.operations.end_sessions(&visitor.caller, vec![Ok(request)]).await)?;
     Ok(on_to(PATH, Deed::Changed))
 }
 
@@ -115,7 +115,7 @@ async fn replaced(console: &Console, visitor: &Visitor, fields: &Fields) -> Resu
         old_password: Some(fields.raw("old_password").to_owned()),
         new_password: fields.raw("new_password").to_owned(),
     };
-    console.change_password(&visitor.caller, request).await?;
+    console.operations.change_password(&visitor.caller, request).await?;
     let mut response = Redirect::to("/ui/sign-in").into_response();
     response.headers_mut().append(SET_COOKIE, session::end(console));
     Ok(response)

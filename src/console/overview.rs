@@ -60,7 +60,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
     let read_scope = visitor.caller.read_scope();
     let texts = frame.t;
     let find = move |catalog: &Catalog| counts(texts, catalog, &read_scope);
-    let counts = console.scan(FAR, find, |counts| counts).await.unwrap_or_default();
+    let counts = console.operations.scan(FAR, find, |counts| counts).await.unwrap_or_default();
     let changes = if frame.manages { newest(&console, CHANGES_SHOWN).await.ok() } else { None };
     page(&OverviewPage { frame, status, counts, changes })
 }

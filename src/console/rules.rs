@@ -129,7 +129,7 @@ pub(super) async fn list(
     let reach = console.node.state().catalog().rules.of(family).reach(&filter, &rows);
     let find =
         move |catalog: &Catalog| catalog.rules.of(family).list(&filter, &rows).map(|rule| RuleRow::of(catalog, &rule));
-    match console.scan(reach, find, |listed| listed).await {
+    match console.operations.scan(reach, find, |listed| listed).await {
         Ok(listed) => {
             let pager = Pager::new(&format!("/ui/rules/{kind}"), &query, &listed);
             let frame = visitor.frame(Section::Rules);
@@ -290,7 +290,7 @@ pub(super) async fn create(State(console): State<Console>, Path(kind): Path<Stri
         return page(&unsaved(&visitor, family, typed));
     }
     let made = match typed.draft(family) {
-        Ok(draft) => one(console.rules(&visitor.caller, Op::Create, vec![Ok(draft)]).await),
+        Ok(draft) => one(console.operations.rules(&visitor.caller, Op::Create, vec![Ok(draft)]).await),
         Err(refusal) => Err(refusal),
     };
     match made {
@@ -326,7 +326,7 @@ pub(super) async fn save(
     let saved = match typed.draft(family) {
         Ok(RuleDraft { mut head, body }) => {
             (head.id, head.revision) = (Some(id.clone()), fields.given("revision"));
-            one(console.rules(&visitor.caller, Op::Update, vec![Ok(RuleDraft { head, body })]).await)
+            one(console.operations.rules(&visitor.caller, Op::Update, vec![Ok(RuleDraft { head, body })]).await)
         }
         Err(refusal) => Err(refusal),
     };
@@ -349,7 +349,7 @@ pub(super) async fn delete(
     let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.read_scope()) {
         Ok(rule) => {
             let draft = read_rule(family, &serde_json::json!({ "id": rule.id }).to_string());
-            one(console.rules(&form.visitor.caller, Op::Delete, vec![draft]).await)
+            one(console.operations.rules(&form.visitor.caller, Op::Delete, vec![draft]).await)
         }
         Err(refusal) => Err(refusal),
     };
@@ -383,7 +383,7 @@ pub(super) async fn release(
                 revision: fields.given("revision"),
                 ..RuleReleaseDraft::default()
             };
-            one(console.publish_rules(&visitor.caller, family, vec![Ok(draft)]).await)
+            one(console.operations.publish_rules(&visitor.caller, family, vec![Ok(draft)]).await)
         }
         Err(refusal) => Err(refusal),
     };
@@ -409,7 +409,7 @@ pub(super) async fn change(
         to_previous: (op == ReleaseOp::Withdraw).then(|| fields.is_set("to_previous")),
         ..RuleReleaseDraft::default()
     };
-    let changed = one(console.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
+    let changed = one(console.operations.change_rule_releases(&visitor.caller, family, op, vec![Ok(draft)]).await);
     done(&console, &visitor, family, &id, changed.map(|_| Deed::Changed), Fields::default()).await
 }
 

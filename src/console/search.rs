@@ -47,7 +47,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor, query
         return page(&SearchPage { frame, query, hits: Vec::new(), more: 0 });
     }
     let find = move |catalog: &Catalog| found(t, catalog, &read_scope, NameFilter::parse(&rules::searched(&text)));
-    match console.scan(FAR, find, |found| found).await {
+    match console.operations.scan(FAR, find, |found| found).await {
         Ok((hits, more)) => page(&SearchPage { frame, query, hits, more }),
         Err(refusal) => failed(visitor.texts, &refusal),
     }

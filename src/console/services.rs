@@ -89,7 +89,7 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<S
         let listed = catalog.services.list(&filter, &catalog.instances, &rows);
         listed.map(|service| ServiceRow::of(catalog, &service))
     };
-    let listed = console.scan(reach, find, |listed| listed).await?;
+    let listed = console.operations.scan(reach, find, |listed| listed).await?;
     let pager = Pager::new("/ui/services", &query, &listed);
     let frame = visitor.frame(Section::Services);
     let edits = visitor.may_somewhere(Verb::Edit);
@@ -109,7 +109,7 @@ pub(super) async fn create(State(console): State<Console>, form: Form) -> Respon
         ..ServiceDraft::default()
     };
     let named = link(fields.get("namespace"), fields.get("name"));
-    match one(console.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
+    match one(console.operations.services(&visitor.caller, Op::Create, vec![Ok(draft)]).await) {
         Ok(_) => on_to(&named, Deed::Created),
         Err(refusal) => match listed(&console, &visitor, fields).await {
             Ok(list) => page_refused(refusal.code, &ServicesPage { frame: list.frame.refused(&refusal), ..list }),
@@ -161,7 +161,7 @@ async fn shown(console: &Console, visitor: &Visitor, query: &Fields) -> Result<S
     let edits = visitor.may(Verb::Edit, query.get("namespace"), query.get("name"));
     let query = query.clone();
     let find = move |catalog: &Catalog| whole(catalog, frame, &read_scope, &query, edits);
-    console.scan(crate::operations::FAR, find, |page| page).await?
+    console.operations.scan(crate::operations::FAR, find, |page| page).await?
 }
 
 fn whole(
@@ -238,12 +238,18 @@ pub(super) async fn change_instance(State(console): State<Console>, form: Form) 
     let caller = &visitor.caller;
     let done = match fields.get("change") {
         "isolate" => {
-            console.instances(caller, Op::Update, vec![Ok(InstanceDraft { isolate: Some(true), ..draft })]).await
+            console
+                .operations
+                .instances(caller, Op::Update, vec![Ok(InstanceDraft { isolate: Some(true), ..draft })])
+                .await
         }
         "join" => {
-            console.instances(caller, Op::Update, vec![Ok(InstanceDraft { isolate: Some(false), ..draft })]).await
+            console
+                .operations
+                .instances(caller, Op::Update, vec![Ok(InstanceDraft { isolate: Some(false), ..draft })])
+                .await
         }
-        "delete" => console.instances(caller, Op::Delete, vec![Ok(draft)]).await,
+        "delete" => console.operations.instances(caller, Op::Delete, vec![Ok(draft)]).await,
         _ => Err(Refusal::new(Code::InvalidParameter, "change")),
     };
     match one(done) {

@@ -145,7 +145,7 @@ impl FromRequestParts<Console> for Visitor {
         // so.
         let is_behind = parts.method.is_safe() && console.node.await_linearizable().await.is_err();
         let credential = Credential::Token(token_hash(&token_of(cookie)));
-        match console.identify(credential, sender, request).await {
+        match console.operations.identify(credential, sender, request).await {
             Ok(caller) => {
                 let done = Deed::of_query(&Fields::parse(parts.uri.query().unwrap_or_default().as_bytes()));
                 let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str).to_owned();

@@ -74,7 +74,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
     drop(fields);
     let cookie = new_token();
     let token = session::token_of(&cookie);
-    match console.sign_in(Applicant { name, password, sender, agent, request: id, token }).await {
+    match console.operations.sign_in(Applicant { name, password, sender, agent, request: id, token }).await {
         Ok(SignedIn { .. }) => {
             let mut response = Redirect::to(&to).into_response();
             let cookies = response.headers_mut();
@@ -99,7 +99,7 @@ pub(super) async fn sign_in(State(console): State<Console>, request: Request) ->
 
 pub(super) async fn sign_out(State(console): State<Console>, form: Form) -> Response {
     // What cannot be told to the leader now ends with the cookie, here at least.
-    let _ = console.sign_out(&form.visitor.caller).await;
+    let _ = console.operations.sign_out(&form.visitor.caller).await;
     let mut response = Redirect::to("/ui/sign-in").into_response();
     response.headers_mut().append(SET_COOKIE, session::end(&console));
     response

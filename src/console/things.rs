@@ -329,19 +329,21 @@ async fn write(
 ) -> Result<Option<String>, Refusal> {
     let caller = &visitor.caller;
     let done = match (sort, op) {
-        (Sort::Namespaces, op) => console.namespaces(caller, op, read(given)).await,
-        (Sort::Aliases, op) => console.aliases(caller, op, read(given)).await,
-        (Sort::Groups, op) => console.config_groups(caller, op, read(given)).await,
-        (Sort::Services, op) => console.services(caller, op, read::<ServiceDraft>(given)).await,
-        (Sort::Templates, op) => console.config_templates(caller, op, read(given)).await.map(|(outcomes, _)| outcomes),
-        (Sort::Users, op) => console.users(caller, op, read(given)).await,
-        (Sort::Tokens, Op::Create) => return one_drawn(console.create_tokens(caller, read(given)).await),
-        (Sort::Tokens, Op::Update) => console.update_tokens(caller, read(given)).await,
-        (Sort::Tokens, Op::Delete) => console.delete_tokens(caller, read(given)).await,
-        (Sort::AccessKeys, op) => return one_drawn(console.access_keys(caller, op, read(given)).await),
-        (Sort::Webhooks, op) => return one_drawn(console.webhooks(caller, op, read(given)).await),
+        (Sort::Namespaces, op) => console.operations.namespaces(caller, op, read(given)).await,
+        (Sort::Aliases, op) => console.operations.aliases(caller, op, read(given)).await,
+        (Sort::Groups, op) => console.operations.config_groups(caller, op, read(given)).await,
+        (Sort::Services, op) => console.operations.services(caller, op, read::<ServiceDraft>(given)).await,
+        (Sort::Templates, op) => {
+            console.operations.config_templates(caller, op, read(given)).await.map(|(outcomes, _)| outcomes)
+        }
+        (Sort::Users, op) => console.operations.users(caller, op, read(given)).await,
+        (Sort::Tokens, Op::Create) => return one_drawn(console.operations.create_tokens(caller, read(given)).await),
+        (Sort::Tokens, Op::Update) => console.operations.update_tokens(caller, read(given)).await,
+        (Sort::Tokens, Op::Delete) => console.operations.delete_tokens(caller, read(given)).await,
+        (Sort::AccessKeys, op) => return one_drawn(console.operations.access_keys(caller, op, read(given)).await),
+        (Sort::Webhooks, op) => return one_drawn(console.operations.webhooks(caller, op, read(given)).await),
         (Sort::Settings, _) => {
-            return console.change_settings(caller, SettingsChange::read(&given)?).await.map(|_| None);
+            return console.operations.change_settings(caller, SettingsChange::read(&given)?).await.map(|_| None);
         }
     };
     one(done).map(|_| None)

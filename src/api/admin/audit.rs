@@ -85,7 +85,7 @@ pub(crate) const LIST: Doc = Doc::new("Audit")
 
 pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiResult {
     let (filter, page) = wanted(&query)?;
-    Ok(app.audit(filter, page, |listed| envelope::list("data", &listed, AuditView::new)).await?)
+    Ok(app.operations.audit(filter, page, |listed| envelope::list("data", &listed, AuditView::new)).await?)
 }
 
 /// A draft or a release that its author could not make now.
@@ -124,7 +124,7 @@ pub(crate) const WOULD_REFUSE: Doc = Doc::new("Audit")
 
 pub(crate) async fn would_refuse(State(app): State<App>, query: Query, _: Fresh) -> ApiResult {
     let page = query.page()?;
-    Ok(app.would_refuse(page, |listed| envelope::list("data", &listed, WouldRefuseView::new)).await?)
+    Ok(app.operations.would_refuse(page, |listed| envelope::list("data", &listed, WouldRefuseView::new)).await?)
 }
 
 fn wanted(query: &Query) -> Result<(Filter, Page), ApiError> {

@@ -17,7 +17,7 @@ pub(crate) const BACKUP: Doc = Doc::new("Cluster")
 
 /// Held for as long as its reader takes; one that stops taking is cut.
 pub(crate) async fn backup(State(app): State<App>, caller: Caller, _: Fresh) -> ApiResult {
-    let (name, chunks) = app.backup(&caller).await?;
+    let (name, chunks) = app.operations.backup(&caller).await?;
     let disposition = format!("attachment; filename=\"{name}\"");
     let headers = [(CONTENT_TYPE, OCTETS), (CONTENT_DISPOSITION, &disposition)];
     Ok((headers, Body::from_stream(chunks)).into_response())

@@ -156,6 +156,6 @@ pub(crate) async fn snapshot(app: State<App>, _: Object<Nothing>) -> ApiResult {
 }
 
 async fn change(app: &App, caller: &Caller, change: MembershipChange) -> ApiResult {
-    app.change_membership(caller, change).await?;
+    app.operations.change_membership(caller, change).await?;
     Ok(envelope::done())
 }

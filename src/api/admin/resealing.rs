@@ -21,5 +21,5 @@ pub(crate) const RESEAL: Doc = Doc::new("Cluster")
     .codes(&[&[Code::NoDataKey, Code::LevelNotReached]]);
 
 pub(crate) async fn reseal(State(app): State<App>, caller: Caller) -> ApiResult {
-    Ok(envelope::single(ELEMENT, &app.reseal(&caller).await?))
+    Ok(envelope::single(ELEMENT, &app.operations.reseal(&caller).await?))
 }

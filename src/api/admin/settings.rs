@@ -52,7 +52,7 @@ pub(crate) async fn change(
     caller: Caller,
     Object(GivenSettings(given)): Object<GivenSettings>,
 ) -> ApiResult {
-    let code = app.change_settings(&caller, SettingsChange::read(&given)?).await?;
+    let code = app.operations.change_settings(&caller, SettingsChange::read(&given)?).await?;
     Ok(answer(&app, code))
 }
 

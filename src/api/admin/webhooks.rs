@@ -38,7 +38,7 @@ pub(crate) const CREATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::ExistedResource, Code::NoDataKey, Code::TooMany]]);
 
 pub(crate) async fn create(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.webhooks(&caller, Op::Create, batch.items).await?;
+    let outcomes = app.operations.webhooks(&caller, Op::Create, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -50,7 +50,7 @@ pub(crate) const UPDATE: Doc = WRITE
     .codes(&[FIELDS, &[Code::NoNeedUpdate, Code::NotFoundResource, Code::DataConflict, Code::NoDataKey]]);
 
 pub(crate) async fn update(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.webhooks(&caller, Op::Update, batch.items).await?;
+    let outcomes = app.operations.webhooks(&caller, Op::Update, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -59,6 +59,6 @@ pub(crate) const DELETE: Doc = WRITE
     .codes(&[FIELDS, &[Code::DataConflict]]);
 
 pub(crate) async fn delete(State(app): State<App>, caller: Caller, Strict(batch): Strict<WebhookRequest>) -> ApiResult {
-    let outcomes = app.webhooks(&caller, Op::Delete, batch.items).await?;
+    let outcomes = app.operations.webhooks(&caller, Op::Delete, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }

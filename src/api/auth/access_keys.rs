@@ -46,7 +46,7 @@ pub(crate) async fn create(
     caller: Caller,
     Strict(batch): Strict<AccessKeyRequest>,
 ) -> ApiResult {
-    let outcomes = app.access_keys(&caller, Op::Create, batch.items).await?;
+    let outcomes = app.operations.access_keys(&caller, Op::Create, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn update(
     caller: Caller,
     Strict(batch): Strict<AccessKeyRequest>,
 ) -> ApiResult {
-    let outcomes = app.access_keys(&caller, Op::Update, batch.items).await?;
+    let outcomes = app.operations.access_keys(&caller, Op::Update, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -72,6 +72,6 @@ pub(crate) async fn delete(
     caller: Caller,
     Strict(batch): Strict<AccessKeyRequest>,
 ) -> ApiResult {
-    let outcomes = app.access_keys(&caller, Op::Delete, batch.items).await?;
+    let outcomes = app.operations.access_keys(&caller, Op::Delete, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }

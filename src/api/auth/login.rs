@@ -48,7 +48,7 @@ pub(crate) async fn log_in(
     Agent(agent): Agent,
     Object(LoginRequest { name, password }): Object<LoginRequest, LOGIN_BODY_BYTES_MAX>,
 ) -> ApiResult {
-    match app.sign_in(Applicant { name, password, sender, agent, request, token: new_token() }).await {
+    match app.operations.sign_in(Applicant { name, password, sender, agent, request, token: new_token() }).await {
         Ok(SignedIn { user, token }) => {
             let login =
                 Login { user_id: &user.id, name: &user.name, role: user.role_word(), owner_id: "", token: &token };
@@ -73,6 +73,6 @@ pub(crate) fn refused(not: NotSignedIn) -> ApiResult {
 pub(crate) const LOG_OUT: Doc = DOC.says("Revokes the token of the request, on every node.").codes(&[PROPOSED]);
 
 pub(crate) async fn log_out(State(app): State<App>, caller: Caller) -> ApiResult {
-    app.sign_out(&caller).await?;
+    app.operations.sign_out(&caller).await?;
     Ok(envelope::done())
 }

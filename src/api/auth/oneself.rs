@@ -34,7 +34,7 @@ struct OneselfView<'a> {
 pub(crate) const SHOW: Doc = DOC.says("The caller and its grants.").gives(Shape::single::<OneselfView>("user"));
 
 pub(crate) async fn show(State(app): State<App>, caller: Caller, _: Fresh) -> Response {
-    let Oneself { name, grants, verbs, signed_in_by, until } = app.oneself(&caller);
+    let Oneself { name, grants, verbs, signed_in_by, until } = app.operations.oneself(&caller);
     let until = until.map(Timestamp::text).unwrap_or_default();
     let view = OneselfView { name: &name, grants: &grants, verbs: verbs.into_iter().collect(), signed_in_by, until };
     envelope::single("user", &view)
@@ -76,7 +76,7 @@ pub(crate) const SESSIONS: Doc = DOC
 
 pub(crate) async fn sessions(State(app): State<App>, caller: Caller, query: Query, _: Fresh) -> ApiResult {
     let page = query.page()?;
-    let sessions = app.sessions(&caller, query.get("user"))?;
+    let sessions = app.operations.sessions(&caller, query.get("user"))?;
     Ok(envelope::list("data", &Listed::cut(sessions.iter(), &page), |session| SessionView::new(session)))
 }
 
@@ -94,6 +94,6 @@ pub(crate) async fn end_sessions(
     caller: Caller,
     Strict(batch): Strict<SessionRequest>,
 ) -> ApiResult {
-    let outcomes = app.end_sessions(&caller, batch.items).await?;
+    let outcomes = app.operations.end_sessions(&caller, batch.items).await?;
     Ok(answer::batch(&app, outcomes, batch.warnings))
 }

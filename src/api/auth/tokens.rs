@@ -37,7 +37,7 @@ pub(crate) async fn create(
     caller: Caller,
     Strict(batch): Strict<ServiceTokenRequest>,
 ) -> ApiResult {
-    let outcomes = app.create_tokens(&caller, batch.items).await?;
+    let outcomes = app.operations.create_tokens(&caller, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -53,7 +53,7 @@ pub(crate) async fn update(
     caller: Caller,
     Strict(batch): Strict<ServiceTokenRequest>,
 ) -> ApiResult {
-    let outcomes = app.update_tokens(&caller, batch.items).await?;
+    let outcomes = app.operations.update_tokens(&caller, batch.items).await?;
     Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
@@ -70,7 +70,7 @@ pub(crate) async fn rotate(
     caller: Caller,
     Strict(batch): Strict<RotationRequest>,
 ) -> ApiResult {
-    let outcomes = app.rotate_tokens(&caller, batch.items).await?;
+    let outcomes = app.operations.rotate_tokens(&caller, batch.items).await?;
     Ok(answer::batch_with_secrets(&app, outcomes))
 }
 
@@ -83,6 +83,6 @@ pub(crate) async fn delete(
     caller: Caller,
     Strict(batch): Strict<ServiceTokenRequest>,
 ) -> ApiResult {
-    let outcomes = app.delete_tokens(&caller, batch.items).await?;
+    let outcomes = app.operations.delete_tokens(&caller, batch.items).await?;
     Ok(answer::batch(&app, outcomes, batch.warnings))
 }

@@ -64,7 +64,7 @@ pub(crate) async fn delete(State(app): State<App>, caller: Caller, Strict(batch)
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<UserRequest>) -> ApiResult {
-    let outcomes = app.users(caller, op, batch.items).await?;
+    let outcomes = app.operations.users(caller, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn change_password(
     caller: Caller,
     StrictObject(request): StrictObject<PasswordRequest>,
 ) -> ApiResult {
-    if let Err(not) = app.change_password(&caller, request).await {
+    if let Err(not) = app.operations.change_password(&caller, request).await {
         return login::refused(not);
     }
     Ok(envelope::done())

@@ -45,7 +45,7 @@ impl<T: DeserializeOwned + JsonSchema> Input for NotedFileBatch<T> {
 }
 
 async fn read(request: Request, app: &App) -> Result<Bytes, ApiError> {
-    read_body_within(request, bytes_max(app.bounds().config_content_chars_max)).await
+    read_body_within(request, bytes_max(app.operations.bounds().config_content_chars_max)).await
 }
 
 /// For one content of so many characters, and what is usual beside it.

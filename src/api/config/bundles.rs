@@ -217,17 +217,17 @@ pub(crate) async fn import(
     let limits = Limits {
         entries: limits::IMPORT_FILES_MAX,
         bytes: limits::IMPORT_BYTES_MAX,
-        entry_bytes: (app.bounds().config_content_chars_max as u64).saturating_mul(4),
+        entry_bytes: (app.operations.bounds().config_content_chars_max as u64).saturating_mul(4),
     };
     let read = move || bundle::read_polaris(&archive, group.as_deref(), limits);
-    let bundled = app.on_scan_turn(read).await?;
+    let bundled = app.operations.on_scan_turn(read).await?;
     let bundled = bundled.map_err(|refused| ApiError::new(Code::BadRequest, refused.to_string()))?;
     let drafts = bundled.into_iter().map(|Bundled { group, name, text, sealed_for, comment, tags, format }| {
         let key = ConfigKey::new(namespace.as_str(), group, name);
         let text = text.map_err(|why| Refusal::new(Code::InvalidParameter, format!("the content is {why}")));
         let encrypted = sealed_for.is_some().then_some(true);
         let clear = text.and_then(|text| match sealed_for {
-            Some(place) => Ok(app.needed_content(&caller, &place, true, &text.as_str().into())?.to_string()),
+            Some(place) => Ok(app.operations.needed_content(&caller, &place, true, &text.as_str().into())?.to_string()),
             None => Ok(text),
         });
         (clear.map(|text| ConfigFileDraft { encrypted, ..draft_of(&key, text, comment, tags, format) }), key)
@@ -297,7 +297,7 @@ pub(crate) async fn copy(
         let group = to_group.as_ref().unwrap_or(&file.key.group);
         let key = ConfigKey::new(to_namespace.as_str(), group.as_str(), file.key.file.as_str());
         let (comment, tags) = (Some(file.comment.clone()), Some(file.tags.clone()));
-        let clear = app.needed_content(&caller, &file.key, file.encrypted, &file.content);
+        let clear = app.operations.needed_content(&caller, &file.key, file.encrypted, &file.content);
         let draft = clear.map(|clear| ConfigFileDraft {
             encrypted: file.encrypted.then_some(true),
             ..draft_of(&key, clear.to_string(), comment, tags, Some(file.format))
@@ -315,7 +315,7 @@ async fn save_all(
     conflict: Conflict,
 ) -> ApiResult {
     let (keys, items): (Vec<_>, Vec<_>) = drafts.into_iter().unzip();
-    let (items, warnings) = app.judged_files(caller, items).await?;
+    let (items, warnings) = app.operations.judged_files(caller, items).await?;
     let mut saving = Saving { app, caller, conflict, failed: None };
     let mut became: Vec<(Became, Outcome)> = Vec::with_capacity(items.len());
     let mut part = Vec::new();
@@ -377,7 +377,7 @@ impl Saving<'_> {
         let count = drafts.len();
         if self.failed.is_none() && count > 0 {
             let items = drafts.into_iter().map(Ok).collect();
-            match self.app.write(self.caller, items, |drafts| Command::ConfigFiles(op, drafts)).await {
+            match self.app.operations.write(self.caller, items, |drafts| Command::ConfigFiles(op, drafts)).await {
                 Ok(outcomes) => return outcomes,
                 Err(refusal) => self.failed = Some(refusal),
             }

@@ -42,9 +42,9 @@ pub(crate) async fn diff(State(app): State<App>, query: Query, _: Fresh, caller:
         let (mut from, mut to) = found?;
         for side in [&mut from, &mut to] {
             side.content = if side.encrypted {
-                (&*reader.needed_content(&caller, &named, true, &side.content)?).into()
+                (&*reader.operations.needed_content(&caller, &named, true, &side.content)?).into()
             } else {
-                reader.whole(&side.content)?
+                reader.operations.whole(&side.content)?
             };
         }
         Ok(envelope::single("diff", &between_texts(from, to)))

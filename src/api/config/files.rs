@@ -66,7 +66,7 @@ pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
         let status = FileStatus::of(&file, &catalog);
         (file, status)
     };
-    let content = app.shown_content(&caller, &key, file.encrypted, &file.content)?;
+    let content = app.operations.shown_content(&caller, &key, file.encrypted, &file.content)?;
     Ok(envelope::single("configFile", &ConfigFileView::new(&file, status).with_content(content.as_deref())))
 }
 
@@ -144,6 +144,6 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigFileDraft>) -> ApiResult {
-    let (outcomes, warnings) = app.config_files(caller, op, batch.items).await?;
+    let (outcomes, warnings) = app.operations.config_files(caller, op, batch.items).await?;
     Ok(answer::one_or_batch(app, outcomes, warnings, batch.is_single))
 }

@@ -90,6 +90,6 @@ pub(crate) async fn delete_one(app: State<App>, caller: Caller, query: Query) ->
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigGroupDraft>) -> ApiResult {
-    let outcomes = app.config_groups(caller, op, batch.items).await?;
+    let outcomes = app.operations.config_groups(caller, op, batch.items).await?;
     Ok(answer::one_or_batch(app, outcomes, batch.warnings, batch.is_single))
 }

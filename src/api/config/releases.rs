@@ -71,7 +71,7 @@ pub(crate) async fn publish(
     force: Force,
     Noted(batch): Noted<ConfigReleaseDraft>,
 ) -> ApiResult {
-    let outcomes = app.publish_files(&caller, batch.items, force.0).await?;
+    let outcomes = app.operations.publish_files(&caller, batch.items, force.0).await?;
     Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
 }
 
@@ -167,7 +167,7 @@ pub(crate) async fn create_and_publish(
     NotedFileBatch(batch): NotedFileBatch<PublishBody>,
 ) -> ApiResult {
     let batch = batch.made(|body| Ok(ConfigPublish::from(body)));
-    let outcomes = app.create_and_publish_files(&caller, batch.items, force.0).await?;
+    let outcomes = app.operations.create_and_publish_files(&caller, batch.items, force.0).await?;
     Ok(answer::one_or_batch(&app, outcomes, batch.warnings, batch.is_single))
 }
 
@@ -231,7 +231,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, Noted(batch): Noted<
 }
 
 async fn change(app: &App, caller: &Caller, op: ReleaseOp, batch: Batch<ConfigReleaseDraft>) -> ApiResult {
-    let outcomes = app.change_config_releases(caller, op, batch.items).await?;
+    let outcomes = app.operations.change_config_releases(caller, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
@@ -282,14 +282,14 @@ pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: 
     let release = release.filter(|_| seen).ok_or(Code::NotFoundResource)?;
     let is_in_memory = release.content.text().is_some();
     let show = move |app: &App| {
-        let content = app.shown_content(&caller, &key, release.encrypted, &release.content)?;
+        let content = app.operations.shown_content(&caller, &key, release.encrypted, &release.content)?;
         Ok(envelope::single("configFileRelease", &ConfigReleaseView::new(&release).with_content(content.as_deref())))
     };
     if is_in_memory {
         return show(&app);
     }
     let reader = app.clone();
-    app.on_scan_turn(move || show(&reader)).await?
+    app.operations.on_scan_turn(move || show(&reader)).await?
 }
 
 pub(crate) const LIST: Doc = DOC
@@ -350,7 +350,7 @@ async fn answer_list(
         envelope::list_releases("configFileReleases", &listed, removed_through, |release| {
             let is_shown = with_content && !release.encrypted;
             // One that was deleted meanwhile is shown without.
-            let content = is_shown.then(|| reader.whole(&release.content).ok()).flatten();
+            let content = is_shown.then(|| reader.operations.whole(&release.content).ok()).flatten();
             ReleaseWithContent { release, content }
         })
     })

@@ -64,6 +64,6 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<ConfigT
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ConfigTemplateDraft>) -> ApiResult {
-    let (outcomes, warnings) = app.config_templates(caller, op, batch.items).await?;
+    let (outcomes, warnings) = app.operations.config_templates(caller, op, batch.items).await?;
     Ok(answer::one_or_batch(app, outcomes, warnings, batch.is_single))
 }

@@ -57,14 +57,14 @@ pub(crate) async fn admit(app: &App, access: Access, request: &mut Request) -> R
 pub(crate) async fn identify(app: &App, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, ApiError> {
     let credential = presented(headers, extensions)?;
     let sender = sender(headers, extensions, &app.settings.trusted_proxies);
-    Ok(app.identify(credential, sender, crate::request_id::of(extensions)).await?)
+    Ok(app.operations.identify(credential, sender, crate::request_id::of(extensions)).await?)
 }
 
 /// Looks the token of a request up again, in a state that is as fresh as the request asked for: a node
 /// that was behind may have let in somebody whose token was revoked, or whose grants were others.
 pub(crate) fn admit_again(app: &App, extensions: &mut Extensions) -> Result<(), ApiError> {
     let Some(caller) = extensions.get_mut::<Caller>() else { return Ok(()) };
-    *caller = caller.again(app)?;
+    *caller = caller.again(&app.operations)?;
     Ok(())
 }
 

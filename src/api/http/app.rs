@@ -38,14 +38,6 @@ pub struct App {
     pub(crate) settings: Arc<ApiSettings>,
 }
 
-impl std::ops::Deref for App {
-    type Target = Operations;
-
-    fn deref(&self) -> &Operations {
-        &self.operations
-    }
-}
-
 impl App {
     pub fn new(operations: Arc<Operations>, settings: ApiSettings) -> Self {
         App { node: operations.node().clone(), operations, settings: Arc::new(settings) }

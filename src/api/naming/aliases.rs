@@ -80,6 +80,6 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<AliasDr
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<AliasDraft>) -> ApiResult {
-    let outcomes = app.aliases(caller, op, batch.items).await?;
+    let outcomes = app.operations.aliases(caller, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }

@@ -187,7 +187,7 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<Instanc
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<InstanceDraft>) -> ApiResult {
-    let outcomes = app.instances(caller, op, batch.items).await?;
+    let outcomes = app.operations.instances(caller, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
@@ -196,7 +196,7 @@ pub(crate) const DELETE_HOST: Doc =
 
 pub(crate) async fn delete_host(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
     let batch = batch.checked(InstanceDraft::check_host);
-    let outcomes = app.write(&caller, batch.items, Command::InstancesDeleteHost).await?;
+    let outcomes = app.operations.write(&caller, batch.items, Command::InstancesDeleteHost).await?;
     Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
@@ -206,7 +206,7 @@ pub(crate) const ISOLATE_HOST: Doc = WRITE
 
 pub(crate) async fn isolate_host(app: State<App>, caller: Caller, batch: Batch<InstanceDraft>) -> ApiResult {
     let batch = batch.checked(InstanceDraft::check_isolate_host);
-    let outcomes = app.write(&caller, batch.items, Command::InstancesIsolateHost).await?;
+    let outcomes = app.operations.write(&caller, batch.items, Command::InstancesIsolateHost).await?;
     Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
@@ -227,6 +227,6 @@ pub(crate) async fn deregister_one(app: State<App>, caller: Caller, batch: Batch
 
 async fn write_of_itself(app: &App, caller: &Caller, op: Op, batch: Batch<InstanceDraft>) -> ApiResult {
     let command = |items| Command::Instances(op, items);
-    let outcomes = app.write_of_itself(caller, batch.items, command).await?;
+    let outcomes = app.operations.write_of_itself(caller, batch.items, command).await?;
     Ok(answer::one_or_batch(app, outcomes, batch.warnings, batch.is_single))
 }

@@ -72,6 +72,6 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<Namespa
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<NamespaceDraft>) -> ApiResult {
-    let outcomes = app.namespaces(caller, op, batch.items).await?;
+    let outcomes = app.operations.namespaces(caller, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }

@@ -145,6 +145,6 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, batch: Batch<Service
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<ServiceDraft>) -> ApiResult {
-    let outcomes = app.services(caller, op, batch.items).await?;
+    let outcomes = app.operations.services(caller, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }

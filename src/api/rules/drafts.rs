@@ -107,6 +107,6 @@ pub(crate) async fn delete(app: State<App>, caller: Caller, RuleBatch(batch): Ru
 }
 
 async fn write(app: &App, caller: &Caller, op: Op, batch: Batch<RuleDraft>) -> ApiResult {
-    let outcomes = app.rules(caller, op, batch.items).await?;
+    let outcomes = app.operations.rules(caller, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }

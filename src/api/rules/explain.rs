@@ -15,5 +15,8 @@ pub(crate) async fn explain(
     caller: Caller,
     Object(sketch): Object<Sketch>,
 ) -> ApiResult {
-    Ok(app.explain(&caller, family, sketch, |explanation| envelope::single("explanation", explanation)).await?)
+    Ok(app
+        .operations
+        .explain(&caller, family, sketch, |explanation| envelope::single("explanation", explanation))
+        .await?)
 }

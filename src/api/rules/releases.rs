@@ -56,7 +56,7 @@ pub(crate) async fn publish(
     caller: Caller,
     Noted(batch): Noted<RuleReleaseDraft>,
 ) -> ApiResult {
-    let outcomes = app.publish_rules(&caller, family, batch.items).await?;
+    let outcomes = app.operations.publish_rules(&caller, family, batch.items).await?;
     Ok(answer::batch(&app, outcomes, batch.warnings))
 }
 
@@ -117,7 +117,7 @@ async fn change_releases(
     op: ReleaseOp,
     batch: Batch<RuleReleaseDraft>,
 ) -> ApiResult {
-    let outcomes = app.change_rule_releases(caller, family, op, batch.items).await?;
+    let outcomes = app.operations.change_rule_releases(caller, family, op, batch.items).await?;
     Ok(answer::batch(app, outcomes, batch.warnings))
 }
 
