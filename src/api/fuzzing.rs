@@ -227,8 +227,11 @@ const RULE_ROUTES: &[Row] = &[
     (b'e', "POST /explain", any),
 ];
 
+/// Letter of a route, and how its body is read.
+type ReadRow = (u8, fn(&[u8]) -> Result<(), ApiError>);
+
 /// Bodies of routes that need more than a catalog: they are read alone.
-const READ_ONLY: &[(u8, fn(&[u8]) -> Result<(), ApiError>)] = &[
+const READ_ONLY: &[ReadRow] = &[
     (b'O', |body| Ok(parse_object::<InstanceDraft>(body)?.check_named()?)),
     (b'h', |body| parse_object::<PasswordRequest>(body).map(drop)),
     (b'i', |body| parse_object::<login::LoginRequest>(body).map(drop)),
