@@ -142,6 +142,7 @@ pages! {
     internals_decisions: "docs/internals/decisions.md";
     internals_first_change: "docs/internals/first-change.md";
     internals_layers: "docs/internals/layers.md";
+    internals_newcomer: "docs/internals/newcomer.md";
     internals_glossary: "docs/internals/glossary.md";
     internals_paths: "docs/internals/paths.md";
     metrics: "docs/metrics.md";
