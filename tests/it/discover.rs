@@ -182,7 +182,7 @@ async fn what_a_client_has_seen_is_waited_for_and_what_nobody_has_is_not() {
     // Without the others it cannot be told which of the two it is.
     let behind = discover(&api, &seen(applied + 1_000)).await.expect_code(503_006);
     let info = behind.body["info"].as_str().unwrap_or_default().to_owned();
-    let words = format!("ask again or another node: index {}", applied + 1_000);
+    let words = format!("retry here or on another node: index {}", applied + 1_000);
     assert!(info.contains(&words) && !info.contains("leader"), "{info}");
     let answer = discover(&api, &seen(applied)).await.expect_code(200_000);
     assert_eq!(rule_names(&answer, "rateLimit"), ["first"], "what is there is answered: {answer}");

@@ -413,6 +413,6 @@ async fn management_on_a_public_address_needs_tls_or_a_word() {
     let log = dir.path().join("log");
     let node = Process::start(&flags, &log).await.expect("it starts as it is told to");
     let said = std::fs::read_to_string(log).expect("a log");
-    assert!(said.contains("--insecure-http: passwords and tokens can be read"), "{said}");
+    assert!(said.contains("--insecure-http: passwords and tokens are readable"), "{said}");
     node.kill().await;
 }
