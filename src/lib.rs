@@ -16,7 +16,7 @@
 //! config                 flags and environment of `thuban serve`
 //! offline                directories of stopped nodes: restore, recover, reset, inspect
 //! webhooks               events sent by HTTP to receivers, by the leader
-//! controllers            what a node proposes unasked: heartbeats, planned releases, levels, audit notes; its start
+//! controllers            what a node proposes unasked: heartbeats, planned releases, levels, audit notes, founding
 //! raft                   consensus: Node (propose, read), Lead, state machine
 //! peer                   the wire between nodes (8190): handshake, calls, append, snapshots
 //! keyring                access keys and encrypted config files, opened and sealed

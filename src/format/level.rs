@@ -19,7 +19,7 @@
 //! 6. the revision that a change of health was judged by; the membership in the hashes that members compare
 //! 7. judgement of rules by their effect; rows of refusals that count; revisions of everything that can be updated
 //!
-//! What is raised, and when: `controllers::levels`. What a data directory may hold: `store::identity`. A
+//! `controllers::levels` raises the level of a cluster, and `store::identity` says what a data directory may hold. A
 //! change of any of these formats takes a new level, an item of the list above, and a small data
 //! directory in `tests/levels` that every later build opens.
 

@@ -1,8 +1,8 @@
 //! One post to the collector: OTLP over HTTP, protobuf.
 //!
-//! Whom the node trusts there, and what headers it shows, stands in files of which it takes a look ([`CollectorRoute`])
-//! that lasts for [`ROUTE_LASTS`], and no longer than the collector is content with it. So authorities and tokens are
-//! exchanged while the node runs.
+//! The authorities that the node trusts there and the headers that it sends are in files. It reads them into a
+//! [`CollectorRoute`] that lasts for [`ROUTE_LASTS`], and no longer than the collector accepts it. So authorities and
+//! tokens are exchanged while the node runs.
 
 use std::io::Write;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! A constant above the handler says what the route does (`says`), which keys of the query it reads
 //! (`query`), what a success carries (`gives`) and with which codes it may refuse (`codes`).
-//! What a handler's arguments tell is not repeated there: [`Input`], beside each extractor, says what it reads and
-//! how it refuses, so that body and consistency of a route are described by the handler's own types.
+//! It does not repeat the handler's arguments: [`Input`], beside each extractor, says what it reads and how it
+//! refuses, so that body and consistency of a route are described by the handler's own types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
