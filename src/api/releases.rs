@@ -127,8 +127,8 @@ pub(crate) struct Subscribers {
 
 /// A page of the clients of all nodes that have, or should have, a release of a thing.
 pub(crate) async fn answer_subscribers(app: &App, thing: Thing, page: Page) -> ApiResult {
-    let ClusterSubscribers { amount, current, clients, silent } = gather(app.node.as_node(), &thing).await;
-    let view = app.node.state().view();
+    let ClusterSubscribers { amount, current, clients, silent } = gather(app.node().as_node(), &thing).await;
+    let view = app.node().state().view();
     let listed = Listed::cut(clients.iter(), &page);
     let after = listed.after.as_ref().map(After::text);
     let rows = listed.rows.into_iter();

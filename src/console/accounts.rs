@@ -51,7 +51,7 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 fn shown(console: &Console, visitor: &Visitor) -> Result<AccountsPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Manage)?;
     let rows = &Rows::new(0, limits::PAGE_ROWS_MAX);
-    let catalog = console.node.state().view();
+    let catalog = console.node().state().view();
     let users = catalog.access.list_users(|_| true, rows).rows;
     let tokens = catalog.access.list_service_tokens(|_| true, rows).rows;
     let keys = catalog.access_keys.list(&AccessKeyFilter { app_id: None, name: None }, rows).rows;

@@ -39,8 +39,8 @@ pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Re
 
 async fn shown(console: &Console, visitor: &Visitor) -> Result<ClusterPage, Refusal> {
     visitor.caller.check_everywhere(Verb::Operate)?;
-    let status = console.node.as_node().cluster_survey().await;
-    let settings = console.node.state().catalog().settings.shown();
+    let status = console.node().as_node().cluster_survey().await;
+    let settings = console.node().state().catalog().settings.shown();
     let settings = settings.into_iter().map(|(name, value)| {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         (name, value)
@@ -88,7 +88,7 @@ async fn changed(console: &Console, visitor: &Visitor, fields: &Fields) -> Resul
         "promote" => MembershipChange::Promote { node_id: node_id? },
         "remove" => MembershipChange::Remove { node_id: node_id? },
         "transfer" => MembershipChange::Transfer { node_id: node_id? },
-        "snapshot" => return Ok(console.node.as_node().snapshot().await?),
+        "snapshot" => return Ok(console.node().as_node().snapshot().await?),
         _ => return Err(Code::InvalidParameter.into()),
     };
     console.operations.change_membership(&visitor.caller, change).await

@@ -49,7 +49,7 @@ pub(super) async fn webhooks(State(console): State<Console>, visitor: Visitor, q
         Err(refusal) => return failed(visitor.texts, &refusal),
     };
     let frame = visitor.frame(Section::Cluster);
-    let hooks = console.node.state().catalog().webhooks.clone();
+    let hooks = console.node().state().catalog().webhooks.clone();
     let t = frame.t;
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
     let row = |hook: &Arc<Webhook>| {
@@ -110,7 +110,7 @@ pub(super) async fn templates(State(console): State<Console>, visitor: Visitor, 
     let frame = visitor.frame(Section::Config);
     let edits = visitor.caller.check_everywhere(Verb::Edit).is_ok();
     let name = query.given("name").map(|text| NameFilter::parse(&searched(&text)));
-    let listed = console.node.state().catalog().templates.list(&name, &Pager::page_of(&query));
+    let listed = console.node().state().catalog().templates.list(&name, &Pager::page_of(&query));
     let pager = Pager::new("/ui/templates", &query, &listed);
     let row = |template: &Arc<ConfigTemplate>| Row {
         name: template.name.clone(),

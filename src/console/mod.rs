@@ -70,13 +70,16 @@ pub struct ConsoleSettings {
 #[derive(Clone)]
 pub struct Console {
     operations: Arc<Operations>,
-    node: Arc<dyn Replica>,
     settings: Arc<ConsoleSettings>,
 }
 
 impl Console {
     pub fn new(operations: Arc<Operations>, settings: ConsoleSettings) -> Self {
-        Console { node: operations.node().clone(), operations, settings: Arc::new(settings) }
+        Console { operations, settings: Arc::new(settings) }
+    }
+
+    fn node(&self) -> &Arc<dyn Replica> {
+        self.operations.node()
     }
 }
 
@@ -140,7 +143,7 @@ async fn no_such_page(visitor: Visitor) -> Response {
 /// Surrounds every page with a time limit and the headers that browsers need.
 async fn surround(State(console): State<Console>, request: Request, next: Next) -> Response {
     let limit = Duration::from_secs(limits::REQUEST_TIMEOUT_SECONDS);
-    let mut response = match console.node.as_node().out_of_service() {
+    let mut response = match console.node().as_node().out_of_service() {
         // A node whose state is not that of the others shows it to nobody.
         Some(why) => (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()).into_response(),
         None => match tokio::time::timeout(limit, next.run(request)).await {

@@ -56,7 +56,7 @@ impl OverviewPage {
 pub(super) async fn show(State(console): State<Console>, visitor: Visitor) -> Response {
     let frame = visitor.frame(Section::Overview);
     // Nobody else has the members asked.
-    let status = if frame.operates { Some(console.node.as_node().cluster_survey().await) } else { None };
+    let status = if frame.operates { Some(console.node().as_node().cluster_survey().await) } else { None };
     let read_scope = visitor.caller.read_scope();
     let texts = frame.t;
     let find = move |catalog: &Catalog| counts(texts, catalog, &read_scope);

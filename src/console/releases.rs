@@ -133,7 +133,7 @@ pub(super) struct HolderRow {
 impl Holders {
     /// Asks every member.
     pub(super) async fn of(console: &Console, thing: &Thing) -> Holders {
-        let ClusterSubscribers { amount, current, clients, .. } = gather(console.node.as_node(), thing).await;
+        let ClusterSubscribers { amount, current, clients, .. } = gather(console.node().as_node(), thing).await;
         let rows = clients.into_iter().take(limits::PAGE_ROWS_MAX).map(|(node, client)| HolderRow {
             address: client.address,
             agent: client.agent,

@@ -126,7 +126,7 @@ pub(super) async fn list(
         ..RuleFilter::default()
     };
     let rows = Pager::page_of(&query);
-    let reach = console.node.state().catalog().rules.of(family).reach(&filter, &rows);
+    let reach = console.node().state().catalog().rules.of(family).reach(&filter, &rows);
     let find =
         move |catalog: &Catalog| catalog.rules.of(family).list(&filter, &rows).map(|rule| RuleRow::of(catalog, &rule));
     match console.operations.scan(reach, find, |listed| listed).await {
@@ -246,7 +246,7 @@ fn find(catalog: &Catalog, family: Family, id: &str, read_scope: &ReadScope) -> 
 
 /// Refuses who may not do this to a rule that it sees; of others the operation says that there is none.
 fn check(console: &Console, visitor: &Visitor, verb: Verb, family: Family, id: &str) -> Result<(), Refusal> {
-    match find(&console.node.state().view(), family, id, &visitor.caller.read_scope()) {
+    match find(&console.node().state().view(), family, id, &visitor.caller.read_scope()) {
         Ok(rule) => visitor.check(verb, &rule.namespace, &rule.name),
         Err(_) => Ok(()),
     }
@@ -273,7 +273,7 @@ async fn shown(
     query: &Fields,
 ) -> Result<RulePage, Refusal> {
     let page = {
-        let catalog = console.node.state().view();
+        let catalog = console.node().state().view();
         let rule = find(&catalog, family, id, &visitor.caller.read_scope())?;
         RulePage::of(&catalog, visitor, &rule, query)
     };
@@ -346,7 +346,7 @@ pub(super) async fn delete(
         return form.visitor.barred(&console, &refusal);
     }
     let named = shown(&console, &form.visitor, family, &id, &Fields::default()).await;
-    let deleted = match find(&console.node.state().view(), family, &id, &form.visitor.caller.read_scope()) {
+    let deleted = match find(&console.node().state().view(), family, &id, &form.visitor.caller.read_scope()) {
         Ok(rule) => {
             let draft = read_rule(family, &serde_json::json!({ "id": rule.id }).to_string());
             one(console.operations.rules(&form.visitor.caller, Op::Delete, vec![draft]).await)

@@ -82,7 +82,7 @@ async fn listed(console: &Console, visitor: &Visitor, query: Fields) -> Result<S
     };
     let rows = Pager::page_of(&query);
     let reach = {
-        let catalog = console.node.state().catalog();
+        let catalog = console.node().state().catalog();
         catalog.services.reach(&filter, &catalog.instances, &rows)
     };
     let find = move |catalog: &Catalog| {

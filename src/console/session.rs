@@ -113,7 +113,7 @@ impl Visitor {
     /// The answer to a form of who may not do what it asks for, and the trail has it.
     pub(super) fn barred(&self, console: &Console, refusal: &Refusal) -> Response {
         let note = AuditNote::refused("route", &format!("POST {}", self.route), refusal.code);
-        console.node.note(RateClass::Refused, self.caller.signs(note));
+        console.node().note(RateClass::Refused, self.caller.signs(note));
         super::frame::undone(self.texts, refusal)
     }
 
@@ -143,7 +143,7 @@ impl FromRequestParts<Console> for Visitor {
         let request = crate::request_id::of(&parts.extensions);
         // Pages show what was acknowledged before, on any node; where no leader answers, what this one knows, and say
         // so.
-        let is_behind = parts.method.is_safe() && console.node.await_linearizable().await.is_err();
+        let is_behind = parts.method.is_safe() && console.node().await_linearizable().await.is_err();
         let credential = Credential::Token(token_hash(&token_of(cookie)));
         match console.operations.identify(credential, sender, request).await {
             Ok(caller) => {

@@ -139,7 +139,7 @@ impl Sort {
     fn there(self, console: &Console, visitor: &Visitor, named: &Fields) -> Option<Value> {
         const SECRETS: [&str; 6] = ["secret", "password", "password_hash", "hash", "previous", "service_token"];
         let name = named.get("name");
-        let catalog = console.node.state().view();
+        let catalog = console.node().state().view();
         let namespace = named.get("namespace");
         let read_scope = visitor.caller.read_scope();
         let is_seen = read_scope.sees(namespace, name);

@@ -313,7 +313,7 @@ fn compat_router(config: &Config, node: &Node, app: &App, bound: SocketAddr, met
     let surface = compat::router(Surface::new(
         LocalView::new(
             node.clone(),
-            app.operations.node().controllers().clone(),
+            app.node().controllers().clone(),
             Duration::from_millis(config.tuning.token_trust_ms),
         ),
         settings,

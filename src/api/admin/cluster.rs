@@ -67,7 +67,7 @@ pub(crate) const STATUS: Doc =
 
 /// Status as this node knows it, with the progress that the members report that answer at once.
 pub(crate) async fn status(State(app): State<App>, _: Caller) -> Response {
-    let status = app.node.as_node().cluster_survey().await;
+    let status = app.node().as_node().cluster_survey().await;
     let members = status.members.into_iter().map(|member| MemberBody {
         id: member.id,
         role: member.role,
@@ -151,7 +151,7 @@ pub(crate) const SNAPSHOT: Doc = DOC
     .codes(&[&[Code::NoRoom, Code::StoreLayerException]]);
 
 pub(crate) async fn snapshot(app: State<App>, _: Object<Nothing>) -> ApiResult {
-    app.node.as_node().snapshot().await?;
+    app.node().as_node().snapshot().await?;
     Ok(envelope::done())
 }
 

@@ -27,7 +27,7 @@ pub(crate) const READY: Doc = DOC
 /// 200 if this node may get traffic, else 503; every failing check is named, with `?verbose` all
 /// checks are.
 pub(crate) async fn ready(State(app): State<App>, query: Query) -> Response {
-    let (checks, verbose) = (app.node.as_node().readiness().await, query.has("verbose"));
+    let (checks, verbose) = (app.node().as_node().readiness().await, query.has("verbose"));
     let is_ready = checks.iter().all(|check| check.failure.is_none());
     let mut text = String::new();
     for check in &checks {
@@ -51,6 +51,6 @@ pub(crate) const METRICS: Doc = DOC.says("All series of this node in Prometheus'
 
 /// All series in Prometheus' text format.
 pub(crate) async fn metrics(State(app): State<App>) -> Response {
-    gauges::record(app.node.as_node()).await;
-    ([(CONTENT_TYPE, METRICS_TYPE)], app.node.metrics().render()).into_response()
+    gauges::record(app.node().as_node()).await;
+    ([(CONTENT_TYPE, METRICS_TYPE)], app.node().metrics().render()).into_response()
 }

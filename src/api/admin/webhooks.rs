@@ -24,7 +24,7 @@ pub(crate) const LIST: Doc = DOC
 
 pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiResult {
     let (name, page) = (query.name("name"), query.page()?);
-    let hooks = app.node.state().catalog().webhooks.clone();
+    let hooks = app.node().state().catalog().webhooks.clone();
     let listed = hooks.list(name.as_ref(), &page);
     Ok(envelope::list("data", &listed, |hook| WebhookView::new(hook, hooks.pending(&hook.name), None)))
 }

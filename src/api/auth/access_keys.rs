@@ -29,7 +29,7 @@ pub(crate) const LIST: Doc = DOC
 pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiResult {
     let filter = AccessKeyFilter { app_id: query.name("app_id"), name: query.name("name") };
     let page = query.page()?;
-    let reach = app.node.state().catalog().access_keys.len();
+    let reach = app.node().state().catalog().access_keys.len();
     let find = move |catalog: &Catalog| catalog.access_keys.list(&filter, &page);
     app.scan(reach, find, |listed| envelope::list("data", &listed, |key| AccessKeyView::new(key, None))).await
 }

@@ -24,7 +24,7 @@ pub(crate) const LIST: Doc = DOC
 pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiResult {
     let (name, page) = (query.name("name"), query.page()?);
     let wanted = |token: &ServiceToken| NameFilter::passes(&name, &token.name);
-    let listed: Listed<Arc<ServiceToken>> = app.node.state().catalog().access.list_service_tokens(wanted, &page);
+    let listed: Listed<Arc<ServiceToken>> = app.node().state().catalog().access.list_service_tokens(wanted, &page);
     Ok(envelope::list("data", &listed, |token| ServiceTokenView::new(token, None)))
 }
 

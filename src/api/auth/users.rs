@@ -32,7 +32,7 @@ pub(crate) const LIST: Doc = DOC
 pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh) -> ApiResult {
     let (name, page) = (query.name("name"), query.page()?);
     let wanted = |user: &User| crate::model::text::NameFilter::passes(&name, &user.name);
-    let listed: Listed<Arc<User>> = app.node.state().catalog().access.list_users(wanted, &page);
+    let listed: Listed<Arc<User>> = app.node().state().catalog().access.list_users(wanted, &page);
     Ok(envelope::list("data", &listed, |user| UserView::new(user)))
 }
 

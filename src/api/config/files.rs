@@ -60,7 +60,7 @@ pub(crate) const GET: Doc = DOC
 pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
     let key = key(&query)?;
     let (file, status) = {
-        let catalog = app.node.state().catalog();
+        let catalog = app.node().state().catalog();
         let seen = caller.read_scope().sees(&key.namespace, &key.group);
         let file = catalog.configs.file(&key).filter(|_| seen).cloned().ok_or(Code::NotFoundResource)?;
         let status = FileStatus::of(&file, &catalog);

@@ -39,7 +39,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         read_scope: caller.read_scope(),
     };
     let page = query.page()?;
-    let reach = app.node.state().catalog().configs.reach_of_groups();
+    let reach = app.node().state().catalog().configs.reach_of_groups();
     let find = move |catalog: &Catalog| {
         let configs = &catalog.configs;
         configs.list_groups(&filter, &page).map(|group| (configs.file_count_in(&group), group))

@@ -272,7 +272,7 @@ pub(crate) const GET: Doc = DOC
 pub(crate) async fn get(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
     let key = key(&query)?;
     let release = {
-        let catalog = app.node.state().catalog();
+        let catalog = app.node().state().catalog();
         match query.get("release_name").or_else(|| query.get("name")) {
             Some(name) => catalog.configs.release(&key, name).cloned(),
             None => catalog.configs.active_release(&key).cloned(),

@@ -17,7 +17,7 @@ pub(crate) const SUBSCRIBERS: Doc = Doc::new("Config releases")
 pub(crate) async fn subscribers(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
     let (key, page) = (key(&query)?, query.page()?);
     let is_seen = caller.read_scope().sees(&key.namespace, &key.group);
-    let is_there = app.node.state().catalog().configs.file(&key).is_some();
+    let is_there = app.node().state().catalog().configs.file(&key).is_some();
     if !(is_seen && is_there) {
         return Err(Code::NotFoundResource.into());
     }

@@ -75,21 +75,21 @@ pub(crate) fn note_refused(app: &App, request: &Request, code: Code) {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let caller = request.extensions().get::<Caller>();
     let is_read = request.method() == Method::GET || is_posted_read(route);
-    let is_of_clients = route.starts_with("/v1/") && app.node.state().catalog().settings.audit_instances == 0;
+    let is_of_clients = route.starts_with("/v1/") && app.node().state().catalog().settings.audit_instances == 0;
     if !matches!(code.status(), 401 | 403) || is_of_clients || (is_read && caller.is_none()) {
         return;
     }
     let name = format!("{} {route}", request.method());
     let note = AuditNote::refused("route", &name, code);
     if let Some(caller) = caller {
-        return app.node.note(RateClass::Refused, caller.signs(note));
+        return app.node().note(RateClass::Refused, caller.signs(note));
     }
     let note = AuditNote {
         address: client_address(request.headers(), request.extensions(), &app.settings.trusted_proxies),
         request: crate::request_id::of(request.extensions()),
         ..note
     };
-    app.node.note(RateClass::Stranger, note);
+    app.node().note(RateClass::Stranger, note);
 }
 
 /// A token, or without one the certificate with which the connection began.

@@ -27,7 +27,7 @@ pub(crate) fn batch_with_secrets(app: &App, outcomes: Vec<WithSecret>) -> Respon
 
 fn items(app: &App, outcomes: Vec<Outcome>, warnings: Vec<Vec<String>>) -> Vec<Item> {
     let mut warnings = warnings.into_iter();
-    let catalog = app.node.state().catalog();
+    let catalog = app.node().state().catalog();
     let item = |outcome| Item::new(outcome, &catalog).with_warnings(warnings.next().unwrap_or_default());
     outcomes.into_iter().map(item).collect()
 }

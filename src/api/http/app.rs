@@ -34,13 +34,16 @@ pub struct ApiSettings {
 #[derive(Clone)]
 pub struct App {
     pub(crate) operations: Arc<Operations>,
-    pub(crate) node: Arc<dyn Replica>,
     pub(crate) settings: Arc<ApiSettings>,
 }
 
 impl App {
     pub fn new(operations: Arc<Operations>, settings: ApiSettings) -> Self {
-        App { node: operations.node().clone(), operations, settings: Arc::new(settings) }
+        App { operations, settings: Arc::new(settings) }
+    }
+
+    pub(crate) fn node(&self) -> &Arc<dyn Replica> {
+        self.operations.node()
     }
 
     /// [`Operations::scan`], refused in this surface's form.

@@ -191,7 +191,7 @@ pub(crate) async fn guard(State(guard): State<RouteGuard>, request: Request, nex
 async fn admitted(guard: RouteGuard, mut request: Request, next: Next) -> Response {
     let RouteGuard { app, terms } = guard;
     // A node whose state is not that of the others shows it to nobody.
-    if let Some(why) = app.node.as_node().out_of_service().filter(|_| !terms.is_always) {
+    if let Some(why) = app.node().as_node().out_of_service().filter(|_| !terms.is_always) {
         return ApiError::new(Code::StateDiverged, why).into_response();
     }
     match admission::admit(&app, terms.access, &mut request).await {

@@ -192,7 +192,7 @@ impl FromRequestParts<App> for Fresh {
             }
         };
         if consistency == Consistency::Linearizable {
-            app.node.await_linearizable().await?;
+            app.node().await_linearizable().await?;
             if let Some(Freshness(is_linearizable)) = parts.extensions.get() {
                 is_linearizable.store(true, Ordering::Relaxed);
             }

@@ -48,7 +48,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
         read_scope: caller.read_scope(),
     };
     let page = query.page()?;
-    let reach = app.node.state().catalog().aliases.reach(&page);
+    let reach = app.node().state().catalog().aliases.reach(&page);
     let find = move |catalog: &Catalog| catalog.aliases.list(&filter, &page);
     app.scan(reach, find, |listed| envelope::list("aliases", &listed, |alias| AliasView::new(alias))).await
 }

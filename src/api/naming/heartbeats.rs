@@ -33,7 +33,7 @@ pub(crate) async fn heartbeat(State(app): State<App>, caller: Caller, batch: Bat
     match (is_single, beats.as_slice()) {
         (true, [Err(refusal)]) => return Err(refusal.clone().into()),
         _ if beats.iter().any(Result::is_ok) => {
-            app.node.controllers().heartbeats.beat(app.node.as_node(), beats.iter().flatten().cloned()).await?
+            app.node().controllers().heartbeats.beat(app.node().as_node(), beats.iter().flatten().cloned()).await?
         }
         _ => {}
     }
@@ -52,14 +52,14 @@ async fn await_known(
     named: Vec<Result<String, Refusal>>,
 ) -> Result<Vec<Result<String, Refusal>>, ApiError> {
     let first_look = {
-        let catalog = app.node.state().catalog();
+        let catalog = app.node().state().catalog();
         named.iter().flatten().all(|id| expects_beats(&catalog, caller, id).is_ok())
     };
     if first_look {
         return Ok(named);
     }
-    app.node.await_linearizable().await?;
-    let catalog = app.node.state().catalog();
+    app.node().await_linearizable().await?;
+    let catalog = app.node().state().catalog();
     let look = |id: String| expects_beats(&catalog, caller, &id).map(|()| id);
     Ok(named.into_iter().map(|named| named.and_then(look)).collect())
 }

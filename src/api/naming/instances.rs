@@ -95,7 +95,7 @@ pub(crate) const LIST: Doc = DOC
 
 pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller: Caller) -> ApiResult {
     let (filter, page) = (filter(&query, &caller)?, query.page()?);
-    let reach = app.node.state().catalog().instances.reach(&filter, &page);
+    let reach = app.node().state().catalog().instances.reach(&filter, &page);
     let find = move |catalog: &Catalog| catalog.instances.list(&filter, &page);
     app.scan(reach, find, |listed| answer(&listed)).await
 }
@@ -106,7 +106,7 @@ pub(crate) const COUNT: Doc =
 pub(crate) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> ApiResult {
     let read_scope = caller.read_scope();
     if read_scope.is_whole() {
-        let amount = app.node.state().catalog().instances.counts().total;
+        let amount = app.node().state().catalog().instances.counts().total;
         return Ok(answer(&Listed::amount(amount)));
     }
     let filter = InstanceFilter { read_scope, ..InstanceFilter::default() };
@@ -147,7 +147,7 @@ pub(crate) async fn labels(State(app): State<App>, query: Query, _: Fresh, calle
     if !caller.read_scope().sees(&namespace, &name) {
         return Err(Code::NotFoundService.into());
     }
-    let reach = app.node.state().catalog().instances.of_service(&namespace, &name).total;
+    let reach = app.node().state().catalog().instances.of_service(&namespace, &name).total;
     let find = move |catalog: &Catalog| {
         let mut labels: BTreeMap<String, LabelValues> = BTreeMap::new();
         for (key, value) in catalog.instances.all_of(&namespace, &name).flat_map(|instance| &instance.metadata) {

@@ -30,7 +30,7 @@ pub(crate) async fn list(State(app): State<App>, query: Query, _: Fresh, caller:
     let filter =
         NamespaceFilter { name: query.name("name"), owner: query.text("owner"), read_scope: read_scope.clone() };
     let page = query.page()?;
-    let reach = if read_scope.is_whole() { app.node.state().catalog().namespaces.len() } else { FAR };
+    let reach = if read_scope.is_whole() { app.node().state().catalog().namespaces.len() } else { FAR };
     let find = move |catalog: &Catalog| {
         let count = |namespace: Arc<Namespace>| {
             let (services, instances) = catalog.counts_in(&namespace.name, &read_scope);

@@ -107,7 +107,7 @@ pub(crate) async fn count(State(app): State<App>, _: Fresh, caller: Caller) -> A
 
 async fn answer(app: &App, filter: ServiceFilter, page: Page) -> ApiResult {
     let reach = {
-        let catalog = app.node.state().catalog();
+        let catalog = app.node().state().catalog();
         catalog.services.reach(&filter, &catalog.instances, &page)
     };
     let find = move |catalog: &Catalog| {

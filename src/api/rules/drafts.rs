@@ -50,7 +50,7 @@ async fn answer_list(app: &App, family: Family, query: &Query, caller: &Caller, 
         read_scope: caller.read_scope(),
     };
     let page = query.page()?;
-    let reach = app.node.state().catalog().rules.of(family).reach(&filter, &page);
+    let reach = app.node().state().catalog().rules.of(family).reach(&filter, &page);
     let find = move |catalog: &Catalog| catalog.rules.of(family).list(&filter, &page);
     app.scan(reach, find, move |listed| envelope::list("data", &listed, |rule| RuleView::new(rule, with_body))).await
 }

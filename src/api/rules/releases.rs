@@ -37,7 +37,7 @@ pub(crate) async fn list_releases(
     };
     let with_rule = query.flag("brief")? == Some(false);
     let page = query.page()?;
-    let reach = app.node.state().catalog().rules.of(family).reach_of_releases(&filter);
+    let reach = app.node().state().catalog().rules.of(family).reach_of_releases(&filter);
     let find = move |catalog: &Catalog| {
         let book = catalog.rules.of(family);
         (book.list_releases(&filter, &page), book.removed_through_version_of(&filter))
@@ -192,7 +192,7 @@ pub(crate) async fn subscribers(
     caller: Caller,
 ) -> ApiResult {
     let (wanted, page) = (OneRule::of(&query)?, query.page()?);
-    let rule = wanted.find(&app.node.state().catalog(), family, &caller.read_scope())?;
+    let rule = wanted.find(&app.node().state().catalog(), family, &caller.read_scope())?;
     answer_subscribers(&app, Thing::Rule(family, rule.id.clone()), page).await
 }
 

@@ -210,7 +210,7 @@ async fn a_token_opens_until_it_is_revoked() {
 async fn a_token_revoked_while_a_read_waited_reads_nothing() {
     let bench = Bench::start().await;
     let app = App::new(
-        Operations::new(bench.node.clone(), bench.app.node.controllers().clone(), BOUNDS),
+        Operations::new(bench.node.clone(), bench.app.node().controllers().clone(), BOUNDS),
         ApiSettings {
             trusted_proxies: Vec::new(),
             budget: None,

@@ -324,7 +324,8 @@ async fn private_networks_are_reached_where_the_operator_of_the_node_names_them(
         document: LazyDocument::new(Box::new(Bytes::new)),
     };
     let bounds = Bounds { webhook_networks: vec!["10.0.0.0/8".parse().expect("a network")], ..BOUNDS };
-    let lenient = App::new(Operations::new(bench.node.clone(), bench.app.node.controllers().clone(), bounds), settings);
+    let lenient =
+        App::new(Operations::new(bench.node.clone(), bench.app.node().controllers().clone(), bounds), settings);
     let lenient = Bench {
         router: router(lenient.clone()),
         app: lenient,
