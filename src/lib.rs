@@ -183,6 +183,7 @@ pub mod format;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod grpc;
 pub mod hosts;
 pub mod keyring;
 mod log_once;
@@ -195,6 +196,7 @@ pub mod operations;
 pub mod origin;
 mod outbound;
 pub mod peer;
+pub mod proto;
 pub mod raft;
 pub mod reads;
 mod request_id;
@@ -207,3 +209,4 @@ mod uptime;
 pub mod watch;
 pub mod webhooks;
 pub mod well_formed;
+pub mod xds;

@@ -14,6 +14,7 @@ mod asked;
 mod entry;
 mod kept;
 mod rule_sets;
+pub mod streams;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -35,6 +36,7 @@ use crate::origin::{Origin, OriginQuota};
 use entry::{GivenRelease, Subscriber, Wants};
 use kept::{cut, kept};
 use rule_sets::RuleSets;
+use streams::Streams;
 
 /// Clients that only pull come every five minutes, and may miss once.
 pub const FORGET_AFTER: Duration = Duration::from_secs(660);
@@ -101,6 +103,7 @@ pub struct Subscribers {
     places: OriginQuota,
     bytes: OriginQuota,
     rule_sets: RuleSets,
+    streams: Streams,
     turned_away: AtomicUsize,
     counted: Mutex<Option<Instant>>,
 }
@@ -121,6 +124,7 @@ impl Default for Subscribers {
             places: shares(limits::SUBSCRIPTIONS_MAX),
             bytes: shares(limits::SUBSCRIPTIONS_BYTES_MAX),
             rule_sets: RuleSets::default(),
+            streams: Streams::default(),
             turned_away: AtomicUsize::new(0),
             counted: Mutex::new(None),
         }
@@ -145,6 +149,11 @@ impl Subscribers {
     /// Number of clients that were not kept, as there are too many, in all or of their origin.
     pub fn turned_away(&self) -> usize {
         self.turned_away.load(Ordering::Relaxed)
+    }
+
+    /// Streams of xDS that are open.
+    pub fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// A client was given a released file, or has it already.

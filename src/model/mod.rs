@@ -20,6 +20,7 @@ pub mod explain;
 pub mod grant;
 pub mod instance;
 pub mod limits;
+pub mod mesh;
 pub mod name;
 pub mod namespace;
 pub mod properties;

@@ -1,0 +1,27 @@
+//! Rules as clients of xDS carry them out: proxies and gRPC clients.
+//!
+//! What a rule asks for is planned here for one dialect, without a catalog and without protocol buffers; what a client
+//! cannot carry out is left out whole and comes as a [`Warning`]. Which client it is decides [`crate::xds`].
+
+pub mod plan;
+pub mod resource;
+pub mod warning;
+
+/// Kind of a client, as it takes resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dialect {
+    /// A gRPC client without a proxy.
+    Grpc,
+    /// A sidecar, a gateway or a front proxy.
+    Envoy,
+}
+
+impl Dialect {
+    /// Label on metrics and in answers.
+    pub fn label(self) -> &'static str {
+        match self {
+            Dialect::Grpc => "grpc",
+            Dialect::Envoy => "envoy",
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Routes that custom routing rules become, before a client is looked at and before instances are.
+
+use super::Dialect;
+use super::warning::Warning;
+use crate::model::rule::End;
+use crate::model::rule::matching::MatchString;
+use crate::model::rule::routing::DestinationGroup;
+use crate::model::rule::traffic::ServiceKey;
+
+/// Abilities of a client that decide what it can carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Abilities {
+    pub dialect: Dialect,
+    /// A front proxy: it has no caller of its own.
+    pub is_gateway: bool,
+    /// It takes expressions of any size (`re2: large` in its metadata).
+    pub takes_large_expressions: bool,
+}
+
+/// Routes of the rules of one service, in the order in which they are tried.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan<'a> {
+    pub routes: Vec<PlannedRoute<'a>>,
+    pub warnings: Vec<Warning>,
+}
+
+/// One route: all conditions have to hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedRoute<'a> {
+    /// Position of the rule among those that were planned.
+    pub rule: usize,
+    /// Position of the sub-rule in its rule.
+    pub sub_rule: usize,
+    pub path: Option<TextMatch>,
+    /// Further conditions on the path are conditions on the header `:path`.
+    pub headers: Vec<PartMatch>,
+    pub query: Vec<PartMatch>,
+    /// Conditions on the caller, which the server decides.
+    pub caller: Vec<CallerCondition<'a>>,
+    /// Share of the requests that it takes; all without it.
+    pub fraction: Option<Fraction>,
+    /// Groups that may take traffic, by priority.
+    pub groups: Vec<PlannedGroup<'a>>,
+}
+
+/// A condition on a header or query parameter; names of headers are in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartMatch {
+    pub name: String,
+    pub value: TextMatch,
+}
+
+/// A condition on a text, in what both RE2 and string matchers express.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TextMatch {
+    Present,
+    Exact(String),
+    /// An absent value does not match.
+    Not(String),
+    /// RE2, matched against the whole text.
+    Expression(String),
+    /// From the first number on, up to the second, which is not included.
+    Range(i64, i64),
+}
+
+/// A condition on the caller of a service.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CallerCondition<'a> {
+    /// The rule is for calls of this end only.
+    Is(End),
+    /// Argument CALLER_SERVICE; the key is a namespace.
+    Service {
+        namespace: &'a str,
+        condition: Option<&'a MatchString>,
+    },
+    Ip(Option<&'a MatchString>),
+    Metadata {
+        key: &'a str,
+        condition: Option<&'a MatchString>,
+    },
+}
+
+/// A share of the requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fraction {
+    pub numerator: u32,
+    pub denominator: Denominator,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denominator {
+    Hundred,
+    TenThousand,
+    Million,
+}
+
+/// A destination group of a route.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedGroup<'a> {
+    pub group: &'a DestinationGroup,
+    /// The service whose instances it means: that of `transfer` where traffic is forwarded.
+    pub service: ServiceKey,
+    /// Priority without gaps: groups of 0 share the traffic, the others stand by.
+    pub rank: u32,
+    /// Weight among the groups of its rank.
+    pub weight: u32,
+    /// Labels that take over a value of the request.
+    pub parameters: Vec<Parameter<'a>>,
+}
+
+/// A label of the instances that has to be equal to a part of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter<'a> {
+    pub label: &'a str,
+    pub part: RequestPart<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestPart<'a> {
+    Header(&'a str),
+    Query(&'a str),
+    Cookie(&'a str),
+    Method,
+    Path,
+    CallerIp,
+    CallerMetadata(&'a str),
+}

@@ -1,0 +1,32 @@
+//! Messages and services of gRPC, generated from the folder `proto`.
+//!
+//! The files declare the messages and fields that are sent or read, with the packages and numbers of Envoy's own:
+//! what is not declared is neither decoded nor kept, and cannot be sent.
+
+use bytes::Bytes;
+
+/// Descriptors of all that is declared, for gRPC's reflection.
+pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
+
+/// A message with its type, `google.protobuf.Any`; the bytes are shared.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct Any {
+    #[prost(string, tag = "1")]
+    pub type_url: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub value: Bytes,
+}
+
+impl Any {
+    /// Packs a message.
+    pub fn pack<M: prost::Message + prost::Name>(message: &M) -> Any {
+        Any { type_url: format!("type.googleapis.com/{}", M::full_name()), value: message.encode_to_vec().into() }
+    }
+}
+
+#[allow(clippy::all, clippy::pedantic, missing_docs, unreachable_pub, rustdoc::all)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/proto.rs"));
+}
+
+pub use generated::{envoy, google};

@@ -1,0 +1,105 @@
+//! Streams of xDS that are open on this node: which client each is, and which resources it has taken or refused.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{ResourceType, Resources, Version};
+use crate::model::time::Timestamp;
+
+/// All streams that are open.
+#[derive(Default)]
+pub struct Streams {
+    next: AtomicU64,
+    open: Arc<Mutex<HashMap<u64, Arc<StreamEntry>>>>,
+}
+
+/// Identity of the client of a stream.
+#[derive(Clone, Debug)]
+pub struct StreamClient {
+    pub dialect: Dialect,
+    /// `node.id`; empty if it sends none.
+    pub node_id: String,
+    /// User agent and its version.
+    pub agent: String,
+    pub address: Option<IpAddr>,
+    pub labels: BTreeMap<String, String>,
+    pub is_delta: bool,
+    pub since: Timestamp,
+}
+
+/// An open stream.
+pub struct StreamEntry {
+    pub client: StreamClient,
+    types: Mutex<[Delivered; 4]>,
+}
+
+/// State of one resource type of a stream.
+#[derive(Clone, Debug, Default)]
+pub struct Delivered {
+    /// It asked for resources of this type.
+    pub is_subscribed: bool,
+    /// Resources that it has acknowledged.
+    pub has: Resources,
+    /// Time at which the response that is under way was sent.
+    pub under_way: Option<Instant>,
+    /// The last response that it refused, until it acknowledges a later one.
+    pub refused: Option<Refused>,
+}
+
+/// A response that a client refused.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// In the words of the client, cut to 4 KiB.
+    pub message: String,
+    pub at: Timestamp,
+    /// Resources that were new in the response, or those of them that the message names.
+    pub resources: Vec<(Arc<str>, Version)>,
+}
+
+/// Registration of a stream, until it is dropped.
+pub struct Registered {
+    number: u64,
+    entry: Arc<StreamEntry>,
+    open: Arc<Mutex<HashMap<u64, Arc<StreamEntry>>>>,
+}
+
+impl Streams {
+    pub fn begin(&self, client: StreamClient) -> Registered {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let entry = Arc::new(StreamEntry { client, types: Mutex::default() });
+        self.open.lock().insert(number, entry.clone());
+        Registered { number, entry, open: self.open.clone() }
+    }
+
+    /// All of them, the oldest first.
+    pub fn all(&self) -> Vec<Arc<StreamEntry>> {
+        let mut all: Vec<_> = self.open.lock().iter().map(|(number, entry)| (*number, entry.clone())).collect();
+        all.sort_by_key(|(number, _)| *number);
+        all.into_iter().map(|(_, entry)| entry).collect()
+    }
+}
+
+impl StreamEntry {
+    pub fn delivered(&self, kind: ResourceType) -> Delivered {
+        self.types.lock()[kind.index()].clone()
+    }
+}
+
+impl Registered {
+    /// Changes the state of one resource type.
+    pub fn update(&self, kind: ResourceType, change: impl FnOnce(&mut Delivered)) {
+        change(&mut self.entry.types.lock()[kind.index()]);
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.open.lock().remove(&self.number);
+    }
+}

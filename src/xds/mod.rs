@@ -1,0 +1,47 @@
+//! xDS below its door: what proxies and gRPC clients are sent of this node's own applied state.
+//!
+//! Resources are made from the catalog once for all clients that get the same bytes, and shared ([`View`]). A stream
+//! compares what it sent with what there is.
+//!
+//! Knows messages of protocol buffers and neither HTTP nor tonic.
+
+mod client;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+
+pub use client::{Client, Peer, Place};
+
+/// What there is for one client at one moment.
+pub trait View: Send {
+    /// Log index that the node had applied when the view was taken.
+    fn applied_index(&self) -> u64;
+
+    /// All resources of a wildcard subscription.
+    fn all(&self, kind: ResourceType) -> Resources;
+
+    /// A resource by name; none for one that is not there and for one that the client may not see.
+    fn get(&self, kind: ResourceType, name: &str) -> Option<Arc<Resource>>;
+}
+
+/// Source of the resources of this node.
+pub trait Source: Send + Sync + 'static {
+    type View<'a>: View
+    where
+        Self: 'a;
+
+    /// False until the node was ready for the first time.
+    fn is_ready(&self) -> bool;
+
+    /// What there is for a client now.
+    fn view(&self, client: &Client) -> Self::View<'_>;
+
+    /// Counts changes: another number says that a view may show something else.
+    fn changes(&self) -> watch::Receiver<u64>;
+
+    /// Waits until the index is applied here, for 2 s at most; false if it is not.
+    fn reach(&self, index: u64) -> impl Future<Output = bool> + Send;
+}
