@@ -10,7 +10,9 @@
 //! ```text
 //! cli, server            command line and start-up: settings to a running node and back down
 //! console                pages for people, on the management port; of api it knows how rules are written as JSON
+//! grpc                   services of gRPC (8091, 15010): xDS, its status, health, reflection
 //! api      compat        the two public surfaces: management (8090), config clients (8890)
+//! xds                    resources for proxies and gRPC clients, and the state of their streams
 //! reads                  what clients read of what this node has applied: catching up, held reads, discovery, config
 //! operations             authorization, checks, one command out of a batch, an outcome for each item
 //! config                 flags and environment of `thuban serve`
@@ -44,11 +46,12 @@
 //! memory                 memory limit and use of the process
 //! origin                 the prefix of an address that limits count as one client
 //! uptime                 time since the machine started
+//! proto                  messages and services of gRPC, generated
 //! ```
 //!
 //! [`model`] and [`catalog`] know no I/O, clock, randomness, HTTP or Raft; [`store`] keeps bytes and
 //! never imports `model`; [`api`] and [`compat`] know neither each other nor `store`; openraft is
-//! named in [`raft`], [`peer`], `store` and [`mod@format`] alone. `tests/it/tidy.rs` holds the same
+//! named in [`raft`], [`peer`], `store` and [`mod@format`] alone; tonic in [`grpc`] alone. `tests/it/tidy.rs` holds the same
 //! list in order and fails on a name that points up.
 //!
 //! # Paths
@@ -61,6 +64,7 @@
 //! | write | a batch is checked, becomes one command, is appended by the leader, applied on every node and answered |
 //! | read | the leader confirms its lead with a majority, and the node answers from memory once it has applied as far |
 //! | freshness | everything committed up to `as_of` is applied here; readiness and trust compare it with a limit |
+//! | xDS stream | resources are made of the catalog once and shared; a stream sends what differs from what it sent |
 //! | long poll | a watch on every key comes before the read, so a change in between is kept and not lost |
 //! | subscribers | each node keeps a register of the clients it served, and a query returns those of all members |
 //! | access key | the secret is sealed before it is proposed, and a pull costs one HMAC |

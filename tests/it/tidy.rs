@@ -16,6 +16,7 @@ const CLAUSE_WORDS: [&str; 10] = ["What", "Who", "Whom", "Whose", "How", "Whethe
 /// The rooms of the house, from the ground up: a room names those before it and none after it. Map and order are the
 /// same as in `src/lib.rs`.
 const ROOMS: &[&str] = &[
+    "proto",
     "uptime",
     "origin",
     "memory",
@@ -49,8 +50,10 @@ const ROOMS: &[&str] = &[
     "config",
     "operations",
     "reads",
+    "xds",
     "compat",
     "api",
+    "grpc",
     "console",
     "server",
     "cli",
@@ -95,6 +98,8 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("store", &["crate::model", "crate::catalog", "axum::"]),
     ("peer", &["axum::"]),
     ("reads", &["axum::", "http::", "hyper", "crate::store"]),
+    ("xds", &["axum::", "http::", "hyper", "tonic", "crate::store"]),
+    ("grpc", &["crate::compat", "crate::store"]),
     ("operations", &["axum::", "crate::store"]),
     ("api", &["crate::compat", "crate::store"]),
     ("console", &["crate::compat", "crate::store"]),
