@@ -29,6 +29,9 @@ const PEER_REFUSALS: &[&str] = &[
 /// Reasons to refuse a client's connection.
 const CONNECTION_REFUSALS: &[&str] = &["total", "address", "descriptors", "tls", "tls_slow", "plain"];
 
+const XDS_TYPES: [&str; 4] = ["cds", "eds", "lds", "rds"];
+const XDS_CLIENTS: [&str; 2] = ["envoy", "grpc"];
+
 macro_rules! metrics {
     ($(
         #[doc = $help:literal]
@@ -207,6 +210,19 @@ metrics! {
     /// Connections closed before a request, by listener and reason: total, address, descriptors, tls, tls_slow, plain.
     connections_refused: IntCounterVec "thuban_connections_refused_total" ["listener", "reason"];
 
+    /// Open xDS streams that subscribe to a type (cds, eds, lds, rds), by client: envoy, grpc.
+    xds_streams: IntGaugeVec "thuban_xds_streams" ["type", "client"];
+    /// xDS responses that clients refused, by type and client.
+    xds_nacks: IntCounterVec "thuban_xds_nacks_total" ["type", "client"];
+    /// xDS responses sent, by type and client.
+    xds_responses: IntCounterVec "thuban_xds_responses_total" ["type", "client"];
+    /// Bytes of the xDS responses sent, by type and client.
+    xds_response_bytes: IntCounterVec "thuban_xds_response_bytes_total" ["type", "client"];
+    /// xDS responses and resources not sent because gRPC clients take no more than 4 MiB, by type and client.
+    xds_too_large: IntCounterVec "thuban_xds_responses_too_large_total" ["type", "client"];
+    /// Labels and namespaces of xDS clients that were cut off: 64 labels, 128 and 4,096 characters, 64 KiB in all.
+    xds_labels_cut: IntCounter "thuban_xds_labels_cut_total";
+
     /// RocksDB: live data on disk, by column family.
     rocksdb_live_bytes: IntGaugeVec "thuban_rocksdb_live_data_size_bytes" ["cf"];
     /// RocksDB: size of the memtables, by column family.
@@ -277,6 +293,11 @@ impl Metrics {
         ];
         for (counter, values) in known {
             values.iter().for_each(|value| drop(counter.with_label_values(&[value])));
+        }
+        let of_xds = [&self.xds_nacks, &self.xds_responses, &self.xds_response_bytes, &self.xds_too_large];
+        for (kind, client) in XDS_TYPES.iter().flat_map(|kind| XDS_CLIENTS.map(|client| (kind, client))) {
+            of_xds.iter().for_each(|counter| drop(counter.with_label_values(&[*kind, client])));
+            self.xds_streams.with_label_values(&[*kind, client]);
         }
         for listener in ["api", "compat"] {
             self.connections.with_label_values(&[listener]);

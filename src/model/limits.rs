@@ -244,3 +244,24 @@ pub const AUDIT_WALK_MAX: u64 = 1_000_000;
 pub const AUDIT_NOTE_LATE_MS_MAX: u32 = 600_000;
 /// Notes of one command.
 pub const AUDIT_NOTES_MAX: usize = 64;
+
+/// Names that one stream of xDS may subscribe to, and their bytes.
+pub const XDS_NAMES_MAX: usize = 10_000;
+pub const XDS_NAMES_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Labels of a client of xDS, characters of a key and of a value, and bytes of all; what is more is cut off.
+pub const XDS_LABELS_MAX: usize = 64;
+pub const XDS_LABEL_KEY_CHARS_MAX: usize = 128;
+pub const XDS_LABEL_VALUE_CHARS_MAX: usize = 4096;
+pub const XDS_LABELS_BYTES_MAX: usize = 64 * 1024;
+/// Namespaces that the metadata of a client of xDS may name.
+pub const XDS_NAMESPACES_MAX: usize = 1000;
+/// Bytes of a response that a gRPC client takes, and of one that could be made shorter.
+pub const XDS_RESPONSE_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub const XDS_RESPONSE_BYTES_TARGET: usize = 3 * 1024 * 1024;
+/// Bytes that are kept of the text of a refusal, and that are searched for names.
+pub const XDS_REFUSAL_BYTES_MAX: usize = 4 * 1024;
+pub const XDS_REFUSAL_BYTES_READ: usize = 64 * 1024;
+/// Milliseconds that routes wait at most until a proxy has the clusters that they name.
+pub const XDS_ORDER_WAIT_MS: u64 = 5_000;
+/// Types that are not served and answered with nothing, once each.
+pub const XDS_UNKNOWN_TYPES_MAX: usize = 16;
