@@ -92,6 +92,13 @@ impl StreamEntry {
 }
 
 impl Registered {
+    /// Replaces the state of one resource type.
+    pub fn replace(&self, kind: ResourceType, state: Delivered) {
+        // What was there is dropped without the lock: it may be large.
+        let before = std::mem::replace(&mut self.entry.types.lock()[kind.index()], state);
+        drop(before);
+    }
+
     /// Changes the state of one resource type.
     pub fn update(&self, kind: ResourceType, change: impl FnOnce(&mut Delivered)) {
         change(&mut self.entry.types.lock()[kind.index()]);

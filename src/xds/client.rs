@@ -4,10 +4,36 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use prost_types::value::Kind;
+
+use crate::model::config_lookup::DEFAULT_NAMESPACE;
 use crate::model::grant::ReadScope;
+use crate::model::limits;
 use crate::model::mesh::Dialect;
+use crate::model::mesh::plan::Abilities;
 use crate::model::rule::traffic::ServiceKey;
 use crate::origin::Origin;
+use crate::proto::envoy::config::core::v3::{Node, node::UserAgentVersionType};
+
+const CLIENT_IP: &str = "CLIENT_IP";
+const NODE_ID: &str = "NODE_ID";
+const SERVICE: &str = "service";
+const NAMESPACE: &str = "namespace";
+const NAMESPACES: &str = "namespaces";
+const ROLE: &str = "role";
+const RE2: &str = "re2";
+/// Keys of metadata that decide what a client is sent: they have a place before all others.
+const KNOWN_KEYS: [&str; 9] = [
+    SERVICE,
+    NAMESPACE,
+    NAMESPACES,
+    ROLE,
+    RE2,
+    "outbound_port",
+    "inbound_port",
+    "application_port",
+    "caller_service_header",
+];
 
 /// Place of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,4 +70,225 @@ pub struct Client {
     /// Namespaces whose services a wildcard means; none for all that it may see.
     pub namespaces: Option<Arc<[String]>>,
     pub read_scope: ReadScope,
+}
+
+/// A client as its first request describes it.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub client: Client,
+    /// Number of labels and namespaces that were left out or made shorter.
+    pub cut: usize,
+}
+
+impl Client {
+    /// Reads who a client is; what is too much of it is left out.
+    pub fn of(node: Option<&Node>, peer: &Peer) -> Client {
+        Identity::read(node, peer).client
+    }
+
+    /// Abilities that a plan of rules asks for.
+    pub fn abilities(&self) -> Abilities {
+        Abilities {
+            dialect: self.dialect,
+            is_gateway: self.is_gateway(),
+            takes_large_expressions: self.has_label(RE2, "large"),
+        }
+    }
+
+    /// True for a front proxy, which has no caller of its own.
+    pub fn is_gateway(&self) -> bool {
+        self.has_label(ROLE, "gateway")
+    }
+
+    fn has_label(&self, key: &str, value: &str) -> bool {
+        self.labels.get(key).is_some_and(|found| found == value)
+    }
+}
+
+impl Identity {
+    /// Reads who a client is.
+    pub fn read(node: Option<&Node>, peer: &Peer) -> Identity {
+        let unnamed = Node::default();
+        let node = node.unwrap_or(&unnamed);
+        let metadata = Metadata(node);
+        let place = place_of(node);
+        let mut labels = Labels::default();
+        gather(&mut labels, metadata, &place, peer);
+        let own = own_names(metadata);
+        let is_gateway = metadata.text(ROLE).is_some_and(|role| role == "gateway");
+        let namespaces = match metadata.text(NAMESPACES) {
+            Some(list) => listed(&list, &mut labels.cut),
+            None => Some(own.namespace.iter().cloned().collect()),
+        };
+        let client = Client {
+            dialect: dialect_of(&node.user_agent_name),
+            node_id: first_chars(&node.id, limits::XDS_LABEL_VALUE_CHARS_MAX).to_owned(),
+            agent: agent_of(node),
+            address: peer.address,
+            labels: labels.kept,
+            caller: if is_gateway { None } else { own.caller() },
+            place,
+            namespaces,
+            read_scope: peer.read_scope.clone(),
+        };
+        Identity { client, cut: labels.cut }
+    }
+}
+
+/// Texts, numbers and booleans of a node's metadata.
+#[derive(Clone, Copy)]
+struct Metadata<'a>(&'a Node);
+
+impl<'a> Metadata<'a> {
+    /// A value as a text; none for a list, a map and nothing.
+    fn text(self, key: &str) -> Option<String> {
+        scalar(self.0.metadata.as_ref()?.fields.get(key)?.kind.as_ref()?)
+    }
+
+    fn all(self) -> impl Iterator<Item = (&'a str, String)> {
+        let fields = self.0.metadata.iter().flat_map(|metadata| &metadata.fields);
+        fields.filter_map(|(key, value)| Some((key.as_str(), scalar(value.kind.as_ref()?)?)))
+    }
+}
+
+fn scalar(kind: &Kind) -> Option<String> {
+    match kind {
+        Kind::StringValue(text) => Some(text.clone()),
+        // All numbers are floating there: whole ones are written without a point, and zero without a sign.
+        Kind::NumberValue(number) => Some((number + 0.0).to_string()),
+        Kind::BoolValue(is_true) => Some(is_true.to_string()),
+        Kind::NullValue(_) | Kind::ListValue(_) | Kind::StructValue(_) => None,
+    }
+}
+
+/// Labels within their limits.
+#[derive(Default)]
+struct Labels {
+    kept: BTreeMap<String, String>,
+    bytes: usize,
+    cut: usize,
+}
+
+impl Labels {
+    /// Adds a label, unless there is one of this key.
+    fn add(&mut self, key: &str, value: &str) {
+        let short_key = first_chars(key, limits::XDS_LABEL_KEY_CHARS_MAX);
+        let short = first_chars(value, limits::XDS_LABEL_VALUE_CHARS_MAX);
+        if self.kept.contains_key(short_key) {
+            self.cut += usize::from(short_key.len() < key.len());
+            return;
+        }
+        let bytes = self.bytes + short_key.len() + short.len();
+        if self.kept.len() >= limits::XDS_LABELS_MAX || bytes > limits::XDS_LABELS_BYTES_MAX {
+            self.cut += 1;
+            return;
+        }
+        self.cut += usize::from(short_key.len() < key.len() || short.len() < value.len());
+        self.bytes = bytes;
+        self.kept.insert(short_key.to_owned(), short.to_owned());
+    }
+}
+
+fn gather(labels: &mut Labels, metadata: Metadata<'_>, place: &Place, peer: &Peer) {
+    if let Some(address) = peer.address {
+        labels.add(CLIENT_IP, &address.to_canonical().to_string());
+    }
+    if !metadata.0.id.is_empty() {
+        labels.add(NODE_ID, &metadata.0.id);
+    }
+    for key in KNOWN_KEYS {
+        if let Some(value) = metadata.text(key) {
+            labels.add(key, &value);
+        }
+    }
+    for (key, text) in [("region", &place.region), ("zone", &place.zone), ("campus", &place.campus)] {
+        match metadata.text(key) {
+            Some(own) => labels.add(key, &own),
+            None if !text.is_empty() => labels.add(key, text),
+            None => {}
+        }
+    }
+    // The address is never what a client says it is.
+    for (key, value) in metadata.all().filter(|(key, _)| !key.is_empty() && *key != CLIENT_IP) {
+        labels.add(key, &value);
+    }
+}
+
+fn place_of(node: &Node) -> Place {
+    let locality = node.locality.clone().unwrap_or_default();
+    let short = |text: String| first_chars(&text, limits::PLACE_CHARS_MAX).to_owned();
+    Place { region: short(locality.region), zone: short(locality.zone), campus: short(locality.sub_zone) }
+}
+
+/// Namespace and service that a client says are its own.
+#[derive(Default)]
+struct OwnNames {
+    namespace: Option<String>,
+    service: Option<String>,
+}
+
+impl OwnNames {
+    fn caller(self) -> Option<ServiceKey> {
+        let namespace = self.namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        self.service.map(|service| ServiceKey { service, namespace })
+    }
+}
+
+/// By metadata, else by the node's cluster, `namespace/service`.
+fn own_names(metadata: Metadata<'_>) -> OwnNames {
+    // Nothing has a longer name.
+    let is_name = |text: &str, chars_max| !text.is_empty() && text.chars().count() <= chars_max;
+    let given = |key| metadata.text(key).filter(|text| is_name(text, limits::NAME_CHARS_MAX));
+    let of_cluster = metadata.0.cluster.split_once('/').filter(|(namespace, service)| {
+        is_name(namespace, 3 * limits::NAMESPACE_CHARS_MAX) && is_name(service, limits::NAME_CHARS_MAX)
+    });
+    let (namespace, service) = (given(NAMESPACE), given(SERVICE));
+    OwnNames {
+        namespace: namespace.or_else(|| of_cluster.map(|(namespace, _)| namespace.replace("%2F", "/"))),
+        service: service.or_else(|| of_cluster.map(|(_, service)| service.to_owned())),
+    }
+}
+
+/// Namespaces of a list with commas; none for all.
+fn listed(list: &str, cut: &mut usize) -> Option<Arc<[String]>> {
+    let mut names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+    if names.contains(&"*") {
+        return None;
+    }
+    names.sort_unstable();
+    names.dedup();
+    *cut += names.len().saturating_sub(limits::XDS_NAMESPACES_MAX);
+    names.truncate(limits::XDS_NAMESPACES_MAX);
+    // No namespace has a longer name.
+    names.retain(|name| name.chars().count() <= limits::NAMESPACE_CHARS_MAX);
+    Some(names.into_iter().map(str::to_owned).collect())
+}
+
+fn dialect_of(agent: &str) -> Dialect {
+    let is_envoy = agent.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("envoy"));
+    if is_envoy { Dialect::Envoy } else { Dialect::Grpc }
+}
+
+fn agent_of(node: &Node) -> String {
+    let version = match &node.user_agent_version_type {
+        Some(UserAgentVersionType::UserAgentVersion(version)) => version.clone(),
+        Some(UserAgentVersionType::UserAgentBuildVersion(build)) => build
+            .version
+            .as_ref()
+            .map_or_else(String::new, |v| format!("{}.{}.{}", v.major_number, v.minor_number, v.patch)),
+        None => String::new(),
+    };
+    let agent = format!("{} {version}", node.user_agent_name);
+    first_bytes(agent.trim(), limits::AGENT_BYTES_MAX).to_owned()
+}
+
+/// The beginning of a text.
+fn first_chars(text: &str, chars_max: usize) -> &str {
+    text.char_indices().nth(chars_max).map_or(text, |(end, _)| &text[..end])
+}
+
+/// The beginning of a text, without a part of a character.
+pub(super) fn first_bytes(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=bytes_max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or_default()]
 }

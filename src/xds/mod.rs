@@ -3,9 +3,20 @@
 //! Resources are made from the catalog once for all clients that get the same bytes, and shared ([`View`]). A stream
 //! compares what it sent with what there is.
 //!
+//! A stream is a [`Client`] and a state machine for its variant of the protocol, SotW or delta: requests go in, responses
+//! come out, and neither knows time nor tasks. [`Session`] drives them, and ends a stream with an [`End`] that the door
+//! translates.
+//!
 //! Knows messages of protocol buffers and neither HTTP nor tonic.
 
+mod books;
 mod client;
+mod delta;
+mod ledger;
+mod machine;
+mod session;
+mod sotw;
+mod subscription;
 
 use std::sync::Arc;
 
@@ -13,7 +24,8 @@ use tokio::sync::watch;
 
 use crate::model::mesh::resource::{Resource, ResourceType, Resources};
 
-pub use client::{Client, Peer, Place};
+pub use client::{Client, Identity, Peer, Place};
+pub use session::{Context, End, Session};
 
 /// What there is for one client at one moment.
 pub trait View: Send {

@@ -1,0 +1,342 @@
+//! Books of a stream, one ledger for each type, and the rules that both variants of xDS share: what waits for what, what
+//! is too large, what is too much.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use prost::Message;
+use tokio::time::{Duration, Instant};
+
+use super::View;
+use super::ledger::{Ledger, Look, Moment, Named, Sending};
+use crate::model::limits;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{Resource, ResourceType, Resources};
+use crate::proto::Any;
+use crate::proto::envoy::config::core::v3::ControlPlane;
+use crate::proto::envoy::service::discovery::v3::{ResourceError, ResourceName};
+use crate::proto::google::rpc::Status;
+
+const ORDER_WAIT: Duration = Duration::from_millis(limits::XDS_ORDER_WAIT_MS);
+/// Bytes of a resource in a response beside its name and its message.
+const RESOURCE_OVERHEAD: usize = 128;
+const NOT_FOUND: i32 = 5;
+/// Bytes of a name in a text.
+const NAME_BYTES_TOLD: usize = 256;
+
+/// Reason to end a stream: what its client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    TooMany(String),
+    Invalid(String),
+}
+
+/// What happened on a stream, for metrics and the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Sent {
+        kind: ResourceType,
+        bytes: usize,
+    },
+    Refused(ResourceType),
+    /// A response was not sent, or left a resource out.
+    TooLarge {
+        kind: ResourceType,
+        bytes: usize,
+    },
+}
+
+/// Books of one stream.
+pub(super) struct Books {
+    dialect: Dialect,
+    control_plane: Arc<str>,
+    ledgers: [Ledger; 4],
+    nonce: u64,
+    /// Types asked for that are not served, and of them those that are not answered yet.
+    unknown: BTreeSet<String>,
+    unanswered: Vec<String>,
+    events: Vec<Event>,
+}
+
+/// Content that may be sent now.
+pub(super) struct Portion {
+    pub(super) changed: Vec<Named>,
+    pub(super) gone: Vec<Arc<str>>,
+    /// Nothing stays due.
+    pub(super) is_complete: bool,
+    pub(super) look: Look,
+}
+
+impl Books {
+    pub(super) fn new(dialect: Dialect, control_plane: Arc<str>) -> Books {
+        Books {
+            dialect,
+            control_plane,
+            ledgers: ResourceType::ALL.map(Ledger::new),
+            nonce: 0,
+            unknown: BTreeSet::new(),
+            unanswered: Vec::new(),
+            events: Vec::new(),
+        }
+    }
+
+    pub(super) fn ledger(&self, kind: ResourceType) -> &Ledger {
+        &self.ledgers[kind.index()]
+    }
+
+    pub(super) fn ledger_mut(&mut self, kind: ResourceType) -> &mut Ledger {
+        &mut self.ledgers[kind.index()]
+    }
+
+    pub(super) fn ledgers_mut(&mut self) -> &mut [Ledger; 4] {
+        &mut self.ledgers
+    }
+
+    pub(super) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    pub(super) fn note(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    pub(super) fn next_nonce(&mut self) -> u64 {
+        self.nonce += 1;
+        self.nonce
+    }
+
+    pub(super) fn control_plane(&self) -> Option<ControlPlane> {
+        Some(ControlPlane { identifier: self.control_plane.to_string() })
+    }
+
+    /// The type that a request is of; none for one that is not served.
+    pub(super) fn kind_of(&mut self, type_url: &str) -> Result<Option<ResourceType>, Fault> {
+        if type_url.is_empty() {
+            return Err(Fault::Invalid("a request names no type_url".to_owned()));
+        }
+        let kind = ResourceType::of_url(type_url);
+        let is_news = kind.is_none()
+            && self.unknown.len() < limits::XDS_UNKNOWN_TYPES_MAX
+            && type_url.len() <= NAME_BYTES_TOLD
+            && self.unknown.insert(type_url.to_owned());
+        if is_news {
+            self.unanswered.push(type_url.to_owned());
+        }
+        Ok(kind)
+    }
+
+    /// A type that is not served and was not answered yet: it gets an empty answer once.
+    pub(super) fn next_unknown(&mut self) -> Option<String> {
+        self.unanswered.pop()
+    }
+
+    /// Takes the answer of a client to the response that is under way.
+    pub(super) fn answer(&mut self, kind: ResourceType, refusal: Option<&Status>, moment: Moment) {
+        let ledger = self.ledger_mut(kind);
+        if !ledger.is_under_way() {
+            return;
+        }
+        match refusal {
+            None => ledger.acknowledge(),
+            Some(status) => {
+                ledger.refuse(&status.message, moment.time);
+                self.note(Event::Refused(kind));
+            }
+        }
+    }
+
+    /// Refuses a stream that asks for too many names.
+    pub(super) fn check_names(&self) -> Result<(), Fault> {
+        let names: usize = self.ledgers.iter().map(|ledger| ledger.subscription.names().len()).sum();
+        let bytes: usize = self.ledgers.iter().map(|ledger| ledger.subscription.bytes()).sum();
+        if names > limits::XDS_NAMES_MAX {
+            return Err(Fault::TooMany(format!("{names} names, a stream has at most {}", limits::XDS_NAMES_MAX)));
+        }
+        if bytes > limits::XDS_NAMES_BYTES_MAX {
+            let max = limits::XDS_NAMES_BYTES_MAX;
+            return Err(Fault::TooMany(format!("{bytes} bytes of names, a stream has at most {max}")));
+        }
+        Ok(())
+    }
+
+    /// Finds what of one type is sent now. Where nothing is, its books are brought up to date.
+    pub(super) fn portion(
+        &mut self,
+        kind: ResourceType,
+        is_divisible: bool,
+        view: &dyn View,
+        moment: Moment,
+    ) -> Option<Portion> {
+        if !self.ledger(kind).is_open() {
+            return None;
+        }
+        let mut look = self.ledger(kind).look(view);
+        let is_answer_owed = self.ledger(kind).is_answer_owed;
+        if look.is_nothing() && !is_answer_owed {
+            self.ledger_mut(kind).held_since = None;
+            self.ledger_mut(kind).settle(look);
+            return None;
+        }
+        let equal = look.take_equal();
+        let waiting = self.waiting(kind, &look, view, moment.now);
+        // A first answer without them would say that they are not there.
+        if !waiting.is_empty() && (!is_divisible || is_answer_owed) {
+            return None;
+        }
+        self.ledger_mut(kind).refresh(equal);
+        let mut changed = std::mem::take(&mut look.changed);
+        waiting.iter().for_each(|name| drop(changed.remove(name)));
+        let due = changed.len();
+        let gone: Vec<_> = std::mem::take(&mut look.gone).into_iter().collect();
+        let changed = if is_divisible { self.up_to_size(kind, changed, &gone) } else { all_named(changed) };
+        let is_complete = waiting.is_empty() && changed.len() == due;
+        let is_something = !changed.is_empty() || !gone.is_empty() || is_answer_owed;
+        is_something.then_some(Portion { changed, gone, is_complete, look })
+    }
+
+    /// Names whose resources wait until a proxy has the clusters that they name, and for how long they may.
+    fn waiting(&mut self, kind: ResourceType, look: &Look, view: &dyn View, now: Instant) -> Vec<Arc<str>> {
+        let is_ordered = matches!(kind, ResourceType::Listener | ResourceType::Route);
+        if !is_ordered || self.dialect != Dialect::Envoy || !self.ledger(ResourceType::Cluster).is_begun {
+            return Vec::new();
+        }
+        let waits = |resource: &Resource| resource.clusters.iter().any(|name| self.is_coming(name, view));
+        let held = look.changed.iter().filter(|(_, resource)| waits(resource));
+        let held: Vec<_> = held.map(|(name, _)| name.clone()).collect();
+        let ledger = self.ledger_mut(kind);
+        if held.is_empty() {
+            ledger.held_since = None;
+            return held;
+        }
+        let since = *ledger.held_since.get_or_insert(now);
+        if now < since + ORDER_WAIT {
+            return held;
+        }
+        ledger.held_since = None;
+        Vec::new()
+    }
+
+    /// True for a cluster that is there and that the client has not answered for yet.
+    fn is_coming(&self, name: &str, view: &dyn View) -> bool {
+        let clusters = self.ledger(ResourceType::Cluster);
+        let is_named = || clusters.subscription.has(name) && view.get(ResourceType::Cluster, name).is_some();
+        let is_of_all = || clusters.subscription.is_wildcard() && view.all(ResourceType::Cluster).contains_key(name);
+        !clusters.is_answered(name) && (is_named() || is_of_all())
+    }
+
+    /// Moment at which something is sent though nothing happens.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let open = self.ledgers.iter().filter(|ledger| ledger.is_open());
+        open.filter_map(|ledger| ledger.held_since).min().map(|since| since + ORDER_WAIT)
+    }
+
+    /// The first of the resources, as many as a response has room for; at least one. One that the client cannot take is
+    /// left out for good.
+    fn up_to_size(
+        &mut self,
+        kind: ResourceType,
+        changed: BTreeMap<Arc<str>, Arc<Resource>>,
+        gone: &[Arc<str>],
+    ) -> Vec<Named> {
+        let mut taken = Vec::new();
+        let mut bytes: usize = gone.iter().map(|name| 2 * name.len() + RESOURCE_OVERHEAD).sum();
+        for (name, resource) in changed {
+            let size = resource.bytes.len() + name.len() + RESOURCE_OVERHEAD;
+            if self.is_too_large(size) {
+                let named = Named { name, resource };
+                self.ledger_mut(kind).skip(&Sending::of_changed(vec![named]));
+                self.note(Event::TooLarge { kind, bytes: size });
+                continue;
+            }
+            if bytes + size > limits::XDS_RESPONSE_BYTES_TARGET && !taken.is_empty() {
+                break;
+            }
+            bytes += size;
+            taken.push(Named { name, resource });
+        }
+        taken
+    }
+
+    /// True for a message that a client of this kind cannot take.
+    pub(super) fn is_too_large(&self, bytes: usize) -> bool {
+        self.dialect == Dialect::Grpc && bytes > limits::XDS_RESPONSE_BYTES_MAX
+    }
+
+    /// Endpoints that go out behind clusters which changed, though they did not change themselves: a proxy waits for
+    /// them.
+    pub(super) fn endpoints_of(&self, clusters: &[Named]) -> Vec<Arc<str>> {
+        let changed: BTreeSet<&str> = clusters.iter().map(|named| bare(&named.name)).collect();
+        let names = self.ledger(ResourceType::Endpoints).subscription.names().iter();
+        let is_of_changed = |name: &str| {
+            // Of one cluster there are endpoints for each place of callers, NAME@PLACE.
+            let ends = bare(name).match_indices('@').map(|(at, _)| &bare(name)[..at]);
+            changed.contains(bare(name)) || ends.into_iter().any(|cluster| changed.contains(cluster))
+        };
+        names.filter(|name| is_of_changed(name)).cloned().collect()
+    }
+}
+
+impl Sending {
+    /// A part of what there is, without a nonce.
+    fn of_changed(changed: Vec<Named>) -> Sending {
+        Sending { nonce: 0, changed, gone: Vec::new(), given: None, is_whole: false }
+    }
+}
+
+fn all_named(changed: impl IntoIterator<Item = (Arc<str>, Arc<Resource>)>) -> Vec<Named> {
+    changed.into_iter().map(|(name, resource)| Named { name, resource }).collect()
+}
+
+/// Name without the authority and type of an `xdstp:` name.
+fn bare(name: &str) -> &str {
+    let path = name.strip_prefix("xdstp://").and_then(|rest| rest.splitn(3, '/').nth(2));
+    path.map_or(name, |path| path.split('?').next().unwrap_or(path))
+}
+
+/// A resource in a response.
+pub(super) fn packed(resource: &Resource) -> Any {
+    Any { type_url: resource.kind.type_url().to_owned(), value: resource.bytes.clone() }
+}
+
+/// Says of names that nothing is there.
+pub(super) fn not_found<'a>(kind: ResourceType, names: impl Iterator<Item = &'a Arc<str>>) -> Vec<ResourceError> {
+    let error = |name: &Arc<str>| ResourceError {
+        resource_name: Some(ResourceName { name: name.to_string() }),
+        error_detail: Some(Status { code: NOT_FOUND, message: absent_text(kind, name), details: Vec::new() }),
+    };
+    names.map(error).collect()
+}
+
+fn absent_text(kind: ResourceType, name: &str) -> String {
+    let what = match kind {
+        ResourceType::Cluster => "cluster",
+        ResourceType::Endpoints => "endpoints",
+        ResourceType::Listener => "listener",
+        ResourceType::Route => "route configuration",
+    };
+    let told = super::client::first_bytes(name, NAME_BYTES_TOLD);
+    let is_of_proxy = ["outbound", "inbound"].into_iter().any(|word| name.starts_with(word));
+    match bare(told).split_once('/') {
+        Some((namespace, service)) if !is_of_proxy && !service.contains(['|', '@']) => {
+            format!("no service {service} in namespace {}", namespace.replace("%2F", "/"))
+        }
+        _ => format!("no {what} {told}"),
+    }
+}
+
+/// Bytes of a response.
+pub(super) fn size_of(response: &impl Message) -> usize {
+    response.encoded_len()
+}
+
+/// Hash over the resources of a response in their order.
+pub(super) fn hash_of<'a>(resources: impl Iterator<Item = &'a Arc<Resource>>) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let start = 0xcbf2_9ce4_8422_2325;
+    resources.fold(start, |hash: u64, resource| (hash ^ resource.version.hash).rotate_left(29).wrapping_mul(PRIME))
+}
+
+/// All resources of a map in their order.
+pub(super) fn in_order(resources: &Resources) -> Vec<Any> {
+    resources.values().map(|resource| packed(resource)).collect()
+}

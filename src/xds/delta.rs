@@ -1,0 +1,168 @@
+//! Delta: requests change what is asked for, and responses have what changed and what is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::View;
+use super::books::{Books, Event, Fault, Portion, not_found, packed, size_of};
+use super::ledger::{Moment, Named, Sending};
+use super::machine::Machine;
+use super::subscription::Changed;
+use crate::model::mesh::Dialect;
+use crate::model::mesh::resource::{ResourceType, Version};
+use crate::proto::envoy::config::core::v3::Node;
+use crate::proto::envoy::service::discovery::v3::{DeltaDiscoveryRequest, DeltaDiscoveryResponse, Resource};
+
+/// A delta stream.
+pub(super) struct Delta {
+    books: Books,
+}
+
+impl Machine for Delta {
+    type Request = DeltaDiscoveryRequest;
+    type Response = DeltaDiscoveryResponse;
+    const IS_DELTA: bool = true;
+
+    fn new(dialect: Dialect, control_plane: Arc<str>) -> Delta {
+        Delta { books: Books::new(dialect, control_plane) }
+    }
+
+    fn books(&self) -> &Books {
+        &self.books
+    }
+
+    fn books_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
+
+    fn node(request: &DeltaDiscoveryRequest) -> Option<&Node> {
+        request.node.as_ref()
+    }
+
+    fn named_index(&self, request: &DeltaDiscoveryRequest) -> Option<u64> {
+        let kind = ResourceType::of_url(&request.type_url)?;
+        if self.books.ledger(kind).is_begun {
+            return None;
+        }
+        let versions = request.initial_resource_versions.values();
+        versions.filter_map(|text| text.parse::<Version>().ok()).map(|version| version.index).max()
+    }
+
+    fn take(&mut self, request: DeltaDiscoveryRequest, view: &dyn View, moment: Moment) -> Result<(), Fault> {
+        let Some(kind) = self.books.kind_of(&request.type_url)? else { return Ok(()) };
+        let ledger = self.books.ledger(kind);
+        // Another nonce is that of a response which was answered already; the lists count in any case.
+        if ledger.is_under_way() && request.response_nonce == ledger.last_nonce.to_string() {
+            self.books.answer(kind, request.error_detail.as_ref(), moment);
+        }
+        let is_first = !self.books.ledger(kind).is_begun;
+        let changed = self.change(kind, is_first, &request, view);
+        self.books.check_names()?;
+        self.owe(kind, changed);
+        if is_first {
+            self.books.ledger_mut(kind).is_begun = true;
+            self.adopt(kind, request.initial_resource_versions.into_iter().collect(), view);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, view: &dyn View, moment: Moment) -> Option<DeltaDiscoveryResponse> {
+        if let Some(type_url) = self.books.next_unknown() {
+            let nonce = self.books.next_nonce().to_string();
+            let control_plane = self.books.control_plane();
+            return Some(DeltaDiscoveryResponse { type_url, nonce, control_plane, ..Default::default() });
+        }
+        ResourceType::ALL.into_iter().find_map(|kind| {
+            let portion = self.books.portion(kind, true, view, moment)?;
+            Some(self.send(kind, portion, view, moment))
+        })
+    }
+}
+
+impl Delta {
+    fn change(
+        &mut self,
+        kind: ResourceType,
+        is_first: bool,
+        request: &DeltaDiscoveryRequest,
+        view: &dyn View,
+    ) -> Changed {
+        let ledger = self.books.ledger_mut(kind);
+        let shared = |name: &str| view.get(kind, name).map(|found| found.name.clone()).filter(|found| **found == *name);
+        let (subscribe, unsubscribe) = (&request.resource_names_subscribe, &request.resource_names_unsubscribe);
+        let changed = ledger.subscription.change(kind, is_first, subscribe, unsubscribe, shared);
+        ledger.follow(&changed);
+        changed
+    }
+
+    /// Owes an answer for every name that is asked for, also where it was asked for before, and for all at once even an
+    /// empty one. A name that is dropped beside all is told once more, as its client forgets it.
+    fn owe(&mut self, kind: ResourceType, changed: Changed) {
+        let ledger = self.books.ledger_mut(kind);
+        ledger.is_answer_owed |= changed.is_all_added;
+        ledger.owe(changed.added);
+        if ledger.subscription.is_wildcard() {
+            ledger.owe(changed.dropped);
+        }
+    }
+
+    /// Takes over what a client has from another stream: what is equal is not sent, what is gone is removed.
+    fn adopt(&mut self, kind: ResourceType, versions: BTreeMap<String, String>, view: &dyn View) {
+        let ledger = self.books.ledger_mut(kind);
+        let all = ledger.subscription.is_wildcard().then(|| view.all(kind));
+        for (name, version) in versions {
+            let of_all = all.as_ref().and_then(|all| all.get_key_value(name.as_str()));
+            let is_named = ledger.subscription.has(&name);
+            let of_name = || is_named.then(|| view.get(kind, &name)).flatten();
+            let found = of_all.map(|(_, resource)| resource.clone()).or_else(of_name);
+            let key: Arc<str> = match of_all {
+                Some((key, _)) => key.clone(),
+                None => name.as_str().into(),
+            };
+            match found {
+                Some(resource) => drop(ledger.adopt(&key, version.parse().ok(), &resource)),
+                None if is_named || all.is_some() => ledger.owe([key]),
+                None => {}
+            }
+        }
+    }
+
+    fn send(
+        &mut self,
+        kind: ResourceType,
+        mut portion: Portion,
+        view: &dyn View,
+        moment: Moment,
+    ) -> DeltaDiscoveryResponse {
+        let nonce = self.books.next_nonce();
+        let ledger = self.books.ledger(kind);
+        let absent = portion.gone.iter().filter(|name| ledger.subscription.has(name));
+        let response = DeltaDiscoveryResponse {
+            system_version_info: view.applied_index().to_string(),
+            resources: portion.changed.iter().map(told).collect(),
+            type_url: kind.type_url().to_owned(),
+            nonce: nonce.to_string(),
+            removed_resources: portion.gone.iter().map(|name| name.to_string()).collect(),
+            control_plane: self.books.control_plane(),
+            resource_errors: not_found(kind, absent),
+        };
+        let given = if portion.is_complete { portion.look.take_shown() } else { None };
+        let Portion { changed, gone, .. } = portion;
+        if kind == ResourceType::Cluster {
+            let behind = self.books.endpoints_of(&changed);
+            self.books.ledger_mut(ResourceType::Endpoints).owe(behind);
+        }
+        let sending = Sending { nonce, changed, gone, given, is_whole: false };
+        self.books.ledger_mut(kind).sent(sending, moment.now);
+        self.books.note(Event::Sent { kind, bytes: size_of(&response) });
+        response
+    }
+}
+
+fn told(named: &Named) -> Resource {
+    Resource {
+        version: named.resource.version.to_string(),
+        resource: Some(packed(&named.resource)),
+        name: named.name.to_string(),
+    }
+}

@@ -1,0 +1,322 @@
+//! Drives a stream: requests, changes of this node's state, time and shutdown on one side, responses on the other.
+//!
+//! A response is made when there is room for it: who reads slowly gets the newest state and skips what was between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::books::{Event, Fault};
+use super::client::{Client, Identity, Peer, first_bytes};
+use super::delta::Delta;
+use super::ledger::Moment;
+use super::machine::Machine;
+use super::sotw::Sotw;
+use super::{Source, View};
+use crate::log_once::LogOnce;
+use crate::metrics::Metrics;
+use crate::model::mesh::resource::ResourceType;
+use crate::model::time::Timestamp;
+use crate::proto::envoy::service::discovery::v3::{
+    DeltaDiscoveryRequest, DeltaDiscoveryResponse, DiscoveryRequest, DiscoveryResponse,
+};
+use crate::subscribers::Subscribers;
+use crate::subscribers::streams::{Registered, StreamClient};
+
+/// Pause between two lines of log about refusals of one client.
+const LOG_PAUSE: Duration = Duration::from_secs(60);
+/// Percent by which ages of streams differ, so that clients do not come back all at once.
+const AGE_SPREAD_PERCENT: u32 = 10;
+const LOGGED_ID_BYTES: usize = 128;
+
+/// Reason why a stream ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The client is gone.
+    Closed,
+    /// It is as old as a stream may get: the client comes back, to any node.
+    Aged,
+    /// This node stops.
+    Shutdown,
+    /// The client has seen a state that this node does not have yet.
+    Behind,
+    /// This node was not ready yet, ever.
+    NotReady,
+    /// The client asks for more than it may, in words for it.
+    TooMany(String),
+    /// A request makes no sense, in words for the client.
+    Invalid(String),
+}
+
+/// What streams need to know of their node.
+pub struct Context {
+    pub subscribers: Arc<Subscribers>,
+    pub metrics: Arc<Metrics>,
+    /// Id of this node, told to clients.
+    pub node: String,
+    /// Age at which streams end, a tenth more or less; none for never.
+    pub max_age: Option<Duration>,
+    pub shutdown: CancellationToken,
+    /// Tells the time of the cluster.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+/// Service of streams over the resources of this node.
+pub struct Session<S> {
+    source: Arc<S>,
+    context: Context,
+    control_plane: Arc<str>,
+    refusals: LogOnce<(ResourceType, String)>,
+    too_large: LogOnce<(ResourceType, String)>,
+}
+
+impl<S: Source> Session<S> {
+    pub fn new(source: Arc<S>, context: Context) -> Session<S> {
+        let control_plane = format!("thuban {}", context.node).into();
+        let logged = LogOnce::every;
+        Session { source, context, control_plane, refusals: logged(LOG_PAUSE), too_large: logged(LOG_PAUSE) }
+    }
+
+    /// Serves a stream of SotW until it ends.
+    pub async fn serve_sotw<E>(
+        &self,
+        peer: Peer,
+        requests: impl Stream<Item = Result<DiscoveryRequest, E>> + Send + Unpin,
+        responses: mpsc::Sender<DiscoveryResponse>,
+    ) -> End {
+        self.serve::<Sotw, E>(peer, requests, responses).await
+    }
+
+    /// Serves a delta stream until it ends.
+    pub async fn serve_delta<E>(
+        &self,
+        peer: Peer,
+        requests: impl Stream<Item = Result<DeltaDiscoveryRequest, E>> + Send + Unpin,
+        responses: mpsc::Sender<DeltaDiscoveryResponse>,
+    ) -> End {
+        self.serve::<Delta, E>(peer, requests, responses).await
+    }
+
+    async fn serve<M: Machine, E>(
+        &self,
+        peer: Peer,
+        mut requests: impl Stream<Item = Result<M::Request, E>> + Send + Unpin,
+        responses: mpsc::Sender<M::Response>,
+    ) -> End {
+        if !self.source.is_ready() {
+            return End::NotReady;
+        }
+        let ending = self.ending();
+        tokio::pin!(ending);
+        let first = tokio::select! {
+            end = &mut ending => return end,
+            () = responses.closed() => return End::Closed,
+            first = requests.next() => first,
+        };
+        let Some(Ok(first)) = first else { return End::Closed };
+        let mut running = self.begin::<M>(&first, &peer);
+        tokio::select! {
+            end = &mut ending => end,
+            Err(end) = running.run(first, requests, responses) => end,
+        }
+    }
+
+    /// Waits until a stream is old or this node stops.
+    async fn ending(&self) -> End {
+        let aged = async {
+            match self.context.max_age {
+                Some(age) => tokio::time::sleep(spread(age)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.context.shutdown.cancelled() => End::Shutdown,
+            () = aged => End::Aged,
+        }
+    }
+
+    fn begin<M: Machine>(&self, first: &M::Request, peer: &Peer) -> Running<'_, S, M> {
+        let Identity { client, cut } = Identity::read(M::node(first), peer);
+        self.context.metrics.xds_labels_cut.inc_by(cut as u64);
+        let registered = self.context.subscribers.streams().begin(StreamClient {
+            dialect: client.dialect,
+            node_id: client.node_id.clone(),
+            agent: client.agent.clone(),
+            address: client.address,
+            labels: client.labels.clone(),
+            is_delta: M::IS_DELTA,
+            since: (self.context.clock)(),
+        });
+        let machine = M::new(client.dialect, self.control_plane.clone());
+        Running { session: self, changes: self.source.changes(), client, machine, registered, is_counted: [false; 4] }
+    }
+}
+
+/// A stream that is served.
+struct Running<'a, S: Source, M: Machine> {
+    session: &'a Session<S>,
+    changes: watch::Receiver<u64>,
+    client: Client,
+    machine: M,
+    registered: Registered,
+    /// Types that the metrics count this stream under.
+    is_counted: [bool; 4],
+}
+
+/// Reason why no more responses are made now.
+#[derive(PartialEq, Eq)]
+enum Pumped {
+    NothingDue,
+    NoRoom,
+}
+
+impl<S: Source, M: Machine> Running<'_, S, M> {
+    /// Serves until the stream ends.
+    async fn run<E>(
+        &mut self,
+        first: M::Request,
+        mut requests: impl Stream<Item = Result<M::Request, E>> + Send + Unpin,
+        responses: mpsc::Sender<M::Response>,
+    ) -> Result<(), End> {
+        self.take(first).await?;
+        loop {
+            let pumped = self.pump(&responses)?;
+            let deadline = self.machine.books().deadline();
+            tokio::select! {
+                request = requests.next() => match request {
+                    Some(Ok(request)) => self.take(request).await?,
+                    Some(Err(_)) | None => return Err(End::Closed),
+                },
+                changed = self.changes.changed() => changed.map_err(|_| End::Shutdown)?,
+                () = until(deadline), if pumped == Pumped::NothingDue => {}
+                room = responses.reserve(), if pumped == Pumped::NoRoom => drop(room.map_err(|_| End::Closed)?),
+                () = responses.closed() => return Err(End::Closed),
+            }
+        }
+    }
+
+    async fn take(&mut self, request: M::Request) -> Result<(), End> {
+        self.reach(&request).await?;
+        let moment = self.moment();
+        let source = &self.session.source;
+        let taken = self.machine.take(request, &source.view(&self.client), moment);
+        self.tell();
+        taken.map_err(|fault| match fault {
+            Fault::TooMany(text) => End::TooMany(text),
+            Fault::Invalid(text) => End::Invalid(text),
+        })
+    }
+
+    /// Waits until this node has what the client has seen elsewhere.
+    async fn reach(&self, request: &M::Request) -> Result<(), End> {
+        let Some(index) = self.machine.named_index(request) else { return Ok(()) };
+        let source = &self.session.source;
+        let is_here = source.view(&self.client).applied_index() >= index;
+        if is_here || source.reach(index).await { Ok(()) } else { Err(End::Behind) }
+    }
+
+    /// Makes responses while there is room.
+    fn pump(&mut self, responses: &mpsc::Sender<M::Response>) -> Result<Pumped, End> {
+        let moment = self.moment();
+        let source = &self.session.source;
+        // What changes from here on wakes again.
+        self.changes.mark_unchanged();
+        let view = source.view(&self.client);
+        let pumped = loop {
+            let room = match responses.try_reserve() {
+                Ok(room) => room,
+                Err(mpsc::error::TrySendError::Full(())) => break Pumped::NoRoom,
+                Err(mpsc::error::TrySendError::Closed(())) => return Err(End::Closed),
+            };
+            match self.machine.next(&view, moment) {
+                Some(response) => room.send(response),
+                None => break Pumped::NothingDue,
+            }
+        };
+        drop(view);
+        self.tell();
+        Ok(pumped)
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { now: Instant::now(), time: (self.session.context.clock)() }
+    }
+
+    /// Tells registers, metrics and the log what happened.
+    fn tell(&mut self) {
+        for event in self.machine.books_mut().take_events() {
+            self.tell_event(event);
+        }
+        let streams = &self.session.context.metrics.xds_streams;
+        for ledger in self.machine.books_mut().ledgers_mut() {
+            let kind = ledger.kind;
+            let Some(news) = ledger.news() else { continue };
+            let is_counted = &mut self.is_counted[kind.index()];
+            if news.is_subscribed != *is_counted {
+                let gauge = streams.with_label_values(&[kind.label(), self.client.dialect.label()]);
+                gauge.add(if news.is_subscribed { 1 } else { -1 });
+                *is_counted = news.is_subscribed;
+            }
+            self.registered.replace(kind, news.clone());
+        }
+    }
+
+    fn tell_event(&self, event: Event) {
+        let Session { context, refusals, too_large, .. } = self.session;
+        let (metrics, client) = (&context.metrics, self.client.dialect.label());
+        let node_id = first_bytes(&self.client.node_id, LOGGED_ID_BYTES);
+        match event {
+            Event::Sent { kind, bytes } => {
+                metrics.xds_responses.with_label_values(&[kind.label(), client]).inc();
+                metrics.xds_response_bytes.with_label_values(&[kind.label(), client]).inc_by(bytes as u64);
+            }
+            Event::Refused(kind) => {
+                metrics.xds_nacks.with_label_values(&[kind.label(), client]).inc();
+                if refusals.is_due((kind, node_id.to_owned())) {
+                    tracing::warn!(kind = kind.label(), client, node_id, address = ?self.client.address,
+                        "a client of xDS refused what it was sent; thuban xds clients shows why");
+                }
+            }
+            Event::TooLarge { kind, bytes } => {
+                metrics.xds_too_large.with_label_values(&[kind.label(), client]).inc();
+                if too_large.is_due((kind, node_id.to_owned())) {
+                    tracing::warn!(
+                        kind = kind.label(),
+                        client,
+                        node_id,
+                        bytes,
+                        "a response is larger than clients of gRPC take, and is not sent"
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl<S: Source, M: Machine> Drop for Running<'_, S, M> {
+    fn drop(&mut self) {
+        let streams = &self.session.context.metrics.xds_streams;
+        for (kind, is_counted) in ResourceType::ALL.into_iter().zip(self.is_counted) {
+            if is_counted {
+                streams.with_label_values(&[kind.label(), self.client.dialect.label()]).dec();
+            }
+        }
+    }
+}
+
+/// An age that is a tenth more or less than this one.
+fn spread(age: Duration) -> Duration {
+    let percent = rand::random_range(100 - AGE_SPREAD_PERCENT..=100 + AGE_SPREAD_PERCENT);
+    age.saturating_mul(percent) / 100
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,230 @@
+//! Names that a stream asks for, of one type, and the rules by which requests change them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::model::mesh::resource::ResourceType;
+
+/// Name that means all resources.
+pub(super) const WILDCARD: &str = "*";
+
+/// What a stream asks for, of one type.
+#[derive(Debug, Default)]
+pub(super) struct Subscription {
+    is_wildcard: bool,
+    /// Names were given once: from then on a list without any means nothing, and not all.
+    has_named: bool,
+    names: BTreeSet<Arc<str>>,
+    bytes: usize,
+}
+
+/// Difference that a request makes to a subscription.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changed {
+    /// Names that are new, or that are asked for again.
+    pub(super) added: Vec<Arc<str>>,
+    /// Names that are asked for no more.
+    pub(super) dropped: Vec<Arc<str>>,
+    /// All are asked for, and were not before.
+    pub(super) is_all_added: bool,
+    /// All were asked for, and are not any more.
+    pub(super) is_all_dropped: bool,
+}
+
+impl Changed {
+    /// True if more is asked for.
+    pub(super) fn is_wider(&self) -> bool {
+        !self.added.is_empty() || self.is_all_added
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        *self == Changed::default()
+    }
+}
+
+impl Subscription {
+    pub(super) fn is_wildcard(&self) -> bool {
+        self.is_wildcard
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        !self.is_wildcard && self.names.is_empty()
+    }
+
+    /// Names that are asked for beside all, or alone.
+    pub(super) fn names(&self) -> &BTreeSet<Arc<str>> {
+        &self.names
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// Bytes of all names.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes the list of a SotW request, which has all names that are asked for. `shared` finds a copy of a name.
+    pub(super) fn replace(
+        &mut self,
+        kind: ResourceType,
+        list: &[String],
+        shared: impl Fn(&str) -> Option<Arc<str>>,
+    ) -> Changed {
+        let is_all = kind.is_whole() && (list.iter().any(|name| name == WILDCARD) || self.means_all(list));
+        self.has_named |= !list.is_empty();
+        let wanted = list.iter().filter(|name| !kind.is_whole() || *name != WILDCARD);
+        let mut added = Vec::new();
+        let kept = wanted.map(|name| {
+            self.names.get(name.as_str()).cloned().unwrap_or_else(|| {
+                let name = shared(name).unwrap_or_else(|| name.as_str().into());
+                added.push(name.clone());
+                name
+            })
+        });
+        let names: BTreeSet<Arc<str>> = kept.collect();
+        added.sort_unstable();
+        added.dedup();
+        let dropped = self.names.difference(&names).cloned().collect();
+        let changed = Changed {
+            added,
+            dropped,
+            is_all_added: is_all && !self.is_wildcard,
+            is_all_dropped: self.is_wildcard && !is_all,
+        };
+        self.is_wildcard = is_all;
+        self.names = names;
+        self.bytes = self.names.iter().map(|name| name.len()).sum();
+        changed
+    }
+
+    /// Takes the two lists of a delta request, which add and remove.
+    pub(super) fn change(
+        &mut self,
+        kind: ResourceType,
+        is_first: bool,
+        subscribe: &[String],
+        unsubscribe: &[String],
+        shared: impl Fn(&str) -> Option<Arc<str>>,
+    ) -> Changed {
+        let mut changed = Changed::default();
+        let was_wildcard = self.is_wildcard;
+        if is_first && kind.is_whole() && subscribe.is_empty() {
+            self.is_wildcard = true;
+        }
+        for name in subscribe {
+            if kind.is_whole() && name == WILDCARD {
+                self.is_wildcard = true;
+                continue;
+            }
+            let known = self.names.get(name.as_str()).cloned();
+            let name = known.or_else(|| shared(name)).unwrap_or_else(|| name.as_str().into());
+            if self.names.insert(name.clone()) {
+                self.bytes += name.len();
+            }
+            changed.added.push(name);
+        }
+        for name in unsubscribe {
+            if kind.is_whole() && name == WILDCARD {
+                self.is_wildcard = false;
+            } else if let Some(name) = self.names.take(name.as_str()) {
+                self.bytes -= name.len();
+                changed.dropped.push(name);
+            }
+        }
+        changed.added.retain(|name| self.names.contains(name));
+        changed.is_all_added = self.is_wildcard && !was_wildcard;
+        changed.is_all_dropped = was_wildcard && !self.is_wildcard;
+        changed
+    }
+
+    fn means_all(&self, list: &[String]) -> bool {
+        list.is_empty() && !self.has_named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CDS: ResourceType = ResourceType::Cluster;
+    const EDS: ResourceType = ResourceType::Endpoints;
+
+    fn strings(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    fn told(subscription: &Subscription) -> String {
+        let mut told: Vec<&str> = subscription.is_wildcard().then_some("ALL").into_iter().collect();
+        told.extend(subscription.names().iter().map(|name| &**name));
+        told.join(" ")
+    }
+
+    /// Lists of a SotW stream one after the other, and what is asked for after each.
+    #[test]
+    fn a_list_of_sotw_has_all_names() {
+        let rows: [(ResourceType, &[(&str, &str)]); 8] = [
+            (CDS, &[("", "ALL"), ("", "ALL"), ("a", "a"), ("", "")]),
+            (CDS, &[("a b", "a b"), ("", ""), ("", "")]),
+            (CDS, &[("* a", "ALL a"), ("a", "a"), ("*", "ALL"), ("", "")]),
+            (CDS, &[("*", "ALL"), ("* a", "ALL a"), ("*", "ALL")]),
+            (EDS, &[("", ""), ("a", "a"), ("", "")]),
+            (EDS, &[("b a a", "a b"), ("c b", "b c")]),
+            (EDS, &[("*", "*")]),
+            (ResourceType::Listener, &[("", "ALL"), ("x *", "ALL x")]),
+        ];
+        for (kind, lists) in rows {
+            let mut subscription = Subscription::default();
+            for (list, after) in lists {
+                subscription.replace(kind, &strings(list), |_| None);
+                assert_eq!(told(&subscription), *after, "{kind:?} {lists:?}");
+                let bytes = subscription.names().iter().map(|name| name.len()).sum::<usize>();
+                assert_eq!(subscription.bytes(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn differences_of_sotw_are_told() {
+        let mut subscription = Subscription::default();
+        let changed = subscription.replace(CDS, &[], |_| None);
+        assert!(changed.is_all_added && changed.is_wider());
+        assert!(subscription.replace(CDS, &[], |_| None).is_nothing());
+        let changed = subscription.replace(CDS, &strings("b a a"), |_| None);
+        assert_eq!((changed.added, changed.is_all_dropped), (vec!["a".into(), "b".into()], true));
+        let changed = subscription.replace(CDS, &strings("b c"), |_| None);
+        assert_eq!((changed.added, changed.dropped), (vec!["c".into()], vec!["a".into()]));
+    }
+
+    /// Requests of a delta stream one after the other, and what is asked for after each.
+    #[test]
+    fn lists_of_delta_add_and_remove() {
+        let rows: [(ResourceType, &[(&str, &str, &str)]); 7] = [
+            (CDS, &[("", "", "ALL"), ("a", "", "ALL a"), ("", "a", "ALL"), ("", "*", "")]),
+            (CDS, &[("* a", "", "ALL a"), ("", "*", "a"), ("", "", "a")]),
+            (CDS, &[("a", "", "a"), ("", "a", ""), ("", "", "")]),
+            (CDS, &[("a", "", "a"), ("*", "", "ALL a")]),
+            (EDS, &[("", "", ""), ("a b", "", "a b"), ("a", "b", "a")]),
+            (EDS, &[("a", "a", "")]),
+            (EDS, &[("", "b", "")]),
+        ];
+        for (kind, requests) in rows {
+            let mut subscription = Subscription::default();
+            for (number, (subscribe, unsubscribe, after)) in requests.iter().enumerate() {
+                subscription.change(kind, number == 0, &strings(subscribe), &strings(unsubscribe), |_| None);
+                assert_eq!(told(&subscription), *after, "{kind:?} {requests:?}");
+                let bytes = subscription.names().iter().map(|name| name.len()).sum::<usize>();
+                assert_eq!(subscription.bytes(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_asked_for_again_counts_as_added() {
+        let mut subscription = Subscription::default();
+        subscription.change(EDS, true, &strings("a"), &[], |_| None);
+        let changed = subscription.change(EDS, false, &strings("a"), &strings("b"), |_| None);
+        assert_eq!(changed, Changed { added: vec!["a".into()], ..Changed::default() });
+    }
+}
